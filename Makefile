@@ -1,0 +1,52 @@
+# Everything a contributor runs. Targets build their own .venv and reuse it while
+# pyproject.toml stays the same.
+
+PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
+	command -v $$p >/dev/null && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+	&& echo $$p && break; done)
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: help demo test check format bench soak docs clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+$(STAMP): pyproject.toml
+	@test -n "$(PYTHON)" || { echo "Weft needs Python 3.11 or newer; none was found. Install one, or say make PYTHON=/path/to/python3"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --upgrade 'pip>=25.1'
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --editable '.[codex]' --group test --group check
+	@touch $@
+
+demo: $(STAMP) ## open a thread and show the request it makes, byte for byte; no key, no network
+	@$(BIN)/python examples/demo.py
+
+test: $(STAMP) ## all tests, under ten minutes on two cores
+	$(BIN)/python -m pytest -n 2
+
+check: $(STAMP) ## lint, types, and the direction of imports
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(STAMP) ## put the code in its usual shape
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(STAMP) ## measure; results as ratios within one run
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --group bench
+	$(BIN)/python -m benchmarks.log
+	$(BIN)/python -m benchmarks.sqlite
+
+soak: $(STAMP) ## the long crash test (SOAK_ROUNDS=300)
+	SOAK_ROUNDS=$${SOAK_ROUNDS:-300} $(BIN)/python -m pytest -q tests/test_kill.py --timeout 3600
+
+docs: $(STAMP) ## build the documentation into site/
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --group docs
+	$(BIN)/zensical build --clean
+
+clean: ## forget the environment and everything built
+	rm -rf $(VENV) site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,116 @@
+"""Errors.
+
+WeftError
+├── ConfigError            a setting or file of the user's: names it and what is accepted
+│   └── FragmentError      two fragments under one id, or one that cannot be recognised
+├── NotFound               no such thread, entry, turn or blob
+├── StoreError             the log could not be read or made durable: the turn stops here
+│   ├── StoreFull          the disk is full
+│   ├── StoreReadOnly      the directory or file cannot be written
+│   ├── StoreCorrupt       the file is not a sound database
+│   ├── StoreTooNew        a newer Weft wrote it
+│   ├── StoreBusy          another process kept the database locked for too long
+│   └── StoreClosed        used after `close`
+├── ThreadBusy             someone else is writing this thread; `.holder` says who
+├── LeaseLost              this writer was replaced by a newer one
+├── TurnConflict           one turn id, two different inputs
+└── IllegalCut             a rollback, fork or recipe that would split what belongs together
+
+Every message names the cause and the next action. Failures of models and tools
+are items in the log, not exceptions.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "ConfigError",
+    "FragmentError",
+    "IllegalCut",
+    "LeaseLost",
+    "NotFound",
+    "StoreBusy",
+    "StoreClosed",
+    "StoreCorrupt",
+    "StoreError",
+    "StoreFull",
+    "StoreReadOnly",
+    "StoreTooNew",
+    "ThreadBusy",
+    "TurnConflict",
+    "WeftError",
+]
+
+
+class WeftError(Exception):
+    """Base of every error Weft raises on purpose."""
+
+
+class ConfigError(WeftError):
+    """A setting or a file of the user's cannot be used as it is."""
+
+
+class FragmentError(ConfigError):
+    """A fragment type cannot be registered."""
+
+
+class NotFound(WeftError):
+    """Nothing is stored under that name."""
+
+    def __init__(self, what: str, name: object, hint: str = "") -> None:
+        self.what, self.name = what, name
+        super().__init__(f"no {what} {name!r}" + (f"; {hint}" if hint else ""))
+
+
+class StoreError(WeftError):
+    """The log could not be read or made durable."""
+
+
+class StoreFull(StoreError):
+    """The disk is full; nothing was written."""
+
+
+class StoreReadOnly(StoreError):
+    """The store's directory or file cannot be written."""
+
+
+class StoreCorrupt(StoreError):
+    """The file is damaged or no database."""
+
+
+class StoreTooNew(StoreError):
+    """A newer version of Weft wrote this store."""
+
+
+class StoreBusy(StoreError):
+    """Another process kept the database locked for too long."""
+
+
+class StoreClosed(StoreError):
+    """The store was used after `close`."""
+
+
+class ThreadBusy(WeftError):
+    """Someone else holds the thread's lease."""
+
+    def __init__(self, thread: str, holder: str) -> None:
+        self.thread, self.holder = thread, holder
+        super().__init__(
+            f"thread {thread!r} is being written by {holder}; "
+            "wait for it to finish, or send it a message through its inbox"
+        )
+
+
+class LeaseLost(WeftError):
+    """A newer writer has taken the thread over; nothing was appended."""
+
+    def __init__(self, thread: str) -> None:
+        self.thread = thread
+        super().__init__(f"another writer took over thread {thread!r}; open it again to go on")
+
+
+class TurnConflict(WeftError):
+    """A turn id was admitted before, with another input."""
+
+
+class IllegalCut(WeftError):
+    """A cut would part a call from its result, or lies outside the visible log."""

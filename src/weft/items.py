@@ -1,0 +1,415 @@
+"""Items: what the model reads and writes, in the shape of the Responses API.
+
+Owns every item and content part as a frozen value with exact wire names and
+field order; `ITEMS` and `PARTS` read and write them. Invariant: decoding and
+encoding again loses nothing, not even what a newer server adds.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+from msgspec import Raw, Struct, field
+
+from .wire import Codec, Json, Unknown, Wire, empty, null
+
+__all__ = [
+    "ITEMS",
+    "PARTS",
+    "AdditionalTools",
+    "AgentMessage",
+    "Compaction",
+    "CompactionTrigger",
+    "ContextCompaction",
+    "CustomToolCall",
+    "CustomToolCallOutput",
+    "EncryptedContent",
+    "ExecAction",
+    "FindInPage",
+    "FunctionCall",
+    "FunctionCallOutput",
+    "ImageDetail",
+    "ImageGenerationCall",
+    "InputAudio",
+    "InputImage",
+    "InputText",
+    "Item",
+    "LocalShellCall",
+    "Message",
+    "OpenPage",
+    "Output",
+    "OutputText",
+    "Part",
+    "PlainText",
+    "Reasoning",
+    "ReasoningText",
+    "Refusal",
+    "Role",
+    "Search",
+    "SummaryText",
+    "ToolSearchCall",
+    "ToolSearchOutput",
+    "Unknown",
+    "WebSearchCall",
+    "decode_item",
+    "encode_item",
+    "item_type",
+    "text_of",
+]
+
+Role: TypeAlias = Literal["system", "developer", "user", "assistant"]
+ImageDetail: TypeAlias = Literal["auto", "low", "high", "original"]
+
+
+def _metadata() -> Any:
+    """What a harness passes along with an item; left out of prefix comparison."""
+    return field(default=None, name="internal_chat_message_metadata_passthrough")
+
+
+class InputText(Wire, frozen=True, tag="input_text"):
+    """Text that goes to the model."""
+
+    text: str
+
+
+class InputImage(Wire, frozen=True, tag="input_image"):
+    """An image that goes to the model, as a data or remote URL."""
+
+    image_url: str
+    detail: ImageDetail | None = None
+
+
+class InputAudio(Wire, frozen=True, tag="input_audio"):
+    """Sound that goes to the model, as a data URL."""
+
+    audio_url: str
+
+
+class OutputText(Wire, frozen=True, tag="output_text"):
+    """Text the model wrote."""
+
+    text: str
+    annotations: Json | None = None
+    logprobs: Json | None = None
+
+
+class Refusal(Wire, frozen=True, tag="refusal"):
+    """The model's refusal to answer."""
+
+    refusal: str
+
+
+class EncryptedContent(Wire, frozen=True, tag="encrypted_content"):
+    """Content only its origin can read."""
+
+    encrypted_content: str
+
+
+class SummaryText(Wire, frozen=True, tag="summary_text"):
+    """One part of a reasoning summary."""
+
+    text: str
+
+
+class ReasoningText(Wire, frozen=True, tag="reasoning_text"):
+    """Raw reasoning."""
+
+    text: str
+
+
+class PlainText(Wire, frozen=True, tag="text"):
+    """Reasoning in its older spelling."""
+
+    text: str
+
+
+Part: TypeAlias = (
+    InputText
+    | InputImage
+    | InputAudio
+    | OutputText
+    | Refusal
+    | EncryptedContent
+    | SummaryText
+    | ReasoningText
+    | PlainText
+    | Unknown
+)
+"""One piece of an item's content."""
+
+Output: TypeAlias = str | tuple[Part, ...]
+"""A tool's answer: plain text, or parts when it holds more than text."""
+
+
+class ExecAction(Wire, frozen=True, kw_only=True, tag="exec"):
+    """What a local shell call runs."""
+
+    command: tuple[str, ...]
+    timeout_ms: int | None = field(default_factory=null)
+    working_directory: str | None = field(default_factory=null)
+    env: dict[str, str] | None = field(default_factory=null)
+    user: str | None = field(default_factory=null)
+
+
+class Search(Wire, frozen=True, tag="search"):
+    """A web search."""
+
+    query: str | None = None
+    queries: tuple[str, ...] | None = None
+
+
+class OpenPage(Wire, frozen=True, tag="open_page"):
+    """A page that was opened."""
+
+    url: str | None = None
+
+
+class FindInPage(Wire, frozen=True, tag="find_in_page"):
+    """A search inside a page."""
+
+    url: str | None = None
+    pattern: str | None = None
+
+
+class Message(Wire, frozen=True, kw_only=True, tag="message"):
+    """A message of any role."""
+
+    id: str | None = None
+    role: str
+    content: tuple[Part, ...]
+    status: str | None = None
+    phase: str | None = None
+    metadata: Json | None = _metadata()
+
+
+class AgentMessage(Wire, frozen=True, kw_only=True, tag="agent_message"):
+    """Mail between agents."""
+
+    id: str | None = None
+    author: str
+    recipient: str
+    content: tuple[Part, ...]
+    metadata: Json | None = _metadata()
+
+
+class Reasoning(Wire, frozen=True, kw_only=True, tag="reasoning"):
+    """The model's thinking; only its origin can read `encrypted_content`."""
+
+    id: str | None = None
+    summary: tuple[Part, ...] = field(default_factory=empty)
+    content: tuple[Part, ...] | None = field(default_factory=null)
+    encrypted_content: str | None = field(default_factory=null)
+    status: str | None = None
+    metadata: Json | None = _metadata()
+
+
+class LocalShellCall(Wire, frozen=True, kw_only=True, tag="local_shell_call"):
+    """A call of the provider's own shell tool (legacy)."""
+
+    id: str | None = None
+    call_id: str | None = field(default_factory=null)
+    status: str
+    action: ExecAction | Unknown
+    metadata: Json | None = _metadata()
+
+
+class FunctionCall(Wire, frozen=True, kw_only=True, tag="function_call"):
+    """A call of a function tool; `arguments` is a string that holds JSON."""
+
+    id: str | None = None
+    name: str
+    namespace: str | None = None
+    arguments: str
+    encrypted_function_args: tuple[str, ...] | None = None
+    call_id: str
+    status: str | None = None
+    metadata: Json | None = _metadata()
+
+
+class FunctionCallOutput(Wire, frozen=True, kw_only=True, tag="function_call_output"):
+    """The answer to a function call; a named one may stand without a call."""
+
+    id: str | None = None
+    call_id: str | None = None
+    name: str | None = None
+    namespace: str | None = None
+    output: Output
+    status: str | None = None
+    metadata: Json | None = _metadata()
+
+
+class CustomToolCall(Wire, frozen=True, kw_only=True, tag="custom_tool_call"):
+    """A call of a freeform tool; `input` is raw text."""
+
+    id: str | None = None
+    status: str | None = None
+    call_id: str
+    name: str
+    namespace: str | None = None
+    input: str
+    metadata: Json | None = _metadata()
+
+
+class CustomToolCallOutput(Wire, frozen=True, kw_only=True, tag="custom_tool_call_output"):
+    """The answer to a freeform call."""
+
+    id: str | None = None
+    call_id: str
+    name: str | None = None
+    output: Output
+    status: str | None = None
+    metadata: Json | None = _metadata()
+
+
+class ToolSearchCall(Wire, frozen=True, kw_only=True, tag="tool_search_call"):
+    """A search for deferred tools."""
+
+    id: str | None = None
+    call_id: str | None = field(default_factory=null)
+    status: str | None = None
+    execution: str
+    arguments: Json
+    metadata: Json | None = _metadata()
+
+
+class ToolSearchOutput(Wire, frozen=True, kw_only=True, tag="tool_search_output"):
+    """The tools a search found."""
+
+    id: str | None = None
+    call_id: str | None = field(default_factory=null)
+    status: str
+    execution: str
+    tools: tuple[Json, ...]
+    metadata: Json | None = _metadata()
+
+
+class WebSearchCall(Wire, frozen=True, kw_only=True, tag="web_search_call"):
+    """A web search run by the provider."""
+
+    id: str | None = None
+    status: str | None = None
+    action: Search | OpenPage | FindInPage | Unknown | None = None
+    metadata: Json | None = _metadata()
+
+
+class ImageGenerationCall(Wire, frozen=True, kw_only=True, tag="image_generation_call"):
+    """An image made by the provider, in base64."""
+
+    id: str | None = None
+    status: str
+    revised_prompt: str | None = None
+    result: str
+    metadata: Json | None = _metadata()
+
+
+class Compaction(Wire, frozen=True, kw_only=True, tag="compaction"):
+    """A provider's own summary; only its origin can read it."""
+
+    id: str | None = None
+    encrypted_content: str
+    metadata: Json | None = _metadata()
+
+
+class ContextCompaction(Wire, frozen=True, kw_only=True, tag="context_compaction"):
+    """A provider's summary of a whole context window."""
+
+    id: str | None = None
+    encrypted_content: str | None = None
+    metadata: Json | None = _metadata()
+
+
+class CompactionTrigger(Wire, frozen=True, kw_only=True, tag="compaction_trigger"):
+    """Asks for a compaction. Part of a request only, never of a log."""
+
+
+class AdditionalTools(Wire, frozen=True, kw_only=True, tag="additional_tools"):
+    """Tools sent as an item. Part of a request only, never of a log."""
+
+    id: str | None = None
+    role: str
+    tools: tuple[Json, ...]
+    metadata: Json | None = _metadata()
+
+
+Item: TypeAlias = (
+    Message
+    | AgentMessage
+    | Reasoning
+    | LocalShellCall
+    | FunctionCall
+    | FunctionCallOutput
+    | CustomToolCall
+    | CustomToolCallOutput
+    | ToolSearchCall
+    | ToolSearchOutput
+    | WebSearchCall
+    | ImageGenerationCall
+    | Compaction
+    | ContextCompaction
+    | CompactionTrigger
+    | AdditionalTools
+    | Unknown
+)
+"""Anything that can stand in a request's `input`."""
+
+PARTS: Codec[Part] = Codec(
+    InputText,
+    InputImage,
+    InputAudio,
+    OutputText,
+    Refusal,
+    EncryptedContent,
+    SummaryText,
+    ReasoningText,
+    PlainText,
+)
+"""Reads and writes content parts."""
+
+_ACTIONS: Codec[Struct] = Codec(ExecAction, Search, OpenPage, FindInPage)
+
+ITEMS: Codec[Item] = Codec(
+    Message,
+    AgentMessage,
+    Reasoning,
+    LocalShellCall,
+    FunctionCall,
+    FunctionCallOutput,
+    CustomToolCall,
+    CustomToolCallOutput,
+    ToolSearchCall,
+    ToolSearchOutput,
+    WebSearchCall,
+    ImageGenerationCall,
+    Compaction,
+    ContextCompaction,
+    CompactionTrigger,
+    AdditionalTools,
+    nested={"content": PARTS, "summary": PARTS, "output": PARTS, "action": _ACTIONS},
+    aliases={"compaction_summary": "compaction"},
+)
+"""Reads and writes items."""
+
+
+def decode_item(data: bytes | Raw) -> Item:
+    """The item in `data`; what we do not know comes back as `Unknown`."""
+    return ITEMS.decode(data)
+
+
+def encode_item(item: Item) -> bytes:
+    """`item` as the bytes a provider reads."""
+    return ITEMS.encode(item)
+
+
+def item_type(item: Item) -> str:
+    """The wire type of `item`."""
+    if isinstance(item, Unknown):
+        return item.type
+    return str(item.__struct_config__.tag)
+
+
+def text_of(content: Output) -> str:
+    """The text in a content array or tool output, non-blank parts joined by newlines."""
+    if isinstance(content, str):
+        return content
+    texts = (getattr(part, "text", "") for part in content)
+    return "\n".join(text for text in texts if text.strip())

@@ -1,0 +1,287 @@
+"""The store seam: where threads live.
+
+Owns the `Store` Protocol and the values it speaks. Invariants every store keeps:
+`commit` returns only when its change is durable, applies it whole or not at all,
+and refuses a writer whose lease was replaced. `weft.testing.contracts` holds the
+suite that shows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, Protocol, TypeAlias
+
+from msgspec import Struct
+
+from ..entries import Draft, Entry
+from ..provenance import InputProvenance, InternalEvent
+from ..usage import TokenUsage
+from ..wire import Json
+
+__all__ = [
+    "Admission",
+    "Change",
+    "Committed",
+    "Holder",
+    "InboxMessage",
+    "Lease",
+    "OutboxDraft",
+    "OutboxRow",
+    "OutboxState",
+    "Post",
+    "Store",
+    "ThreadInfo",
+    "Turn",
+    "TurnEnd",
+    "TurnState",
+]
+
+TurnState: TypeAlias = Literal["admitted", "running", "completed", "failed", "aborted"]
+OutboxState: TypeAlias = Literal["admitted", "accepted", "ready", "blocked"]
+
+
+class ThreadInfo(Struct, frozen=True, kw_only=True):
+    """A thread, without its entries."""
+
+    id: str
+    root: str
+    """The first thread of its family; forks share its prompt cache key."""
+    parent: str | None = None
+    cut: int = 0
+    """The last entry shared with `parent`; 0 for a thread of its own."""
+    cwd: str = ""
+    title: str = ""
+    created: int
+    updated: int
+    last: int = 0
+    """The newest sequence number, the shared prefix included."""
+    turns: int = 0
+    """The newest turn's number, the shared prefix included."""
+
+
+class Turn(Struct, frozen=True, kw_only=True):
+    """One admitted input and what became of it."""
+
+    id: str
+    number: int
+    input: Json
+    state: TurnState
+    admitted: int
+    ended: int | None = None
+    outcome: Json | None = None
+    usage: TokenUsage | None = None
+
+
+class Holder(Struct, frozen=True, kw_only=True):
+    """Who writes a thread."""
+
+    pid: int
+    host: str
+    command: str
+    since: int
+
+    def __str__(self) -> str:
+        return f"process {self.pid} on {self.host} ({self.command})"
+
+
+class Lease(Protocol):
+    """The right to write one thread, until `release` or the end of the process."""
+
+    thread: str
+    fence: int
+
+    async def release(self) -> None:
+        """Give the thread back. Harmless when called twice."""
+        ...
+
+
+class Admission(Struct, frozen=True, kw_only=True):
+    """A turn to admit. The same id with the same input is admitted once."""
+
+    id: str
+    input: Json
+
+
+class TurnEnd(Struct, frozen=True, kw_only=True):
+    """What became of a turn."""
+
+    number: int
+    state: TurnState
+    outcome: Json | None = None
+    usage: TokenUsage | None = None
+
+
+class Post(Struct, frozen=True, kw_only=True):
+    """A message for a thread that someone else is writing. The same key is kept once."""
+
+    key: str
+    kind: str
+    body: Json
+    provenance: InputProvenance | None = None
+    events: tuple[InternalEvent, ...] = ()
+
+
+class InboxMessage(Post, frozen=True, kw_only=True):
+    """A posted message that waits to be taken."""
+
+    number: int
+    thread: str
+    time: int
+
+
+class OutboxDraft(Struct, frozen=True, kw_only=True):
+    """Work that must follow a change, at least once. The same topic and key are kept once."""
+
+    topic: str
+    key: str
+    body: Json
+    state: OutboxState = "admitted"
+
+
+class OutboxRow(OutboxDraft, frozen=True, kw_only=True):
+    """Work that waits."""
+
+    number: int
+    thread: str
+    attempts: int = 0
+    error: str | None = None
+    created: int
+    updated: int
+
+
+class Change(Struct, frozen=True, kw_only=True):
+    """All that one transaction does to a thread.
+
+    Entries whose `turn` is `THIS_TURN` belong to the turn this change admits.
+    """
+
+    admit: Admission | None = None
+    entries: tuple[Draft, ...] = ()
+    end: TurnEnd | None = None
+    take: tuple[int, ...] = ()
+    """Inbox messages that these entries answer; they leave the inbox."""
+    outbox: tuple[OutboxDraft, ...] = ()
+    """Rows to add; a row that exists under its topic and key gets the new state and body."""
+    settle: tuple[int, ...] = ()
+    """Outbox rows that are done; they leave the outbox."""
+    title: str | None = None
+
+
+THIS_TURN = -1
+"""Stands for the number of the turn that a change admits."""
+
+
+class Committed(Struct, frozen=True):
+    """What a change became.
+
+    `turn` is the admitted turn. With `repeated`, that turn had been admitted before
+    and the change was not applied again.
+    """
+
+    entries: tuple[Entry, ...] = ()
+    turn: Turn | None = None
+    repeated: bool = False
+
+
+class Store(Protocol):
+    """Durable threads. Safe to use from many tasks; any number of processes may read.
+
+    Every method may raise `StoreError`; those that name a thread raise `NotFound`
+    for one that does not exist or was deleted.
+    """
+
+    async def create(self, *, cwd: str = "", title: str = "") -> ThreadInfo:
+        """A new, empty thread."""
+        ...
+
+    async def fork(self, thread: str, cut: int, *, title: str = "") -> ThreadInfo:
+        """A thread that shares the entries up to `cut` without copying them.
+
+        Sequence and turn numbers go on from there. Raises `IllegalCut` when `cut`
+        lies outside the log.
+        """
+        ...
+
+    async def delete(self, thread: str) -> None:
+        """Forget a thread. What its forks share stays until the last of them is gone.
+
+        Raises `ThreadBusy` while someone writes it.
+        """
+        ...
+
+    async def info(self, thread: str) -> ThreadInfo:
+        """One thread."""
+        ...
+
+    async def threads(self, *, limit: int | None = None) -> list[ThreadInfo]:
+        """All threads, the most recently written first."""
+        ...
+
+    async def acquire(self, thread: str) -> Lease:
+        """The right to write `thread`. Raises `ThreadBusy` with its holder."""
+        ...
+
+    async def commit(self, lease: Lease, change: Change) -> Committed:
+        """Apply `change` durably, whole or not at all.
+
+        Raises `LeaseLost` when a newer lease exists, `TurnConflict` when the turn
+        id was admitted with another input. After any error nothing was written.
+        """
+        ...
+
+    async def read(
+        self,
+        thread: str,
+        first: int = 1,
+        last: int | None = None,
+        *,
+        reverse: bool = False,
+        limit: int | None = None,
+    ) -> list[Entry]:
+        """The entries from `first` to `last` (both included), shared prefix and all.
+
+        With `reverse` the newest come first; `limit` cuts what comes first.
+        """
+        ...
+
+    async def read_ranges(self, thread: str, ranges: Sequence[tuple[int, int]]) -> list[Entry]:
+        """The entries of several ranges in the order given, in one go."""
+        ...
+
+    async def turn(self, thread: str, number: int) -> Turn:
+        """One turn by its number."""
+        ...
+
+    async def turns(self, thread: str, *, limit: int | None = None) -> list[Turn]:
+        """The turns of a thread, oldest first; with `limit` only the newest."""
+        ...
+
+    async def put_blob(self, thread: str, data: bytes) -> str:
+        """Store `data` for `thread` and return its digest (``sha256:`` and hex)."""
+        ...
+
+    async def blob(self, digest: str) -> bytes:
+        """The bytes under `digest`."""
+        ...
+
+    async def post(self, thread: str, message: Post) -> InboxMessage:
+        """Leave a message for the thread's writer. Needs no lease."""
+        ...
+
+    async def inbox(self, thread: str) -> list[InboxMessage]:
+        """The messages that wait, oldest first."""
+        ...
+
+    async def outbox(
+        self, *, thread: str | None = None, topic: str | None = None
+    ) -> list[OutboxRow]:
+        """The rows that wait, oldest first."""
+        ...
+
+    async def retry(self, row: int, error: str) -> None:
+        """Count a failed attempt at an outbox row."""
+        ...
+
+    async def close(self) -> None:
+        """Finish what was accepted, then let go of the files."""
+        ...

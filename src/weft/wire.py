@@ -1,0 +1,157 @@
+"""How wire values keep what we do not know.
+
+Owns the codec under every struct that crosses a wire. Known shapes go through
+msgspec at full speed. A field, part or type from a newer server sends that one
+value down the careful path, which keeps its JSON byte for byte: unknown fields
+in `extra`, unknown types whole in an `Unknown`.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import or_
+from typing import Any, Generic, TypeAlias, TypeVar, cast
+
+import msgspec
+from msgspec import Raw, Struct, field
+
+__all__ = ["Codec", "Json", "Unknown", "Wire", "empty", "json_bytes", "null"]
+
+Json: TypeAlias = Raw
+"""Any JSON value, kept as the bytes it came in."""
+
+T = TypeVar("T")
+
+_EXTRA = "·extra"
+_RARE = '"·'.encode()
+
+_encode = msgspec.json.Encoder().encode
+_members = msgspec.json.Decoder(dict[str, Raw]).decode
+_elements = msgspec.json.Decoder(list[Raw]).decode
+
+
+def null() -> None:
+    """Default factory of a nullable field that is always written.
+
+    msgspec omits fields that equal a plain default, never those of a factory.
+    """
+
+
+def empty() -> tuple[()]:
+    """Default factory of an array that is written even when it is empty."""
+    return ()
+
+
+def json_bytes(value: object) -> bytes:
+    """`value` as compact JSON, fields in their declared order."""
+    return _encode(value)
+
+
+class Wire(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Base of wire structs: absent optional fields stay absent, unknown ones are kept.
+
+    Encode and decode through the family's `Codec`; plain msgspec would show `extra`.
+    """
+
+    extra: dict[str, Raw] | None = field(default=None, name=_EXTRA)
+
+
+class Unknown(Struct, frozen=True, tag="·unknown"):
+    """A value of a type this version does not know, verbatim."""
+
+    payload: Raw
+
+    @property
+    def type(self) -> str:
+        """The type it claims, or ``""``."""
+        return _claimed_type(self.payload)
+
+
+class Codec(Generic[T]):
+    """Reads and writes one family of tagged structs without losing anything.
+
+    `nested` names the fields whose values belong to another family, `aliases`
+    the older spellings of a tag.
+    """
+
+    def __init__(
+        self,
+        *structs: type[Any],
+        nested: dict[str, Codec[Any]] | None = None,
+        aliases: dict[str, str] | None = None,
+    ) -> None:
+        self._decoder = msgspec.json.Decoder(reduce(or_, structs))
+        self._structs = {struct.__struct_config__.tag: struct for struct in structs}
+        self._fields = {
+            struct: {f.encode_name: f for f in msgspec.structs.fields(struct)} for struct in structs
+        }
+        self._nested = nested or {}
+        for alias, tag in (aliases or {}).items():
+            self._structs[alias] = self._structs[tag]
+
+    def decode(self, data: bytes | Raw) -> T:
+        """The struct in `data`; never fails on well-formed JSON."""
+        try:
+            return cast("T", self._decoder.decode(data))
+        except msgspec.ValidationError:
+            return cast("T", self._decode_carefully(Raw(bytes(data))))
+
+    def encode(self, value: T) -> bytes:
+        """`value` as compact JSON: its fields in order, then its extra ones."""
+        if isinstance(value, Unknown):
+            return bytes(value.payload)
+        data = _encode(value)
+        return self._encode_carefully(value, data) if _RARE in data else data
+
+    def _decode_carefully(self, data: Raw) -> Any:
+        struct = self._structs.get(_claimed_type(data))
+        if struct is None:
+            return Unknown(data)
+        known: dict[str, Any] = {}
+        extra: dict[str, Raw] = {}
+        try:
+            for name, raw in _members(data).items():
+                if name == "type":
+                    continue
+                if (spec := self._fields[struct].get(name)) is None:
+                    extra[name] = raw.copy()
+                else:
+                    known[spec.name] = self._decode_field(spec, raw)
+            return struct(**known, extra=extra or None)
+        except (msgspec.ValidationError, TypeError):
+            # A known type in a shape we cannot read is as foreign as an unknown type.
+            return Unknown(data)
+
+    def _decode_field(self, spec: msgspec.structs.FieldInfo, raw: Raw) -> Any:
+        codec = self._nested.get(spec.encode_name)
+        first = bytes(memoryview(raw)[:1])
+        if codec is not None and first == b"[":
+            return tuple(codec.decode(element) for element in _elements(raw))
+        if codec is not None and first == b"{":
+            return codec.decode(raw)
+        return msgspec.json.decode(raw, type=spec.type)
+
+    def _encode_carefully(self, value: T, data: bytes) -> bytes:
+        members = _members(data)
+        members.pop(_EXTRA, None)
+        for spec in self._fields[type(value)].values():
+            codec = self._nested.get(spec.encode_name)
+            if codec is None or spec.encode_name not in members:
+                continue
+            inner = getattr(value, spec.name)
+            if isinstance(inner, tuple):
+                members[spec.encode_name] = Raw(b"[%s]" % b",".join(map(codec.encode, inner)))
+            elif isinstance(inner, Struct):
+                members[spec.encode_name] = Raw(codec.encode(inner))
+        return _encode({**members, **(getattr(value, "extra", None) or {})})
+
+
+class _Tagged(Struct):
+    type: str = ""
+
+
+def _claimed_type(data: Raw) -> str:
+    try:
+        return msgspec.json.decode(data, type=_Tagged).type
+    except msgspec.ValidationError:
+        return ""
