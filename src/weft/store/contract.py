@@ -19,16 +19,23 @@ from ..usage import TokenUsage
 from ..wire import Json
 
 __all__ = [
+    "THIS_TURN",
     "Admission",
+    "Calibration",
     "Change",
     "Committed",
     "Holder",
+    "Hit",
     "InboxMessage",
+    "Index",
     "Lease",
+    "LedgerRow",
     "OutboxDraft",
     "OutboxRow",
     "OutboxState",
     "Post",
+    "Segment",
+    "SegmentKind",
     "Store",
     "ThreadInfo",
     "Turn",
@@ -284,4 +291,104 @@ class Store(Protocol):
 
     async def close(self) -> None:
         """Finish what was accepted, then let go of the files."""
+        ...
+
+
+SegmentKind: TypeAlias = Literal["params", "tools", "instructions", "item"]
+
+
+class Segment(Struct, frozen=True):
+    """One piece of a request. `digest` covers this piece and all before it."""
+
+    position: int
+    kind: SegmentKind
+    size: int
+    digest: str
+    seq: int | None = None
+    """The entry an item came from; None for the head and for inline items."""
+
+
+class LedgerRow(Struct, frozen=True, kw_only=True):
+    """One request as the ledger knows it."""
+
+    thread: str
+    number: int
+    """Counts the thread's requests from 1."""
+    seq: int
+    """The log's `request` entry."""
+    turn: int
+    step: int
+    time: int
+    epoch: int
+    segments: int
+    size: int
+    digest: str
+    shared_segments: int
+    shared_size: int
+    reason: str | None = None
+    """Why the prefix of the request before did not hold; None when it did."""
+    difference: str | None = None
+    """The first segment that differs, in words."""
+    unexplained: bool = False
+    """The prefix broke and no entry of the log says why: a defect."""
+    input_tokens: int | None = None
+    cached_tokens: int | None = None
+
+
+class Calibration(Struct, frozen=True):
+    """How many real tokens one estimated token is worth for a model."""
+
+    ratio: float = 1.0
+    samples: int = 0
+
+
+class Hit(Struct, frozen=True):
+    """One entry that a search found."""
+
+    thread: str
+    seq: int
+    score: float
+    snippet: str
+
+
+class Index(Protocol):
+    """What can be rebuilt from the log: the ledger, calibrations and full-text search.
+
+    Losing it loses nothing. Writes need not be durable, but are ordered.
+    """
+
+    async def record(self, row: LedgerRow, segments: Sequence[Segment]) -> None:
+        """Keep one request; `segments` are those from `row.shared_segments` on."""
+        ...
+
+    async def report(self, thread: str, seq: int, usage: TokenUsage) -> None:
+        """Note what the provider said of the request at `seq`."""
+        ...
+
+    async def rows(self, thread: str) -> list[LedgerRow]:
+        """The requests of a thread, oldest first."""
+        ...
+
+    async def last(self, thread: str) -> tuple[LedgerRow, list[Segment]] | None:
+        """The newest request of a thread with all of its segments."""
+        ...
+
+    async def calibration(self, model: str) -> Calibration:
+        """What was learnt about a model's tokens."""
+        ...
+
+    async def calibrate(self, model: str, calibration: Calibration) -> None:
+        """Keep what was learnt."""
+        ...
+
+    async def search(self, query: str, *, thread: str | None = None, limit: int = 20) -> list[Hit]:
+        """Entries that contain the words of `query`, best first. Indexes what is new first."""
+        ...
+
+    async def forget(self, thread: str | None = None) -> None:
+        """Drop what is known of a thread, or everything."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of the file."""
         ...

@@ -1,0 +1,128 @@
+"""Truncation: cutting text in the middle, visibly, and never inside a character.
+
+Owns the cutting policies and the wording of their markers. Sizes are UTF-8
+bytes; a token counts as four of them. Invariant: text that fits comes back as is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+from msgspec import Struct
+
+from .items import InputAudio, InputText, Output, Part
+
+__all__ = [
+    "BYTES_PER_TOKEN",
+    "Policy",
+    "approx_tokens",
+    "formatted_truncate",
+    "truncate_output",
+    "truncate_text",
+]
+
+BYTES_PER_TOKEN = 4
+
+
+def approx_tokens(size: int) -> int:
+    """Tokens that `size` bytes are worth, rounded up."""
+    return -(-size // BYTES_PER_TOKEN)
+
+
+class Policy(Struct, frozen=True):
+    """How much of a text to keep, and in which unit to speak of the rest."""
+
+    mode: Literal["bytes", "tokens"]
+    limit: int
+
+    @property
+    def byte_budget(self) -> int:
+        """The limit in bytes."""
+        return self.limit * BYTES_PER_TOKEN if self.mode == "tokens" else self.limit
+
+    @property
+    def token_budget(self) -> int:
+        """The limit in tokens."""
+        return self.limit if self.mode == "tokens" else approx_tokens(self.limit)
+
+    def scaled(self, factor: float) -> Policy:
+        """The policy with its limit multiplied, rounded up."""
+        return Policy(self.mode, -int(-self.limit * factor // 1))
+
+
+def truncate_text(text: str, policy: Policy) -> str:
+    """`text` with its middle cut out where it exceeds the policy."""
+    data = text.encode()
+    budget = policy.byte_budget
+    if len(data) <= budget:
+        return text
+    head = _whole_prefix(data, budget // 2)
+    tail = _whole_suffix(data, budget - budget // 2)
+    if policy.mode == "tokens":
+        marker = f"…{approx_tokens(len(data) - budget)} tokens truncated…"
+    else:
+        marker = f"…{len(text) - len(head) - len(tail)} chars truncated…"
+    return head + marker + tail
+
+
+def formatted_truncate(text: str, policy: Policy) -> str:
+    """Like `truncate_text`, with a heading that tells how much there was."""
+    size = len(text.encode())
+    if size <= policy.byte_budget:
+        return text
+    return (
+        f"Warning: truncated output (original token count: {approx_tokens(size)})\n"
+        f"Total output lines: {len(text.splitlines())}\n\n" + truncate_text(text, policy)
+    )
+
+
+def truncate_output(
+    output: Output, policy: Policy, audio_tokens: Callable[[InputAudio], int]
+) -> Output:
+    """A tool output cut to one budget that all of its parts share.
+
+    Texts fit whole, or the last one that has room is cut in the middle; later ones
+    are left out and counted. Audio that does not fit is left out; the rest stays.
+    """
+    if isinstance(output, str):
+        return truncate_text(output, policy)
+    left = policy.byte_budget
+    kept: list[Part] = []
+    omitted = {"text": 0, "audio": 0}
+    for part in output:
+        if isinstance(part, InputText):
+            size = len(part.text.encode())
+            if left <= 0:
+                omitted["text"] += 1
+                continue
+            fits = size <= left
+            kept.append(part if fits else _cut(part, policy, left))
+            left -= min(size, left)
+        elif isinstance(part, InputAudio):
+            cost = audio_tokens(part) * BYTES_PER_TOKEN
+            if cost > left:
+                omitted["audio"] += 1
+                continue
+            left -= cost
+            kept.append(part)
+        else:
+            kept.append(part)
+    notes = [f"[omitted {n} {kind} items ...]" for kind, n in omitted.items() if n]
+    return (*kept, *map(InputText, notes))
+
+
+def _cut(part: InputText, policy: Policy, left: int) -> InputText:
+    limit = approx_tokens(left) if policy.mode == "tokens" else left
+    return InputText(truncate_text(part.text, Policy(policy.mode, limit)))
+
+
+def _whole_prefix(data: bytes, size: int) -> str:
+    return data[:size].decode(errors="ignore")
+
+
+def _whole_suffix(data: bytes, size: int) -> str:
+    start = len(data) - size
+    while start < len(data) and data[start] & 0b1100_0000 == 0b1000_0000:
+        start += 1
+    return data[start:].decode()
