@@ -1,0 +1,107 @@
+"""Model profiles: what the runtime must know about a model before it asks it anything.
+
+Owns the facts and the few numbers derived from them. Invariant: a profile is
+complete; a model nobody has heard of gets the fallback and `known=False`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeAlias
+
+import msgspec
+from msgspec import Meta, Struct
+
+from ..truncate import BYTES_PER_TOKEN, Policy
+
+__all__ = ["ApplyPatch", "ModelProfile", "Shell", "Summary", "ToolMode", "Verbosity"]
+
+Shell: TypeAlias = Literal["unified_exec", "shell_command", "shell", "local"]
+ApplyPatch: TypeAlias = Literal["freeform", "function", "none"]
+Summary: TypeAlias = Literal["none", "auto", "concise", "detailed"]
+ToolMode: TypeAlias = Literal["direct", "code"]
+Verbosity: TypeAlias = Literal["low", "medium", "high", ""]
+WebSearch: TypeAlias = Literal["none", "text", "text_and_image"]
+Positive: TypeAlias = Annotated[int, Meta(gt=0)]
+Percent: TypeAlias = Annotated[int, Meta(gt=0, le=100)]
+
+
+class ModelProfile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The facts about one model. An empty string means "none"."""
+
+    slug: str
+    """The model's name as it was asked for, without the provider."""
+    provider: str = "openai"
+    entry: str = ""
+    """The catalog entry that applies; empty for an unknown model."""
+    known: bool = False
+    context_window: Positive | None = None
+    max_context_window: Positive | None = None
+    """How far a user may raise the window."""
+    auto_compact_token_limit: Positive | None = None
+    effective_window_percent: Percent = 95
+    truncation: Policy = Policy("bytes", 10_000)
+    """How much of a tool's output the log keeps."""
+    shell: Shell = "unified_exec"
+    apply_patch: ApplyPatch = "none"
+    parallel_tool_calls: bool = True
+    tool_search: bool = False
+    web_search: WebSearch = "none"
+    tool_mode: ToolMode = "direct"
+    """``code``: tools are called from code the model writes."""
+    lite: bool = False
+    """Instructions and tools travel as items of the input."""
+    multi_agent: Literal["v1", "v2", ""] = ""
+    efforts: tuple[str, ...] = ()
+    default_effort: str = ""
+    reasoning_summary: Summary = "auto"
+    verbosity: bool = False
+    """Whether the model accepts a verbosity."""
+    default_verbosity: Verbosity = ""
+    images: bool = False
+    original_images: bool = False
+    """Whether images may be sent in their own resolution."""
+    audio: bool = False
+    service_tiers: tuple[str, ...] = ()
+    comp_hash: str = ""
+    """Models whose hashes differ cannot read each other's compactions."""
+    instructions: str = "general"
+    """The family of base instructions."""
+
+    @property
+    def auto_compact_limit(self) -> int | None:
+        """Tokens at which a thread is compacted: the limit, at most nine tenths of the window."""
+        limits = [self.auto_compact_token_limit]
+        limits += [self.context_window * 9 // 10 if self.context_window else None]
+        return min((limit for limit in limits if limit is not None), default=None)
+
+    @property
+    def effective_window(self) -> int | None:
+        """Tokens that can really be used."""
+        if self.context_window is None:
+            return None
+        return self.context_window * self.effective_window_percent // 100
+
+    def truncation_policy(self, tool_output_token_limit: int | None = None) -> Policy:
+        """The policy for tool outputs, with the user's own limit if there is one."""
+        if tool_output_token_limit is None:
+            return self.truncation
+        per_token = BYTES_PER_TOKEN if self.truncation.mode == "bytes" else 1
+        return Policy(self.truncation.mode, tool_output_token_limit * per_token)
+
+    def effort(self, wanted: str | None = None) -> str | None:
+        """The reasoning effort to send: the wanted one or the model's own."""
+        effort = wanted or self.default_effort
+        return {"": None, "ultra": "max"}.get(effort, effort)
+
+    def verbosity_for(self, wanted: str | None = None) -> str | None:
+        """The verbosity to send; None for a model that takes none."""
+        return (wanted or self.default_verbosity or None) if self.verbosity else None
+
+    def with_window(self, tokens: int) -> ModelProfile:
+        """The profile with the user's own window, clamped to what the model can do."""
+        most = self.max_context_window or tokens
+        return self.override(context_window=min(tokens, most))
+
+    def override(self, **fields: Any) -> ModelProfile:
+        """The profile with some facts replaced."""
+        return msgspec.structs.replace(self, **fields)

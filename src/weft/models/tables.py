@@ -1,0 +1,134 @@
+"""Reading model tables: the shape of a catalog file, and what to say when it is wrong.
+
+Owns the check of every key and value before it becomes part of a profile.
+Invariant: a message names the file, the key, what is accepted and the nearest
+name that exists.
+"""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+import types
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from ..errors import ConfigError
+from ..truncate import Policy
+from .profile import ModelProfile
+
+__all__ = ["Table", "check_fields", "nearest", "parse", "read"]
+
+Table: TypeAlias = Mapping[str, Any]
+"""Fields of a profile by name, checked or about to be."""
+
+_SECTIONS = ("providers", "fallback", "models")
+_DERIVED = frozenset({"slug", "entry", "known"})
+_HINTS = get_type_hints(ModelProfile, include_extras=True)
+_FIELDS = {name: hint for name, hint in _HINTS.items() if name not in _DERIVED}
+
+
+def parse(data: bytes, source: str) -> dict[str, Any]:
+    """The sections of a catalog file, each checked."""
+    try:
+        sections = tomllib.loads(data.decode())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{source} is not valid TOML: {error}; correct or remove it") from error
+    _known(sections, _SECTIONS, f"{source}: section")
+    models = _table(sections.get("models", {}), f"{source}: models")
+    for name, fields in models.items():
+        where = f"{source}: models.{name!r}"
+        checked = {key: value for key, value in _table(fields, where).items() if key != "like"}
+        models[name] = {**_like(fields, where), **check_fields(checked, where)}
+    fallback = _table(sections.get("fallback", {}), f"{source}: fallback")
+    return {
+        "providers": _providers(sections.get("providers", []), source),
+        "fallback": check_fields(fallback, f"{source}: fallback"),
+        "models": models,
+    }
+
+
+def check_fields(fields: Table, source: str) -> dict[str, Any]:
+    """`fields` with every value in its proper type. Raises `ConfigError`."""
+    _known(fields, _FIELDS, f"{source}: key")
+    return {name: _value(name, value, source) for name, value in fields.items()}
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A hint at the name that was probably meant, or nothing."""
+    close = difflib.get_close_matches(name, list(known), n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def read(path: Path) -> bytes | None:
+    """The bytes of a user's file; None when there is none."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise ConfigError(f"cannot read {str(path)!r}: {error.strerror}; check it") from error
+
+
+def _known(given: Iterable[str], known: Iterable[str], what: str) -> None:
+    names = sorted(known)
+    for name in given:
+        if name not in names:
+            hint = nearest(name, names)
+            raise ConfigError(f"{what} {name!r} is unknown{hint} (accepted: {', '.join(names)})")
+
+
+def _table(value: Any, where: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ConfigError(f"{where} must be a table, not {value!r}")
+    return value
+
+
+def _like(fields: Table, where: str) -> dict[str, str]:
+    like = fields.get("like")
+    if like is not None and not isinstance(like, str):
+        raise ConfigError(f"{where}: 'like' is {like!r}; accepted: the name of an entry")
+    return {} if like is None else {"like": like}
+
+
+def _providers(value: Any, source: str) -> tuple[str, ...]:
+    try:
+        return msgspec.convert(value, tuple[str, ...])
+    except msgspec.ValidationError as error:
+        raise ConfigError(
+            f"{source}: 'providers' is {value!r}; accepted: a list of names"
+        ) from error
+
+
+def _value(name: str, value: Any, source: str) -> Any:
+    try:
+        return msgspec.convert(value, _FIELDS[name])
+    except msgspec.ValidationError as error:
+        accepted = _accepted(_FIELDS[name])
+        raise ConfigError(f"{source}: {name!r} is {value!r}; accepted: {accepted}") from error
+
+
+_WORDS: dict[Any, str] = {
+    bool: "true or false",
+    str: "a string",
+    int: "a whole number",
+    tuple[str, ...]: "a list of strings",
+    Policy: "a table { mode = 'bytes' or 'tokens', limit = a whole number }",
+}
+
+
+def _accepted(hint: Any) -> str:
+    if hint in _WORDS:
+        return _WORDS[hint]
+    if get_origin(hint) is Literal:
+        return ", ".join(repr(value) for value in get_args(hint))
+    if isinstance(hint, types.UnionType) or str(get_origin(hint)) == "typing.Union":
+        return " or ".join(_accepted(arg) for arg in get_args(hint) if arg is not type(None))
+    if get_origin(hint) is Annotated:
+        kind, meta = get_args(hint)[:2]
+        upper = f" and at most {meta.le}" if meta.le is not None else ""
+        return f"{_accepted(kind)} above {meta.gt}{upper}"
+    return str(hint)
