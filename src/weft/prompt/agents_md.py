@@ -1,0 +1,88 @@
+"""AGENTS.md: what the repository and the user ask of every agent.
+
+Owns how the files' joined text is told, replaced and withdrawn; `discovery`
+reads the files. Invariant: the text is recognised by its heading together with
+both instruction tags, never by the heading alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from msgspec import Struct
+
+from .fragment import Fragment, FragmentRole, Markers
+from .observation import PromptContext
+from .state import Absent, Known, StateFragment, Unknown, fingerprint
+from .text import TextFragment, change_since
+
+__all__ = ["AgentsMd", "AgentsMdSnapshot", "AgentsMdState"]
+
+
+class AgentsMd(TextFragment, frozen=True):
+    """The text of the AGENTS.md files that hold for a directory."""
+
+    id: ClassVar[str] = "agents_md"
+    role: ClassVar[FragmentRole] = "user"
+    markers: ClassVar[Markers | None] = Markers("# AGENTS.md instructions", "</INSTRUCTIONS>")
+    cap_tokens: ClassVar[int] = 9_500
+    replaced: ClassVar[str] = (
+        "The AGENTS.md files have changed. These instructions replace all earlier ones:"
+    )
+    removed: ClassVar[str] = (
+        "The AGENTS.md files given earlier are gone; their instructions no longer apply."
+    )
+
+    directory: str = ""
+
+    def body(self) -> str:
+        """The directory, then the text between instruction tags."""
+        place = f" for {self.directory}" if self.directory else ""
+        return f"{place}\n\n<INSTRUCTIONS>\n{self.prose()}\n"
+
+    @classmethod
+    def matches(cls, text: str) -> bool:
+        """By the heading and both tags."""
+        return cls.markers is not None and (
+            cls.markers.matches(text) and "<instructions>" in text.lower()
+        )
+
+
+class AgentsMdSnapshot(Struct, frozen=True, omit_defaults=True):
+    """The text and where it holds; once told, its digest stands for it."""
+
+    directory: str
+    digest: str
+    text: str = ""
+
+
+class AgentsMdState(StateFragment[AgentsMdSnapshot]):
+    """Tells the AGENTS.md files."""
+
+    id = AgentsMd.id
+    snapshot_type = AgentsMdSnapshot
+    fragments = (AgentsMd,)
+
+    def snapshot(self, ctx: PromptContext) -> AgentsMdSnapshot | None:
+        """The files' text in `ctx`; none when it is blank."""
+        docs = ctx.agents_docs
+        if docs is None or not docs.text.strip():
+            return None
+        return AgentsMdSnapshot(docs.directory, fingerprint(docs.text), docs.text)
+
+    def remembered(self, snapshot: AgentsMdSnapshot) -> AgentsMdSnapshot:
+        """The directory and the digest."""
+        return AgentsMdSnapshot(snapshot.directory, snapshot.digest)
+
+    def difference(
+        self,
+        previous: Absent | Unknown | Known[AgentsMdSnapshot | None],
+        current: AgentsMdSnapshot | None,
+    ) -> Sequence[Fragment]:
+        """The whole text, or its withdrawal."""
+        change = change_since(previous, current)
+        if current is not None:
+            return (AgentsMd(current.text, change, current.directory),)
+        known = previous.snapshot if isinstance(previous, Known) else None
+        return (AgentsMd(change=change, directory=known.directory if known else ""),)

@@ -1,0 +1,156 @@
+"""Markers: what a fragment's text starts and ends with, and how nobody else can.
+
+Owns recognition by markers and the quoting of data. Invariant: text that went
+through `Vocabulary.quote` holds nothing that reads as a known marker, and text
+that held none comes back byte for byte.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
+
+import msgspec
+from msgspec import Raw, Struct
+
+from ..wire import json_bytes
+
+__all__ = ["Markers", "Vocabulary"]
+
+T = TypeVar("T")
+
+_NAME_END = r"(?![\w.:-])"
+
+
+class Markers(Struct, frozen=True):
+    """The start and the end of a fragment's text.
+
+    A marker is a tag (``<skill>``), the stem of a family of tags (``<external_``),
+    or a phrase that opens a line (``# AGENTS.md instructions``).
+    """
+
+    start: str
+    end: str
+
+    def matches(self, text: str) -> bool:
+        """Whether `text` stands between these markers; blank markers match nothing."""
+        if not self.start.strip() or not self.end.strip():
+            return False
+        folded = text.strip().lower()
+        long_enough = len(folded) >= len(self.start) + len(self.end)
+        return (
+            long_enough
+            and folded.startswith(self.start.lower())
+            and folded.endswith(self.end.lower())
+        )
+
+    def wrap(self, body: str) -> str:
+        """`body` between the markers; it brings its own line breaks."""
+        return f"{self.start}{body}{self.end}"
+
+    def clashes_with(self, other: Markers) -> bool:
+        """Whether one start marker opens the other."""
+        mine, theirs = self.start.lower(), other.start.lower()
+        return mine.startswith(theirs) or theirs.startswith(mine)
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """Every marker that data may not imitate."""
+
+    tags: frozenset[str] = frozenset()
+    stems: frozenset[str] = frozenset()
+    phrases: frozenset[str] = frozenset()
+    closings: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, markers: Iterable[Markers]) -> Vocabulary:
+        """The vocabulary of these markers."""
+        tags, stems, phrases = set(), set(), set()
+        for marker in (side for pair in markers for side in (pair.start, pair.end) if side):
+            if not marker.startswith("<"):
+                phrases.add(marker.lower())
+            elif marker.endswith(">"):
+                tags.add(_tag_name(marker))
+            else:
+                stems.add(_tag_name(marker))
+        return cls(frozenset(tags), frozenset(stems), frozenset(phrases))
+
+    def with_own(self, markers: Markers | None, inner: Iterable[str]) -> Vocabulary:
+        """This vocabulary, plus what one fragment's own data may not imitate.
+
+        Of the `inner` tags of a body only the closing forms matter: data that cannot
+        close its element cannot open another beside it.
+        """
+        own = Vocabulary.of([markers] if markers else [])
+        return Vocabulary(
+            self.tags | own.tags,
+            self.stems | own.stems,
+            self.phrases | own.phrases,
+            self.closings | frozenset(inner),
+        )
+
+    def knows(self, markers: Markers) -> bool:
+        """Whether the start marker is one of these, or of one of these families."""
+        start = markers.start.lower()
+        if not start.startswith("<"):
+            return start in self.phrases
+        name = _tag_name(start)
+        return name in self.tags or any(name.startswith(stem) for stem in self.stems)
+
+    def quote(self, text: str) -> str:
+        """`text` with the first character of every look-alike turned into an entity."""
+        pattern = _pattern(self)
+        return pattern.sub(_entity, text) if pattern else text
+
+    def quote_all(self, value: T) -> T:
+        """`value` with every text in it quoted, however deep."""
+        return cast("T", _map_text(value, self.quote))
+
+
+def _tag_name(marker: str) -> str:
+    return " ".join(marker.strip("</>").lower().split())
+
+
+@functools.lru_cache(maxsize=256)
+def _pattern(words: Vocabulary) -> re.Pattern[str] | None:
+    """Matches up to the character to quote; looks ahead for the rest of the marker."""
+    shapes = [
+        *(rf"<(?=\s*+(?:/\s*+)?{_spaced(tag)}{_NAME_END})" for tag in sorted(words.tags)),
+        *(rf"<(?=\s*+(?:/\s*+)?{_spaced(stem)})" for stem in sorted(words.stems)),
+        *(rf"<(?=\s*+/\s*+{_spaced(tag)}\s*+>)" for tag in sorted(words.closings)),
+        *(
+            rf"^[^\S\n]*+{re.escape(phrase[0])}(?={_spaced(phrase[1:])})"
+            for phrase in sorted(words.phrases)
+        ),
+    ]
+    return re.compile("|".join(shapes), re.IGNORECASE | re.MULTILINE) if shapes else None
+
+
+def _spaced(words: str) -> str:
+    return re.sub(r"(?:\\ )+", lambda _: r"\s+", re.escape(words))
+
+
+def _entity(match: re.Match[str]) -> str:
+    lead, char = match.group()[:-1], match.group()[-1]
+    return lead + ("&lt;" if char == "<" else f"&#{ord(char)};")
+
+
+def _map_text(value: Any, change: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, tuple | list):
+        return type(value)(_map_text(element, change) for element in value)
+    if isinstance(value, dict):
+        return {_map_text(k, change): _map_text(v, change) for k, v in value.items()}
+    if isinstance(value, Raw):
+        decoded = msgspec.json.decode(value)
+        changed = _map_text(decoded, change)
+        return value if changed == decoded else Raw(json_bytes(changed))
+    if isinstance(value, Struct):
+        fields = {name: getattr(value, name) for name in value.__struct_fields__}
+        return msgspec.structs.replace(value, **_map_text(fields, change))
+    return value

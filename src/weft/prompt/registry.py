@@ -1,0 +1,237 @@
+"""The registry: which fragments exist, in which order states are told, what a text is.
+
+Owns registration and recognition. Invariant: ids and markers are unique, and
+every user-role fragment can be told from what a person typed.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable
+from typing import Any, Protocol, TypeAlias
+
+from ..errors import FragmentError
+from .fragment import MAX_CAP_TOKENS, Fragment
+from .markers import Markers, Vocabulary
+from .state import StateFragment
+
+__all__ = [
+    "ENTRY_POINTS",
+    "Reader",
+    "Registrable",
+    "Registry",
+    "builtin_vocabulary",
+    "default_registry",
+]
+
+ENTRY_POINTS = "weft.fragments"
+"""The entry point group under which packages offer fragments."""
+
+_RESERVED = frozenset(
+    {"assistant", "compaction", "developer", "message", "summary", "system", "tool", "user"}
+)
+_ID = re.compile(r"[a-z][a-z0-9_.-]{0,63}")
+
+
+class Reader(Protocol):
+    """Recognises texts that others wrote and we never do."""
+
+    id: str
+    role: str
+
+    def matches(self, text: str) -> bool:
+        """Whether `text` is one of them."""
+        ...
+
+    def guarded(self) -> Markers | None:
+        """Markers that our data may not imitate either."""
+        ...
+
+
+Registrable: TypeAlias = type[Fragment] | StateFragment[Any] | type[StateFragment[Any]]
+"""A fragment class, or a state fragment with the classes it tells."""
+
+
+class Registry:
+    """The fragments of one runtime."""
+
+    def __init__(self) -> None:
+        self._fragments: dict[str, type[Fragment]] = {}
+        self._states: dict[str, StateFragment[Any]] = {}
+        self._owners: dict[str, str] = {}
+        self._readers: dict[str, Reader] = {}
+        self._vocabulary: Vocabulary | None = None
+
+    @property
+    def fragments(self) -> tuple[type[Fragment], ...]:
+        """Every fragment class, in the order of registration."""
+        return tuple(self._fragments.values())
+
+    @property
+    def states(self) -> tuple[StateFragment[Any], ...]:
+        """Every state fragment, in telling order, which is the order of registration."""
+        return tuple(self._states.values())
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The markers that no data may imitate."""
+        if self._vocabulary is None:
+            own = [cls.markers for cls in self._fragments.values()]
+            read = [reader.guarded() for reader in self._readers.values()]
+            self._vocabulary = Vocabulary.of(m for m in (*own, *read) if m is not None)
+        return self._vocabulary
+
+    def register(self, *offers: Registrable) -> None:
+        """Add fragment classes, or states with the classes they tell.
+
+        Raises `FragmentError` and registers nothing of an offer that does not fit.
+        """
+        for offer in offers:
+            if isinstance(offer, StateFragment):
+                self._register_state(offer)
+            elif isinstance(offer, type) and issubclass(offer, StateFragment):
+                self._register_state(offer())
+            elif isinstance(offer, type) and issubclass(offer, Fragment):
+                self._check(offer)
+                self._add(offer)
+            else:
+                raise FragmentError(
+                    f"{offer!r} is neither a Fragment class nor a StateFragment; register one"
+                )
+
+    def register_reader(self, reader: Reader) -> None:
+        """Recognise texts of another system, after all of our own fragments."""
+        if reader.id in self._fragments or reader.id in self._readers:
+            raise FragmentError(f"fragment id {reader.id!r} is taken; choose another")
+        self._readers[reader.id] = reader
+        self._vocabulary = None
+
+    def load_entry_points(self, group: str = ENTRY_POINTS) -> tuple[str, ...]:
+        """Register what installed packages offer; returns the names of the offers."""
+        from importlib.metadata import entry_points
+
+        points = sorted(entry_points(group=group), key=lambda point: point.name)
+        for point in points:
+            try:
+                self.register(*_offers(point.load()))
+            except Exception as error:
+                raise FragmentError(
+                    f"entry point {point.name!r} ({point.value}) in group {group!r} cannot be "
+                    f"used: {error}; update or remove the package that offers it"
+                ) from error
+        return tuple(point.name for point in points)
+
+    def recognise(self, role: str, text: str) -> str | None:
+        """The id of the fragment that an imported text of `role` is, if any.
+
+        Fixed markers go before custom matching, and our fragments before readers.
+        """
+        for cls in sorted(self._fragments.values(), key=_has_own_matcher):
+            if cls.role == role and cls.matches(text):
+                return cls.id
+        for reader in self._readers.values():
+            if reader.role == role and reader.matches(text):
+                return reader.id
+        return None
+
+    def state_of(self, fragment_id: str) -> str | None:
+        """The id of the state that the fragment tells, if it tells one."""
+        return self._owners.get(fragment_id)
+
+    def _register_state(self, state: StateFragment[Any]) -> None:
+        owned = {cls.id for cls in state.fragments}
+        self._check_id(state.id)
+        if state.id in self._states or (state.id in self._fragments and state.id not in owned):
+            raise FragmentError(f"fragment id {state.id!r} is taken; choose another")
+        for cls in state.fragments:
+            self._check(cls)
+        self._states[state.id] = state
+        for cls in state.fragments:
+            self._add(cls)
+            self._owners[cls.id] = state.id
+
+    def _add(self, cls: type[Fragment]) -> None:
+        self._fragments[cls.id] = cls
+        self._vocabulary = None
+
+    def _check(self, cls: type[Fragment]) -> None:
+        for name in ("id", "role"):
+            if not hasattr(cls, name):
+                raise FragmentError(f"fragment class {cls.__name__!r} has no {name!r}; set it")
+        self._check_id(cls.id)
+        if cls.id in self._fragments or cls.id in self._readers or cls.id in self._states:
+            raise FragmentError(f"fragment id {cls.id!r} is taken; choose another")
+        if cls.role not in ("developer", "user"):
+            raise FragmentError(
+                f"fragment {cls.id!r} has role {cls.role!r}; use 'developer' or 'user'"
+            )
+        if not 0 < cls.cap_tokens <= MAX_CAP_TOKENS:
+            raise FragmentError(
+                f"fragment {cls.id!r} has a cap of {cls.cap_tokens} tokens; "
+                f"set one from 1 to {MAX_CAP_TOKENS}"
+            )
+        self._check_detection(cls)
+
+    def _check_detection(self, cls: type[Fragment]) -> None:
+        if cls.role == "user" and cls.markers is None and not _has_own_matcher(cls):
+            raise FragmentError(
+                f"user-role fragment {cls.id!r} cannot be told from what a person typed; "
+                "give it markers or its own matches()"
+            )
+        if cls.markers is None:
+            return
+        _check_markers(cls.id, cls.markers, own_matcher=_has_own_matcher(cls))
+        for other in self._fragments.values():
+            if other.markers is not None and cls.markers.clashes_with(other.markers):
+                raise FragmentError(
+                    f"marker {cls.markers.start!r} of fragment {cls.id!r} cannot be told from "
+                    f"{other.markers.start!r} of fragment {other.id!r}; choose another"
+                )
+
+    def _check_id(self, fragment_id: str) -> None:
+        if fragment_id in _RESERVED:
+            raise FragmentError(f"fragment id {fragment_id!r} is reserved; choose another")
+        if not _ID.fullmatch(fragment_id):
+            raise FragmentError(
+                f"fragment id {fragment_id!r} must start with a lower-case letter, followed by "
+                "up to 63 of a-z, 0-9, '_', '.' and '-'; rename it"
+            )
+
+
+def default_registry() -> Registry:
+    """A registry with the built-in fragments; packages add theirs by `load_entry_points`."""
+    from .builtin import READERS, STATES, UTTERANCES
+
+    registry = Registry()
+    registry.register(*STATES, *UTTERANCES)
+    for reader in READERS:
+        registry.register_reader(reader)
+    return registry
+
+
+@functools.cache
+def builtin_vocabulary() -> Vocabulary:
+    """The markers of the built-in fragments."""
+    return default_registry().vocabulary
+
+
+def _has_own_matcher(cls: type[Fragment]) -> bool:
+    return cls.matches.__func__ is not Fragment.matches.__func__  # type: ignore[attr-defined]
+
+
+def _check_markers(fragment_id: str, markers: Markers, *, own_matcher: bool) -> None:
+    if not markers.start.strip() or not (markers.end.strip() or own_matcher):
+        raise FragmentError(
+            f"fragment {fragment_id!r} has blank markers, which match nothing; "
+            "give both sides a text, or define matches()"
+        )
+    if markers.start != markers.start.strip() or markers.end != markers.end.strip():
+        raise FragmentError(
+            f"markers of fragment {fragment_id!r} begin or end with whitespace, which "
+            "recognition ignores; move it into body()"
+        )
+
+
+def _offers(loaded: Any) -> Iterable[Registrable]:
+    return loaded if isinstance(loaded, list | tuple) else (loaded,)

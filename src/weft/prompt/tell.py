@@ -1,0 +1,147 @@
+"""Telling: from what the view knows and what is true now to the messages in between.
+
+Owns the one path by which lasting context reaches the model; the initial context
+is the difference to nothing. Invariant: where nothing changed, nothing is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
+
+from ..entries import FragmentMark
+from ..items import InputText, Message
+from ..wire import Json, json_bytes
+from .fragment import Fragment, FragmentRole, Vocabulary
+from .observation import PromptContext
+from .registry import Registry
+from .state import Absent, Baseline, Known, StateFragment, Unknown
+
+__all__ = ["ContextMessage", "Telling", "observe", "tell"]
+
+
+class ContextMessage(Struct, frozen=True):
+    """A message of the runtime's, and which state each of its parts tells."""
+
+    message: Message
+    marks: tuple[FragmentMark, ...]
+
+
+class Telling(Struct, frozen=True):
+    """What to append so that the view knows the present.
+
+    `silent` are states to remember without words, `cut` the ids of fragments that
+    did not fit their cap.
+    """
+
+    messages: tuple[ContextMessage, ...] = ()
+    silent: tuple[FragmentMark, ...] = ()
+    cut: tuple[str, ...] = ()
+
+
+def observe(registry: Registry, ctx: PromptContext) -> dict[str, Json | None]:
+    """The snapshot of every state now; None for a state there is nothing of."""
+    snapshots = {state.id: state.snapshot(ctx) for state in registry.states}
+    return {
+        state_id: None if snapshot is None else Raw(json_bytes(snapshot))
+        for state_id, snapshot in snapshots.items()
+    }
+
+
+def tell(
+    registry: Registry,
+    baselines: Mapping[str, Baseline],
+    snapshots: Mapping[str, Json | None],
+    *,
+    rebase: bool = False,
+) -> Telling:
+    """The difference between what the view knows and `snapshots`.
+
+    A state without a baseline is `Absent`; one that is not in `snapshots` is left alone.
+    States told at a `rebase` only are left alone otherwise. Developer fragments
+    come first and share a message, separate ones follow, then one message for each
+    user fragment.
+    """
+    page = _Page(registry.vocabulary)
+    for state in registry.states:
+        if state.id not in snapshots or (state.told == "rebase" and not rebase):
+            continue
+        previous = _known(state, baselines.get(state.id, Absent()))
+        current = _decoded(state, snapshots[state.id])
+        if not _same(state, previous, current):
+            page.add(_mark(state, current), state.difference(previous, current))
+    return page.telling()
+
+
+@dataclass(slots=True)
+class _Page:
+    """Collects what is told and lays it out as messages."""
+
+    vocabulary: Vocabulary
+    shared: list[tuple[InputText, FragmentMark]] = field(default_factory=list)
+    separate: list[ContextMessage] = field(default_factory=list)
+    user: list[ContextMessage] = field(default_factory=list)
+    silent: list[FragmentMark] = field(default_factory=list)
+    cut: list[str] = field(default_factory=list)
+
+    def add(self, mark: FragmentMark, fragments: Sequence[Fragment]) -> None:
+        if not fragments:
+            self.silent.append(mark)
+        for fragment in fragments:
+            rendered = fragment.rendered(self.vocabulary)
+            if rendered.cut:
+                self.cut.append(fragment.id)
+            said = InputText(text=rendered.text), mark
+            if fragment.role == "user":
+                self.user.append(_message("user", [said]))
+            elif fragment.separate:
+                self.separate.append(_message("developer", [said]))
+            else:
+                self.shared.append(said)
+
+    def telling(self) -> Telling:
+        shared = [_message("developer", self.shared)] if self.shared else []
+        messages = (*shared, *self.separate, *self.user)
+        return Telling(messages, tuple(self.silent), tuple(self.cut))
+
+
+def _message(role: FragmentRole, said: Sequence[tuple[InputText, FragmentMark]]) -> ContextMessage:
+    marks = (
+        FragmentMark(id=mark.id, snapshot=mark.snapshot, part=part)
+        for part, (_, mark) in enumerate(said)
+    )
+    content = tuple(text for text, _ in said)
+    return ContextMessage(Message(role=role, content=content), tuple(marks))
+
+
+def _known(state: StateFragment[Any], baseline: Baseline) -> Absent | Unknown | Known[Any]:
+    if not isinstance(baseline, Known):
+        return baseline
+    try:
+        snapshot = _decoded(state, baseline.snapshot)
+    except msgspec.ValidationError:
+        # An older version wrote it: the view tells something, we cannot say what.
+        return Unknown()
+    return Known(None if snapshot is None else state.remembered(snapshot))
+
+
+def _decoded(state: StateFragment[Any], snapshot: Json | None) -> Any:
+    if snapshot is None:
+        return None
+    return msgspec.json.decode(snapshot, type=state.snapshot_type | None)
+
+
+def _same(state: StateFragment[Any], previous: Absent | Unknown | Known[Any], current: Any) -> bool:
+    if isinstance(previous, Unknown):
+        return False
+    known = previous.snapshot if isinstance(previous, Known) else None
+    return bool(known == (None if current is None else state.remembered(current)))
+
+
+def _mark(state: StateFragment[Any], current: Any) -> FragmentMark:
+    remembered = None if current is None else state.remembered(current)
+    return FragmentMark(id=state.id, snapshot=Raw(json_bytes(remembered)))

@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+from inline_snapshot import snapshot
+from msgspec import Raw, structs
+
+from weft.entries import FragmentMark
+from weft.items import text_of
+from weft.prompt import (
+    AgentsDocs,
+    ContextMessage,
+    Known,
+    PromptContext,
+    Telling,
+    Unknown,
+    default_registry,
+    observe,
+    tell,
+)
+
+REGISTRY = default_registry()
+CTX = PromptContext(
+    cwd="/repo",
+    sandbox_mode="workspace-write",
+    writable_roots=("/cache",),
+    developer_instructions="Answer briefly.",
+    agents_docs=AgentsDocs("/repo", "Run the tests."),
+)
+
+
+def layout(messages: tuple[ContextMessage, ...]) -> list[tuple[str, list[str]]]:
+    return [(m.message.role, [mark.id for mark in m.marks]) for m in messages]
+
+
+def baselines(telling: Telling) -> dict[str, Known[Raw]]:
+    told = [mark for message in telling.messages for mark in message.marks]
+    return {m.id: Known(m.snapshot) for m in (*told, *telling.silent) if m.snapshot is not None}
+
+
+def texts(telling: Telling) -> list[str]:
+    return [text_of(m.message.content) for m in telling.messages]
+
+
+def test_the_initial_context_is_three_messages_in_order():
+    telling = tell(REGISTRY, {}, observe(REGISTRY, CTX))
+    assert layout(telling.messages) == [
+        ("developer", ["developer_instructions", "permissions"]),
+        ("user", ["agents_md"]),
+        ("user", ["environment"]),
+    ]
+    assert [len(m.message.content) for m in telling.messages] == [2, 1, 1]
+
+
+def test_nothing_is_said_where_nothing_changed():
+    snapshots = observe(REGISTRY, CTX)
+    first = tell(REGISTRY, {}, snapshots)
+    assert tell(REGISTRY, baselines(first), snapshots) == Telling()
+
+
+def test_a_whole_snapshot_is_as_good_a_baseline_as_a_remembered_one():
+    snapshots = observe(REGISTRY, CTX)
+    whole = {key: Known(value) for key, value in snapshots.items() if value is not None}
+    assert tell(REGISTRY, whole, snapshots) == Telling()
+
+
+def test_a_new_directory_is_told_as_a_difference():
+    first = tell(REGISTRY, {}, observe(REGISTRY, CTX))
+    moved = structs.replace(CTX, cwd="/elsewhere")
+    telling = tell(REGISTRY, baselines(first), observe(REGISTRY, moved))
+    assert layout(telling.messages) == [("user", ["environment"])]
+    assert texts(telling) == snapshot(
+        [
+            """\
+<environment_context>
+  <cwd>/elsewhere</cwd>
+  <shell>bash</shell>
+</environment_context>"""
+        ]
+    )
+
+
+def test_what_is_remembered_of_a_long_text_is_short():
+    long = structs.replace(CTX, agents_docs=AgentsDocs("/repo", "rule " * 4000))
+    telling = tell(REGISTRY, {}, observe(REGISTRY, long))
+    [mark] = telling.messages[1].marks
+    assert mark.snapshot is not None
+    assert len(bytes(mark.snapshot)) < 100
+
+
+def test_a_removed_state_is_marked_with_null_and_told_once():
+    first = tell(REGISTRY, {}, observe(REGISTRY, CTX))
+    gone = observe(REGISTRY, structs.replace(CTX, agents_docs=None))
+    second = tell(REGISTRY, baselines(first), gone)
+    [message] = second.messages
+    assert message.marks == (FragmentMark(id="agents_md", snapshot=Raw(b"null"), part=0),)
+    known = {**baselines(first), **baselines(second)}
+    assert tell(REGISTRY, known, gone) == Telling()
+
+
+def test_an_unknown_baseline_is_told_whole_again():
+    snapshots = observe(REGISTRY, CTX)
+    known = baselines(tell(REGISTRY, {}, snapshots))
+    telling = tell(REGISTRY, {**known, "environment": Unknown()}, snapshots)
+    assert layout(telling.messages) == [("user", ["environment"])]
+    assert "<cwd>/repo</cwd>" in texts(telling)[0]
+
+
+def test_a_snapshot_of_another_version_counts_as_unknown():
+    snapshots = observe(REGISTRY, CTX)
+    known = {**baselines(tell(REGISTRY, {}, snapshots)), "environment": Known(Raw(b'{"v":1}'))}
+    telling = tell(REGISTRY, known, snapshots)
+    assert layout(telling.messages) == [("user", ["environment"])]
+
+
+def test_a_state_that_is_not_observed_is_left_alone():
+    snapshots = observe(REGISTRY, CTX)
+    del snapshots["environment"], snapshots["permissions"]
+    telling = tell(REGISTRY, {}, snapshots)
+    assert layout(telling.messages) == [
+        ("developer", ["developer_instructions"]),
+        ("user", ["agents_md"]),
+    ]
+
+
+def test_a_fragment_beyond_its_cap_is_cut_visibly_and_reported():
+    huge = structs.replace(CTX, developer_instructions="word " * 20_000)
+    telling = tell(REGISTRY, {}, observe(REGISTRY, huge))
+    assert telling.cut == ("developer_instructions",)
+    assert "tokens truncated…" in texts(telling)[0]
