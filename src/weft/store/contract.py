@@ -24,8 +24,8 @@ __all__ = [
     "Calibration",
     "Change",
     "Committed",
-    "Holder",
     "Hit",
+    "Holder",
     "InboxMessage",
     "Index",
     "Lease",
@@ -36,6 +36,7 @@ __all__ = [
     "Post",
     "Segment",
     "SegmentKind",
+    "Span",
     "Store",
     "ThreadInfo",
     "Turn",
@@ -64,6 +65,14 @@ class ThreadInfo(Struct, frozen=True, kw_only=True):
     """The newest sequence number, the shared prefix included."""
     turns: int = 0
     """The newest turn's number, the shared prefix included."""
+
+
+class Span(Struct, frozen=True):
+    """The entries `first` to `last` of a log, and the thread that wrote them."""
+
+    thread: str
+    first: int
+    last: int
 
 
 class Turn(Struct, frozen=True, kw_only=True):
@@ -232,7 +241,10 @@ class Store(Protocol):
         """Apply `change` durably, whole or not at all.
 
         Raises `LeaseLost` when a newer lease exists, `TurnConflict` when the turn
-        id was admitted with another input. After any error nothing was written.
+        id was admitted with another input, `NotFound` when it takes a message that
+        no longer waits or ends a turn that this thread did not admit. After any
+        error nothing was written. A caller that is cancelled while it waits cannot
+        know whether the change landed; it landed whole or not at all.
         """
         ...
 
@@ -247,12 +259,20 @@ class Store(Protocol):
     ) -> list[Entry]:
         """The entries from `first` to `last` (both included), shared prefix and all.
 
+        A shared entry is the same value in every fork: it names the thread that wrote it.
         With `reverse` the newest come first; `limit` cuts what comes first.
         """
         ...
 
     async def read_ranges(self, thread: str, ranges: Sequence[tuple[int, int]]) -> list[Entry]:
         """The entries of several ranges in the order given, in one go."""
+        ...
+
+    async def lineage(self, thread: str) -> list[Span]:
+        """Who wrote the entries of a log, oldest first; one span for a thread of its own.
+
+        An ancestor appears here also after it was deleted, for what is still shared.
+        """
         ...
 
     async def turn(self, thread: str, number: int) -> Turn:
@@ -272,7 +292,10 @@ class Store(Protocol):
         ...
 
     async def post(self, thread: str, message: Post) -> InboxMessage:
-        """Leave a message for the thread's writer. Needs no lease."""
+        """Leave a message for the thread's writer. Needs no lease.
+
+        A key that was posted before gives the first message, also when it was taken.
+        """
         ...
 
     async def inbox(self, thread: str) -> list[InboxMessage]:

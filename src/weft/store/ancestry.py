@@ -1,0 +1,61 @@
+"""Which threads' rows make up a thread's log.
+
+Owns the arithmetic of forks. A fork holds only what came after its cut; the rest
+is read from its ancestors. Invariant: stretches are disjoint, ordered, and cover
+the log from the first entry on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+__all__ = ["MAX_SEQ", "Link", "Stretch", "clip", "stretches"]
+
+MAX_SEQ = (1 << 32) - 1
+"""The highest sequence or turn number a thread can reach."""
+
+
+class Link(NamedTuple):
+    """A thread's place in its family."""
+
+    number: int
+    id: str
+    parent: int | None
+    cut: int
+    turn_cut: int
+
+
+class Stretch(NamedTuple):
+    """The rows that one thread contributes to a log; bounds are included."""
+
+    number: int
+    id: str
+    first: int
+    last: int
+    first_turn: int
+    last_turn: int
+
+
+def stretches(line: Iterable[Link]) -> list[Stretch]:
+    """The stretches of the first thread of `line`, oldest first.
+
+    `line` goes from that thread over its parent up to the root. A cut inside a
+    prefix that the parent itself shares reaches through to the grandparent.
+    """
+    found: list[Stretch] = []
+    seq = turn = MAX_SEQ
+    for link in line:
+        found.append(Stretch(link.number, link.id, link.cut + 1, seq, link.turn_cut + 1, turn))
+        seq, turn = min(seq, link.cut), min(turn, link.turn_cut)
+    found.reverse()
+    return [s for s in found if s.first <= s.last or s.first_turn <= s.last_turn]
+
+
+def clip(line: Iterable[Stretch], first: int, last: int | None) -> Iterator[Stretch]:
+    """The parts of the stretches that hold entries `first` to `last`."""
+    end = MAX_SEQ if last is None else last
+    for stretch in line:
+        low, high = max(stretch.first, first), min(stretch.last, end)
+        if low <= high:
+            yield stretch._replace(first=low, last=high)

@@ -1,0 +1,145 @@
+"""Leases: one writer per thread, across processes and within one.
+
+Owns the lock files and the fencing number. The kernel frees a lock when its
+process ends, however it ends; the fence, raised by every new holder and checked
+inside every commit, stops a writer that only believes it still holds the lock.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import socket
+import sqlite3
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+
+import msgspec
+
+from ..errors import StoreError, StoreReadOnly, ThreadBusy
+from ..wire import json_bytes
+from .contract import Holder
+from .queries import thread_number
+
+__all__ = [
+    "FileLock",
+    "SqliteLease",
+    "clear_holder",
+    "describe_holder",
+    "lock_thread",
+    "take_lease",
+    "this_process",
+]
+
+
+class FileLock:
+    """An exclusive lock on a file, held until `release` or the end of the process."""
+
+    __slots__ = ("_descriptor", "path")
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._descriptor: int | None = None
+
+    def acquire(self) -> bool:
+        """Whether the lock could be had at once."""
+        fcntl = _fcntl()
+        try:
+            self.path.parent.mkdir(mode=0o700, exist_ok=True)
+            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise StoreReadOnly(
+                f"cannot create the lock file {str(self.path)!r} ({error.strerror}); "
+                "check the owner and mode of its directory"
+            ) from error
+        self._descriptor = descriptor
+        with self.released_on_error():
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                self.release()
+        return self._descriptor is not None
+
+    @contextmanager
+    def released_on_error(self) -> Iterator[None]:
+        """Lets go when the block fails."""
+        try:
+            yield
+        except BaseException:
+            self.release()
+            raise
+
+    def release(self) -> None:
+        """Let go. Harmless when called twice."""
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+@dataclass(slots=True, eq=False)
+class SqliteLease:
+    """The right to write one thread of a `SqliteStore`."""
+
+    thread: str
+    fence: int
+    lock: FileLock
+    give_back: Callable[[SqliteLease], Awaitable[None]] = field(repr=False)
+
+    async def release(self) -> None:
+        """Give the thread back. Harmless when called twice."""
+        await self.give_back(self)
+
+
+def take_lease(connection: sqlite3.Connection, thread: str, lock: FileLock, holder: Holder) -> int:
+    """Lock the thread's file and raise its fence; the new fence."""
+    lock_thread(connection, thread, lock)
+    with lock.released_on_error():
+        (fence,) = connection.execute(
+            "UPDATE threads SET fence = fence + 1, holder = ? WHERE id = ? RETURNING fence",
+            (json_bytes(holder).decode(), thread),
+        ).fetchone()
+    return int(fence)
+
+
+def lock_thread(connection: sqlite3.Connection, thread: str, lock: FileLock) -> None:
+    """Lock a living thread's file. Raises `ThreadBusy` while someone else has it."""
+    thread_number(connection, thread)
+    if not lock.acquire():
+        raise ThreadBusy(thread, describe_holder(connection, thread))
+
+
+def clear_holder(connection: sqlite3.Connection, thread: str, fence: int) -> None:
+    """Note that nobody writes the thread any more, unless a newer lease exists."""
+    connection.execute(
+        "UPDATE threads SET holder = NULL WHERE id = ? AND fence = ?", (thread, fence)
+    )
+
+
+def describe_holder(connection: sqlite3.Connection, thread: str) -> str:
+    """Who holds the thread, in words."""
+    row = connection.execute("SELECT holder FROM threads WHERE id = ?", (thread,)).fetchone()
+    if row is None or row[0] is None:
+        return "another process"
+    return str(msgspec.json.decode(row[0], type=Holder))
+
+
+def this_process(now: int) -> Holder:
+    """The holder that this process is."""
+    return Holder(
+        pid=os.getpid(), host=socket.gethostname(), command=shlex.join(sys.argv)[:200], since=now
+    )
+
+
+def _fcntl() -> ModuleType:
+    try:
+        import fcntl
+    except ImportError as error:
+        raise StoreError(
+            f"threads cannot be written on {sys.platform!r}: it has no POSIX file locks; "
+            "use Linux, macOS or WSL"
+        ) from error
+    return fcntl

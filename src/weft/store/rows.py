@@ -1,0 +1,171 @@
+"""Rows: how values become columns and come back.
+
+Owns the encoding of every column that is not a plain number or text. Invariant:
+what is empty is stored as null, and reading a row gives back an equal value.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+import msgspec
+from msgspec import Raw, Struct
+
+from ..entries import Draft, Entry, Flags, FragmentMark, Origin
+from ..ids import item_prefix, new_id
+from ..provenance import InputProvenance, InternalEvent
+from ..usage import TokenUsage
+from ..wire import Json, json_bytes
+from .ancestry import MAX_SEQ
+from .contract import InboxMessage, OutboxRow, ThreadInfo, Turn
+
+__all__ = [
+    "digest_of",
+    "entry_from",
+    "json_or_null",
+    "message_from",
+    "named",
+    "outbox_from",
+    "place",
+    "raw_or_null",
+    "thread_from",
+    "turn_from",
+]
+
+Row: TypeAlias = tuple[Any, ...]
+
+_FLAGS = tuple(Flags(bits) for bits in range(8))
+
+
+class _Mark(Struct):
+    # Raw beside None in a union does not decode; Raw alone takes any value.
+    id: str
+    snapshot: Raw = None  # type: ignore[assignment]
+    part: int | None = None
+
+
+class _Tagged(Struct):
+    type: str = ""
+
+
+_marks = msgspec.json.Decoder(tuple[_Mark, ...]).decode
+_events = msgspec.json.Decoder(tuple[InternalEvent, ...]).decode
+_provenance = msgspec.json.Decoder(InputProvenance).decode
+_usage = msgspec.json.Decoder(TokenUsage).decode
+_tagged = msgspec.json.Decoder(_Tagged).decode
+
+
+def place(number: int, seq: int) -> int:
+    """The row id of an entry or turn: rows of one thread lie together, in order."""
+    return number << 32 | seq
+
+
+def digest_of(data: bytes) -> str:
+    """The name under which bytes are stored once."""
+    return f"sha256:{hashlib.sha256(data).hexdigest()}"
+
+
+def named(draft: Draft) -> str | None:
+    """The item id of `draft`: its own, or a new one for an item without."""
+    if draft.id is not None or draft.kind != "item":
+        return draft.id
+    try:
+        return new_id(item_prefix(_tagged(draft.body).type))
+    except msgspec.MsgspecError:
+        return new_id(item_prefix(""))
+
+
+def json_or_null(value: object) -> str | None:
+    """A column for a struct or tuple; null when there is nothing in it."""
+    return json_bytes(value).decode() if value else None
+
+
+def raw_or_null(value: Json | None) -> str | None:
+    """A column for JSON that is kept as it came."""
+    return None if value is None else bytes(value).decode()
+
+
+def entry_from(row: Row, thread: str) -> Entry:
+    """An entry from the columns that `queries.ENTRIES` selects."""
+    fragments, provenance, events, origin = row[8:12]
+    return Entry(
+        thread=thread,
+        seq=row[0] & MAX_SEQ,
+        kind=row[1],
+        id=row[2],
+        turn=row[3],
+        step=row[4],
+        time=row[5],
+        tokens=row[6],
+        flags=_FLAGS[row[7]] if row[7] < len(_FLAGS) else Flags(row[7]),
+        fragments=() if fragments is None else _fragments(fragments),
+        provenance=None if provenance is None else _provenance(provenance),
+        events=() if events is None else _events(events),
+        origin=None if origin is None else _origin(origin),
+        source_id=row[12],
+        body=row[13],
+    )
+
+
+def _fragments(text: str) -> tuple[FragmentMark, ...]:
+    return tuple(FragmentMark(mark.id, mark.snapshot, mark.part) for mark in _marks(text))
+
+
+@lru_cache(maxsize=256)
+def _origin(text: str) -> Origin:
+    return msgspec.json.decode(text, type=Origin)
+
+
+def thread_from(row: Row) -> ThreadInfo:
+    """A thread from the columns that `queries.THREADS` selects."""
+    names = ("id", "root", "parent", "cut", "cwd", "title", "created", "updated", "last", "turns")
+    return ThreadInfo(**dict(zip(names, row, strict=True)))
+
+
+def turn_from(row: Row) -> Turn:
+    """A turn from the columns that `queries.TURNS` selects."""
+    turn, at, given, state, admitted, ended, outcome, usage = row
+    return Turn(
+        id=turn,
+        number=at & MAX_SEQ,
+        input=Raw(given),
+        state=state,
+        admitted=admitted,
+        ended=ended,
+        outcome=None if outcome is None else Raw(outcome),
+        usage=None if usage is None else _usage(usage),
+    )
+
+
+def message_from(row: Row, thread: str) -> InboxMessage:
+    """A message from the columns that `queries.MESSAGES` selects."""
+    number, key, kind, time, provenance, events, body = row
+    return InboxMessage(
+        number=number,
+        thread=thread,
+        time=time,
+        key=key,
+        kind=kind,
+        body=Raw(body),
+        provenance=None if provenance is None else _provenance(provenance),
+        events=() if events is None else _events(events),
+    )
+
+
+def outbox_from(row: Row) -> OutboxRow:
+    """A row from the columns that `queries.OUTBOX` selects."""
+    number, thread, topic, key, body, state, attempts, error, created, updated = row
+    return OutboxRow(
+        number=number,
+        thread=thread,
+        topic=topic,
+        key=key,
+        body=Raw(body),
+        state=state,
+        attempts=attempts,
+        error=error,
+        created=created,
+        updated=updated,
+    )

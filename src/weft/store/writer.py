@@ -1,0 +1,164 @@
+"""The one thread that writes.
+
+Owns group commit: jobs that wait are run inside one transaction and made durable
+by one sync. Invariant: a job's caller hears of success only after that sync, and
+a job that fails takes nothing of its neighbours with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import queue
+import sqlite3
+import threading
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
+
+from ..errors import StoreClosed
+from .database import translate
+
+__all__ = ["BATCH", "Job", "Writer"]
+
+T = TypeVar("T")
+Job: TypeAlias = Callable[[sqlite3.Connection], T]
+
+BATCH = 256
+"""How many jobs may share one transaction."""
+
+
+def _nothing(_: Any) -> None:
+    """A result that holds on to nothing."""
+
+
+@dataclass(slots=True, eq=False)
+class _Task:
+    job: Job[Any]
+    future: asyncio.Future[Any]
+    loop: asyncio.AbstractEventLoop
+    discard: Callable[[Any], None]
+    result: Any = None
+    error: Exception | None = None
+    done: bool = False
+
+    def apply(self, connection: sqlite3.Connection) -> None:
+        self.result = self.job(connection)
+        self.done = True
+
+    def fail(self, error: Exception) -> None:
+        if self.done:
+            self.discard(self.result)
+        self.done, self.error = False, error
+
+
+class Writer:
+    """Runs jobs on a connection, in the order they came, many to a transaction."""
+
+    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+        self._connection = connection
+        self._path = path
+        self._tasks: queue.SimpleQueue[_Task | None] = queue.SimpleQueue()
+        self._gate = threading.Lock()
+        self._open = True
+        self._thread = threading.Thread(target=self._work, name="weft-writer", daemon=True)
+        self._thread.start()
+
+    async def run(self, job: Job[T], discard: Callable[[T], None] = _nothing) -> T:
+        """The job's result, once it is durable.
+
+        A caller that is cancelled while it waits cannot know whether the job was
+        done; it was done whole or not at all. `discard` is given a result that
+        nobody will receive.
+        """
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        with self._gate:
+            if not self._open:
+                raise StoreClosed(f"{str(self._path)!r} was closed; open the store again")
+            self._tasks.put(_Task(job, future, loop, discard))
+        return await future
+
+    def close(self) -> None:
+        """Finish every job that was accepted, then close the connection. Blocks."""
+        with self._gate:
+            if self._open:
+                self._open = False
+                self._tasks.put(None)
+        self._thread.join()
+
+    def _work(self) -> None:
+        while batch := self._next_batch():
+            self._commit(batch)
+            _deliver(batch)
+        self._connection.close()
+
+    def _next_batch(self) -> list[_Task]:
+        batch: list[_Task] = []
+        task = self._tasks.get()
+        while task is not None:
+            batch.append(task)
+            if len(batch) == BATCH:
+                break
+            try:
+                task = self._tasks.get_nowait()
+            except queue.Empty:
+                break
+        else:
+            if batch:
+                self._tasks.put(None)
+        return batch
+
+    def _commit(self, batch: list[_Task]) -> None:
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+            for task in batch:
+                self._apply(task)
+            self._connection.execute("COMMIT")
+        except Exception as error:  # noqa: BLE001 — every caller of the batch must hear of it
+            with contextlib.suppress(sqlite3.Error):
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+            for task in batch:
+                task.fail(self._told(error))
+
+    def _apply(self, task: _Task) -> None:
+        if task.future.cancelled():
+            return
+        self._connection.execute("SAVEPOINT job")
+        try:
+            task.apply(self._connection)
+        except Exception as error:
+            # A full disk or a broken file ends the transaction by itself.
+            if not self._connection.in_transaction:
+                raise
+            self._connection.execute("ROLLBACK TO job")
+            task.fail(self._told(error))
+        self._connection.execute("RELEASE job")
+
+    def _told(self, error: Exception) -> Exception:
+        return translate(error, self._path) if isinstance(error, sqlite3.Error) else error
+
+
+def _deliver(batch: list[_Task]) -> None:
+    by_loop: dict[asyncio.AbstractEventLoop, list[_Task]] = defaultdict(list)
+    for task in batch:
+        by_loop[task.loop].append(task)
+    for loop, tasks in by_loop.items():
+        try:
+            loop.call_soon_threadsafe(_resolve, tasks)
+        except RuntimeError:  # the loop was closed while its tasks waited
+            for task in tasks:
+                task.fail(StoreClosed("the event loop ended before the answer came"))
+
+
+def _resolve(tasks: list[_Task]) -> None:
+    for task in tasks:
+        if task.future.cancelled():
+            task.fail(asyncio.InvalidStateError())
+        elif task.error is not None:
+            task.future.set_exception(task.error)
+        else:
+            task.future.set_result(task.result)
