@@ -4,8 +4,19 @@ Owns the fragments, how their change is told, and how a person's input becomes a
 message. Nothing outside this package builds a developer or user message by hand.
 """
 
+from .discovery import DocsRules, discover
 from .fragment import Fragment, Markers, Vocabulary
-from .observation import AgentsDocs, CollaborationMode, ContextValue, PromptContext, Subagent, Task
+from .input import Image, LocalImage, UserPart, user_message
+from .machine import observe_machine
+from .observation import (
+    AgentsDocs,
+    CollaborationMode,
+    ContextValue,
+    PlanStep,
+    PromptContext,
+    Subagent,
+    Task,
+)
 from .registry import Registry, default_registry
 from .state import Absent, Baseline, Known, StateFragment, Unknown
 from .tell import ContextMessage, Telling, observe, tell
@@ -17,9 +28,13 @@ __all__ = [
     "CollaborationMode",
     "ContextMessage",
     "ContextValue",
+    "DocsRules",
     "Fragment",
+    "Image",
     "Known",
+    "LocalImage",
     "Markers",
+    "PlanStep",
     "PromptContext",
     "Registry",
     "StateFragment",
@@ -27,8 +42,12 @@ __all__ = [
     "Task",
     "Telling",
     "Unknown",
+    "UserPart",
     "Vocabulary",
     "default_registry",
+    "discover",
     "observe",
+    "observe_machine",
     "tell",
+    "user_message",
 ]

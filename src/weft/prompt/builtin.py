@@ -9,26 +9,48 @@ from __future__ import annotations
 
 from typing import Any
 
+from .additional import AdditionalContextState
 from .agents_md import AgentsMdState
+from .collaboration import CollaborationState
 from .developer import DeveloperInstructionsState
 from .environment import EnvironmentState
+from .events import HookContext, Skill, TurnAborted, UserShellCommand
 from .fragment import Fragment
+from .guidance import GuidanceState
+from .legacy import LEGACY
+from .model_switch import ModelState
 from .permissions import PermissionsState
+from .personality import PersonalityState
 from .registry import Reader
 from .state import StateFragment
+from .subagents import SubagentNotification, SubagentsState
+from .task import TaskState
 
 __all__ = ["READERS", "STATES", "UTTERANCES"]
 
 STATES: tuple[type[StateFragment[Any]], ...] = (
     DeveloperInstructionsState,
     PermissionsState,
+    ModelState,
+    PersonalityState,
+    CollaborationState,
+    GuidanceState,
     AgentsMdState,
     EnvironmentState,
+    SubagentsState,
+    AdditionalContextState,
+    TaskState,
 )
 """Lasting context, told by difference."""
 
-UTTERANCES: tuple[type[Fragment], ...] = ()
+UTTERANCES: tuple[type[Fragment], ...] = (
+    Skill,
+    UserShellCommand,
+    TurnAborted,
+    SubagentNotification,
+    HookContext,
+)
 """Fragments that are said once, when something happens."""
 
-READERS: tuple[Reader, ...] = ()
+READERS: tuple[Reader, ...] = LEGACY
 """Texts of other systems and times: recognised, never written."""

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import Any, Protocol, TypeAlias
 
 from ..errors import FragmentError
+from ..items import InputText, Item, Message
 from .fragment import MAX_CAP_TOKENS, Fragment
 from .markers import Markers, Vocabulary
 from .state import StateFragment
@@ -37,8 +38,20 @@ _ID = re.compile(r"[a-z][a-z0-9_.-]{0,63}")
 class Reader(Protocol):
     """Recognises texts that others wrote and we never do."""
 
-    id: str
-    role: str
+    @property
+    def id(self) -> str:
+        """What such a text is called."""
+        ...
+
+    @property
+    def role(self) -> str:
+        """The role it comes with."""
+        ...
+
+    @property
+    def tells(self) -> str | None:
+        """The state of ours that it stands for."""
+        ...
 
     def matches(self, text: str) -> bool:
         """Whether `text` is one of them."""
@@ -101,7 +114,7 @@ class Registry:
                 )
 
     def register_reader(self, reader: Reader) -> None:
-        """Recognise texts of another system, after all of our own fragments."""
+        """Recognise texts of another system."""
         if reader.id in self._fragments or reader.id in self._readers:
             raise FragmentError(f"fragment id {reader.id!r} is taken; choose another")
         self._readers[reader.id] = reader
@@ -125,19 +138,36 @@ class Registry:
     def recognise(self, role: str, text: str) -> str | None:
         """The id of the fragment that an imported text of `role` is, if any.
 
-        Fixed markers go before custom matching, and our fragments before readers.
+        Fixed tags go before custom matching, which may be broader.
         """
-        for cls in sorted(self._fragments.values(), key=_has_own_matcher):
-            if cls.role == role and cls.matches(text):
-                return cls.id
-        for reader in self._readers.values():
-            if reader.role == role and reader.matches(text):
-                return reader.id
+        fixed = [cls for cls in self._fragments.values() if not _has_own_matcher(cls)]
+        custom = [cls for cls in self._fragments.values() if _has_own_matcher(cls)]
+        for known in (fixed, self._readers.values(), custom):
+            for candidate in known:
+                if candidate.role == role and candidate.matches(text):
+                    return candidate.id
         return None
+
+    def recognise_parts(self, item: Item) -> tuple[str, ...]:
+        """The ids of the fragments that a message's parts are, in order."""
+        if not isinstance(item, Message):
+            return ()
+        texts = [part.text for part in item.content if isinstance(part, InputText)]
+        return tuple(filter(None, (self.recognise(item.role, text) for text in texts)))
+
+    def recognise_states(self, item: Item) -> tuple[str, ...]:
+        """The ids of the states that an imported item tells."""
+        states = map(self.state_of, self.recognise_parts(item))
+        return tuple(dict.fromkeys(filter(None, states)))
+
+    def is_contextual(self, item: Item) -> bool:
+        """Whether an imported item is context: one recognised part is enough."""
+        return bool(self.recognise_parts(item))
 
     def state_of(self, fragment_id: str) -> str | None:
         """The id of the state that the fragment tells, if it tells one."""
-        return self._owners.get(fragment_id)
+        reader = self._readers.get(fragment_id)
+        return reader.tells if reader else self._owners.get(fragment_id)
 
     def _register_state(self, state: StateFragment[Any]) -> None:
         owned = {cls.id for cls in state.fragments}

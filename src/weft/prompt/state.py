@@ -71,7 +71,7 @@ class StateFragment(ABC, Generic[S]):
 
     @abstractmethod
     def difference(
-        self, previous: Absent | Unknown | Known[S | None], current: S | None
+        self, previous: Absent | Unknown | Known[S | None], current: S | None, /
     ) -> Sequence[Fragment]:
         """What to say, in order."""
 

@@ -1,0 +1,147 @@
+"""Additional context: values a host adds under keys of its own.
+
+Owns `<KEY>` for values the host vouches for (developer) and `<external_KEY>` for
+those it does not (user). Invariant: only keys whose value changed are told, and
+an untrusted value never speaks with the developer's voice.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import ClassVar, Literal
+
+from msgspec import Struct
+
+from ..errors import ConfigError
+from .fragment import Fragment, FragmentRole, Markers
+from .observation import ContextValue, PromptContext
+from .state import Absent, Known, StateFragment, Unknown, fingerprint
+
+__all__ = [
+    "AdditionalContextState",
+    "ApplicationContext",
+    "ExternalContext",
+    "ValueSnapshot",
+]
+
+_KEY = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
+_APPLICATION = re.compile(r"\s*<([a-z][a-z0-9_-]*)>.*</\1>\s*", re.IGNORECASE | re.DOTALL)
+_EXTERNAL = re.compile(r"\s*<(external_[a-z][a-z0-9_-]*)>.*</\1>\s*", re.IGNORECASE | re.DOTALL)
+
+_WITHDRAWN = "This value has been withdrawn; do not rely on it."
+
+
+class ApplicationContext(Fragment, frozen=True):
+    """A value the host vouches for."""
+
+    id: ClassVar[str] = "application_context"
+    role: ClassVar[FragmentRole] = "developer"
+    cap_tokens: ClassVar[int] = 1_000
+
+    key: str
+    value: str
+
+    def body(self) -> str:
+        """The value as given."""
+        return self.value
+
+    def wrapper(self) -> Markers:
+        """The key as a tag."""
+        return Markers(f"<{self.key}>", f"</{self.key}>")
+
+    @classmethod
+    def matches(cls, text: str) -> bool:
+        """Any text inside one tag that nothing else claims."""
+        return _APPLICATION.fullmatch(text) is not None
+
+
+class ExternalContext(Fragment, frozen=True):
+    """A value from somewhere the host does not vouch for."""
+
+    id: ClassVar[str] = "external_context"
+    role: ClassVar[FragmentRole] = "user"
+    markers: ClassVar[Markers | None] = Markers("<external_", "</external_")
+    cap_tokens: ClassVar[int] = 1_000
+
+    key: str
+    value: str
+
+    def body(self) -> str:
+        """The value as given."""
+        return self.value
+
+    def wrapper(self) -> Markers:
+        """The key as a tag of its family."""
+        return Markers(f"<external_{self.key}>", f"</external_{self.key}>")
+
+    @classmethod
+    def matches(cls, text: str) -> bool:
+        """By the same tag of its family at both ends."""
+        return _EXTERNAL.fullmatch(text) is not None
+
+
+class ValueSnapshot(Struct, frozen=True, omit_defaults=True):
+    """One value; once told, its digest stands for it."""
+
+    kind: Literal["application", "untrusted"]
+    digest: str
+    value: str = ""
+
+
+class AdditionalContextState(StateFragment[dict[str, ValueSnapshot]]):
+    """Tells the values that changed, and those that were withdrawn."""
+
+    id = "additional_context"
+    snapshot_type = dict[str, ValueSnapshot]
+    fragments = (ApplicationContext, ExternalContext)
+
+    def snapshot(self, ctx: PromptContext) -> dict[str, ValueSnapshot] | None:
+        """The values of `ctx` in the order of their keys.
+
+        Raises `ConfigError` for a key that cannot be a tag.
+        """
+        given = sorted(ctx.additional_context.items())
+        return {_checked(key): _snapshot(value) for key, value in given} or None
+
+    def remembered(self, snapshot: dict[str, ValueSnapshot]) -> dict[str, ValueSnapshot]:
+        """Kinds and digests."""
+        return {key: ValueSnapshot(told.kind, told.digest) for key, told in snapshot.items()}
+
+    def difference(
+        self,
+        previous: Absent | Unknown | Known[dict[str, ValueSnapshot] | None],
+        current: dict[str, ValueSnapshot] | None,
+    ) -> Sequence[Fragment]:
+        """Withdrawals first, then new and changed values."""
+        before = (previous.snapshot if isinstance(previous, Known) else None) or {}
+        now = current or {}
+        gone = [
+            _fragment(key, told.kind, _WITHDRAWN)
+            for key, told in before.items()
+            if key not in now or now[key].kind != told.kind
+        ]
+        new = [
+            _fragment(key, value.kind, value.value)
+            for key, value in now.items()
+            if key not in before
+            or (before[key].kind, before[key].digest) != (value.kind, value.digest)
+        ]
+        return (*gone, *new)
+
+
+def _checked(key: str) -> str:
+    if not _KEY.fullmatch(key):
+        raise ConfigError(
+            f"additional context key {key!r} cannot be a tag; use a letter followed by up to 63 "
+            "letters, digits, '_' or '-'"
+        )
+    return key
+
+
+def _snapshot(given: ContextValue) -> ValueSnapshot:
+    return ValueSnapshot(given.kind, fingerprint(given.value), given.value)
+
+
+def _fragment(key: str, kind: str, value: str) -> Fragment:
+    return (ApplicationContext if kind == "application" else ExternalContext)(key, value)

@@ -1,0 +1,141 @@
+"""Discovery: finding and reading the AGENTS.md files that hold for a directory.
+
+Owns which files are read, in which order, and how much of them. Invariant: a
+strange file (unreadable, endless, binary, a loop of links, a pipe) never stops
+a turn; it is left out, and `problems` says so.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from msgspec import Struct
+
+from .observation import AgentsDocs
+
+__all__ = ["DocsRules", "discover", "printable"]
+
+_OVERRIDE, _PLAIN = "AGENTS.override.md", "AGENTS.md"
+_SEPARATOR = "\n\n--- project-doc ---\n\n"
+
+
+class DocsRules(Struct, frozen=True):
+    """Where to look and how much to read."""
+
+    root_markers: tuple[str, ...] = (".git",)
+    """A directory that holds one of these is a project's root; none: look in `cwd` only."""
+    fallback_names: tuple[str, ...] = ()
+    """Names to try where there is no AGENTS.md."""
+    max_bytes: int = 32 * 1024
+    """For all project files together; 0 ignores them."""
+
+
+def discover(
+    cwd: Path, *, home: Path | None = None, rules: DocsRules | None = None
+) -> AgentsDocs | None:
+    """The instructions for `cwd`: the user's own from `home`, then root to `cwd`.
+
+    None when there is neither a text nor a problem to report.
+    """
+    rules = rules or DocsRules()
+    cwd = Path(os.path.abspath(cwd))  # noqa: PTH100 - `resolve` fails on loops of links
+    reader = _Reader(rules.max_bytes)
+    own = _own_instructions(home) if home else _Reader(0)
+    for directory in _directories(cwd, rules.root_markers) if rules.max_bytes else ():
+        reader.read_first(directory, (_OVERRIDE, _PLAIN, *rules.fallback_names))
+    blocks = ["\n\n".join(own.texts), "\n\n".join(reader.texts)]
+    text = _SEPARATOR.join(filter(None, blocks))
+    problems = (*own.problems, *reader.problems)
+    return AgentsDocs(printable(cwd), text, problems) if text or problems else None
+
+
+def printable(path: Path) -> str:
+    """`path` as text that can be encoded, whatever bytes its name has."""
+    return os.fsencode(path).decode(errors="replace")
+
+
+def _own_instructions(home: Path) -> _Reader:
+    """The user's own file: the first that is not blank."""
+    for name in (_OVERRIDE, _PLAIN):
+        reader = _Reader(DocsRules().max_bytes)
+        reader.read_first(home, (name,))
+        if reader.texts or reader.problems:
+            reader.texts = [text.strip() for text in reader.texts]
+            return reader
+    return _Reader(0)
+
+
+def _directories(cwd: Path, root_markers: Sequence[str]) -> Iterator[Path]:
+    """From the project's root down to `cwd`."""
+    line = [cwd, *cwd.parents]
+    for depth, directory in enumerate(line):
+        if any(os.path.lexists(directory / marker) for marker in root_markers):
+            return iter(reversed(line[: depth + 1]))
+    return iter([cwd])
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Reads files until its bytes are used up."""
+
+    left: int
+    texts: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+    def read_first(self, directory: Path, names: Sequence[str]) -> None:
+        """Read the first of `names` that is there and can be read."""
+        for name in names:
+            path = directory / name
+            if not os.path.lexists(path):
+                continue
+            try:
+                self._keep(path, _head(path, self.left + 1))
+            except OSError as error:
+                self._report(path, f"cannot be read ({error.strerror or error})")
+            else:
+                return
+
+    def _keep(self, path: Path, data: bytes) -> None:
+        if b"\0" in data:
+            self._report(path, "is not text")
+        elif data.strip():
+            self._add(path, self._cut(path, data).decode(errors="replace"))
+
+    def _cut(self, path: Path, data: bytes) -> bytes:
+        if len(data) > self.left:
+            self._report(path, f"was cut to {self.left} bytes; the files together are too long")
+            data = _whole_characters(data[: self.left])
+        self.left -= len(data)
+        return data
+
+    def _add(self, path: Path, text: str) -> None:
+        if "\N{REPLACEMENT CHARACTER}" in text:
+            self._report(path, "is not all UTF-8; odd bytes were replaced")
+        if text.strip():
+            self.texts.append(text)
+
+    def _report(self, path: Path, what: str) -> None:
+        self.problems.append(f"{printable(path)!r} {what}")
+
+
+def _head(path: Path, size: int) -> bytes:
+    """The first `size` bytes of a regular file. A pipe is opened without waiting for it."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(descriptor, "rb") as file:  # noqa: PTH123 - it is a descriptor
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError("not a regular file")
+        return file.read(size)
+
+
+def _whole_characters(data: bytes) -> bytes:
+    """`data` without a character that was cut at its end."""
+    for back in range(1, min(4, len(data)) + 1):
+        byte = data[-back]
+        if byte & 0b1100_0000 != 0b1000_0000:
+            length = 1 if byte < 0xC0 else 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
+            return data[:-back] if length > back else data
+    return data
