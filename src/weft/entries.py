@@ -231,6 +231,8 @@ class Epoch(Struct, frozen=True, omit_defaults=True, kw_only=True):
     reason: Reason
     head: str | None = None
     recipe: Recipe | None = None
+    settings: dict[str, Json] = {}
+    """With a recipe: the thread's settings so far, for the same purpose."""
     by: str = ""
     note: str = ""
 

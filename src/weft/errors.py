@@ -14,7 +14,9 @@ WeftError
 ├── ThreadBusy             someone else is writing this thread; `.holder` says who
 ├── LeaseLost              this writer was replaced by a newer one
 ├── TurnConflict           one turn id, two different inputs
-└── IllegalCut             a rollback, fork or recipe that would split what belongs together
+├── IllegalCut             a rollback, fork or recipe that would split what belongs together
+├── StaleEpoch             a recipe was planned for a view that has moved on
+└── NothingToSend          a request was asked of a thread that has no input yet
 
 Every message names the cause and the next action. Failures of models and tools
 are items in the log, not exceptions.
@@ -28,6 +30,8 @@ __all__ = [
     "IllegalCut",
     "LeaseLost",
     "NotFound",
+    "NothingToSend",
+    "StaleEpoch",
     "StoreBusy",
     "StoreClosed",
     "StoreCorrupt",
@@ -114,3 +118,11 @@ class TurnConflict(WeftError):
 
 class IllegalCut(WeftError):
     """A cut would part a call from its result, or lies outside the visible log."""
+
+
+class StaleEpoch(WeftError):
+    """A recipe was planned for a view that has moved on; plan it again."""
+
+
+class NothingToSend(WeftError):
+    """The thread has no input yet."""

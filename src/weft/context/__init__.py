@@ -1,0 +1,1 @@
+"""What the model sees: the view of a log, and the request it makes."""

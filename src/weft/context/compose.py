@@ -1,0 +1,151 @@
+"""Composing: turning what happened into drafts of entries.
+
+Owns how a turn opens (what changed, then the input), how model items and tool
+outputs are recorded, and how imported items are classified. Invariant: an id of
+ours never enters an item's bytes, and nothing recorded is cut a second time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+
+from ..entries import Draft, Flags, Head, Origin, Reason
+from ..items import (
+    CustomToolCallOutput,
+    FunctionCallOutput,
+    Item,
+    Message,
+    Output,
+    Unknown,
+    encode_item,
+    item_type,
+)
+from ..prompt.registry import Registry
+from ..prompt.tell import tell
+from ..provenance import InputProvenance, InternalEvent
+from ..store.contract import THIS_TURN
+from ..truncate import Policy, truncate_output
+from ..wire import Json
+from .recognise import is_contextual
+from .rules import OUTCOME_UNKNOWN, open_calls, synthetic_output
+from .tokens import audio_tokens, estimate_item
+from .view import View
+
+__all__ = [
+    "OUTPUT_SLACK",
+    "change_of_head",
+    "imported",
+    "item_draft",
+    "missing_outputs",
+    "opening",
+    "recordable",
+]
+
+OUTPUT_SLACK = 1.2
+"""Outputs are recorded with this much room beyond the policy, so that a heading fits."""
+
+_REQUEST_ONLY = frozenset({"compaction_trigger", "additional_tools"})
+
+
+def recordable(item: Item) -> bool:
+    """Whether an item belongs in a log: not a control of requests, not a system message."""
+    if isinstance(item, Message) and item.role == "system":
+        return False
+    return item_type(item) not in _REQUEST_ONLY
+
+
+def item_draft(
+    item: Item,
+    *,
+    turn: int = 0,
+    step: int = 0,
+    origin: Origin | None = None,
+    flags: Flags = Flags.NONE,
+    limit: Policy | None = None,
+) -> Draft:
+    """The draft of one item; with a `limit` a tool's output is cut to it."""
+    if limit is not None and isinstance(item, FunctionCallOutput | CustomToolCallOutput):
+        output: Output = truncate_output(item.output, limit.scaled(OUTPUT_SLACK), audio_tokens)
+        item = msgspec.structs.replace(item, output=output)
+    given = None if isinstance(item, Unknown) else getattr(item, "id", None)
+    if origin is None and given is not None:
+        # Nobody else gave it this id, so nobody else needs to see it.
+        item = msgspec.structs.replace(item, id=None)
+    body = encode_item(item)
+    return Draft(
+        body=body,
+        id=given,
+        turn=turn,
+        step=step,
+        tokens=estimate_item(item, len(body)),
+        flags=flags,
+        origin=origin,
+    )
+
+
+def opening(
+    view: View,
+    registry: Registry,
+    states: Mapping[str, Json | None],
+    message: Message,
+    *,
+    provenance: InputProvenance | None = None,
+    events: Sequence[InternalEvent] = (),
+    flags: Flags = Flags.NONE,
+) -> tuple[Draft, ...]:
+    """What a turn appends before its first request: what changed, then the input."""
+    telling = tell(registry, view.baselines, states)
+    drafts = [
+        msgspec.structs.replace(
+            item_draft(told.message, turn=THIS_TURN, flags=Flags.CONTEXTUAL),
+            fragments=told.marks,
+        )
+        for told in telling.messages
+    ]
+    said = item_draft(message, turn=THIS_TURN, flags=flags)
+    said = msgspec.structs.replace(said, provenance=provenance, events=tuple(events))
+    drafts.append(said)
+    # A state noted without words rides on the first draft: the first context when there
+    # is one, so that a later base still knows it.
+    noted = (*drafts[0].fragments, *telling.silent)
+    drafts[0] = msgspec.structs.replace(drafts[0], fragments=noted)
+    return tuple(drafts)
+
+
+def missing_outputs(view: View) -> tuple[Draft, ...]:
+    """An output for every call that lost its own, to be appended before the next request."""
+    return tuple(
+        item_draft(synthetic_output(call, OUTCOME_UNKNOWN), turn=call.turn, step=call.step)
+        for call in open_calls(view.rows)
+    )
+
+
+def imported(item: Item, registry: Registry, *, origin: Origin | None = None) -> Draft:
+    """The draft of an item from elsewhere, classified by the markers in its text.
+
+    Only imported items are read this way: for our own the stored flag says what is
+    context, so a person who types a tag keeps their turn.
+    """
+    flags = Flags.CONTEXTUAL if is_contextual(item, registry) else Flags.NONE
+    return item_draft(item, origin=origin, flags=flags)
+
+
+_HEAD_REASONS: tuple[tuple[Reason, Callable[[Head], object]], ...] = (
+    (Reason.MODEL, lambda head: (head.provider, head.api, head.account, head.model)),
+    (Reason.INSTRUCTIONS, lambda head: head.instructions),
+    (Reason.TOOLS, lambda head: head.tools),
+)
+
+
+def change_of_head(before: Head | None, now: Head) -> Reason | None:
+    """Why a new head ends the prefix; None when it is the same."""
+    if before is None:
+        return Reason.START
+    if before == now:
+        return None
+    for reason, part in _HEAD_REASONS:
+        if part(before) != part(now):
+            return reason
+    return Reason.PARAMS

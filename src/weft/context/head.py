@@ -1,0 +1,66 @@
+"""Heads: everything in a request but its items, from facts about the model.
+
+Owns the defaults a model brings and which of them a caller may change.
+Invariant: the same profile, tools and choices give the same head.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Raw, Struct
+
+from ..entries import Head
+from ..models.profile import ModelProfile
+from ..specs import SPECS, ToolSpec
+from ..wire import Json
+
+__all__ = ["Choices", "build_head"]
+
+_APIS = {"anthropic": "messages"}
+
+
+class Choices(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What a caller asks for beyond a model's defaults."""
+
+    effort: str | None = None
+    summary: str | None = None
+    verbosity: str | None = None
+    output_schema: Json | None = None
+    service_tier: str | None = None
+
+
+def build_head(
+    profile: ModelProfile,
+    *,
+    instructions: str,
+    cache_key: str,
+    tools: Sequence[ToolSpec] = (),
+    choices: Choices | None = None,
+    account: str = "",
+) -> Head:
+    """The head of requests to a model."""
+    asked = choices or Choices()
+    provider = profile.provider or "openai"
+    return Head(
+        provider=provider,
+        api=_APIS.get(provider, "responses"),
+        account=account,
+        model=profile.slug,
+        instructions=instructions,
+        tools=tuple(Raw(SPECS.encode(tool)) for tool in tools),
+        parallel_tool_calls=profile.parallel_tool_calls,
+        effort=asked.effort or profile.default_effort or None,
+        summary=_summary(asked.summary or profile.reasoning_summary),
+        verbosity=(asked.verbosity or profile.default_verbosity) if profile.verbosity else None,
+        output_schema=asked.output_schema,
+        service_tier=asked.service_tier if asked.service_tier in profile.service_tiers else None,
+        include=("reasoning.encrypted_content",),
+        cache_key=cache_key,
+        images=profile.images,
+        audio=profile.audio,
+    )
+
+
+def _summary(value: str | None) -> str | None:
+    return None if value in (None, "", "none") else value

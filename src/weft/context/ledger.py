@@ -1,0 +1,158 @@
+"""The ledger: a record of every request, and an explanation of every prefix break.
+
+Owns the comparison of a request with the one before it. Invariant: a prefix that
+broke has an epoch entry that says why; one that has none is a defect, is logged as
+an error and handed to every `watch`er.
+"""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from ..entries import BREAKING, Entry, Epoch, Reason
+from ..store.contract import Index, LedgerRow, Segment, Store
+from .request import CLOSING, Request
+
+__all__ = ["Comparison", "Ledger", "compare", "watch"]
+
+_log = logging.getLogger("weft.ledger")
+_watchers: list[Callable[[LedgerRow], None]] = []
+
+
+@contextmanager
+def watch(watcher: Callable[[LedgerRow], None]) -> Iterator[None]:
+    """Hand every unexplained break in this process to `watcher`."""
+    _watchers.append(watcher)
+    try:
+        yield
+    finally:
+        _watchers.remove(watcher)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """How much of the request before stands at the start of this one."""
+
+    segments: int
+    difference: str | None = None
+    """The first segment that differs, in words; None when the whole prefix holds."""
+
+
+def compare(before: Sequence[Segment], now: Sequence[Segment]) -> Comparison:
+    """Compare two requests by their chained digests.
+
+    A chained digest covers all that came before it, so equality has one edge, and
+    a held prefix shows in a single look.
+    """
+    reach = min(len(before), len(now))
+    if reach and before[reach - 1].digest == now[reach - 1].digest:
+        shared = reach
+    else:
+        shared = bisect_left(range(reach), True, key=lambda at: before[at].digest != now[at].digest)
+    if shared == len(before):
+        return Comparison(shared)
+    return Comparison(shared, _describe(before[shared], now, shared))
+
+
+def _describe(lost: Segment, now: Sequence[Segment], position: int) -> str:
+    if lost.kind != "item":
+        return lost.kind
+    name = f"item {position - 2}"
+    entry = f" (entry {lost.seq})" if lost.seq is not None else ""
+    return f"{name}{entry} is gone" if position >= len(now) else f"{name}{entry}"
+
+
+@dataclass(slots=True)
+class Ledger:
+    """The requests of one thread."""
+
+    thread: str
+    store: Store
+    index: Index
+    _before: tuple[LedgerRow, Sequence[Segment]] | None = field(init=False, default=None)
+    _loaded: bool = field(init=False, default=False)
+
+    async def record(self, request: Request, mark: Entry) -> LedgerRow:
+        """Note that `request` is about to be sent; `mark` is its entry in the log."""
+        before = await self._previous()
+        row = await self._row(request, mark, before)
+        self._before = (row, request.segments)
+        await self.index.record(row, request.segments[row.shared_segments :])
+        if row.unexplained:
+            _alarm(row)
+        return row
+
+    async def _previous(self) -> tuple[LedgerRow, Sequence[Segment]] | None:
+        if not self._loaded:
+            self._before = await self.index.last(self.thread)
+            self._loaded = True
+        return self._before
+
+    async def _row(
+        self,
+        request: Request,
+        mark: Entry,
+        before: tuple[LedgerRow, Sequence[Segment]] | None,
+    ) -> LedgerRow:
+        previous, segments = before or (None, ())
+        same = compare(segments, request.segments)
+        reason: str | None = None
+        if previous is None:
+            reason = Reason.START.value
+        elif same.difference is not None:
+            reason = await self._reason(previous.seq, request.upto)
+        return LedgerRow(
+            thread=self.thread,
+            number=previous.number + 1 if previous else 1,
+            seq=mark.seq,
+            turn=mark.turn,
+            step=mark.step,
+            time=mark.time,
+            epoch=request.epoch,
+            segments=len(request.segments),
+            size=len(request.body),
+            digest=request.digest,
+            shared_segments=same.segments,
+            shared_size=_shared_size(previous, same, request),
+            reason=reason,
+            difference=same.difference,
+            unexplained=same.difference is not None and reason is None,
+        )
+
+    async def _reason(self, first: int, last: int) -> str | None:
+        """The reasons the log gives for a break between two requests, oldest first."""
+        entries = await self.store.read(self.thread, first, last)
+        reasons = [_reason_of(entry) for entry in entries if entry.kind in BREAKING]
+        return "+".join(dict.fromkeys(reasons)) or None
+
+
+def _shared_size(previous: LedgerRow | None, same: Comparison, request: Request) -> int:
+    if previous is None:
+        return 0
+    if same.difference is None:
+        # Nothing to add up: all of the request before but its closing brackets.
+        return previous.size - len(CLOSING)
+    return sum(segment.size for segment in request.segments[: same.segments])
+
+
+def _reason_of(entry: Entry) -> str:
+    control = entry.control
+    return (control.reason if isinstance(control, Epoch) else Reason.ROLLBACK).value
+
+
+def _alarm(row: LedgerRow) -> None:
+    _log.error(
+        "request %d of thread %s broke its prefix at %s and no epoch entry says why; "
+        "%d of %d bytes must be read again. This is a defect: please report it",
+        row.number,
+        row.thread,
+        row.difference,
+        row.size - row.shared_size,
+        row.size,
+    )
+    for watcher in _watchers:
+        watcher(row)

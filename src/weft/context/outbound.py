@@ -1,0 +1,120 @@
+"""Outbound items: what of a row is sent to whom.
+
+Owns the rule that opaque parts go home only: encrypted reasoning, compaction
+blobs, server ids, unknown types and unknown fields are sent back to the origin
+they came from and left out elsewhere. Invariant: a pure function of row and head.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from ..entries import Head, Origin
+from ..ids import is_prefixed
+from ..items import (
+    CustomToolCall,
+    CustomToolCallOutput,
+    EncryptedContent,
+    FunctionCall,
+    FunctionCallOutput,
+    Item,
+    LocalShellCall,
+    Message,
+    Output,
+    Part,
+    Reasoning,
+    ReasoningText,
+    ToolSearchCall,
+    ToolSearchOutput,
+    Unknown,
+    encode_item,
+)
+from .row import Row
+from .rules import without_media
+
+__all__ = ["outbound"]
+
+_PLAIN_TYPES = frozenset(
+    {
+        "message",
+        "function_call",
+        "function_call_output",
+        "custom_tool_call",
+        "custom_tool_call_output",
+        "local_shell_call",
+    }
+)
+_MEDIA = (b'"input_image"', b'"input_audio"', b'"image_generation_call"')
+_PASSTHROUGH = b'"internal_chat_message_metadata_passthrough"'
+_members = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+def outbound(row: Row, head: Head) -> bytes | None:
+    """The bytes of `row` in a request under `head`; None when nothing of it is sent."""
+    home = row.origin is not None and row.origin.same_home(
+        Origin(provider=head.provider, api=head.api, account=head.account)
+    )
+    if _goes_as_is(row, head, home=home):
+        return row.body
+    item = row.item if home else _abroad(row.item)
+    if item is None:
+        return None
+    if not (head.images and head.audio):
+        item = without_media(item, images=head.images, audio=head.audio)
+    if not isinstance(item, Unknown) and hasattr(item, "id"):
+        keep = item.id if item.id and is_prefixed(item.id) else None
+        item = msgspec.structs.replace(item, id=keep, metadata=None)
+    return _encode(item)
+
+
+def _goes_as_is(row: Row, head: Head, *, home: bool) -> bool:
+    """Whether the stored bytes can be sent without looking inside."""
+    body, shape = row.body, row.shape
+    if home:
+        if shape.type == "reasoning" or (shape.id and not is_prefixed(shape.id)):
+            return False
+    elif shape.type not in _PLAIN_TYPES or shape.id or row.origin or b'"encrypted_' in body:
+        return False
+    if not (head.images and head.audio) and any(mark in body for mark in _MEDIA):
+        return False
+    return _PASSTHROUGH not in body
+
+
+def _abroad(item: Item) -> Item | None:
+    """What of an item can be shown to someone who did not make it."""
+    match item:
+        case Message():
+            content = _readable(item.content)
+            changed = msgspec.structs.replace(item, id=None, content=content, extra=None)
+            return changed if content or not item.content else None
+        case FunctionCall():
+            return msgspec.structs.replace(item, id=None, encrypted_function_args=None, extra=None)
+        case FunctionCallOutput() | CustomToolCallOutput():
+            output = _readable_output(item.output)
+            return msgspec.structs.replace(item, id=None, output=output, extra=None)
+        case CustomToolCall() | LocalShellCall():
+            return msgspec.structs.replace(item, id=None, extra=None)
+        case ToolSearchCall() | ToolSearchOutput() if item.execution != "server":
+            return msgspec.structs.replace(item, id=None, extra=None)
+        case _:
+            return None
+
+
+def _readable(parts: tuple[Part, ...]) -> tuple[Part, ...]:
+    return tuple(part for part in parts if not isinstance(part, EncryptedContent | Unknown))
+
+
+def _readable_output(output: Output) -> Output:
+    # A call keeps its result even when nothing of it can be read.
+    return output if isinstance(output, str) else _readable(output) or ""
+
+
+def _encode(item: Item) -> bytes:
+    data = encode_item(item)
+    if isinstance(item, Reasoning) and item.content is not None:
+        raw = any(isinstance(part, ReasoningText) for part in item.content)
+        if not raw:
+            members = _members.decode(data)
+            del members["content"]
+            return msgspec.json.encode(members)
+    return data

@@ -1,0 +1,76 @@
+"""Rebuilding: the ledger from the log alone.
+
+Owns the proof that a request is a function of the log: it renders every recorded
+request again and compares digests. Invariant: a lost index costs time, nothing else.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from ..entries import Entry, RequestMark, ResponseMark
+from ..prompt.registry import Registry
+from ..store.contract import Index, Store
+from .ledger import Ledger
+from .request import Renderer
+from .view import View, advance
+
+__all__ = ["Rebuilt", "rebuild_ledger"]
+
+_PAGE = 512
+
+
+class Rebuilt(Struct, frozen=True):
+    """How a rebuild went.
+
+    `differing` are the request entries whose bytes this version renders otherwise.
+    """
+
+    requests: int = 0
+    differing: tuple[int, ...] = ()
+
+
+async def rebuild_ledger(store: Store, index: Index, thread: str, registry: Registry) -> Rebuilt:
+    """Render every request of a thread again and record it in `index`."""
+    await index.forget(thread)
+    replay = _Replay(store, index, View(thread=thread, upto=0), registry)
+    last = (await store.info(thread)).last
+    first = 1
+    while first <= last:
+        page = await store.read(thread, first, last, limit=_PAGE)
+        for entry in page:
+            await replay.meet(entry)
+        first = page[-1].seq + 1
+    return Rebuilt(replay.requests, tuple(replay.differing))
+
+
+class _Replay:
+    """Follows a log forward and records each request on the way."""
+
+    def __init__(self, store: Store, index: Index, view: View, registry: Registry) -> None:
+        self._store, self._index, self._registry = store, index, registry
+        self._view = view
+        self._ledger = Ledger(view.thread, store, index)
+        self._renderer = Renderer()
+        self.requests = 0
+        self.differing: list[int] = []
+
+    async def meet(self, entry: Entry) -> None:
+        self._view = await advance(self._view, self._store, [entry], self._registry)
+        if entry.kind == "request":
+            await self._record(entry)
+        elif entry.kind == "response":
+            mark = entry.control
+            if isinstance(mark, ResponseMark) and mark.usage is not None:
+                await self._index.report(self._view.thread, mark.request, mark.usage)
+
+    async def _record(self, entry: Entry) -> None:
+        mark = entry.control
+        view = self._view
+        if not isinstance(mark, RequestMark) or view.head is None:
+            return
+        request = self._renderer.render(view)
+        self.requests += 1
+        if request.digest != mark.digest:
+            self.differing.append(entry.seq)
+        await self._ledger.record(request, entry)

@@ -1,0 +1,115 @@
+"""Recipes: how an epoch starts from a new base without losing what is cached.
+
+Owns the layout ``C0 │ before │ Δ │ after │ live``: the first context block and
+older summaries keep their bytes, what changed since is told once as a difference,
+the live rows follow raw. Invariant: a recipe never parts a call from its output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import takewhile
+
+from msgspec import Raw
+
+from ..entries import Flags, Inline, Range, Recipe, RecipePart, Snapshots
+from ..errors import IllegalCut
+from ..items import encode_item
+from ..prompt.registry import Registry
+from ..prompt.state import Baseline, Known
+from ..prompt.tell import tell
+from ..wire import Json
+from .row import Row
+from .rules import legal_cuts
+from .tokens import estimate_item
+from .view import View, fold
+
+__all__ = ["first_context", "ranges", "rebase"]
+
+
+def rebase(
+    view: View,
+    registry: Registry,
+    keep_from: int,
+    *,
+    before: Sequence[RecipePart] = (),
+    after: Sequence[RecipePart] = (),
+    states: Mapping[str, Json | None] | None = None,
+) -> Recipe:
+    """A recipe that keeps the rows from `keep_from` on and replaces those before.
+
+    `before` stands between the first context and the difference (summaries whose
+    bytes should stay cached), `after` between the difference and the live rows.
+    `states` adds snapshots that no row tells, such as the task's.
+    """
+    if keep_from not in legal_cuts(view.rows):
+        raise IllegalCut(
+            f"row {keep_from} lies inside a step; "
+            "cut at one of the indexes that legal_cuts() returns"
+        )
+    first = first_context(view.rows)
+    return Recipe(
+        (
+            *ranges(first, view.gaps),
+            *before,
+            *_difference(view, registry, len(first), keep_from, states or {}),
+            *after,
+            *ranges(view.rows[max(keep_from, len(first)) :], view.gaps),
+        )
+    )
+
+
+def first_context(rows: Sequence[Row]) -> list[Row]:
+    """The first context block: the runtime's words that the thread opened with."""
+    return list(takewhile(lambda row: row.contextual and row.seq is not None, rows))
+
+
+def ranges(rows: Sequence[Row], gaps: Sequence[tuple[int, int]]) -> list[RecipePart]:
+    """`rows` as recipe parts: stretches of the log as ranges, the rest as they are."""
+    parts: list[RecipePart] = []
+    for row in rows:
+        last = parts[-1] if parts else None
+        if row.seq is None:
+            parts.append(row.node or row.as_inline())
+        elif isinstance(last, Range) and _adjoin(last.last, row.seq, gaps):
+            parts[-1] = Range(last.first, row.seq)
+        else:
+            parts.append(Range(row.seq, row.seq))
+    return parts
+
+
+def _adjoin(left: int, right: int, gaps: Sequence[tuple[int, int]]) -> bool:
+    """Whether nothing that the view leaves out lies between two entries."""
+    if right <= left:
+        return False
+    return not any(left < last and first < right for first, last in gaps)
+
+
+def _difference(
+    view: View,
+    registry: Registry,
+    opening: int,
+    keep_from: int,
+    states: Mapping[str, Json | None],
+) -> list[RecipePart]:
+    """What changed between the first context and the boundary, as inline items."""
+    known: dict[str, Baseline] = {}
+    fold(known, view.rows[:opening], registry)
+    reached = dict(known)
+    fold(reached, view.rows[opening:keep_from], registry)
+    snapshots: dict[str, Json | None] = {
+        name: state.snapshot for name, state in reached.items() if isinstance(state, Known)
+    }
+    telling = tell(registry, known, {**snapshots, **states}, rebase=True)
+    parts: list[RecipePart] = []
+    for told in telling.messages:
+        body = encode_item(told.message)
+        parts.append(
+            Inline(
+                body=Raw(body),
+                tokens=estimate_item(told.message, len(body)),
+                flags=int(Flags.CONTEXTUAL),
+                fragments=told.marks,
+            )
+        )
+    return [*parts, Snapshots(telling.silent)] if telling.silent else parts

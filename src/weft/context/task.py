@@ -1,0 +1,110 @@
+"""The task: goal, plan and touched files, read from the log.
+
+Owns how they are recognised in items. Because they come from the log and not from
+a summary, no compaction can lose them. Invariant: a pure function of the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+from ..items import (
+    CustomToolCall,
+    CustomToolCallOutput,
+    FunctionCall,
+    FunctionCallOutput,
+    text_of,
+)
+from ..prompt.observation import PlanStep, Task
+from ..wire import Json
+from .row import Row
+
+__all__ = ["fold_task"]
+
+_PATCH_HEADERS = (
+    "*** Add File: ",
+    "*** Update File: ",
+    "*** Delete File: ",
+    "*** Move to: ",
+)
+_RELEVANT = frozenset(
+    {
+        "function_call",
+        "custom_tool_call",
+        "function_call_output",
+        "custom_tool_call_output",
+    }
+)
+_APPLIED = "Success. Updated the following files"
+
+
+class _Step(Struct, frozen=True):
+    step: str
+    status: Literal["pending", "in_progress", "completed"] = "pending"
+
+
+class _Plan(Struct, frozen=True):
+    plan: tuple[_Step, ...]
+
+
+class _Patch(Struct, frozen=True):
+    input: str
+
+
+def fold_task(
+    rows: Iterable[Row], settings: Mapping[str, Json], before: Task | None = None
+) -> Task:
+    """The task after `rows`, starting from what was known `before`."""
+    task = before or Task()
+    plan, files = task.plan, dict.fromkeys(task.files)
+    waiting: dict[str, str] = {}
+    for row in rows:
+        if row.shape.type not in _RELEVANT:
+            continue
+        match row.item:
+            case FunctionCall(name="update_plan", arguments=arguments):
+                plan = _plan(arguments) or plan
+            case FunctionCall(name="apply_patch", arguments=arguments, call_id=call_id):
+                waiting[call_id] = _patch(arguments)
+            case CustomToolCall(name="apply_patch", input=patch, call_id=call_id):
+                waiting[call_id] = patch
+            case FunctionCallOutput() | CustomToolCallOutput() as output:
+                patch = waiting.pop(output.call_id or "", "")
+                if _APPLIED in text_of(output.output):
+                    files.update(dict.fromkeys(_touched(patch)))
+    return Task(_goal(settings, task.goal), plan, tuple(files))
+
+
+def _plan(arguments: str) -> tuple[PlanStep, ...]:
+    try:
+        steps = msgspec.json.decode(arguments, type=_Plan).plan
+        return tuple(PlanStep(step.step, step.status) for step in steps)
+    except msgspec.MsgspecError:
+        return ()
+
+
+def _patch(arguments: str) -> str:
+    try:
+        return msgspec.json.decode(arguments, type=_Patch).input
+    except msgspec.MsgspecError:
+        return ""
+
+
+def _touched(patch: str) -> list[str]:
+    lines = (line.strip() for line in patch.splitlines())
+    return [
+        line.removeprefix(header).strip()
+        for line in lines
+        for header in _PATCH_HEADERS
+        if line.startswith(header)
+    ]
+
+
+def _goal(settings: Mapping[str, Json], before: str) -> str:
+    if "goal" not in settings:
+        return before
+    return msgspec.json.decode(settings["goal"], type=str | None) or ""

@@ -1,0 +1,218 @@
+"""The view: what the model sees, as a projection of the log.
+
+Owns the definition in `docs/architecture.md`: the newest visible head and recipe,
+then every visible item after the recipe. Invariant: a view is a pure function of
+the log up to `upto`, and loading one costs no more than the view is long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import msgspec
+from msgspec import Raw
+
+from ..entries import (
+    BREAKING,
+    Entry,
+    Epoch,
+    FragmentMark,
+    Head,
+    Inline,
+    Node,
+    Range,
+    Reason,
+    Recipe,
+    Rollback,
+    Settings,
+    Snapshots,
+)
+from ..prompt.registry import Registry
+from ..prompt.state import Baseline, Known, Unknown
+from ..store.contract import Store
+from ..wire import Json
+from .recognise import told_states
+from .row import Row
+from .visible import visible_backwards
+
+__all__ = ["View", "advance", "fold", "load_head", "load_view"]
+
+_head = msgspec.json.Decoder(Head)
+
+
+@dataclass(slots=True)
+class View:
+    """What the model sees of a thread.
+
+    Grows by `advance` while its epoch lasts; whatever ends the epoch makes a new one.
+    """
+
+    thread: str
+    upto: int
+    """The newest entry it accounts for."""
+    head: Head | None = None
+    epoch: int = 0
+    """The entry that began the present prefix; 0 before the first."""
+    reason: Reason = Reason.START
+    base: int = 0
+    """The epoch entry whose recipe it starts from; 0 for the start of the log."""
+    rows: list[Row] = field(default_factory=list)
+    gaps: list[tuple[int, int]] = field(default_factory=list)
+    """Stretches of the log, first and last entry, that it does not show."""
+    baselines: dict[str, Baseline] = field(default_factory=dict)
+    """What the model knows of each state fragment."""
+    settings: dict[str, Json] = field(default_factory=dict)
+    tokens: int = 0
+    """The estimated size of its items."""
+
+    def add(self, row: Row, registry: Registry) -> None:
+        """Show one more row at the end."""
+        self.rows.append(row)
+        self.tokens += row.tokens
+        fold(self.baselines, [row], registry)
+
+
+def fold(baselines: dict[str, Baseline], rows: Iterable[Row], registry: Registry) -> None:
+    """Note what `rows` tell about state fragments, the latest last."""
+    for row in rows:
+        _note(baselines, row.fragments)
+        if row.contextual and not row.fragments:
+            # An imported row: its words show that a state was told, not which.
+            for name in told_states(row.item, registry):
+                baselines[name] = Unknown()
+
+
+def _note(baselines: dict[str, Baseline], marks: Iterable[FragmentMark]) -> None:
+    for mark in marks:
+        baselines[mark.id] = Known(mark.snapshot if mark.snapshot is not None else Raw(b"null"))
+
+
+async def load_head(store: Store, digest: str) -> Head:
+    """The request head stored under `digest`."""
+    return _head.decode(await store.blob(digest))
+
+
+async def load_view(
+    store: Store, thread: str, registry: Registry, *, upto: int | None = None
+) -> View:
+    """The view of a thread, or what it was when entry `upto` was the newest."""
+    last = (await store.info(thread)).last if upto is None else upto
+    walk = await _walk_back(store, thread, last)
+    view = View(thread=thread, upto=last, epoch=walk.epoch, base=walk.base, gaps=walk.gaps)
+    view.reason = walk.reason
+    view.settings = walk.settings
+    if walk.head is not None:
+        view.head = await load_head(store, walk.head)
+    if walk.recipe is not None:
+        await _cook(store, view, walk.recipe, registry)
+    for entry in reversed(walk.items):
+        view.add(Row.of_entry(entry), registry)
+    return view
+
+
+async def advance(view: View, store: Store, entries: Sequence[Entry], registry: Registry) -> View:
+    """`view` once `entries`, just appended, count; loads anew when the base moved."""
+    for entry in entries:
+        view.upto = entry.seq
+        if entry.kind == "item":
+            view.add(Row.of_entry(entry), registry)
+        elif entry.kind == "settings":
+            _merge(view.settings, entry)
+        elif entry.kind in BREAKING:
+            control = entry.control
+            if not isinstance(control, Epoch) or control.recipe is not None:
+                return await load_view(store, view.thread, registry, upto=entries[-1].seq)
+            view.epoch, view.reason = entry.seq, control.reason
+            if control.head is not None:
+                view.head = await load_head(store, control.head)
+    return view
+
+
+@dataclass(slots=True)
+class _Walk:
+    """What lies between the tail and the newest recipe, the newest first."""
+
+    items: list[Entry] = field(default_factory=list)
+    gaps: list[tuple[int, int]] = field(default_factory=list)
+    settings: dict[str, Json] = field(default_factory=dict)
+    head: str | None = None
+    epoch: int = 0
+    reason: Reason = Reason.START
+    base: int = 0
+    recipe: Recipe | None = None
+
+    def meet(self, entry: Entry) -> bool:
+        """Take in one visible entry; returns whether to go on to older ones."""
+        if entry.kind == "item":
+            self.items.append(entry)
+        elif entry.kind == "settings":
+            older: dict[str, Json] = {}
+            _merge(older, entry)
+            self.settings = older | self.settings
+        elif entry.kind in BREAKING:
+            return self._meet_break(entry)
+        return True
+
+    def _meet_break(self, entry: Entry) -> bool:
+        control = entry.control
+        if isinstance(control, Rollback):
+            self._begins(entry.seq, Reason.ROLLBACK)
+            self.gaps.append((control.cut, entry.seq))
+        elif isinstance(control, Epoch):
+            self._begins(entry.seq, control.reason)
+            self.head = self.head or control.head
+            if control.recipe is not None:
+                self.recipe, self.base = control.recipe, entry.seq
+                self.settings = control.settings | self.settings
+                return False
+        return True
+
+    def _begins(self, seq: int, reason: Reason) -> None:
+        if not self.epoch:
+            self.epoch, self.reason = seq, reason
+
+
+def _merge(settings: dict[str, Json], entry: Entry) -> None:
+    control = entry.control
+    if isinstance(control, Settings):
+        settings.update(control.changes)
+
+
+async def _walk_back(store: Store, thread: str, last: int) -> _Walk:
+    walk = _Walk()
+    async with aclosing(visible_backwards(store, thread, upto=last)) as entries:
+        async for entry in entries:
+            if not walk.meet(entry):
+                break
+    return walk
+
+
+async def _cook(store: Store, view: View, recipe: Recipe, registry: Registry) -> None:
+    """Show what a recipe names."""
+    ranges = [(part.first, part.last) for part in recipe.parts if isinstance(part, Range)]
+    view.gaps += _between([*ranges, (view.base, view.base)])
+    entries = iter(await store.read_ranges(view.thread, ranges)) if ranges else iter(())
+    waiting = next(entries, None)
+    for part in recipe.parts:
+        match part:
+            case Range():
+                while waiting is not None and part.first <= waiting.seq <= part.last:
+                    if waiting.kind == "item":
+                        view.add(Row.of_entry(waiting), registry)
+                    waiting = next(entries, None)
+            case Node():
+                view.add(Row.of_node(part, await store.blob(part.blob)), registry)
+            case Inline():
+                view.add(Row.of_inline(part), registry)
+            case Snapshots():
+                _note(view.baselines, part.marks)
+
+
+def _between(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """What lies between neighbouring ranges."""
+    return [
+        (left[1] + 1, right[0] - 1) for left, right in pairwise(ranges) if left[1] + 1 < right[0]
+    ]
