@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .contract import Change, Committed, Index, Lease, Store, ThreadInfo, Turn
+from .index import MemoryIndex, SqliteIndex
 from .memory import MemoryStore
 from .sqlite import SqliteStore
 
@@ -11,7 +12,9 @@ __all__ = [
     "Committed",
     "Index",
     "Lease",
+    "MemoryIndex",
     "MemoryStore",
+    "SqliteIndex",
     "SqliteStore",
     "Store",
     "ThreadInfo",

@@ -7,6 +7,7 @@ that is not ours.
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 from collections.abc import Iterator
@@ -16,10 +17,25 @@ from pathlib import Path
 from ..errors import StoreBusy, StoreCorrupt, StoreError, StoreFull, StoreReadOnly
 from .migrations import check, migrate
 
-__all__ = ["BUSY_SECONDS", "connect", "open_reader", "open_writer", "sqlite_errors", "translate"]
+__all__ = [
+    "BUSY_SECONDS",
+    "closed_on_error",
+    "connect",
+    "open_reader",
+    "open_writer",
+    "sqlite_errors",
+    "translate",
+]
 
 BUSY_SECONDS = 10.0
 """How long to wait for another process that holds the database's write lock."""
+
+_LOG_SETTINGS = (
+    "journal_mode = WAL",
+    "synchronous = FULL",
+    "foreign_keys = ON",
+    "secure_delete = ON",
+)
 
 
 def connect(path: Path, query: str) -> sqlite3.Connection:
@@ -33,23 +49,16 @@ def connect(path: Path, query: str) -> sqlite3.Connection:
     )
 
 
-def open_writer(path: Path, *, busy_seconds: float = BUSY_SECONDS) -> sqlite3.Connection:
+def open_writer(path: Path) -> sqlite3.Connection:
     """The log, ready to be written, at the newest layout."""
-    _ensure_writable(path)
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    ensure_writable(path)
     with sqlite_errors(path):
         connection = connect(path, "mode=rwc")
-        try:
-            connection.execute(f"PRAGMA busy_timeout = {int(busy_seconds * 1000)}")
+        with closed_on_error(connection):
             check(connection, path)
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute("PRAGMA synchronous = FULL")
-            connection.execute("PRAGMA foreign_keys = ON")
-            connection.execute("PRAGMA secure_delete = ON")
+            for setting in _LOG_SETTINGS:
+                connection.execute(f"PRAGMA {setting}")
             migrate(connection, path)
-        except BaseException:
-            connection.close()
-            raise
     return connection
 
 
@@ -69,27 +78,33 @@ def open_reader(path: Path) -> sqlite3.Connection:
 def _open_checked(path: Path, query: str) -> sqlite3.Connection:
     with sqlite_errors(path):
         connection = connect(path, query)
-        try:
+        with closed_on_error(connection):
             check(connection, path)
-        except BaseException:
-            connection.close()
-            raise
     return connection
 
 
-def _ensure_writable(path: Path) -> None:
+def ensure_writable(path: Path) -> None:
+    """Make the file, for its owner only, or raise `StoreReadOnly`."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     except OSError as error:
-        raise StoreReadOnly(
-            f"cannot create the directory {str(path.parent)!r} ({error.strerror}); "
-            "give its owner the right to write, or set WEFT_HOME"
-        ) from error
-    # SQLite opens a file it may not write for reading, without a word.
-    if not os.access(path.parent, os.W_OK | os.X_OK) or (
-        path.exists() and not os.access(path, os.W_OK)
-    ):
+        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+            raise StoreFull(_full(path)) from error
+        raise StoreReadOnly(_read_only(path)) from error
+    # The WAL is made beside it.
+    if not os.access(path.parent, os.W_OK | os.X_OK):
         raise StoreReadOnly(_read_only(path))
+
+
+@contextmanager
+def closed_on_error(connection: sqlite3.Connection) -> Iterator[None]:
+    """Closes the connection when the block fails."""
+    try:
+        yield
+    except BaseException:
+        connection.close()
+        raise
 
 
 @contextmanager

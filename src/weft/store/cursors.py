@@ -1,0 +1,114 @@
+"""How far each thread is indexed.
+
+Owns the threads that `index.db` knows. `upto` counts a thread's own entries that can
+be found; `complete` says that its ancestors' can be too. Invariant: words and cursor
+move in one transaction, so that no entry is indexed twice or left out.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+
+from ..entries import Entry
+from . import search
+from .contract import Hit, Span, ThreadInfo
+
+__all__ = [
+    "TABLES",
+    "add_entries",
+    "completed",
+    "everything",
+    "find",
+    "forget",
+    "note_complete",
+    "number_for",
+    "number_of",
+    "upto",
+]
+
+TABLES = (
+    """
+    CREATE TABLE threads (
+      number   INTEGER PRIMARY KEY,
+      id       TEXT NOT NULL UNIQUE,
+      upto     INTEGER NOT NULL DEFAULT 0,
+      complete INTEGER NOT NULL DEFAULT 0
+    ) STRICT
+    """,
+)
+
+
+def number_of(connection: sqlite3.Connection, thread: str) -> int:
+    """The number of a thread, 0 for one that was never seen."""
+    row = connection.execute("SELECT number FROM threads WHERE id = ?", (thread,)).fetchone()
+    return 0 if row is None else int(row[0])
+
+
+def number_for(connection: sqlite3.Connection, thread: str) -> int:
+    """The number of a thread, a new one for one that was never seen."""
+    connection.execute("INSERT INTO threads (id) VALUES (?) ON CONFLICT DO NOTHING", (thread,))
+    return number_of(connection, thread)
+
+
+def upto(connection: sqlite3.Connection, thread: str) -> int:
+    """The last entry of a thread's own that can be found."""
+    row = connection.execute("SELECT upto FROM threads WHERE id = ?", (thread,)).fetchone()
+    return 0 if row is None else int(row[0])
+
+
+def everything(connection: sqlite3.Connection) -> dict[str, int]:
+    """How far each known thread is indexed."""
+    return dict(connection.execute("SELECT id, upto FROM threads").fetchall())
+
+
+def completed(connection: sqlite3.Connection) -> dict[str, int]:
+    """How far the threads are indexed whose ancestors are, too."""
+    return dict(connection.execute("SELECT id, upto FROM threads WHERE complete").fetchall())
+
+
+def note_complete(connection: sqlite3.Connection, info: ThreadInfo) -> None:
+    """Note that a thread can be found whole, as of `info`."""
+    connection.execute(
+        "UPDATE threads SET complete = 1, upto = max(upto, ?) WHERE number = ?",
+        (info.last, number_for(connection, info.id)),
+    )
+
+
+def add_entries(
+    connection: sqlite3.Connection, thread: str, entries: list[Entry], last: int
+) -> None:
+    """Make the entries up to `last` findable, and remember that they are."""
+    number, done = number_for(connection, thread), upto(connection, thread)
+    # Another process may have indexed some of them meanwhile.
+    search.add_words(connection, number, (entry for entry in entries if entry.seq > done))
+    connection.execute("UPDATE threads SET upto = max(upto, ?) WHERE number = ?", (last, number))
+
+
+def find(
+    connection: sqlite3.Connection, query: str, spans: list[Span] | None, limit: int
+) -> list[Hit]:
+    """Entries that contain the words of `query`, in these spans or anywhere."""
+    scopes = None
+    if spans is not None:
+        scopes = [
+            search.Scope(number_of(connection, span.thread), span.first, span.last)
+            for span in spans
+        ]
+    found = search.find_words(connection, query, scopes, limit)
+    names = dict(connection.execute("SELECT number, id FROM threads").fetchall())
+    return [Hit(names[hit.number], hit.seq, hit.score, hit.snippet) for hit in found]
+
+
+def forget(connection: sqlite3.Connection, thread: str | None) -> None:
+    """Drop what is known of a thread, or everything."""
+    if thread is None:
+        for table in ("requests", "segments", "calibrations", "words", "threads"):
+            connection.execute(f"DELETE FROM {table}")
+        return
+    number = number_of(connection, thread)
+    connection.execute("DELETE FROM requests WHERE thread = ?", (number,))
+    connection.execute("DELETE FROM segments WHERE thread = ?", (number,))
+    search.drop_words(connection, number)
+    connection.execute("DELETE FROM threads WHERE number = ?", (number,))
+    # Forks may need what was dropped: their next search looks at their whole lineage again.
+    connection.execute("UPDATE threads SET complete = 0")
