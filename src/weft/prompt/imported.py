@@ -20,9 +20,10 @@ from msgspec import Struct
 
 from ..errors import ConfigError
 
-__all__ = ["ImportedPrompt", "ImportedPrompts", "Manifest"]
+__all__ = ["PLAIN_NAME", "ImportedPrompt", "ImportedPrompts", "Manifest"]
 
-_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+"""Names that are safe as file names."""
 
 
 class Manifest(Struct, frozen=True, kw_only=True):
@@ -68,7 +69,7 @@ class ImportedPrompts:
 
     def instructions(self, model: str) -> str | None:
         """The base instructions imported for exactly this model."""
-        return self.text(f"models/{model}.md") if _PLAIN.fullmatch(model) else None
+        return self.text(f"models/{model}.md") if PLAIN_NAME.fullmatch(model) else None
 
     def text(self, name: str) -> str | None:
         """One imported text; None when there is none of that name."""

@@ -1,0 +1,165 @@
+"""A tiny HTTP server on the loopback interface that plays a Responses endpoint.
+
+Owns one listening socket, the requests it has recorded, and the answers that
+are still to be given. Invariant: it binds 127.0.0.1 only, answers requests in
+the order they come, and never outlives its `async with` block.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, Self, TypeAlias
+
+import msgspec
+from msgspec import Struct, field
+
+from .wire import json_bytes
+
+__all__ = ["Answer", "Loopback", "Request", "Script", "answer_text", "stream"]
+
+_LARGEST_BODY = 64 * 1024 * 1024
+_LARGEST_HEAD = 1 << 18
+
+
+class Request(Struct, frozen=True):
+    """One request as it came in; header names are in lower case."""
+
+    method: str
+    path: str
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def payload(self) -> Any:
+        """The body as JSON."""
+        return msgspec.json.decode(self.body)
+
+
+class Answer(Struct, frozen=True):
+    """One response, given whole. The connection closes behind it."""
+
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+    chunks: tuple[bytes, ...] = ()
+
+
+Script: TypeAlias = Callable[[Request], Answer | Awaitable[Answer]]
+"""Decides the answer to each POST to ``/v1/responses``."""
+
+
+def stream(events: Iterable[Mapping[str, object]], headers: dict[str, str] | None = None) -> Answer:
+    """An event stream of these events, each with its ``type``."""
+    chunks = (b"event: %b\ndata: %b\n\n" % (_type(e), json_bytes(e)) for e in events)
+    given = {"content-type": "text/event-stream", **(headers or {})}
+    return Answer(headers=given, chunks=tuple(chunks))
+
+
+def answer_text(text: str, *, response_id: str = "resp_1", total_tokens: int = 0) -> Answer:
+    """A stream in which the model says `text` and the provider reports `total_tokens`."""
+    message = {
+        "type": "message",
+        "id": f"msg_{response_id}",
+        "role": "assistant",
+        "content": [{"type": "output_text", "text": text}],
+    }
+    usage = {"input_tokens": total_tokens, "output_tokens": 0, "total_tokens": total_tokens}
+    return stream(
+        (
+            {"type": "response.created", "response": {"id": response_id}},
+            {"type": "response.output_item.done", "item": message},
+            {"type": "response.completed", "response": {"id": response_id, "usage": usage}},
+        )
+    )
+
+
+class Loopback:
+    """Serves `script` on ``http://127.0.0.1:<port>/v1`` and records what was asked.
+
+    Anything but ``POST /v1/responses`` is recorded and answered with 404.
+    """
+
+    def __init__(self, script: Script) -> None:
+        self.requests: list[Request] = []
+        self._script = script
+        self._server: asyncio.Server | None = None
+        self._open: set[asyncio.Task[None]] = set()
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=_LARGEST_HEAD)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        assert self._server is not None
+        self._server.close()
+        for task in list(self._open):
+            task.cancel()
+        await asyncio.gather(*self._open, return_exceptions=True)
+        await self._server.wait_closed()
+
+    @property
+    def port(self) -> int:
+        """The port it listens on."""
+        assert self._server is not None, "enter the server with `async with` first"
+        return int(self._server.sockets[0].getsockname()[1])
+
+    @property
+    def base_url(self) -> str:
+        """What a client is given as its base URL."""
+        return f"http://127.0.0.1:{self.port}/v1"
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._open.add(task)
+        try:
+            await self._exchange(reader, writer)
+        except (ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            pass  # The client went away, or speaks no HTTP.
+        finally:
+            self._open.discard(task)
+            writer.close()
+            with suppress(ConnectionError, asyncio.CancelledError):
+                await writer.wait_closed()
+
+    async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        request = await _read_request(reader)
+        self.requests.append(request)
+        answer = Answer(status=404)
+        if (request.method, request.path) == ("POST", "/v1/responses"):
+            scripted = self._script(request)
+            answer = scripted if isinstance(scripted, Answer) else await scripted
+        await _write(writer, answer)
+
+
+async def _read_request(reader: asyncio.StreamReader) -> Request:
+    head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+    first, *lines = head.rstrip().split("\r\n")
+    method, _, rest = first.partition(" ")
+    pairs = (line.partition(":") for line in lines)
+    headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
+    size = min(int(headers.get("content-length", "0") or 0), _LARGEST_BODY)
+    body = await reader.readexactly(size)
+    return Request(method, rest.rpartition(" ")[0].partition("?")[0], headers, body)
+
+
+async def _write(writer: asyncio.StreamWriter, answer: Answer) -> None:
+    headers = {**answer.headers, "connection": "close"}
+    if not answer.chunks:
+        headers["content-length"] = "0"
+    lines = (f"{name}: {value}\r\n" for name, value in headers.items())
+    writer.write(f"HTTP/1.1 {answer.status} Scripted\r\n{''.join(lines)}\r\n".encode("latin-1"))
+    for chunk in answer.chunks:
+        writer.write(chunk)
+        await writer.drain()
+
+
+def _type(event: Mapping[str, object]) -> bytes:
+    return str(event["type"]).encode()
