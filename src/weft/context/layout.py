@@ -39,7 +39,7 @@ class Line(Struct, frozen=True):
 
     position: int
     kind: str
-    """``developer``, ``user``, ``assistant``, ``call``, ``output``, ``summary`` or the item's type."""
+    """A role, ``call``, ``output``, ``summary``, or the item's type."""
     what: str
     tokens: int
     seq: int | None = None
@@ -73,7 +73,7 @@ def row_lines(rows: Sequence[Row], registry: Registry) -> list[Line]:
 
 def _corrected(line: Line, row: Row) -> Line:
     if row.node is not None:
-        covers = f"{row.node.first}–{row.node.last}"
+        covers = f"{row.node.first}-{row.node.last}"
         return msgspec.structs.replace(line, kind="summary", what=f"{covers}: {line.what}")
     if row.contextual or not line.fragments:
         return line
