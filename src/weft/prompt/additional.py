@@ -26,14 +26,16 @@ __all__ = [
 ]
 
 _KEY = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
-_APPLICATION = re.compile(r"\s*<([a-z][a-z0-9_-]*)>.*</\1>\s*", re.IGNORECASE | re.DOTALL)
 _EXTERNAL = re.compile(r"\s*<(external_[a-z][a-z0-9_-]*)>.*</\1>\s*", re.IGNORECASE | re.DOTALL)
 
-_WITHDRAWN = "This value has been withdrawn; do not rely on it."
+_WITHDRAWN = "This value was withdrawn; do not rely on it."
 
 
 class ApplicationContext(Fragment, frozen=True):
-    """A value the host vouches for."""
+    """A value the host vouches for.
+
+    Any tag can be its own, so an imported one is not told from other developer text.
+    """
 
     id: ClassVar[str] = "application_context"
     role: ClassVar[FragmentRole] = "developer"
@@ -49,11 +51,6 @@ class ApplicationContext(Fragment, frozen=True):
     def wrapper(self) -> Markers:
         """The key as a tag."""
         return Markers(f"<{self.key}>", f"</{self.key}>")
-
-    @classmethod
-    def matches(cls, text: str) -> bool:
-        """Any text inside one tag that nothing else claims."""
-        return _APPLICATION.fullmatch(text) is not None
 
 
 class ExternalContext(Fragment, frozen=True):

@@ -27,11 +27,9 @@ class AgentsMd(TextFragment, frozen=True):
     role: ClassVar[FragmentRole] = "user"
     markers: ClassVar[Markers | None] = Markers("# AGENTS.md instructions", "</INSTRUCTIONS>")
     cap_tokens: ClassVar[int] = 9_500
-    replaced: ClassVar[str] = (
-        "The AGENTS.md files have changed. These instructions replace all earlier ones:"
-    )
+    replaced: ClassVar[str] = "These AGENTS.md instructions replace all that were given earlier:"
     removed: ClassVar[str] = (
-        "The AGENTS.md files given earlier are gone; their instructions no longer apply."
+        "The AGENTS.md instructions given earlier are gone and no longer apply."
     )
 
     directory: str = ""

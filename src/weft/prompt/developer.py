@@ -21,11 +21,9 @@ class DeveloperInstructions(TextFragment, frozen=True):
     id: ClassVar[str] = "developer_instructions"
     role: ClassVar[FragmentRole] = "developer"
     cap_tokens: ClassVar[int] = 9_500
-    replaced: ClassVar[str] = (
-        "The developer instructions have changed. These replace all earlier ones:"
-    )
+    replaced: ClassVar[str] = "These developer instructions replace all that were given earlier:"
     removed: ClassVar[str] = (
-        "The developer instructions given earlier have been withdrawn and no longer apply."
+        "The developer instructions given earlier are gone and no longer apply."
     )
 
 

@@ -67,8 +67,8 @@ class TurnAborted(Fragment, frozen=True):
     cap_tokens: ClassVar[int] = 500
 
     guidance: str = (
-        "The user interrupted the last turn on purpose. Commands that were running may have done "
-        "part of their work; look before you repeat one."
+        "The user interrupted the last turn on purpose.\n"
+        "Commands that were running may have done part of their work; look before you repeat one."
     )
 
     def body(self) -> str:

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from ..errors import ConfigError
 from ..items import ImageDetail, InputImage, InputText, Message, Part
+from .discovery import printable
 
 __all__ = ["MAX_INPUT_CHARS", "Image", "LocalImage", "UserPart", "user_message"]
 
@@ -53,7 +54,7 @@ def user_message(*parts: UserPart) -> Message:
     images = 0
     for part in parts:
         if isinstance(part, str):
-            content.append(InputText(text=part))
+            content.append(InputText(text=_encodable(part)))
             continue
         images += 1
         if isinstance(part, Image):
@@ -80,8 +81,13 @@ def _check(parts: tuple[UserPart, ...]) -> None:
             )
 
 
+def _encodable(text: str) -> str:
+    """`text` without halves of characters, which a command line or a host may let in."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
 def _local_image(image: LocalImage, number: int) -> Iterator[Part]:
-    shown = str(image.path).encode(errors="replace").decode()
+    shown = printable(image.path)
     try:
         url = _data_url(image.path)
     except (OSError, ValueError) as error:

@@ -22,8 +22,6 @@ __all__ = ["Markers", "Vocabulary"]
 
 T = TypeVar("T")
 
-_NAME_END = r"(?![\w.:-])"
-
 
 class Markers(Struct, frozen=True):
     """The start and the end of a fragment's text.
@@ -119,15 +117,18 @@ def _tag_name(marker: str) -> str:
 def _pattern(words: Vocabulary) -> re.Pattern[str] | None:
     """Matches up to the character to quote; looks ahead for the rest of the marker."""
     shapes = [
-        *(rf"<(?=\s*+(?:/\s*+)?{_spaced(tag)}{_NAME_END})" for tag in sorted(words.tags)),
-        *(rf"<(?=\s*+(?:/\s*+)?{_spaced(stem)})" for stem in sorted(words.stems)),
-        *(rf"<(?=\s*+/\s*+{_spaced(tag)}\s*+>)" for tag in sorted(words.closings)),
-        *(
-            rf"^[^\S\n]*+{re.escape(phrase[0])}(?={_spaced(phrase[1:])})"
-            for phrase in sorted(words.phrases)
-        ),
+        *_any(r"<(?=\s*+(?:/\s*+)?(?:{})(?![\w.:-]))", words.tags),
+        *_any(r"<(?=\s*+(?:/\s*+)?(?:{}))", words.stems),
+        *_any(r"<(?=\s*+/\s*+(?:{})\s*+>)", words.closings),
+        *(rf"^[^\S\n]*+{re.escape(p[0])}(?={_spaced(p[1:])})" for p in sorted(words.phrases)),
     ]
     return re.compile("|".join(shapes), re.IGNORECASE | re.MULTILINE) if shapes else None
+
+
+def _any(shape: str, names: Iterable[str]) -> list[str]:
+    """`shape` around the alternatives, if there are any."""
+    found = "|".join(_spaced(name) for name in sorted(names))
+    return [shape.replace("{}", found)] if found else []
 
 
 def _spaced(words: str) -> str:

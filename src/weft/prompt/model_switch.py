@@ -18,6 +18,9 @@ from .state import Absent, Known, StateFragment, Unknown
 
 __all__ = ["ModelSnapshot", "ModelState", "ModelSwitch"]
 
+_HANDOVER = "Another model wrote the conversation so far. Go on from where it stands."
+_INSTEAD = "Follow these instructions instead of the ones at the start:"
+
 
 class ModelSwitch(Fragment, frozen=True):
     """What the next model should know about being the next model."""
@@ -33,11 +36,8 @@ class ModelSwitch(Fragment, frozen=True):
     def body(self) -> str:
         """A sentence about the change, then the instructions."""
         if not self.instructions.strip():
-            return "\nAnother model wrote the conversation so far. Go on from where it stands.\n"
-        return (
-            "\nAnother model wrote the conversation so far. Go on from where it stands, and follow "
-            f"these instructions instead of the ones at the start:\n\n{self.instructions}\n"
-        )
+            return f"\n{_HANDOVER}\n"
+        return f"\n{_HANDOVER}\n{_INSTEAD}\n\n{self.instructions}\n"
 
 
 class ModelSnapshot(Struct, frozen=True, omit_defaults=True):

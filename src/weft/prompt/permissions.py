@@ -33,40 +33,33 @@ _MAX_PREFIX_CHARS = 5_000
 _MORE_PREFIXES = "...\n[Some commands were truncated]"
 
 _SANDBOX = {
-    "read-only": (
-        "Commands run in a sandbox that may read files anywhere and write nowhere "
-        "(`sandbox_mode` is `read-only`)."
-    ),
-    "workspace-write": (
-        "Commands run in a sandbox that may read files anywhere and write only below the "
-        "working directory and the writable roots (`sandbox_mode` is `workspace-write`)."
-    ),
-    "danger-full-access": (
-        "Commands run without a file sandbox of Weft's; they can change anything the user can "
-        "(`sandbox_mode` is `danger-full-access`)."
-    ),
+    "read-only": """\
+Commands run in a sandbox (`sandbox_mode` is `read-only`).
+They may read files anywhere and write nowhere.""",
+    "workspace-write": """\
+Commands run in a sandbox (`sandbox_mode` is `workspace-write`).
+They may read files anywhere and write below the working directory and the writable roots only.""",
+    "danger-full-access": """\
+Commands run without a file sandbox of ours (`sandbox_mode` is `danger-full-access`).
+They can change whatever the user can change.""",
 }
 _NETWORK = {
     "restricted": "They cannot reach the network.",
     "enabled": "They can reach the network.",
 }
 _APPROVAL = {
-    "untrusted": (
-        "Every command that no rule allows is shown to the user first "
-        "(`approval_policy` is `untrusted`). Ask for few, and make each one easy to judge."
-    ),
-    "on-failure": (
-        "Commands run in the sandbox without asking; when the sandbox stops one, the user may "
-        "let it run outside (`approval_policy` is `on-failure`)."
-    ),
-    "on-request": (
-        "Commands run in the sandbox without asking. When one must run outside it, request that "
-        "with a reason the user can judge (`approval_policy` is `on-request`)."
-    ),
-    "never": (
-        "Nobody is asked for approval (`approval_policy` is `never`). Do not request any; when "
-        "the sandbox stops a command, find another way or report what is missing."
-    ),
+    "untrusted": """\
+Every command that no rule allows is shown to the user first (`approval_policy` is `untrusted`).
+Ask for few, and make each one easy to judge.""",
+    "on-failure": """\
+Commands run in the sandbox without asking (`approval_policy` is `on-failure`).
+When the sandbox stops one, the user may let it run outside.""",
+    "on-request": """\
+Commands run in the sandbox without asking (`approval_policy` is `on-request`).
+When one must run outside it, request that with a reason the user can judge.""",
+    "never": """\
+Nobody is asked for approval, so request none (`approval_policy` is `never`).
+When the sandbox stops a command, find another way or report what is missing.""",
 }
 
 
@@ -90,7 +83,7 @@ class Permissions(Fragment, frozen=True, kw_only=True):
             _SANDBOX.get(self.sandbox.mode, f"`sandbox_mode` is `{self.sandbox.mode}`."),
             _NETWORK.get(self.sandbox.network_access, ""),
         ]
-        paragraphs = [" ".join(filter(None, sandbox))]
+        paragraphs = ["\n".join(filter(None, sandbox))]
         if self.sandbox.writable_roots:
             roots = "\n".join(f"- {root}" for root in self.sandbox.writable_roots)
             paragraphs.append(f"Writable roots:\n{roots}")

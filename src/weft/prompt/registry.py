@@ -136,16 +136,13 @@ class Registry:
         return tuple(point.name for point in points)
 
     def recognise(self, role: str, text: str) -> str | None:
-        """The id of the fragment that an imported text of `role` is, if any.
-
-        Fixed tags go before custom matching, which may be broader.
-        """
-        fixed = [cls for cls in self._fragments.values() if not _has_own_matcher(cls)]
-        custom = [cls for cls in self._fragments.values() if _has_own_matcher(cls)]
-        for known in (fixed, self._readers.values(), custom):
-            for candidate in known:
-                if candidate.role == role and candidate.matches(text):
-                    return candidate.id
+        """The id of the fragment that an imported text of `role` is, if any."""
+        for cls in self._fragments.values():
+            if cls.role == role and cls.matches(text):
+                return cls.id
+        for reader in self._readers.values():
+            if reader.role == role and reader.matches(text):
+                return reader.id
         return None
 
     def recognise_parts(self, item: Item) -> tuple[str, ...]:

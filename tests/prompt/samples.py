@@ -1,0 +1,53 @@
+"""One way to build every built-in fragment around a text, for tests that hold for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec import Raw
+
+from weft.prompt import Fragment, PlanStep, Subagent, Task
+from weft.prompt.additional import ApplicationContext, ExternalContext
+from weft.prompt.agents_md import AgentsMd
+from weft.prompt.collaboration import Collaboration
+from weft.prompt.developer import DeveloperInstructions
+from weft.prompt.environment import Environment, Sandbox
+from weft.prompt.events import HookContext, Skill, TurnAborted, UserShellCommand
+from weft.prompt.guidance import Guidance
+from weft.prompt.model_switch import ModelSwitch
+from weft.prompt.permissions import ApprovedPrefixes, Permissions
+from weft.prompt.personality import Personality
+from weft.prompt.subagents import SubagentNotification, Subagents
+from weft.prompt.task import TaskFragment
+from weft.wire import json_bytes
+
+SAMPLES: dict[str, Callable[[str], Fragment]] = {
+    "agents_md": lambda text: AgentsMd(text, "replaced", text),
+    "application_context": lambda text: ApplicationContext("branch", text),
+    "approved_prefixes": lambda text: ApprovedPrefixes(((text, text), (text,))),
+    "collaboration_mode": Collaboration,
+    "developer_instructions": DeveloperInstructions,
+    "environment": lambda text: Environment(
+        cwd=text, sandbox=Sandbox("workspace-write", "enabled", (text, text)), shell=text
+    ),
+    "external_context": lambda text: ExternalContext("page", text),
+    "guidance": Guidance,
+    "hook_context": HookContext,
+    "model_switch": ModelSwitch,
+    "permissions": lambda text: Permissions(
+        approval_policy=text,
+        sandbox=Sandbox(text, text, (text,)),
+        approved_prefixes=((text,),),
+    ),
+    "personality": Personality,
+    "skill": lambda text: Skill(
+        name=text, path=text, contents=text, resource_access=Raw(json_bytes({text: [text]}))
+    ),
+    "subagent_notification": lambda text: SubagentNotification(text, text, text),
+    "subagents": lambda text: Subagents((Subagent(text, text), Subagent(text, text))),
+    "task_state": lambda text: TaskFragment(Task(text, (PlanStep(text),), (text,))),
+    "turn_aborted": TurnAborted,
+    "user_shell_command": lambda text: UserShellCommand(
+        command=text, exit_code=1, seconds=0.5, output=text
+    ),
+}

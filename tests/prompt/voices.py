@@ -1,0 +1,49 @@
+"""What the built-in states say, for tests that pin their words."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Raw
+
+from weft.items import InputText
+from weft.prompt import (
+    Baseline,
+    Known,
+    PromptContext,
+    Telling,
+    Unknown,
+    default_registry,
+    observe,
+    tell,
+)
+
+REGISTRY = default_registry()
+CTX = PromptContext(cwd="/repo")
+
+
+def with_(**changes: object) -> PromptContext:
+    return msgspec.structs.replace(CTX, **changes)
+
+
+def told(
+    now: PromptContext, before: PromptContext | None = None, *, rebase: bool = True
+) -> Telling:
+    known: dict[str, Baseline] = {}
+    if before is not None:
+        known = {k: Known(v or Raw(b"null")) for k, v in observe(REGISTRY, before).items()}
+    return tell(REGISTRY, known, observe(REGISTRY, now), rebase=rebase)
+
+
+def said(state: str, now: PromptContext, before: PromptContext | None = None) -> list[str]:
+    return [
+        part.text
+        for message in told(now, before).messages
+        for part, mark in zip(message.message.content, message.marks, strict=True)
+        if mark.id == state and isinstance(part, InputText)
+    ]
+
+
+def said_after_unknown(state: str, now: PromptContext) -> list[str]:
+    known = {k: Known(v or Raw(b"null")) for k, v in observe(REGISTRY, now).items()}
+    telling = tell(REGISTRY, {**known, state: Unknown()}, observe(REGISTRY, now), rebase=True)
+    return [p.text for m in telling.messages for p in m.message.content if isinstance(p, InputText)]
