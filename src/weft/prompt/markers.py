@@ -50,9 +50,12 @@ class Markers(Struct, frozen=True):
         return f"{self.start}{body}{self.end}"
 
     def clashes_with(self, other: Markers) -> bool:
-        """Whether one start marker opens the other."""
-        mine, theirs = self.start.lower(), other.start.lower()
-        return mine.startswith(theirs) or theirs.startswith(mine)
+        """Whether a side of one could be taken for a side of the other."""
+        return any(
+            mine.startswith(theirs) or theirs.startswith(mine)
+            for mine in _shapes(self)
+            for theirs in _shapes(other)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +110,15 @@ class Vocabulary:
     def quote_all(self, value: T) -> T:
         """`value` with every text in it quoted, however deep."""
         return cast("T", _map_text(value, self.quote))
+
+
+def _shapes(markers: Markers) -> set[str]:
+    """Both sides in one spelling: opening and closing tags look the same."""
+    sides = filter(None, (markers.start, markers.end))
+    return {
+        f"<{_tag_name(side)}{'>' * side.endswith('>')}" if side[0] == "<" else side.lower()
+        for side in sides
+    }
 
 
 def _tag_name(marker: str) -> str:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Protocol, TypeAlias
 
 from ..errors import FragmentError
 from ..items import InputText, Item, Message
-from .fragment import MAX_CAP_TOKENS, Fragment
+from .fragment import Fragment
 from .markers import Markers, Vocabulary
+from .soundness import check_apart, check_fragment
 from .state import StateFragment
 
 __all__ = [
@@ -106,8 +107,8 @@ class Registry:
             elif isinstance(offer, type) and issubclass(offer, StateFragment):
                 self._register_state(offer())
             elif isinstance(offer, type) and issubclass(offer, Fragment):
-                self._check(offer)
-                self._add(offer)
+                self._check(offer, self._fragments)
+                self._add({offer.id: offer})
             else:
                 raise FragmentError(
                     f"{offer!r} is neither a Fragment class nor a StateFragment; register one"
@@ -167,54 +168,28 @@ class Registry:
         return reader.tells if reader else self._owners.get(fragment_id)
 
     def _register_state(self, state: StateFragment[Any]) -> None:
-        owned = {cls.id for cls in state.fragments}
         self._check_id(state.id)
-        if state.id in self._states or (state.id in self._fragments and state.id not in owned):
+        if state.id in self._states or state.id in self._fragments:
             raise FragmentError(f"fragment id {state.id!r} is taken; choose another")
+        added: dict[str, type[Fragment]] = {}
         for cls in state.fragments:
-            self._check(cls)
+            self._check(cls, {**self._fragments, **added})
+            added[cls.id] = cls
         self._states[state.id] = state
-        for cls in state.fragments:
-            self._add(cls)
-            self._owners[cls.id] = state.id
+        self._owners.update(dict.fromkeys(added, state.id))
+        self._add(added)
 
-    def _add(self, cls: type[Fragment]) -> None:
-        self._fragments[cls.id] = cls
+    def _add(self, classes: Mapping[str, type[Fragment]]) -> None:
+        self._fragments.update(classes)
         self._vocabulary = None
 
-    def _check(self, cls: type[Fragment]) -> None:
-        for name in ("id", "role"):
-            if not hasattr(cls, name):
-                raise FragmentError(f"fragment class {cls.__name__!r} has no {name!r}; set it")
+    def _check(self, cls: type[Fragment], others: Mapping[str, type[Fragment]]) -> None:
+        check_fragment(cls)
         self._check_id(cls.id)
-        if cls.id in self._fragments or cls.id in self._readers or cls.id in self._states:
+        if cls.id in others or cls.id in self._readers or cls.id in self._states:
             raise FragmentError(f"fragment id {cls.id!r} is taken; choose another")
-        if cls.role not in ("developer", "user"):
-            raise FragmentError(
-                f"fragment {cls.id!r} has role {cls.role!r}; use 'developer' or 'user'"
-            )
-        if not 0 < cls.cap_tokens <= MAX_CAP_TOKENS:
-            raise FragmentError(
-                f"fragment {cls.id!r} has a cap of {cls.cap_tokens} tokens; "
-                f"set one from 1 to {MAX_CAP_TOKENS}"
-            )
-        self._check_detection(cls)
-
-    def _check_detection(self, cls: type[Fragment]) -> None:
-        if cls.role == "user" and cls.markers is None and not _has_own_matcher(cls):
-            raise FragmentError(
-                f"user-role fragment {cls.id!r} cannot be told from what a person typed; "
-                "give it markers or its own matches()"
-            )
-        if cls.markers is None:
-            return
-        _check_markers(cls.id, cls.markers, own_matcher=_has_own_matcher(cls))
-        for other in self._fragments.values():
-            if other.markers is not None and cls.markers.clashes_with(other.markers):
-                raise FragmentError(
-                    f"marker {cls.markers.start!r} of fragment {cls.id!r} cannot be told from "
-                    f"{other.markers.start!r} of fragment {other.id!r}; choose another"
-                )
+        for other in others.values():
+            check_apart(cls, other)
 
     def _check_id(self, fragment_id: str) -> None:
         if fragment_id in _RESERVED:
@@ -241,23 +216,6 @@ def default_registry() -> Registry:
 def builtin_vocabulary() -> Vocabulary:
     """The markers of the built-in fragments."""
     return default_registry().vocabulary
-
-
-def _has_own_matcher(cls: type[Fragment]) -> bool:
-    return cls.matches.__func__ is not Fragment.matches.__func__  # type: ignore[attr-defined]
-
-
-def _check_markers(fragment_id: str, markers: Markers, *, own_matcher: bool) -> None:
-    if not markers.start.strip() or not (markers.end.strip() or own_matcher):
-        raise FragmentError(
-            f"fragment {fragment_id!r} has blank markers, which match nothing; "
-            "give both sides a text, or define matches()"
-        )
-    if markers.start != markers.start.strip() or markers.end != markers.end.strip():
-        raise FragmentError(
-            f"markers of fragment {fragment_id!r} begin or end with whitespace, which "
-            "recognition ignores; move it into body()"
-        )
 
 
 def _offers(loaded: Any) -> Iterable[Registrable]:

@@ -63,7 +63,7 @@ class StateFragment(ABC, Generic[S]):
         """The state now; None when there is none."""
 
     def remembered(self, snapshot: S) -> S:
-        """The part of a snapshot worth keeping once it was told. Idempotent.
+        """The part of a snapshot that decides whether something changed. Idempotent.
 
         Long texts become fingerprints here; `difference` gets `previous` in this form.
         """

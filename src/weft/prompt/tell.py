@@ -73,7 +73,8 @@ def tell(
         previous = _known(state, baselines.get(state.id, Absent()))
         current = _decoded(state, snapshots[state.id])
         if not _same(state, previous, current):
-            page.add(_mark(state, current), state.difference(previous, current))
+            said = state.difference(previous, current)
+            page.add(_mark(state, current, told=bool(said)), said)
     return page.telling()
 
 
@@ -142,6 +143,7 @@ def _same(state: StateFragment[Any], previous: Absent | Unknown | Known[Any], cu
     return bool(known == (None if current is None else state.remembered(current)))
 
 
-def _mark(state: StateFragment[Any], current: Any) -> FragmentMark:
-    remembered = None if current is None else state.remembered(current)
-    return FragmentMark(id=state.id, snapshot=Raw(json_bytes(remembered)))
+def _mark(state: StateFragment[Any], current: Any, *, told: bool) -> FragmentMark:
+    """What was told is kept whole, so that a later base can tell it again from the log."""
+    kept = current if told or current is None else state.remembered(current)
+    return FragmentMark(id=state.id, snapshot=Raw(json_bytes(kept)))
