@@ -39,18 +39,11 @@ Row: TypeAlias = tuple[Any, ...]
 _FLAGS = tuple(Flags(bits) for bits in range(8))
 
 
-class _Mark(Struct):
-    # Raw beside None in a union does not decode; Raw alone takes any value.
-    id: str
-    snapshot: Raw = None  # type: ignore[assignment]
-    part: int | None = None
-
-
 class _Tagged(Struct):
     type: str = ""
 
 
-_marks = msgspec.json.Decoder(tuple[_Mark, ...]).decode
+_fragments = msgspec.json.Decoder(tuple[FragmentMark, ...]).decode
 _events = msgspec.json.Decoder(tuple[InternalEvent, ...]).decode
 _provenance = msgspec.json.Decoder(InputProvenance).decode
 _usage = msgspec.json.Decoder(TokenUsage).decode
@@ -107,10 +100,6 @@ def entry_from(row: Row, thread: str) -> Entry:
         source_id=row[12],
         body=row[13],
     )
-
-
-def _fragments(text: str) -> tuple[FragmentMark, ...]:
-    return tuple(FragmentMark(mark.id, mark.snapshot, mark.part) for mark in _marks(text))
 
 
 @lru_cache(maxsize=256)

@@ -1,0 +1,8 @@
+"""Executable contracts: subclass one, provide its fixtures, and run pytest."""
+
+from __future__ import annotations
+
+from .index import IndexContract
+from .store import StoreContract
+
+__all__ = ["IndexContract", "StoreContract"]

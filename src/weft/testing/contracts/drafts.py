@@ -1,0 +1,38 @@
+"""Short ways to say something in a contract test."""
+
+from __future__ import annotations
+
+from msgspec import Raw
+
+from ...entries import Draft
+from ...items import InputText, Message, encode_item
+from ...store.contract import THIS_TURN, Admission, Change, Committed, Store
+
+__all__ = ["append", "said", "says", "turn_of"]
+
+
+def says(text: str, *, turn: int = 0) -> Draft:
+    """A user message that is not stored yet."""
+    return Draft(body=said(text), turn=turn)
+
+
+def said(text: str) -> bytes:
+    """The wire bytes of a user message."""
+    return encode_item(Message(role="user", content=(InputText(text),)))
+
+
+def turn_of(turn: str, *texts: str) -> Change:
+    """A change that admits a turn and appends its messages."""
+    return Change(
+        admit=Admission(id=turn, input=Raw(b'"%s"' % turn.encode())),
+        entries=tuple(says(text, turn=THIS_TURN) for text in texts),
+    )
+
+
+async def append(store: Store, thread: str, *changes: Change) -> list[Committed]:
+    """Commit changes one after the other under a lease of their own."""
+    lease = await store.acquire(thread)
+    try:
+        return [await store.commit(lease, change) for change in changes]
+    finally:
+        await lease.release()

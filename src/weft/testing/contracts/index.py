@@ -1,0 +1,198 @@
+"""The contract of an index.
+
+Give a subclass two async fixtures: `store`, a fresh `Store`, and `index`, a fresh
+index over it.
+"""
+# ruff: noqa: D102 - a test's name is its sentence
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from ...entries import Draft, Flags, Rollback, control_draft
+from ...errors import NotFound
+from ...items import FunctionCall, FunctionCallOutput, encode_item
+from ...store.contract import Calibration, Change, Index, LedgerRow, Segment, Store
+from ...usage import TokenUsage
+from .drafts import append, said, says
+
+__all__ = ["IndexContract"]
+
+
+def _row(number: int, *, thread: str = "thr_1", segments: int, shared: int) -> LedgerRow:
+    return LedgerRow(
+        thread=thread,
+        number=number,
+        seq=number * 10,
+        turn=1,
+        step=number,
+        time=1_000 + number,
+        epoch=1,
+        segments=segments,
+        size=segments * 100,
+        digest=f"sha256:{number}",
+        shared_segments=shared,
+        shared_size=shared * 100,
+    )
+
+
+def _segments(generation: int, first: int, end: int) -> list[Segment]:
+    return [
+        Segment(n, "item" if n > 2 else "params", 100, f"{generation}:{n}", n if n > 2 else None)
+        for n in range(first, end)
+    ]
+
+
+async def _found(index: Index, query: str, thread: str | None = None) -> list[tuple[str, int]]:
+    hits = await index.search(query, thread=thread)
+    return sorted((hit.thread, hit.seq) for hit in hits)
+
+
+class IndexContract:
+    """What every `Index` must do. Subclass it and provide `store` and `index`."""
+
+    async def test_requests_come_back_oldest_first(self, index: Index) -> None:
+        assert await index.rows("thr_1") == []
+        assert await index.last("thr_1") is None
+        odd = msgspec.structs.replace(
+            _row(2, segments=5, shared=3),
+            reason="compaction",
+            difference="item 3",
+            unexplained=True,
+        )
+        first = _row(1, segments=4, shared=0)
+        await index.record(first, _segments(1, 0, 4))
+        await index.record(odd, _segments(2, 3, 5))
+        await index.record(_row(1, thread="thr_2", segments=1, shared=0), _segments(1, 0, 1))
+        assert await index.rows("thr_1") == [first, odd]
+
+    async def test_the_last_request_has_all_of_its_segments(self, index: Index) -> None:
+        await index.record(_row(1, segments=5, shared=0), _segments(1, 0, 5))
+        await index.record(_row(2, segments=7, shared=5), _segments(2, 5, 7))
+        third = _row(3, segments=4, shared=3)
+        await index.record(third, _segments(3, 3, 4))
+        expected = [*_segments(1, 0, 3), *_segments(3, 3, 4)]
+        assert await index.last("thr_1") == (third, expected)
+        fourth = _row(4, segments=6, shared=4)
+        await index.record(fourth, _segments(4, 4, 6))
+        assert await index.last("thr_1") == (fourth, [*expected, *_segments(4, 4, 6)])
+
+    async def test_recording_a_number_again_replaces_it(self, index: Index) -> None:
+        await index.record(_row(1, segments=3, shared=0), _segments(7, 0, 3))
+        again = _row(1, segments=2, shared=0)
+        await index.record(again, _segments(1, 0, 2))
+        assert await index.rows("thr_1") == [again]
+        assert await index.last("thr_1") == (again, _segments(1, 0, 2))
+
+    async def test_what_the_provider_said_is_noted(self, index: Index) -> None:
+        row = _row(1, segments=1, shared=0)
+        await index.record(row, _segments(1, 0, 1))
+        await index.report("thr_1", row.seq, TokenUsage(input_tokens=50, cached_input_tokens=40))
+        await index.report("thr_1", 999, TokenUsage(input_tokens=1))
+        expected = msgspec.structs.replace(row, input_tokens=50, cached_tokens=40)
+        assert await index.rows("thr_1") == [expected]
+
+    async def test_calibrations_are_kept_per_model(self, index: Index) -> None:
+        assert await index.calibration("m") == Calibration()
+        await index.calibrate("m", Calibration(1.1, 3))
+        await index.calibrate("m", Calibration(1.2, 4))
+        assert await index.calibration("m") == Calibration(1.2, 4)
+        assert await index.calibration("other") == Calibration()
+
+    async def test_words_are_found_as_soon_as_they_are_appended(
+        self, store: Store, index: Index
+    ) -> None:
+        thread = (await store.create()).id
+        await append(store, thread, Change(entries=(says("the quick brown fox"), says("a dog"))))
+        assert await _found(index, "quick FOX") == [(thread, 1)]
+        await append(store, thread, Change(entries=(says("another fox"),)))
+        assert await _found(index, "fox") == [(thread, 1), (thread, 3)]
+        assert await _found(index, "fox dog") == []
+        (hit,) = await index.search("brown")
+        assert hit.snippet == "the quick brown fox"
+
+    async def test_calls_and_their_outputs_are_found(self, store: Store, index: Index) -> None:
+        thread = (await store.create()).id
+        call = FunctionCall(name="exec_command", arguments='{"cmd":"pytest -x"}', call_id="c")
+        output = FunctionCallOutput(call_id="c", output="1 failed, ZeroDivisionError")
+        bodies = (encode_item(call), encode_item(output))
+        await append(store, thread, Change(entries=tuple(Draft(body=body) for body in bodies)))
+        assert await _found(index, "exec_command pytest") == [(thread, 1)]
+        assert await _found(index, "zerodivisionerror") == [(thread, 2)]
+
+    async def test_contextual_and_volatile_entries_are_not_found(
+        self, store: Store, index: Index
+    ) -> None:
+        thread = (await store.create()).id
+        entries = tuple(
+            Draft(body=said("secret"), flags=flags)
+            for flags in (Flags.CONTEXTUAL, Flags.VOLATILE, Flags.HIDDEN)
+        )
+        await append(store, thread, Change(entries=entries))
+        assert await _found(index, "secret") == [(thread, 3)]
+
+    async def test_what_was_rolled_back_is_still_found(self, store: Store, index: Index) -> None:
+        thread = (await store.create()).id
+        rollback = control_draft(Rollback(1))
+        await append(store, thread, Change(entries=(says("regretted"), rollback)))
+        assert await _found(index, "regretted") == [(thread, 1)]
+
+    async def test_the_best_hit_comes_first_and_the_limit_holds(
+        self, store: Store, index: Index
+    ) -> None:
+        thread = (await store.create()).id
+        texts = ("apple " + "filler " * 50, "apple apple", *("pear " * 30 for _ in range(9)))
+        await append(store, thread, Change(entries=tuple(map(says, texts))))
+        hits = await index.search("apple")
+        assert [hit.seq for hit in hits] == [2, 1]
+        assert hits[0].score > hits[1].score
+        assert len(await index.search("pear", limit=4)) == 4
+
+    async def test_a_thread_is_searched_with_its_shared_prefix(
+        self, store: Store, index: Index
+    ) -> None:
+        parent = await store.create()
+        await append(store, parent.id, Change(entries=(says("common word"), says("parent word"))))
+        fork = await store.fork(parent.id, 1)
+        await append(store, fork.id, Change(entries=(says("fork word"),)))
+        assert await _found(index, "word", fork.id) == [(fork.id, 1), (fork.id, 2)]
+        assert await _found(index, "word", parent.id) == [(parent.id, 1), (parent.id, 2)]
+        assert await _found(index, "common") == [(parent.id, 1)]
+        with pytest.raises(NotFound):
+            await index.search("word", thread="thr_none")
+
+    async def test_deleted_words_are_not_found_unless_a_fork_shares_them(
+        self, store: Store, index: Index
+    ) -> None:
+        parent = await store.create()
+        await append(store, parent.id, Change(entries=(says("shared word"), says("own word"))))
+        fork = await store.fork(parent.id, 1)
+        assert len(await index.search("word")) == 2
+        await store.delete(parent.id)
+        assert await _found(index, "word") == [(fork.id, 1)]
+        assert await _found(index, "word") == [(fork.id, 1)]
+        await store.delete(fork.id)
+        assert await index.search("word") == []
+
+    async def test_what_was_forgotten_is_built_again(self, store: Store, index: Index) -> None:
+        parent = await store.create()
+        await append(store, parent.id, Change(entries=(says("one"),)))
+        fork = await store.fork(parent.id, 1)
+        await append(store, fork.id, Change(entries=(says("one more"),)))
+        await index.record(_row(1, thread=fork.id, segments=1, shared=0), _segments(1, 0, 1))
+        expected = [(parent.id, 1), (fork.id, 2)]
+        for thread in (fork.id, parent.id, None):
+            assert await _found(index, "one") == expected
+            await index.forget(thread)
+            assert await index.rows(fork.id) == []
+        assert await _found(index, "one", fork.id) == [(fork.id, 1), (fork.id, 2)]
+
+    async def test_any_text_is_a_legal_question(self, store: Store, index: Index) -> None:
+        thread = (await store.create()).id
+        await append(store, thread, Change(entries=(says("alpha beta"),)))
+        for noise in ('"', "(", "^", "-", "*", ":", "_", "{}", "\x00", "\ud800", "'; --", ""):
+            assert await index.search(noise) == []
+            assert await _found(index, f"{noise}alpha{noise} {noise}") == [(thread, 1)]
+        for words in ("NEAR(alpha beta)", "alpha AND", "text:alpha", "alpha*beta OR", "NOT alpha"):
+            assert {hit.seq for hit in await index.search(words)} <= {1}
