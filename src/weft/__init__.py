@@ -1,3 +1,92 @@
-"""Weft: a runtime for coding agents in which what the model sees is engineered."""
+"""Weft: a runtime for coding agents in which what the model sees is engineered.
+
+Start with `Thread`. Importing the package does no I/O and loads nothing heavy;
+each name below is loaded from its own module at first use.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .context.head import Choices
+    from .context.layout import layout
+    from .context.request import Request
+    from .context.view import View
+    from .entries import Entry, Flags, Head, Origin, Reason, Recipe
+    from .errors import WeftError
+    from .models.catalog import Catalog
+    from .prompt.fragment import Fragment, Markers
+    from .prompt.observation import PromptContext
+    from .prompt.registry import Registry, default_registry
+    from .prompt.state import StateFragment
+    from .provenance import InputProvenance, InternalEvent
+    from .store import MemoryStore, SqliteStore, Store
+    from .thread import Thread
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "Catalog",
+    "Choices",
+    "Entry",
+    "Flags",
+    "Fragment",
+    "Head",
+    "InputProvenance",
+    "InternalEvent",
+    "Markers",
+    "MemoryStore",
+    "Origin",
+    "PromptContext",
+    "Reason",
+    "Recipe",
+    "Registry",
+    "Request",
+    "SqliteStore",
+    "StateFragment",
+    "Store",
+    "Thread",
+    "View",
+    "WeftError",
+    "default_registry",
+    "layout",
+]
+
+_HOMES = {
+    "Catalog": "models.catalog",
+    "Choices": "context.head",
+    "Entry": "entries",
+    "Flags": "entries",
+    "Fragment": "prompt.fragment",
+    "Head": "entries",
+    "InputProvenance": "provenance",
+    "InternalEvent": "provenance",
+    "Markers": "prompt.fragment",
+    "MemoryStore": "store",
+    "Origin": "entries",
+    "PromptContext": "prompt.observation",
+    "Reason": "entries",
+    "Recipe": "entries",
+    "Registry": "prompt.registry",
+    "Request": "context.request",
+    "SqliteStore": "store",
+    "StateFragment": "prompt.state",
+    "Store": "store",
+    "Thread": "thread",
+    "View": "context.view",
+    "WeftError": "errors",
+    "default_registry": "prompt.registry",
+    "layout": "context.layout",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{_HOMES[name]}", __name__), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

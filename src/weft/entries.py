@@ -11,12 +11,12 @@ import enum
 from typing import Literal, TypeAlias
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from .items import Item, decode_item
 from .provenance import InputProvenance, InternalEvent
 from .usage import TokenUsage
-from .wire import Json, json_bytes
+from .wire import NULL, Json, json_bytes
 
 __all__ = [
     "BREAKING",
@@ -88,7 +88,7 @@ class FragmentMark(Struct, frozen=True, omit_defaults=True):
     """
 
     id: str
-    snapshot: Json | None = None
+    snapshot: Json = NULL
     part: int | None = None
 
 
@@ -182,7 +182,7 @@ class Recipe(Struct, frozen=True):
     parts: tuple[RecipePart, ...] = ()
 
 
-class Reason(str, enum.Enum):
+class Reason(enum.StrEnum):
     """Why a prefix ended."""
 
     START = "start"
@@ -212,7 +212,7 @@ class Head(Struct, frozen=True, omit_defaults=True, kw_only=True):
     effort: str | None = None
     summary: str | None = None
     verbosity: str | None = None
-    output_schema: Json | None = None
+    output_schema: Json | UnsetType = UNSET
     service_tier: str | None = None
     include: tuple[str, ...] = ()
     cache_key: str = ""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, TypeAlias
 
-from msgspec import Raw, Struct, field
+from msgspec import UNSET, Raw, Struct, UnsetType, field
 
 from .wire import Codec, Json, Unknown, Wire, empty, null
 
@@ -63,7 +63,7 @@ ImageDetail: TypeAlias = Literal["auto", "low", "high", "original"]
 
 def _metadata() -> Any:
     """What a harness passes along with an item; left out of prefix comparison."""
-    return field(default=None, name="internal_chat_message_metadata_passthrough")
+    return field(default=UNSET, name="internal_chat_message_metadata_passthrough")
 
 
 class InputText(Wire, frozen=True, tag="input_text"):
@@ -89,8 +89,8 @@ class OutputText(Wire, frozen=True, tag="output_text"):
     """Text the model wrote."""
 
     text: str
-    annotations: Json | None = None
-    logprobs: Json | None = None
+    annotations: Json | UnsetType = UNSET
+    logprobs: Json | UnsetType = UNSET
 
 
 class Refusal(Wire, frozen=True, tag="refusal"):
@@ -179,7 +179,7 @@ class Message(Wire, frozen=True, kw_only=True, tag="message"):
     content: tuple[Part, ...]
     status: str | None = None
     phase: str | None = None
-    metadata: Json | None = _metadata()
+    metadata: Json | UnsetType = _metadata()
 
 
 class AgentMessage(Wire, frozen=True, kw_only=True, tag="agent_message"):
@@ -189,7 +189,7 @@ class AgentMessage(Wire, frozen=True, kw_only=True, tag="agent_message"):
     author: str
     recipient: str
     content: tuple[Part, ...]
-    metadata: Json | None = _metadata()
+    metadata: Json | UnsetType = _metadata()
 
 
 class Reasoning(Wire, frozen=True, kw_only=True, tag="reasoning"):
@@ -200,7 +200,7 @@ class Reasoning(Wire, frozen=True, kw_only=True, tag="reasoning"):
     content: tuple[Part, ...] | None = field(default_factory=null)
     encrypted_content: str | None = field(default_factory=null)
     status: str | None = None
-    metadata: Json | None = _metadata()
+    metadata: Json | UnsetType = _metadata()
 
 
 class LocalShellCall(Wire, frozen=True, kw_only=True, tag="local_shell_call"):
@@ -210,7 +210,7 @@ class LocalShellCall(Wire, frozen=True, kw_only=True, tag="local_shell_call"):
     call_id: str | None = field(default_factory=null)
     status: str
     action: ExecAction | Unknown
-    metadata: Json | None = _metadata()
+    metadata: Json | UnsetType = _metadata()
 
 
 class FunctionCall(Wire, frozen=True, kw_only=True, tag="function_call"):
@@ -223,7 +223,7 @@ class FunctionCall(Wire, frozen=True, kw_only=True, tag="function_call"):
     encrypted_function_args: tuple[str, ...] | None = None
     call_id: str
     status: str | None = None
-    metadata: Json | None = _metadata()
+    metadata: Json | UnsetType = _metadata()
 
 
 class FunctionCallOutput(Wire, frozen=True, kw_only=True, tag="function_call_output"):
@@ -235,7 +235,7 @@ class FunctionCallOutput(Wire, frozen=True, kw_only=True, tag="function_call_out
     namespace: str | None = None
     output: Output
     status: str | None = None
-    metadata: Json | None = _metadata()
+    metadata: Json | UnsetType = _metadata()
 
 
 class CustomToolCall(Wire, frozen=True, kw_only=True, tag="custom_tool_call"):
@@ -247,7 +247,7 @@ class CustomToolCall(Wire, frozen=True, kw_only=True, tag="custom_tool_call"):
     name: str
     namespace: str | None = None
     input: str
-    metadata: Json | None = _metadata()
+    metadata: Json | UnsetType = _metadata()
 
 
 class CustomToolCallOutput(Wire, frozen=True, kw_only=True, tag="custom_tool_call_output"):
@@ -258,7 +258,7 @@ class CustomToolCallOutput(Wire, frozen=True, kw_only=True, tag="custom_tool_cal
     name: str | None = None
     output: Output
     status: str | None = None
-    metadata: Json | None = _metadata()
+    metadata: Json | UnsetType = _metadata()
 
 
 class ToolSearchCall(Wire, frozen=True, kw_only=True, tag="tool_search_call"):
@@ -269,7 +269,7 @@ class ToolSearchCall(Wire, frozen=True, kw_only=True, tag="tool_search_call"):
     status: str | None = None
     execution: str
     arguments: Json
-    metadata: Json | None = _metadata()
+    metadata: Json | UnsetType = _metadata()
 
 
 class ToolSearchOutput(Wire, frozen=True, kw_only=True, tag="tool_search_output"):
@@ -280,7 +280,7 @@ class ToolSearchOutput(Wire, frozen=True, kw_only=True, tag="tool_search_output"
     status: str
     execution: str
     tools: tuple[Json, ...]
-    metadata: Json | None = _metadata()
+    metadata: Json | UnsetType = _metadata()
 
 
 class WebSearchCall(Wire, frozen=True, kw_only=True, tag="web_search_call"):
@@ -289,7 +289,7 @@ class WebSearchCall(Wire, frozen=True, kw_only=True, tag="web_search_call"):
     id: str | None = None
     status: str | None = None
     action: Search | OpenPage | FindInPage | Unknown | None = None
-    metadata: Json | None = _metadata()
+    metadata: Json | UnsetType = _metadata()
 
 
 class ImageGenerationCall(Wire, frozen=True, kw_only=True, tag="image_generation_call"):
@@ -299,7 +299,7 @@ class ImageGenerationCall(Wire, frozen=True, kw_only=True, tag="image_generation
     status: str
     revised_prompt: str | None = None
     result: str
-    metadata: Json | None = _metadata()
+    metadata: Json | UnsetType = _metadata()
 
 
 class Compaction(Wire, frozen=True, kw_only=True, tag="compaction"):
@@ -307,7 +307,7 @@ class Compaction(Wire, frozen=True, kw_only=True, tag="compaction"):
 
     id: str | None = None
     encrypted_content: str
-    metadata: Json | None = _metadata()
+    metadata: Json | UnsetType = _metadata()
 
 
 class ContextCompaction(Wire, frozen=True, kw_only=True, tag="context_compaction"):
@@ -315,7 +315,7 @@ class ContextCompaction(Wire, frozen=True, kw_only=True, tag="context_compaction
 
     id: str | None = None
     encrypted_content: str | None = None
-    metadata: Json | None = _metadata()
+    metadata: Json | UnsetType = _metadata()
 
 
 class CompactionTrigger(Wire, frozen=True, kw_only=True, tag="compaction_trigger"):
@@ -328,7 +328,7 @@ class AdditionalTools(Wire, frozen=True, kw_only=True, tag="additional_tools"):
     id: str | None = None
     role: str
     tools: tuple[Json, ...]
-    metadata: Json | None = _metadata()
+    metadata: Json | UnsetType = _metadata()
 
 
 Item: TypeAlias = (

@@ -77,13 +77,13 @@ class ToolSearchTool(Wire, frozen=True, kw_only=True, tag="tool_search"):
     parameters: Json
 
 
-class SearchFilters(Struct, frozen=True, omit_defaults=True):
+class SearchFilters(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """Where a web search may look."""
 
     allowed_domains: tuple[str, ...] | None = None
 
 
-class UserLocation(Struct, frozen=True, omit_defaults=True):
+class UserLocation(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """Roughly where the user is."""
 
     type: str = field(default_factory=lambda: "approximate")

@@ -26,7 +26,7 @@ from .context.ledger import Ledger
 from .context.preview import preview
 from .context.recipe import rebase
 from .context.request import Renderer, Request
-from .context.task import fold_task
+from .context.task import task_snapshot
 from .context.view import View, advance, load_view
 from .entries import (
     Control,
@@ -314,10 +314,13 @@ class Thread:
         by: str = "",
     ) -> None:
         """Start a new epoch that keeps the rows from `keep_from` on, in the usual layout."""
-        task = fold_task(self.view.rows[:keep_from], self.view.settings)
-        states: dict[str, Json | None] = {"task_state": Raw(json_bytes(task))}
         recipe = rebase(
-            self.view, self.registry, keep_from, before=before, after=after, states=states
+            self.view,
+            self.registry,
+            keep_from,
+            before=before,
+            after=after,
+            states={"task_state": task_snapshot(self.view, keep_from)},
         )
         await self.publish(recipe, epoch=self.view.epoch, reason=reason, by=by)
 

@@ -73,7 +73,7 @@ def formatted_truncate(text: str, policy: Policy) -> str:
         return text
     return (
         f"Warning: truncated output (original token count: {approx_tokens(size)})\n"
-        f"Total output lines: {len(text.splitlines())}\n\n" + truncate_text(text, policy)
+        f"Total output lines: {_line_count(text)}\n\n" + truncate_text(text, policy)
     )
 
 
@@ -87,34 +87,39 @@ def truncate_output(
     """
     if isinstance(output, str):
         return truncate_text(output, policy)
-    left = policy.byte_budget
+    left = policy.limit
     kept: list[Part] = []
     omitted = {"text": 0, "audio": 0}
     for part in output:
-        if isinstance(part, InputText):
-            size = len(part.text.encode())
-            if left <= 0:
-                omitted["text"] += 1
-                continue
-            fits = size <= left
-            kept.append(part if fits else _cut(part, policy, left))
-            left -= min(size, left)
-        elif isinstance(part, InputAudio):
-            cost = audio_tokens(part) * BYTES_PER_TOKEN
-            if cost > left:
-                omitted["audio"] += 1
-                continue
-            left -= cost
-            kept.append(part)
+        cost = _cost(part, policy, audio_tokens)
+        if isinstance(part, InputText) and left <= 0:
+            omitted["text"] += 1
+        elif isinstance(part, InputText) and cost > left:
+            kept.append(InputText(truncate_text(part.text, Policy(policy.mode, left))))
+            left = 0
+        elif cost > left:
+            omitted["audio"] += 1
         else:
             kept.append(part)
+            left -= cost
     notes = [f"[omitted {n} {kind} items ...]" for kind, n in omitted.items() if n]
     return (*kept, *map(InputText, notes))
 
 
-def _cut(part: InputText, policy: Policy, left: int) -> InputText:
-    limit = approx_tokens(left) if policy.mode == "tokens" else left
-    return InputText(truncate_text(part.text, Policy(policy.mode, limit)))
+def _cost(part: Part, policy: Policy, audio_tokens: Callable[[InputAudio], int]) -> int:
+    """What `part` takes from a budget, in the policy's unit; images are free."""
+    if isinstance(part, InputText):
+        size = len(part.text.encode())
+        return approx_tokens(size) if policy.mode == "tokens" else size
+    if isinstance(part, InputAudio):
+        tokens = audio_tokens(part)
+        return tokens if policy.mode == "tokens" else tokens * BYTES_PER_TOKEN
+    return 0
+
+
+def _line_count(text: str) -> int:
+    """Lines as a terminal counts them: only newlines end one."""
+    return text.count("\n") + (not text.endswith("\n"))
 
 
 def _whole_prefix(data: bytes, size: int) -> str:

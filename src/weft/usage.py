@@ -6,6 +6,7 @@ provider did not report is None, never zero.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from msgspec import Struct
@@ -116,7 +117,8 @@ class ThreadUsage(Struct, frozen=True, omit_defaults=True):
         if room <= 0:
             return 0
         used = max(self.last.total_tokens - BASELINE_TOKENS, 0)
-        return min(max(round(100 * (room - used) / room), 0), 100)
+        # Halves are rounded up, not to even.
+        return min(max(math.floor(100 * (room - used) / room + 0.5), 0), 100)
 
 
 class RateLimitWindow(Struct, frozen=True, omit_defaults=True):
@@ -157,7 +159,7 @@ class RateLimitSnapshot(Struct, frozen=True, omit_defaults=True):
             name[2 : -len(suffix)]
             for name in lower
             if name.startswith("x-") and name.endswith(suffix)
-        }
+        } - {""}
         ordered = sorted(found, key=lambda limit: (limit != "codex", limit))
         return tuple(_snapshot(limit, lower) for limit in ordered)
 
@@ -200,6 +202,7 @@ def _credits(headers: Mapping[str, str]) -> Credits | None:
 
 def _number(text: str | None) -> float | None:
     try:
-        return None if text is None else float(text)
+        number = math.nan if text is None else float(text)
     except ValueError:
         return None
+    return number if math.isfinite(number) else None

@@ -8,22 +8,29 @@ in `extra`, unknown types whole in an `Unknown`.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import reduce
 from operator import or_
-from typing import Any, Generic, TypeAlias, TypeVar, cast
+from typing import Any, Generic, TypeAlias, TypeVar, cast, get_args, get_origin
 
 import msgspec
 from msgspec import Raw, Struct, field
 
-__all__ = ["Codec", "Json", "Unknown", "Wire", "empty", "json_bytes", "null"]
+__all__ = ["NULL", "Codec", "Json", "Unknown", "Wire", "empty", "json_bytes", "null"]
 
 Json: TypeAlias = Raw
-"""Any JSON value, kept as the bytes it came in."""
+"""Any JSON value, kept as the bytes it came in.
+
+msgspec cannot read `Json | None`; where one may be missing, use `Json | UnsetType`.
+"""
+
+NULL: Json = Raw(b"null")
 
 T = TypeVar("T")
 
 _EXTRA = "·extra"
 _RARE = '"·'.encode()
+_RARE_SPELLINGS = (_RARE, b'"\\u00b7', b'"\\u00B7')
 
 _encode = msgspec.json.Encoder().encode
 _members = msgspec.json.Decoder(dict[str, Raw]).decode
@@ -82,19 +89,19 @@ class Codec(Generic[T]):
     ) -> None:
         self._decoder = msgspec.json.Decoder(reduce(or_, structs))
         self._structs = {struct.__struct_config__.tag: struct for struct in structs}
-        self._fields = {
-            struct: {f.encode_name: f for f in msgspec.structs.fields(struct)} for struct in structs
-        }
+        self._fields = {struct: _known_fields(struct) for struct in structs}
         self._nested = nested or {}
         for alias, tag in (aliases or {}).items():
             self._structs[alias] = self._structs[tag]
 
     def decode(self, data: bytes | Raw) -> T:
         """The struct in `data`; never fails on well-formed JSON."""
-        try:
-            return cast("T", self._decoder.decode(data))
-        except msgspec.ValidationError:
-            return cast("T", self._decode_carefully(Raw(bytes(data))))
+        data = bytes(data)
+        # Names that only we give must not be taken for ours when they come from outside.
+        if not any(spelling in data for spelling in _RARE_SPELLINGS):
+            with suppress(msgspec.ValidationError):
+                return cast("T", self._decoder.decode(data))
+        return cast("T", self._decode_carefully(Raw(data)))
 
     def encode(self, value: T) -> bytes:
         """`value` as compact JSON: its fields in order, then its extra ones."""
@@ -125,10 +132,10 @@ class Codec(Generic[T]):
     def _decode_field(self, spec: msgspec.structs.FieldInfo, raw: Raw) -> Any:
         codec = self._nested.get(spec.encode_name)
         first = bytes(memoryview(raw)[:1])
-        if codec is not None and first == b"[":
+        if codec is not None and first == (b"[" if _holds_array(spec.type) else b"{"):
+            if first == b"{":
+                return codec.decode(raw)
             return tuple(codec.decode(element) for element in _elements(raw))
-        if codec is not None and first == b"{":
-            return codec.decode(raw)
         return msgspec.json.decode(raw, type=spec.type)
 
     def _encode_carefully(self, value: T, data: bytes) -> bytes:
@@ -144,6 +151,15 @@ class Codec(Generic[T]):
             elif isinstance(inner, Struct):
                 members[spec.encode_name] = Raw(codec.encode(inner))
         return _encode({**members, **(getattr(value, "extra", None) or {})})
+
+
+def _known_fields(struct: type[Any]) -> dict[str, msgspec.structs.FieldInfo]:
+    fields = msgspec.structs.fields(struct)
+    return {spec.encode_name: spec for spec in fields if spec.encode_name != _EXTRA}
+
+
+def _holds_array(annotation: Any) -> bool:
+    return any(get_origin(each) is tuple for each in (annotation, *get_args(annotation)))
 
 
 class _Tagged(Struct):

@@ -78,12 +78,18 @@ def test_a_new_directory_is_told_as_a_difference():
     )
 
 
-def test_what_is_remembered_of_a_long_text_is_short():
-    long = structs.replace(CTX, agents_docs=AgentsDocs("/repo", "rule " * 4000))
-    telling = tell(REGISTRY, {}, observe(REGISTRY, long))
-    [mark] = telling.messages[1].marks
-    assert mark.snapshot is not None
-    assert len(bytes(mark.snapshot)) < 100
+def test_what_was_told_can_be_told_again_from_its_mark_alone():
+    told = tell(REGISTRY, {}, observe(REGISTRY, CTX))
+    marks = [mark for message in told.messages for mark in message.marks]
+    again = tell(REGISTRY, {}, {mark.id: mark.snapshot for mark in marks})
+    assert texts(again) == texts(told)
+
+
+def test_of_a_text_that_was_not_told_only_a_fingerprint_is_kept():
+    new = structs.replace(CTX, model="m", model_instructions="rule " * 4000)
+    telling = tell(REGISTRY, {}, observe(REGISTRY, new))
+    [mark] = telling.silent
+    assert (mark.id, len(bytes(mark.snapshot)) < 100) == ("model", True)
 
 
 def test_a_removed_state_is_marked_with_null_and_told_once():

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from ..entries import Head
 from ..models.profile import ModelProfile
@@ -26,7 +26,7 @@ class Choices(Struct, frozen=True, omit_defaults=True, kw_only=True):
     effort: str | None = None
     summary: str | None = None
     verbosity: str | None = None
-    output_schema: Json | None = None
+    output_schema: Json | UnsetType = UNSET
     service_tier: str | None = None
 
 

@@ -63,7 +63,7 @@ def outbound(row: Row, head: Head) -> bytes | None:
         item = without_media(item, images=head.images, audio=head.audio)
     if not isinstance(item, Unknown) and hasattr(item, "id"):
         keep = item.id if item.id and is_prefixed(item.id) else None
-        item = msgspec.structs.replace(item, id=keep, metadata=None)
+        item = msgspec.structs.replace(item, id=keep, metadata=msgspec.UNSET)
     return _encode(item)
 
 

@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct
 
 from ..entries import Head
 from ..errors import NothingToSend
@@ -152,7 +152,7 @@ def _params(head: Head) -> dict[str, object]:
 
 def _text(head: Head) -> dict[str, object]:
     text: dict[str, object] = {"verbosity": head.verbosity}
-    if head.output_schema is not None:
+    if head.output_schema is not UNSET:
         text["format"] = {
             "type": "json_schema",
             "strict": True,

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from ..items import (
     CustomToolCall,
@@ -20,10 +20,12 @@ from ..items import (
     text_of,
 )
 from ..prompt.observation import PlanStep, Task
-from ..wire import Json
+from ..prompt.state import Known
+from ..wire import NULL, Json, json_bytes
 from .row import Row
+from .view import View
 
-__all__ = ["fold_task"]
+__all__ = ["fold_task", "task_snapshot"]
 
 _PATCH_HEADERS = (
     "*** Add File: ",
@@ -53,6 +55,15 @@ class _Plan(Struct, frozen=True):
 
 class _Patch(Struct, frozen=True):
     input: str
+
+
+def task_snapshot(view: View, keep_from: int) -> Json | None:
+    """The task at a boundary, for the fragment that tells it; None when there is none."""
+    told = view.baselines.get("task_state")
+    snapshot = told.snapshot if isinstance(told, Known) else NULL
+    before = msgspec.json.decode(snapshot, type=Task | None)
+    task = fold_task(view.rows[:keep_from], view.settings, before)
+    return None if task == Task() else Raw(json_bytes(task))
 
 
 def fold_task(

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 import msgspec
-from msgspec import Raw
 
 from ..entries import (
     BREAKING,
@@ -87,7 +86,7 @@ def fold(baselines: dict[str, Baseline], rows: Iterable[Row], registry: Registry
 
 def _note(baselines: dict[str, Baseline], marks: Iterable[FragmentMark]) -> None:
     for mark in marks:
-        baselines[mark.id] = Known(mark.snapshot if mark.snapshot is not None else Raw(b"null"))
+        baselines[mark.id] = Known(mark.snapshot)
 
 
 async def load_head(store: Store, digest: str) -> Head:
