@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import weft
+
+PROBE = """
+import json, sys
+touched = []
+def watch(event, args):
+    if event == "open" and not str(args[0]).endswith((".py", ".pyc", ".so")):
+        touched.append(["open", str(args[0])])
+    elif event.startswith(("socket.", "subprocess.", "sqlite3.", "os.mkdir", "os.putenv")):
+        touched.append([event, repr(args)])
+sys.addaudithook(watch)
+import {module}
+print(json.dumps([touched, sorted(sys.modules)]))
+"""
+
+HEAVY = {
+    "click", "rich", "weft.cli", "http.client", "urllib.request", "aiohttp", "httpx", "httpx2",
+    "requests", "urllib3", "openai", "anthropic", "prompt_toolkit", "apsw",
+}  # fmt: skip
+
+
+def probe(module: str) -> tuple[list[list[str]], set[str]]:
+    code = PROBE.format(module=module)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    touched, modules = json.loads(done.stdout)
+    return touched, set(modules)
+
+
+def test_import_weft_does_no_io_and_loads_nothing_heavy():
+    touched, modules = probe("weft")
+    assert touched == []
+    assert not modules & (HEAVY | {"weft.thread", "sqlite3", "asyncio"})
+
+
+def test_the_thread_loads_neither_the_command_line_nor_an_http_client():
+    touched, modules = probe("weft.thread")
+    assert touched == []
+    assert not modules & HEAVY
+
+
+def test_every_public_name_is_there_and_has_a_docstring():
+    undocumented = [name for name in weft.__all__ if not getattr(weft, name).__doc__]
+    assert undocumented == []
+    assert sorted(weft.__all__) == dir(weft)
+    assert len(weft.__all__) <= 30
+
+
+def test_every_module_names_its_public_surface():
+    source = Path(weft.__file__).parent
+    modules = [path for path in source.rglob("*.py") if path.name != "__init__.py"]
+    without = [
+        str(path.relative_to(source))
+        for path in modules
+        if not any(
+            isinstance(node, ast.Assign)
+            and any(isinstance(t, ast.Name) and t.id == "__all__" for t in node.targets)
+            for node in ast.parse(path.read_text(encoding="utf-8")).body
+        )
+    ]
+    assert without == []
