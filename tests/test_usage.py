@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from weft.usage import (
+    Credits,
+    RateLimitSnapshot,
+    RateLimitWindow,
+    ThreadUsage,
+    TokenUsage,
+    WireUsage,
+)
+
+
+def test_reported_usage_is_read_figure_by_figure():
+    data = b"""{"input_tokens":100,"input_tokens_details":{"cached_tokens":60,"x":1},
+        "output_tokens":20,"output_tokens_details":{"reasoning_tokens":5},"total_tokens":120}"""
+    wire = msgspec.json.decode(data, type=WireUsage)
+    assert TokenUsage.from_wire(wire) == TokenUsage(100, 60, None, 20, 5, 120)
+
+
+def test_a_missing_total_is_the_sum_and_missing_details_stay_unknown():
+    assert TokenUsage.from_wire(WireUsage(input_tokens=3, output_tokens=4)) == TokenUsage(
+        input_tokens=3, output_tokens=4, total_tokens=7
+    )
+
+
+counts = st.integers(0, 10**9)
+usages = st.builds(
+    TokenUsage, counts, st.none() | counts, st.none() | counts, counts, st.none() | counts, counts
+)
+
+
+@given(usages, usages, usages)
+def test_usage_adds_up_in_any_order(a, b, c):
+    assert a + b == b + a
+    assert (a + b) + c == a + (b + c)
+    assert a + TokenUsage() == a
+
+
+def test_a_sum_knows_a_figure_once_either_side_reported_it():
+    assert TokenUsage(1, 5) + TokenUsage(1) == TokenUsage(2, 5)
+    assert (TokenUsage(1) + TokenUsage(1)).cached_input_tokens is None
+
+
+def test_blended_usage_leaves_out_what_was_cached():
+    assert TokenUsage(input_tokens=100, cached_input_tokens=60, output_tokens=7).blended == 47
+
+
+def test_a_thread_sums_its_responses_and_remembers_the_last():
+    first, second = TokenUsage(10, total_tokens=12), TokenUsage(20, total_tokens=25)
+    usage = ThreadUsage(context_window=100).after(first).after(second)
+    assert usage == ThreadUsage(first + second, second, 100)
+
+
+@pytest.mark.parametrize(
+    ("window", "used", "left"),
+    [
+        (None, 5, None),
+        (12_000, 5, 0),
+        (112_000, 0, 100),
+        (112_000, 12_000, 100),
+        (112_000, 62_000, 50),
+        (112_000, 112_000, 0),
+        (112_000, 999_999, 0),
+        (12_200, 12_001, 100),
+        (12_200, 12_199, 1),
+        (12_200, 12_103, 49),
+    ],
+)
+def test_the_share_of_the_window_that_is_left(window, used, left):
+    usage = ThreadUsage(last=TokenUsage(total_tokens=used), context_window=window)
+    assert usage.percent_left == left
+
+
+def test_an_overflowed_window_counts_as_full():
+    usage = ThreadUsage(TokenUsage(5, total_tokens=30), TokenUsage(5, total_tokens=7), 100)
+    full = ThreadUsage(TokenUsage(total_tokens=100), TokenUsage(total_tokens=70), 100)
+    assert usage.filled() == full
+    assert full.filled().last == TokenUsage()
+
+
+def test_rate_limits_are_read_from_headers_the_default_limit_first():
+    headers = {
+        "X-Codex-Bengalfox-Primary-Used-Percent": "3",
+        "x-codex-bengalfox-limit-name": "Bengal",
+        "x-codex-primary-used-percent": "12.5",
+        "x-codex-primary-window-minutes": "300",
+        "x-codex-primary-reset-at": "1700000000",
+        "x-codex-secondary-used-percent": "0",
+        "x-codex-credits-has-credits": "true",
+        "x-codex-credits-unlimited": "False",
+        "x-codex-credits-balance": "9.99",
+        "content-type": "text/event-stream",
+    }
+    assert RateLimitSnapshot.from_headers(headers) == (
+        RateLimitSnapshot(
+            limit_id="codex",
+            primary=RateLimitWindow(12.5, 300, 1_700_000_000),
+            credits=Credits(has_credits=True, unlimited=False, balance="9.99"),
+        ),
+        RateLimitSnapshot(
+            limit_id="codex_bengalfox", limit_name="Bengal", primary=RateLimitWindow(3.0)
+        ),
+    )
+
+
+@pytest.mark.parametrize("text", ["", "many", "nan", "inf", "-inf"])
+def test_a_header_that_is_no_number_is_passed_over(text):
+    headers = {
+        "x-codex-primary-used-percent": "1",
+        "x-codex-primary-window-minutes": text,
+        "x-codex-secondary-used-percent": text,
+    }
+    assert RateLimitSnapshot.from_headers(headers) == (
+        RateLimitSnapshot(limit_id="codex", primary=RateLimitWindow(1.0)),
+    )
+
+
+def test_headers_without_limits_tell_nothing():
+    assert RateLimitSnapshot.from_headers({"x-primary-used-percent": "5", "x-other": "1"}) == ()
