@@ -25,7 +25,7 @@ from .context.head import Choices, build_head
 from .context.ledger import Ledger
 from .context.preview import preview
 from .context.recipe import rebase
-from .context.request import Renderer, Request
+from .context.request import HEAD_SEGMENTS, Renderer, Request
 from .context.task import task_snapshot
 from .context.view import View, advance, load_view
 from .entries import (
@@ -110,6 +110,7 @@ class Thread:
     step: int = 0
     _renderer: Renderer = field(init=False, default_factory=Renderer)
     _ledger: Ledger = field(init=False)
+    _profiled: tuple[str, ModelProfile] | None = field(init=False, default=None)
     _sent: int = field(init=False, default=0)
     _head_size: int = field(init=False, default=0)
 
@@ -175,7 +176,9 @@ class Thread:
     @property
     def profile(self) -> ModelProfile:
         """The facts about its model."""
-        return self.catalog.profile(self.model)
+        if self._profiled is None or self._profiled[0] != self.model:
+            self._profiled = self.model, self.catalog.profile(self.model)
+        return self._profiled[1]
 
     @property
     def origin(self) -> Origin:
@@ -248,7 +251,7 @@ class Thread:
         )
         (entry,) = (await self._control(mark)).entries
         self._sent = entry.seq
-        self._head_size = sum(part.size for part in request.segments[:3])
+        self._head_size = sum(part.size for part in request.segments[:HEAD_SEGMENTS])
         return await self._ledger.record(request, entry)
 
     async def received(

@@ -29,7 +29,7 @@ from ..store.contract import THIS_TURN
 from ..truncate import Policy, truncate_output
 from ..wire import Json
 from .recognise import is_contextual
-from .rules import OUTCOME_UNKNOWN, open_calls, synthetic_output
+from .rules import OUTCOME_UNKNOWN, synthetic_output
 from .tokens import audio_tokens, estimate_item
 from .view import View
 
@@ -118,7 +118,7 @@ def missing_outputs(view: View) -> tuple[Draft, ...]:
     """An output for every call that lost its own, to be appended before the next request."""
     return tuple(
         item_draft(synthetic_output(call, OUTCOME_UNKNOWN), turn=call.turn, step=call.step)
-        for call in open_calls(view.rows)
+        for call in view.open_calls
     )
 
 

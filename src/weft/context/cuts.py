@@ -51,10 +51,8 @@ async def step_boundary(store: Store, thread: str, registry: Registry, seq: int)
     rows = (await load_view(store, thread, registry, upto=end)).rows
     index = sum(row.seq is None or row.seq <= seq for row in rows)
     legal = nearest_legal_cut(rows, index)
-    if legal == index:
-        return seq
-    before = rows[legal - 1].seq if legal else None
-    return before or 0
+    first_left_out = rows[legal].seq if legal < index else None
+    return seq if first_left_out is None else first_left_out - 1
 
 
 async def _end_of_step(store: Store, thread: str, seq: int, last: int) -> int:

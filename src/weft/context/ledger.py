@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from ..entries import BREAKING, Entry, Epoch, Reason
 from ..store.contract import Index, LedgerRow, Segment, Store
-from .request import CLOSING, Request
+from .request import CLOSING, HEAD_SEGMENTS, Request
 
 __all__ = ["Comparison", "Ledger", "compare", "watch"]
 
@@ -61,7 +61,7 @@ def compare(before: Sequence[Segment], now: Sequence[Segment]) -> Comparison:
 def _describe(lost: Segment, now: Sequence[Segment], position: int) -> str:
     if lost.kind != "item":
         return lost.kind
-    name = f"item {position - 2}"
+    name = f"item {position - HEAD_SEGMENTS}"
     entry = f" (entry {lost.seq})" if lost.seq is not None else ""
     return f"{name}{entry} is gone" if position >= len(now) else f"{name}{entry}"
 

@@ -92,8 +92,12 @@ def _abroad(item: Item) -> Item | None:
         case FunctionCallOutput() | CustomToolCallOutput():
             output = _readable_output(item.output)
             return msgspec.structs.replace(item, id=None, output=output, extra=None)
-        case CustomToolCall() | LocalShellCall():
+        case CustomToolCall():
             return msgspec.structs.replace(item, id=None, extra=None)
+        case LocalShellCall():
+            # Old shell calls are answered by their item id.
+            answered_by = item.call_id or item.id
+            return msgspec.structs.replace(item, id=None, call_id=answered_by, extra=None)
         case ToolSearchCall() | ToolSearchOutput() if item.execution != "server":
             return msgspec.structs.replace(item, id=None, extra=None)
         case _:

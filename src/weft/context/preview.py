@@ -7,7 +7,6 @@ the log yet. Invariant: the bytes are those the turn would send.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from ..entries import Draft, Head, Reason
 from ..prompt.registry import Registry
@@ -26,13 +25,9 @@ def preview(
     reason: Reason | None = None,
 ) -> tuple[View, Request]:
     """The view and the request as they would be once `drafts` were appended."""
-    shown = replace(
-        view,
-        head=head,
-        reason=reason or view.reason,
-        rows=list(view.rows),
-        baselines=dict(view.baselines),
-    )
+    shown = view.copy()
+    shown.head = head
+    shown.reason = reason or view.reason
     for draft in drafts:
         if draft.kind == "item":
             shown.add(Row.of_draft(draft), registry)

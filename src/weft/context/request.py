@@ -22,7 +22,10 @@ from .row import Row
 from .rules import closed_length, normalise
 from .view import View
 
-__all__ = ["CLOSING", "Renderer", "Request", "RequestEncoder"]
+__all__ = ["CLOSING", "HEAD_SEGMENTS", "Renderer", "Request", "RequestEncoder"]
+
+HEAD_SEGMENTS = 3
+"""Segments before the first item: params, tools, instructions."""
 
 CLOSING = b"]}"
 """What ends every body."""
@@ -44,7 +47,7 @@ class Request(Struct, frozen=True):
     @property
     def items(self) -> int:
         """How many items it shows."""
-        return sum(segment.kind == "item" for segment in self.segments)
+        return len(self.segments) - HEAD_SEGMENTS
 
 
 @dataclass(slots=True)

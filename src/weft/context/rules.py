@@ -8,7 +8,7 @@ the result every call is followed by exactly one output.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -41,7 +41,6 @@ __all__ = [
     "legal_cuts",
     "nearest_legal_cut",
     "normalise",
-    "open_calls",
     "synthetic_output",
     "without_media",
 ]
@@ -113,6 +112,10 @@ class Pairing:
             self.pairs.append((answered_call, position))
         return True
 
+    def copy(self) -> Pairing:
+        """A pairing that can go on on its own."""
+        return Pairing(dict(self.open), list(self.pairs))
+
 
 def normalise(rows: Sequence[Row]) -> list[Row]:
     """`rows` without orphans and duplicates, unanswered calls answered as aborted."""
@@ -136,15 +139,6 @@ def closed_length(rows: Sequence[Row]) -> int:
         if not pairing.open:
             closed = position + 1
     return closed
-
-
-def open_calls(rows: Iterable[Row]) -> list[Row]:
-    """The calls that still lack an output, oldest first."""
-    listed = list(rows)
-    pairing = Pairing()
-    for position, row in enumerate(listed):
-        pairing.admits(row.shape, position)
-    return [listed[position] for position in sorted(pairing.open.values())]
 
 
 def synthetic_output(call: Row, text: str = ABORTED) -> Item:
@@ -179,8 +173,8 @@ def answered(call: Row) -> Row:
 def legal_cuts(rows: Sequence[Row]) -> list[int]:
     """Every index before which the list may be cut, in order.
 
-    A cut never parts a call from its output, what a step made, a turn's opening, or
-    reasoning from what it led to.
+    A cut never parts a call from its output, which may be yet to come, what a step
+    made, a turn's opening, or reasoning from what it led to.
     """
     pairing = Pairing()
     for position, row in enumerate(rows):
@@ -189,6 +183,8 @@ def legal_cuts(rows: Sequence[Row]) -> list[int]:
     for call, output in pairing.pairs:
         waiting[call + 1] += 1
         waiting[output + 1] -= 1
+    for call in pairing.open.values():
+        waiting[call + 1] += 1
     cuts, depth = [], 0
     for index in range(len(rows) + 1):
         depth += waiting[index]

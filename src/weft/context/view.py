@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import msgspec
@@ -35,6 +35,7 @@ from ..store.contract import Store
 from ..wire import Json
 from .recognise import told_states
 from .row import Row
+from .rules import Pairing
 from .visible import visible_backwards
 
 __all__ = ["View", "advance", "fold", "load_head", "load_view"]
@@ -66,12 +67,30 @@ class View:
     settings: dict[str, Json] = field(default_factory=dict)
     tokens: int = 0
     """The estimated size of its items."""
+    pairing: Pairing = field(default_factory=Pairing)
+    """Which of its calls are answered."""
 
     def add(self, row: Row, registry: Registry) -> None:
         """Show one more row at the end."""
+        self.pairing.admits(row.shape, len(self.rows))
         self.rows.append(row)
         self.tokens += row.tokens
         fold(self.baselines, [row], registry)
+
+    @property
+    def open_calls(self) -> list[Row]:
+        """The calls that still lack an output, oldest first."""
+        return [self.rows[position] for position in sorted(self.pairing.open.values())]
+
+    def copy(self) -> View:
+        """A view that can grow on its own."""
+        return replace(
+            self,
+            rows=list(self.rows),
+            baselines=dict(self.baselines),
+            settings=dict(self.settings),
+            pairing=self.pairing.copy(),
+        )
 
 
 def fold(baselines: dict[str, Baseline], rows: Iterable[Row], registry: Registry) -> None:
