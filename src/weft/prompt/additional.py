@@ -79,7 +79,7 @@ class ExternalContext(Fragment, frozen=True):
 
 
 class ValueSnapshot(Struct, frozen=True, omit_defaults=True):
-    """One value; once told, its digest stands for it."""
+    """One value and its digest, by which it is compared."""
 
     kind: Literal["application", "untrusted"]
     digest: str

@@ -48,7 +48,7 @@ class AgentsMd(TextFragment, frozen=True):
 
 
 class AgentsMdSnapshot(Struct, frozen=True, omit_defaults=True):
-    """The text and where it holds; once told, its digest stands for it."""
+    """The text, its digest, by which it is compared, and where it holds."""
 
     directory: str
     digest: str

@@ -106,10 +106,12 @@ class _Reader:
             self._add(path, self._cut(path, data).decode(errors="replace"))
 
     def _cut(self, path: Path, data: bytes) -> bytes:
-        if len(data) > self.left:
-            self._report(path, f"was cut to {self.left} bytes; the files together are too long")
-            data = _whole_characters(data[: self.left])
-        self.left -= len(data)
+        if len(data) <= self.left:
+            self.left -= len(data)
+            return data
+        what = f"was cut to {self.left} bytes" if self.left else "was left out"
+        self._report(path, f"{what}; the files together are too long")
+        data, self.left = _whole_characters(data[: self.left]), 0
         return data
 
     def _add(self, path: Path, text: str) -> None:

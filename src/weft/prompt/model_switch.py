@@ -41,7 +41,7 @@ class ModelSwitch(Fragment, frozen=True):
 
 
 class ModelSnapshot(Struct, frozen=True, omit_defaults=True):
-    """The model in use; its instructions are told, not remembered."""
+    """The model in use; its instructions are told, not compared."""
 
     model: str
     instructions: str = ""

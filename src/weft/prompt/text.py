@@ -44,7 +44,7 @@ class TextFragment(Fragment, frozen=True):
 
 
 class TextSnapshot(Struct, frozen=True, omit_defaults=True):
-    """A text; once told, its digest stands for it."""
+    """A text and its digest, by which it is compared."""
 
     digest: str
     text: str = ""

@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import weft.prompt
+
+PACKAGE = Path(weft.prompt.__file__).parent
+RENDERING = (
+    "additional",
+    "agents_md",
+    "builtin",
+    "collaboration",
+    "developer",
+    "environment",
+    "events",
+    "fragment",
+    "guidance",
+    "legacy",
+    "markers",
+    "model_switch",
+    "observation",
+    "permissions",
+    "personality",
+    "soundness",
+    "state",
+    "subagents",
+    "task",
+    "tell",
+    "text",
+)
+IMPURE = {"datetime", "io", "os", "pathlib", "platform", "random", "secrets", "shutil", "socket"}
+IMPURE |= {"subprocess", "sys", "tempfile", "time", "uuid"}
+
+
+def imports(source: str) -> set[str]:
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            found.add((node.module or "").partition(".")[0])
+    return found
+
+
+@pytest.mark.parametrize("module", RENDERING)
+def test_rendering_reaches_for_no_clock_environment_or_file(module: str):
+    source = (PACKAGE / f"{module}.py").read_text()
+    assert imports(source) & IMPURE == set()
+    assert "open(" not in source
+
+
+SCRIPT = """
+from tests.prompt.samples import SAMPLES
+from weft.prompt import *
+registry = default_registry()
+ctx = PromptContext(
+    cwd="/r", guidance="g", agents_docs=AgentsDocs("/r", "a"),
+    approved_prefixes=(("b",), ("a",), ("c", "d")),
+    additional_context={k: ContextValue(k) for k in ("z", "a", "m")},
+)
+print(repr(tell(registry, {}, observe(registry, ctx)).messages[0].message))
+for make in SAMPLES.values():
+    print(repr(make("<skill> # AGENTS.md instructions").render()))
+"""
+
+
+def test_two_processes_say_the_same_bytes():
+    root = Path(__file__).parents[2]
+    said = [
+        subprocess.run(
+            [sys.executable, "-c", SCRIPT],
+            cwd=root,
+            env={"PYTHONHASHSEED": seed, "PYTHONPATH": f"{root}/src:{root}", "TZ": zone},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed, zone in (("1", "UTC"), ("2", "Asia/Tokyo"))
+    ]
+    assert said[0] == said[1] != b""
