@@ -198,7 +198,10 @@ class Reason(enum.StrEnum):
 
 
 class Head(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """All of a request but its items. Stored once as a blob, named by epochs."""
+    """All of a request but its items and its cache key.
+
+    Stored as a blob that threads share, named by epochs.
+    """
 
     provider: str = "openai"
     api: str = "responses"
@@ -215,7 +218,6 @@ class Head(Struct, frozen=True, omit_defaults=True, kw_only=True):
     output_schema: Json | UnsetType = UNSET
     service_tier: str | None = None
     include: tuple[str, ...] = ()
-    cache_key: str = ""
     images: bool = True
     audio: bool = False
 

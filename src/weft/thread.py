@@ -66,6 +66,7 @@ from .store.contract import (
     Lease,
     LedgerRow,
     Store,
+    ThreadInfo,
     Turn,
     TurnEnd,
     TurnState,
@@ -97,8 +98,6 @@ class Thread:
     catalog: Catalog
     lease: Lease
     view: View
-    root: str
-    """The thread whose prompt cache this one shares."""
     model: str
     cwd: Path
     home: Path | None = None
@@ -113,9 +112,11 @@ class Thread:
     _profiled: tuple[str, ModelProfile] | None = field(init=False, default=None)
     _sent: int = field(init=False, default=0)
     _head_size: int = field(init=False, default=0)
+    _opened: int = field(init=False)
 
     def __post_init__(self) -> None:
         self._ledger = Ledger(self.id, self.store, self.index)
+        self._opened = self.view.upto
 
     @classmethod
     @asynccontextmanager
@@ -139,6 +140,8 @@ class Thread:
         Without a `store`, threads live in `home` (by default `WEFT_HOME`, or the
         platform's data directory). Raises `ThreadBusy` when someone else writes it.
         """
+        if thread is None and model is None:
+            raise ConfigError("a new thread needs a model; say which, such as 'openai:gpt-5.5'")
         async with AsyncExitStack() as stack:
             if store is None:
                 home = default_home() if home is None else home
@@ -163,7 +166,6 @@ class Thread:
                 catalog=Catalog.load(home / "models.toml" if home else None),
                 lease=lease,
                 view=view,
-                root=info.root,
                 model=model or named_model(view.head),
                 cwd=Path(cwd or info.cwd),
                 home=home,
@@ -171,6 +173,7 @@ class Thread:
                 choices=choices or Choices(),
                 settings=settings,
                 turn=info.turns,
+                step=await _newest_step(store, info),
             )
 
     @property
@@ -197,7 +200,8 @@ class Thread:
     ) -> Turn:
         """Admit an input: one transaction appends what changed since and the message.
 
-        The same `turn_id` with the same input is admitted once, also after a crash.
+        The same `turn_id` with the same input is admitted once, also after a crash;
+        calls that a crash left open are then answered, for nobody else will.
         `context` is what fragments see; by default the machine is looked at.
         """
         message = user_message(said) if isinstance(said, str) else said
@@ -214,13 +218,17 @@ class Thread:
         entries = (*missing_outputs(self.view), *await self._new_head(), *drafts)
         committed = await self._commit(Change(admit=admission, entries=entries))
         assert committed.turn is not None
-        self.turn, self.step = committed.turn.number, 0
+        if not committed.repeated:
+            self.turn, self.step = committed.turn.number, 0
+        elif lost := missing_outputs(self.view, upto=self._opened):
+            await self._commit(Change(entries=lost))
         return committed.turn
 
     async def preview(self, said: str) -> tuple[View, Request]:
         """What would be sent if `said` were admitted now. Writes nothing."""
         states = observe(self.registry, await self.observe())
-        drafts = opening(self.view, self.registry, states, user_message(said))
+        said_first = opening(self.view, self.registry, states, user_message(said))
+        drafts = (*missing_outputs(self.view), *said_first)
         head = self._wanted_head()
         reason = change_of_head(self.view.head, head)
         return preview(self.view, head, drafts, self.registry, reason=reason)
@@ -240,7 +248,15 @@ class Thread:
         return self._renderer.render(self.view)
 
     async def sent(self, request: Request) -> LedgerRow:
-        """Note durably that `request` is about to be sent, and compare it with the last one."""
+        """Note durably that `request` is about to be sent, and compare it with the last one.
+
+        Raises `StaleEpoch` when the epoch it was rendered in has ended.
+        """
+        if request.epoch != self.view.epoch:
+            raise StaleEpoch(
+                f"the request was rendered in epoch {request.epoch}, thread {self.id!r} is at "
+                f"{self.view.epoch}; render it again"
+            )
         self.step += 1
         mark = RequestMark(
             upto=request.upto,
@@ -360,7 +376,6 @@ class Thread:
         return build_head(
             profile,
             instructions=kept.instructions if kept else base_instructions(profile, self.home),
-            cache_key=self.root,
             tools=self.tools,
             choices=self.choices,
         )
@@ -397,8 +412,14 @@ class Thread:
 def named_model(head: Head | None) -> str:
     """The name of the model that a thread used last."""
     if head is None:
-        raise ConfigError("a new thread needs a model; say which, such as model='openai:gpt-5.5'")
+        raise ConfigError("the thread has no model yet; say which, such as 'openai:gpt-5.5'")
     return f"{head.provider}:{head.model}"
+
+
+async def _newest_step(store: Store, info: ThreadInfo) -> int:
+    """The step that the newest turn had reached, for a writer that goes on with it."""
+    newest = await store.read(info.id, info.last, info.last) if info.last else []
+    return newest[0].step if newest and newest[0].turn == info.turns else 0
 
 
 def _absolute(place: Path | str | None) -> str:

@@ -114,11 +114,15 @@ def opening(
     return tuple(drafts)
 
 
-def missing_outputs(view: View) -> tuple[Draft, ...]:
-    """An output for every call that lost its own, to be appended before the next request."""
+def missing_outputs(view: View, *, upto: int | None = None) -> tuple[Draft, ...]:
+    """An output for every call that lost its own, to be appended before the next request.
+
+    With `upto` only for the calls that far.
+    """
     return tuple(
         item_draft(synthetic_output(call, OUTCOME_UNKNOWN), turn=call.turn, step=call.step)
         for call in view.open_calls
+        if upto is None or call.seq is None or call.seq <= upto
     )
 
 

@@ -34,7 +34,6 @@ def build_head(
     profile: ModelProfile,
     *,
     instructions: str,
-    cache_key: str,
     tools: Sequence[ToolSpec] = (),
     choices: Choices | None = None,
     account: str = "",
@@ -56,7 +55,6 @@ def build_head(
         output_schema=asked.output_schema,
         service_tier=asked.service_tier if asked.service_tier in profile.service_tiers else None,
         include=("reasoning.encrypted_content",),
-        cache_key=cache_key,
         images=profile.images,
         audio=profile.audio,
     )

@@ -31,5 +31,7 @@ def preview(
     for draft in drafts:
         if draft.kind == "item":
             shown.add(Row.of_draft(draft), registry)
-    request = RequestEncoder(head).encode(shown.rows, epoch=shown.epoch, upto=shown.upto)
+    request = RequestEncoder(head, shown.cache_key).encode(
+        shown.rows, epoch=shown.epoch, upto=shown.upto
+    )
     return shown, request

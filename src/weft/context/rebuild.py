@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from ..entries import Entry, RequestMark, ResponseMark
+from ..entries import BREAKING, Entry, RequestMark, ResponseMark
 from ..prompt.registry import Registry
 from ..store.contract import Index, Store
 from .ledger import Ledger
-from .request import Renderer
-from .view import View, advance
+from .request import Renderer, Request
+from .view import View, advance, load_view
 
 __all__ = ["Rebuilt", "rebuild_ledger"]
 
@@ -33,8 +33,10 @@ class Rebuilt(Struct, frozen=True):
 async def rebuild_ledger(store: Store, index: Index, thread: str, registry: Registry) -> Rebuilt:
     """Render every request of a thread again and record it in `index`."""
     await index.forget(thread)
-    replay = _Replay(store, index, View(thread=thread, upto=0), registry)
-    last = (await store.info(thread)).last
+    info = await store.info(thread)
+    view = View(thread=thread, upto=0, cache_key=info.root)
+    replay = _Replay(store, index, view, registry)
+    last = info.last
     first = 1
     while first <= last:
         page = await store.read(thread, first, last, limit=_PAGE)
@@ -52,12 +54,17 @@ class _Replay:
         self._view = view
         self._ledger = Ledger(view.thread, store, index)
         self._renderer = Renderer()
+        self._changed = 0
         self.requests = 0
         self.differing: list[int] = []
 
     async def meet(self, entry: Entry) -> None:
         self._view = await advance(self._view, self._store, [entry], self._registry)
-        if entry.kind == "request":
+        if entry.kind == "item" or entry.kind in BREAKING:
+            self._changed = entry.seq
+        elif entry.thread != self._view.thread:
+            return  # The requests of its ancestors stand in their ledgers.
+        elif entry.kind == "request":
             await self._record(entry)
         elif entry.kind == "response":
             mark = entry.control
@@ -66,11 +73,17 @@ class _Replay:
 
     async def _record(self, entry: Entry) -> None:
         mark = entry.control
-        view = self._view
-        if not isinstance(mark, RequestMark) or view.head is None:
+        if not isinstance(mark, RequestMark) or self._view.head is None:
             return
-        request = self._renderer.render(view)
+        request = await self._render(mark.upto)
         self.requests += 1
         if request.digest != mark.digest:
             self.differing.append(entry.seq)
         await self._ledger.record(request, entry)
+
+    async def _render(self, upto: int) -> Request:
+        if self._changed <= upto:
+            return self._renderer.render(self._view)
+        # Something was appended after the request was made and before it was noted.
+        thread = self._view.thread
+        return Renderer().render(await load_view(self._store, thread, self._registry, upto=upto))

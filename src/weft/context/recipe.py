@@ -95,7 +95,7 @@ def _difference(
     """What changed between the first context and the boundary, as inline items."""
     known: dict[str, Baseline] = {}
     fold(known, view.rows[:opening], registry)
-    reached = dict(known)
+    reached = {**known, **view.noted}
     fold(reached, view.rows[opening:keep_from], registry)
     snapshots: dict[str, Json | None] = {
         name: state.snapshot for name, state in reached.items() if isinstance(state, Known)

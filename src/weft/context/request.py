@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import msgspec
 from msgspec import UNSET, Raw, Struct
 
 from ..entries import Head
@@ -54,37 +55,47 @@ class Request(Struct, frozen=True):
 class RequestEncoder:
     """Encodes the growing list of one epoch, each row once.
 
-    Rows from the first unanswered call on are encoded anew each time: what stands
+    Rows from the first unanswered call on are put in anew each time: what stands
     in for the missing output must vanish once the real one arrives.
     """
 
     head: Head
+    cache_key: str = ""
     _encoded: _Encoded = field(init=False)
-    _done: int = field(init=False, default=0)
+    _read: int = field(init=False, default=0)
+    _open: list[Row] = field(init=False, default_factory=list)
 
     def __post_init__(self) -> None:
         self._encoded = _Encoded()
-        for kind, data in _head_segments(self.head):
+        for kind, data in _head_segments(self.head, self.cache_key):
             self._encoded.put(kind, data)
 
     def encode(self, rows: Sequence[Row], *, epoch: int, upto: int) -> Request:
         """The request that shows `rows`, which extend those of the call before."""
-        pending = rows[self._done :]
-        closed = closed_length(pending)
-        self._put(self._encoded, pending[:closed])
-        self._done += closed
+        self._open += self._sent(rows[self._read :])
+        self._read = len(rows)
+        closed = closed_length(self._open)
+        _put(self._encoded, self._open[:closed])
+        del self._open[:closed]
         encoded = self._encoded
-        if closed < len(pending):
+        if self._open:
             encoded = encoded.copy()
-            self._put(encoded, pending[closed:])
+            _put(encoded, self._open)
         return Request(
             bytes(encoded.data) + CLOSING, tuple(encoded.segments), epoch=epoch, upto=upto
         )
 
-    def _put(self, encoded: _Encoded, rows: Sequence[Row]) -> None:
-        for row in normalise(rows):
-            if (data := outbound(row, self.head)) is not None:
-                encoded.put("item", data, row.seq)
+    def _sent(self, rows: Sequence[Row]) -> Iterator[Row]:
+        """The rows that are sent, each with the bytes that are; only these can be paired."""
+        for row in rows:
+            data = outbound(row, self.head)
+            if data is not None:
+                yield row if data is row.body else msgspec.structs.replace(row, body=data)
+
+
+def _put(encoded: _Encoded, rows: Sequence[Row]) -> None:
+    for row in normalise(rows):
+        encoded.put("item", row.body, row.seq)
 
 
 @dataclass(slots=True)
@@ -101,7 +112,7 @@ class Renderer:
                 f"thread {view.thread!r} has nothing to send yet; admit an input first"
             )
         if self._encoder is None or view.epoch != self._epoch:
-            self._encoder, self._epoch = RequestEncoder(view.head), view.epoch
+            self._encoder, self._epoch = RequestEncoder(view.head, view.cache_key), view.epoch
         return self._encoder.encode(view.rows, epoch=view.epoch, upto=view.upto)
 
 
@@ -128,15 +139,15 @@ class _Encoded:
         return _Encoded(bytearray(self.data), list(self.segments), self.digest)
 
 
-def _head_segments(head: Head) -> Iterator[tuple[SegmentKind, bytes]]:
+def _head_segments(head: Head, cache_key: str) -> Iterator[tuple[SegmentKind, bytes]]:
     """The body up to the first item; `input` comes last, so that bytes can be reused."""
-    yield "params", json_bytes(_params(head))[:-1]
+    yield "params", json_bytes(_params(head, cache_key))[:-1]
     yield "tools", b',"tools":[%s]' % b",".join(bytes(tool) for tool in head.tools)
     instructions = b',"instructions":' + json_bytes(head.instructions) if head.instructions else b""
     yield "instructions", instructions + b',"input":['
 
 
-def _params(head: Head) -> dict[str, object]:
+def _params(head: Head, cache_key: str) -> dict[str, object]:
     reasoning = {"effort": head.effort, "summary": head.summary}
     fields: dict[str, object] = {
         "model": head.model,
@@ -147,7 +158,7 @@ def _params(head: Head) -> dict[str, object]:
         "stream": True,
         "include": list(head.include),
         "service_tier": head.service_tier,
-        "prompt_cache_key": head.cache_key or None,
+        "prompt_cache_key": cache_key or None,
         "text": _text(head) or None,
     }
     return _present(fields)

@@ -78,7 +78,7 @@ def fold_task(
             continue
         match row.item:
             case FunctionCall(name="update_plan", arguments=arguments):
-                plan = _plan(arguments) or plan
+                plan = _plan(arguments, plan)
             case FunctionCall(name="apply_patch", arguments=arguments, call_id=call_id):
                 waiting[call_id] = _patch(arguments)
             case CustomToolCall(name="apply_patch", input=patch, call_id=call_id):
@@ -90,12 +90,13 @@ def fold_task(
     return Task(_goal(settings, task.goal), plan, tuple(files))
 
 
-def _plan(arguments: str) -> tuple[PlanStep, ...]:
+def _plan(arguments: str, before: tuple[PlanStep, ...]) -> tuple[PlanStep, ...]:
+    """The plan that was asked for; the one `before` when that cannot be read."""
     try:
         steps = msgspec.json.decode(arguments, type=_Plan).plan
         return tuple(PlanStep(step.step, step.status) for step in steps)
     except msgspec.MsgspecError:
-        return ()
+        return before
 
 
 def _patch(arguments: str) -> str:

@@ -53,6 +53,8 @@ class View:
     thread: str
     upto: int
     """The newest entry it accounts for."""
+    cache_key: str = ""
+    """What a provider may keep its cache under: the first thread of the family."""
     head: Head | None = None
     epoch: int = 0
     """The entry that began the present prefix; 0 before the first."""
@@ -64,6 +66,8 @@ class View:
     """Stretches of the log, first and last entry, that it does not show."""
     baselines: dict[str, Baseline] = field(default_factory=dict)
     """What the model knows of each state fragment."""
+    noted: dict[str, Baseline] = field(default_factory=dict)
+    """What of that its recipe says without words."""
     settings: dict[str, Json] = field(default_factory=dict)
     tokens: int = 0
     """The estimated size of its items."""
@@ -117,9 +121,17 @@ async def load_view(
     store: Store, thread: str, registry: Registry, *, upto: int | None = None
 ) -> View:
     """The view of a thread, or what it was when entry `upto` was the newest."""
-    last = (await store.info(thread)).last if upto is None else upto
+    info = await store.info(thread)
+    last = info.last if upto is None else upto
     walk = await _walk_back(store, thread, last)
-    view = View(thread=thread, upto=last, epoch=walk.epoch, base=walk.base, gaps=walk.gaps)
+    view = View(
+        thread=thread,
+        upto=last,
+        cache_key=info.root,
+        epoch=walk.epoch,
+        base=walk.base,
+        gaps=walk.gaps,
+    )
     view.reason = walk.reason
     view.settings = walk.settings
     if walk.head is not None:
@@ -227,6 +239,7 @@ async def _cook(store: Store, view: View, recipe: Recipe, registry: Registry) ->
                 view.add(Row.of_inline(part), registry)
             case Snapshots():
                 _note(view.baselines, part.marks)
+                _note(view.noted, part.marks)
 
 
 def _between(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
