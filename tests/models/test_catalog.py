@@ -221,6 +221,12 @@ def test_a_users_file_changes_single_fields_and_adds_entries(tmp_path):
     assert catalog.profile("gpt-4o") == built_in.profile("gpt-4o")
 
 
+def test_a_provider_that_an_entry_names_is_known(tmp_path):
+    catalog = with_file(tmp_path, '[models."mine"]\nprovider = "attic"\n')
+    assert catalog.split("attic:mine:8b") == ("attic", "mine:8b")
+    assert catalog.profile("attic:mine:8b") == catalog.profile("mine:8b")
+
+
 def test_what_a_provider_reports_overrides_the_catalog_but_not_the_user(tmp_path):
     catalog = with_file(tmp_path, '[models."gpt-5.5"]\nimages = false\n')
     reported = {"context_window": 400_000, "images": True}

@@ -52,7 +52,11 @@ class Catalog:
             base = _base(name, fields.get("like"), entries, fallback, source)
             entries[name] = {**base, **own}
             changes[name] = {**changes.get(name, {}), **own}
-        return Catalog(self.providers | {*sections["providers"]}, fallback, entries, changes)
+        named = {
+            table["provider"] for table in (fallback, *entries.values()) if "provider" in table
+        }
+        providers = self.providers | named | {*sections["providers"]}
+        return Catalog(providers, fallback, entries, changes)
 
     def profile(self, name: str, reported: Table | None = None) -> ModelProfile:
         """The facts about a model named ``slug`` or ``provider:slug``.
