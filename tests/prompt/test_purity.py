@@ -10,29 +10,9 @@ import pytest
 import weft.prompt
 
 PACKAGE = Path(weft.prompt.__file__).parent
-RENDERING = (
-    "additional",
-    "agents_md",
-    "builtin",
-    "collaboration",
-    "developer",
-    "environment",
-    "events",
-    "fragment",
-    "guidance",
-    "legacy",
-    "markers",
-    "model_switch",
-    "observation",
-    "permissions",
-    "personality",
-    "soundness",
-    "state",
-    "subagents",
-    "task",
-    "tell",
-    "text",
-)
+READING = {"discovery", "imported", "input", "instructions", "machine", "registry", "summary"}
+"""Modules that read files on purpose, before or beside rendering."""
+RENDERING = sorted({path.stem for path in PACKAGE.glob("*.py")} - READING)
 IMPURE = {"datetime", "io", "os", "pathlib", "platform", "random", "secrets", "shutil", "socket"}
 IMPURE |= {"subprocess", "sys", "tempfile", "time", "uuid"}
 

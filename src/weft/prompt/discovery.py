@@ -103,7 +103,7 @@ class _Reader:
         if b"\0" in data:
             self._report(path, "is not text")
         elif data.strip():
-            self._add(path, self._cut(path, data).decode(errors="replace"))
+            self._add(path, self._cut(path, data))
 
     def _cut(self, path: Path, data: bytes) -> bytes:
         if len(data) <= self.left:
@@ -114,8 +114,11 @@ class _Reader:
         data, self.left = _whole_characters(data[: self.left]), 0
         return data
 
-    def _add(self, path: Path, text: str) -> None:
-        if "\N{REPLACEMENT CHARACTER}" in text:
+    def _add(self, path: Path, data: bytes) -> None:
+        try:
+            text = data.decode()
+        except UnicodeDecodeError:
+            text = data.decode(errors="replace")
             self._report(path, "is not all UTF-8; odd bytes were replaced")
         if text.strip():
             self.texts.append(text)
