@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import stat
+import subprocess
 import sys
 from pathlib import Path
 
@@ -16,24 +17,22 @@ from weft.prompt.imported import ImportedPrompts
 from weft.prompt.instructions import base_instructions, compaction_prompt, summary_prefix
 
 
-async def bundled(binary: Path, scratch: Path) -> dict[str, str]:
-    process = await asyncio.create_subprocess_exec(
-        binary,
-        *("debug", "models", "--bundled"),
+def bundled(binary: Path, scratch: Path) -> dict[str, str]:
+    output = subprocess.run(
+        [binary, "debug", "models", "--bundled"],
         env={"HOME": str(scratch), "CODEX_HOME": str(scratch), "PATH": os.defpath},
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
-    )
-    output, _ = await process.communicate()
+        capture_output=True,
+        check=True,
+    ).stdout
     return {m["slug"]: m["base_instructions"] for m in json.loads(output)["models"]}
 
 
-async def test_a_real_codex_gives_its_prompts_byte_for_byte(tmp_path):
+def test_a_real_codex_gives_its_prompts_byte_for_byte(tmp_path):
     home, scratch = tmp_path / "weft", tmp_path / "scratch"
     scratch.mkdir()
     told: list[str] = []
-    report = await import_prompts(find_codex(), home, told.append)
-    truth = await bundled(find_codex(), scratch)
+    report = asyncio.run(import_prompts(find_codex(), home, told.append))
+    truth = bundled(find_codex(), scratch)
 
     assert report.models == tuple(truth)
     assert report.files == len(truth) + 2
@@ -54,9 +53,9 @@ async def test_a_real_codex_gives_its_prompts_byte_for_byte(tmp_path):
     assert [path.name for path in (home / "prompts").iterdir()] == ["codex"]
 
 
-async def test_the_captured_texts_are_those_a_real_compaction_sends(tmp_path):
-    await import_prompts(find_codex(), tmp_path)
-    data = await asyncio.to_thread(find_codex().read_bytes)
+def test_the_captured_texts_are_those_the_binary_holds(tmp_path):
+    asyncio.run(import_prompts(find_codex(), tmp_path))
+    data = find_codex().read_bytes()
     for text in (compaction_prompt(tmp_path), summary_prefix(tmp_path)):
         assert text.strip().encode() in data
 
@@ -87,31 +86,36 @@ LISTING = (
         (VERSION + LISTING, r"gave the requests \[\] where a compaction was due; Weft knows"),
     ],
 )
-async def test_a_binary_of_another_shape_is_refused_and_nothing_changes(tmp_path, body, message):
+def test_a_binary_of_another_shape_is_refused_and_nothing_changes(tmp_path, body, message):
     imported = ImportedPrompts(tmp_path / "weft")
     imported.replace({"compact.md": "before"}, source="codex", version="1")
     binary = script(tmp_path / "codex", body)
     with pytest.raises(ConfigError, match=message):
-        await import_prompts(binary, tmp_path / "weft")
+        asyncio.run(import_prompts(binary, tmp_path / "weft"))
     assert compaction_prompt(tmp_path / "weft") == "before"
     assert [path.name for path in (tmp_path / "weft/prompts").iterdir()] == ["codex"]
 
 
-async def test_a_binary_that_cannot_be_run_is_named(tmp_path):
+def test_a_binary_that_cannot_be_run_is_named(tmp_path):
     with pytest.raises(ConfigError, match=r"cannot run '.*nothing': No such file or directory"):
-        await import_prompts(tmp_path / "nothing", tmp_path)
+        asyncio.run(import_prompts(tmp_path / "nothing", tmp_path))
 
 
-async def test_a_cancelled_import_leaves_no_process_behind(tmp_path):
-    pipe = tmp_path / "pid"
-    os.mkfifo(pipe)
-    body = f"import os; open({str(pipe)!r}, 'w').write(str(os.getpid()))\n"
-    binary = script(tmp_path / "codex", body + "time.sleep(600)")
-    task = asyncio.create_task(import_prompts(binary, tmp_path / "weft"))
+async def cancelled_import(binary: Path, home: Path, pipe: Path) -> int:
+    task = asyncio.create_task(import_prompts(binary, home))
     pid = int(await asyncio.to_thread(pipe.read_text))
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
+    return pid
+
+
+def test_a_cancelled_import_leaves_no_process_behind(tmp_path):
+    pipe = tmp_path / "pid"
+    os.mkfifo(pipe)
+    body = f"import os; open({str(pipe)!r}, 'w').write(str(os.getpid()))\n"
+    binary = script(tmp_path / "codex", body + "time.sleep(600)")
+    pid = asyncio.run(cancelled_import(binary, tmp_path / "weft", pipe))
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
 
