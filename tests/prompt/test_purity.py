@@ -10,7 +10,16 @@ import pytest
 import weft.prompt
 
 PACKAGE = Path(weft.prompt.__file__).parent
-READING = {"discovery", "imported", "input", "instructions", "machine", "registry", "summary"}
+READING = {
+    "codex",
+    "discovery",
+    "imported",
+    "input",
+    "instructions",
+    "machine",
+    "registry",
+    "summary",
+}
 """Modules that read files on purpose, before or beside rendering."""
 RENDERING = sorted({path.stem for path in PACKAGE.glob("*.py")} - READING)
 IMPURE = {"datetime", "io", "os", "pathlib", "platform", "random", "secrets", "shutil", "socket"}
