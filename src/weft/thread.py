@@ -163,7 +163,9 @@ class Thread:
                 store=store,
                 index=index,
                 registry=registry,
-                catalog=Catalog.load(home / "models.toml" if home else None),
+                catalog=await asyncio.to_thread(
+                    Catalog.load, home / "models.toml" if home else None
+                ),
                 lease=lease,
                 view=view,
                 model=model or named_model(view.head),
@@ -186,7 +188,7 @@ class Thread:
     @property
     def origin(self) -> Origin:
         """Where the answers to its requests come from."""
-        head = self.view.head or self._wanted_head()
+        head = self.view.head or self._head("")
         return Origin(head.provider, head.api, head.model, head.account, "weft")
 
     async def admit(
@@ -227,19 +229,20 @@ class Thread:
     async def preview(self, said: str) -> tuple[View, Request]:
         """What would be sent if `said` were admitted now. Writes nothing."""
         states = observe(self.registry, await self.observe())
-        said_first = opening(self.view, self.registry, states, user_message(said))
-        drafts = (*missing_outputs(self.view), *said_first)
-        head = self._wanted_head()
+        told = opening(self.view, self.registry, states, user_message(said))
+        drafts = (*missing_outputs(self.view), *told)
+        head = await self._wanted_head()
         reason = change_of_head(self.view.head, head)
         return preview(self.view, head, drafts, self.registry, reason=reason)
 
     async def observe(self) -> PromptContext:
         """What fragments would see now."""
-        base = self.settings or PromptContext(cwd="")
+        profile = self.profile
+        instructions = await asyncio.to_thread(base_instructions, profile, self.home)
         settings = msgspec.structs.replace(
-            base,
-            model=self.profile.slug,
-            model_instructions=base_instructions(self.profile, self.home),
+            self.settings or PromptContext(cwd=""),
+            model=profile.slug,
+            model_instructions=instructions,
         )
         return await asyncio.to_thread(observe_machine, self.cwd, settings=settings, home=self.home)
 
@@ -352,7 +355,7 @@ class Thread:
                 f"the recipe was planned for epoch {epoch}, thread {self.id!r} is at "
                 f"{self.view.epoch}; plan it again"
             )
-        head = self.view.head or self._wanted_head()
+        head = self.view.head or await self._wanted_head()
         digest = await self.store.put_blob(self.id, json_bytes(head))
         settings = self.view.settings
         await self._control(
@@ -369,20 +372,23 @@ class Thread:
         """Record something that the user was told and the model should not see."""
         await self._control(Notice(level, text))
 
-    def _wanted_head(self) -> Head:
+    async def _wanted_head(self) -> Head:
         """The head that the present settings ask for; instructions never change in a thread."""
-        profile = self.profile
-        kept = self.view.head
+        if self.view.head is not None:
+            return self._head(self.view.head.instructions)
+        return self._head(await asyncio.to_thread(base_instructions, self.profile, self.home))
+
+    def _head(self, instructions: str) -> Head:
         return build_head(
-            profile,
-            instructions=kept.instructions if kept else base_instructions(profile, self.home),
+            self.profile,
+            instructions=instructions,
             tools=self.tools,
             choices=self.choices,
         )
 
     async def _new_head(self) -> tuple[Draft, ...]:
         """An epoch entry when the next request will not start like the last one."""
-        head = self._wanted_head()
+        head = await self._wanted_head()
         reason = change_of_head(self.view.head, head)
         if reason is None:
             return ()

@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+
+import pytest
+from blockbuster import blockbuster_ctx
+from hypothesis import HealthCheck, settings
+
+pytest_plugins = ["pytester", "weft.testing.guard"]
+
+settings.register_profile(
+    "quick",
+    max_examples=40,
+    stateful_step_count=20,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+settings.register_profile(
+    "soak", parent=settings.get_profile("quick"), max_examples=2000, derandomize=False
+)
+settings.load_profile("quick")
+
+
+@pytest.fixture(autouse=True)
+def the_loop_never_blocks(request: pytest.FixtureRequest) -> Iterator[None]:
+    if not inspect.iscoroutinefunction(getattr(request, "function", None)):
+        yield
+        return
+    with blockbuster_ctx(["weft.store", "weft.context", "weft.thread"]):
+        yield
