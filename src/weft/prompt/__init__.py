@@ -5,7 +5,7 @@ message. Nothing outside this package builds a developer or user message by hand
 """
 
 from .discovery import DocsRules, discover
-from .fragment import Fragment, Markers, Vocabulary
+from .fragment import Fragment, FragmentRole, Markers, Vocabulary
 from .input import Image, LocalImage, UserPart, user_message
 from .machine import observe_machine
 from .observation import (
@@ -30,6 +30,7 @@ __all__ = [
     "ContextValue",
     "DocsRules",
     "Fragment",
+    "FragmentRole",
     "Image",
     "Known",
     "LocalImage",
