@@ -1,9 +1,19 @@
 from __future__ import annotations
 
-import pytest
+import asyncio
+import sqlite3
+from contextlib import closing
+from pathlib import Path
 
-from weft.store import MemoryIndex, MemoryStore, SqliteIndex, SqliteStore
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from weft.errors import StoreClosed
+from weft.store import Change, MemoryIndex, MemoryStore, SqliteIndex, SqliteStore
+from weft.store.contract import Calibration
 from weft.testing.contracts import IndexContract
+from weft.testing.contracts.drafts import append, says
 
 
 class TestSqliteIndex(IndexContract):
@@ -29,3 +39,91 @@ class TestMemoryIndex(IndexContract):
         index = MemoryIndex(store)
         yield index
         await index.close()
+
+
+def asides(directory: Path) -> list[str]:
+    return sorted(path.name.partition("-")[0] for path in directory.glob("index.db.broken-*"))
+
+
+def not_a_database(path: Path) -> None:
+    path.write_bytes(b"scribbles " * 500)
+
+
+def foreign(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE songs (title TEXT)")
+
+
+def older(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA user_version = 0")
+
+
+def scrambled(path: Path) -> None:
+    data = path.read_bytes()
+    path.write_bytes(data[:8192] + b"\xa5" * (len(data) - 8192))
+
+
+@pytest.mark.parametrize("damage", [not_a_database, foreign, older, scrambled])
+async def test_a_broken_index_is_moved_aside_and_built_again(tmp_path, caplog, damage):
+    async with await SqliteStore.open(tmp_path) as store:
+        thread = (await store.create()).id
+        await append(store, thread, Change(entries=(says("findable"),)))
+        if damage is not foreign:
+            index = SqliteIndex(store, tmp_path)
+            assert len(await index.search("findable")) == 1
+            await index.close()
+        damage(tmp_path / "index.db")
+        index = SqliteIndex(store, tmp_path)
+        assert [hit.seq for hit in await index.search("findable")] == [1]
+        assert [hit.seq for hit in await index.search("findable")] == [1]
+        await index.close()
+    assert asides(tmp_path) == ["index.db.broken"]
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+
+
+async def test_an_index_is_opened_at_first_use_and_kept(tmp_path):
+    async with await SqliteStore.open(tmp_path) as store:
+        index = SqliteIndex(store, tmp_path)
+        assert not (tmp_path / "index.db").exists()
+        await index.calibrate("m", Calibration(1.5, 2))
+        await index.close()
+        with pytest.raises(StoreClosed):
+            await index.calibration("m")
+        index = SqliteIndex(store, tmp_path)
+        assert await index.calibration("m") == Calibration(1.5, 2)
+        await index.close()
+    assert asides(tmp_path) == []
+
+
+async def test_long_logs_are_indexed_in_pieces_by_two_at_once(tmp_path):
+    async with await SqliteStore.open(tmp_path) as store:
+        thread = (await store.create()).id
+        entries = tuple(says(f"word{n} common") for n in range(1_200))
+        await append(store, thread, Change(entries=entries))
+        one, two = SqliteIndex(store, tmp_path), SqliteIndex(store, tmp_path)
+        found = await asyncio.gather(
+            one.search("word1199", limit=5), two.search("word1199", limit=5)
+        )
+        assert [[hit.seq for hit in hits] for hits in found] == [[1200], [1200]]
+        assert len(await one.search("common", limit=5_000)) == 1_200
+        await one.close()
+        await two.close()
+
+
+@settings(
+    max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(query=st.text() | st.text('"()*:^-+{}_ abANDORNEAR.'))
+async def test_no_question_is_a_syntax_error(words, query):
+    assert {hit.seq for hit in await words.search(query)} <= {1}
+
+
+@pytest.fixture
+async def words():
+    store = MemoryStore()
+    thread = (await store.create()).id
+    await append(store, thread, Change(entries=(says("a b AND OR NEAR"),)))
+    index = MemoryIndex(store)
+    yield index
+    await index.close()

@@ -38,22 +38,22 @@ _LOG_SETTINGS = (
 )
 
 
-def connect(path: Path, query: str) -> sqlite3.Connection:
+def connect(path: Path, query: str, busy_seconds: float = BUSY_SECONDS) -> sqlite3.Connection:
     """A bare connection in autocommit mode, usable from any thread."""
     return sqlite3.connect(
         f"{path.absolute().as_uri()}?{query}",
         uri=True,
         isolation_level=None,
         check_same_thread=False,
-        timeout=BUSY_SECONDS,
+        timeout=busy_seconds,
     )
 
 
-def open_writer(path: Path) -> sqlite3.Connection:
+def open_writer(path: Path, busy_seconds: float = BUSY_SECONDS) -> sqlite3.Connection:
     """The log, ready to be written, at the newest layout."""
     ensure_writable(path)
     with sqlite_errors(path):
-        connection = connect(path, "mode=rwc")
+        connection = connect(path, "mode=rwc", busy_seconds)
         with closed_on_error(connection):
             check(connection, path)
             for setting in _LOG_SETTINGS:

@@ -46,6 +46,7 @@ class SqliteIndex:
         self._store = store
         self._path = None if directory is None else directory / "index.db"
         self._connection: sqlite3.Connection | None = None
+        self._built = 0
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="weft-index")
 
     async def record(self, row: LedgerRow, segments: Sequence[Segment]) -> None:
@@ -86,8 +87,18 @@ class SqliteIndex:
         Within a thread its shared prefix counts as its own. Elsewhere a hit names
         the thread that wrote the entry, or one that still shares it.
         """
-        if thread is not None:
-            return await self._search_thread(query, thread, limit)
+        # A file that turns out to be broken on the way starts anew, and empty.
+        built = -1
+        while built != self._built:
+            built = self._built
+            hits = await (
+                self._search_everywhere(query, limit)
+                if thread is None
+                else self._search_thread(query, thread, limit)
+            )
+        return hits
+
+    async def _search_everywhere(self, query: str, limit: int) -> list[Hit]:
         known = await self._ask(cursors.everything)
         living = await self._store.threads()
         keepers = await self._drop_unreachable(known, living)
@@ -207,6 +218,7 @@ class SqliteIndex:
             return self._open()
 
     def _move_aside(self, why: str) -> None:
+        self._built += 1
         if self._connection is not None:
             self._connection.close()
             self._connection = None

@@ -151,9 +151,11 @@ _FIRST_LAYOUT = (
 
 def check(connection: sqlite3.Connection, path: Path) -> int:
     """The number of steps the file has taken; raises for one that is not ours to read."""
+    # Tables and marks are committed together: whoever sees the tables first sees our marks.
+    has_tables = connection.execute("SELECT 1 FROM sqlite_schema").fetchone() is not None
     application = _pragma(connection, "application_id")
     version = _pragma(connection, "user_version")
-    if application == 0 and version == 0 and not _has_tables(connection):
+    if application == version == 0 and not has_tables:
         return 0
     if application != APPLICATION_ID:
         raise StoreCorrupt(
@@ -189,7 +191,3 @@ def migrate(connection: sqlite3.Connection, path: Path) -> None:
 def _pragma(connection: sqlite3.Connection, name: str) -> int:
     (value,) = connection.execute(f"PRAGMA {name}").fetchone()
     return int(value)
-
-
-def _has_tables(connection: sqlite3.Connection) -> bool:
-    return connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone() is not None

@@ -30,7 +30,7 @@ from .contract import (
     ThreadInfo,
     Turn,
 )
-from .database import open_reader, open_writer
+from .database import BUSY_SECONDS, open_reader, open_writer
 from .lease import (
     FileLock,
     SqliteLease,
@@ -64,21 +64,28 @@ class SqliteStore:
 
     @classmethod
     async def open(
-        cls, directory: Path | None = None, *, clock: Callable[[], float] = time.time
+        cls,
+        directory: Path | None = None,
+        *,
+        clock: Callable[[], float] = time.time,
+        busy_seconds: float = BUSY_SECONDS,
     ) -> SqliteStore:
         """The store in `directory`, made when it is not there; Weft's home by default.
 
-        Raises `StoreCorrupt`, `StoreTooNew`, `StoreFull`, `StoreBusy`, or
-        `StoreReadOnly` when there is neither a log to read nor a place to make one.
+        `busy_seconds` is how long to wait for another process that is writing. Raises
+        `StoreCorrupt`, `StoreTooNew`, `StoreFull`, `StoreBusy`, or `StoreReadOnly` when
+        there is neither a log to read nor a place to make one.
         """
-        return await asyncio.to_thread(cls._open, directory, clock)
+        return await asyncio.to_thread(cls._open, directory, clock, busy_seconds)
 
     @classmethod
-    def _open(cls, directory: Path | None, clock: Callable[[], float]) -> SqliteStore:
+    def _open(
+        cls, directory: Path | None, clock: Callable[[], float], busy_seconds: float
+    ) -> SqliteStore:
         directory = home() if directory is None else directory
         path = directory / "log.db"
         try:
-            writer = Writer(open_writer(path), path)
+            writer = Writer(open_writer(path, busy_seconds), path)
         except StoreReadOnly:
             if not path.exists():
                 raise
