@@ -1,0 +1,117 @@
+"""The `weft` command: its global options, its commands, and how it ends.
+
+Owns the exit codes: 0 done, 1 could not, 2 asked wrongly, 130 interrupted.
+Invariant: what goes wrong on purpose is one line on standard error, never a traceback.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from .. import __version__
+from ..errors import WeftError
+from .lazy import LazyGroup, examples
+
+__all__ = ["COMMANDS", "run", "weft"]
+
+COMMANDS = {
+    "new": "Make a thread, with a first input if you give one.",
+    "threads": "List threads, or search what was said in them.",
+    "show": "Read a thread.",
+    "fork": "Make a thread that goes on from a point of another.",
+    "rollback": "Hide the last turns of a thread from the model.",
+    "delete": "Forget a thread.",
+    "prompt": "Show the exact request that would be sent.",
+    "cache": "Show how much of each request its predecessor had in cache.",
+    "prompts": "List, import and show the texts that instruct models.",
+    "doctor": "Check what is installed and what works.",
+}
+
+_PIPE_CLOSED = 0
+_FAILED = 1
+_INTERRUPTED = 130
+
+
+@click.group(
+    cls=LazyGroup,
+    table=COMMANDS,
+    package="weft.cli.commands",
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog=examples(
+        'weft prompt "fix the bug"     what a new thread would send, item by item',
+        'weft new "fix the bug"        make that thread',
+        "weft show last                read it",
+        "weft doctor                   what works on this machine",
+    ),
+)
+@click.option(
+    "--home",
+    type=click.Path(file_okay=False, path_type=Path),
+    envvar="WEFT_HOME",
+    help="Where threads and settings live [env: WEFT_HOME; else the user's data directory].",
+)
+@click.version_option(__version__, "-V", "--version", message="weft %(version)s")
+@click.pass_context
+def weft(ctx: click.Context, home: Path | None) -> None:
+    """A runtime for coding agents in which what the model sees is engineered.
+
+    THREAD is an id, the beginning or end of one, or `last`.
+    """
+    from .home import Home
+
+    ctx.obj = Home(home)
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+
+
+def run(args: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A terminal that cannot show a character should not end the command.
+            stream.reconfigure(errors="replace")
+    try:
+        code = weft.main(args, prog_name="weft", standalone_mode=False)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        return _leave_pipe()
+    except (click.Abort, KeyboardInterrupt):
+        return _say("interrupted", _INTERRUPTED)
+    except click.UsageError as error:
+        error.show()
+        return error.exit_code
+    except click.ClickException as error:
+        return _say(error.format_message(), error.exit_code)
+    except WeftError as error:
+        return _say(str(error), _FAILED)
+    except UnicodeEncodeError as error:
+        return _say(f"{error.object!r} cannot be written as UTF-8; spell it otherwise", _FAILED)
+    except OSError as error:
+        return _say(_of_the_system(error), _FAILED)
+    return code if isinstance(code, int) else 0
+
+
+def _say(message: str, code: int) -> int:
+    from .output import printable
+
+    click.echo(f"weft: {printable(message)}", err=True)
+    return code
+
+
+def _of_the_system(error: OSError) -> str:
+    where = f": {error.filename!r}" if error.filename else ""
+    remedy = "check the owner, the mode and the free space there"
+    return f"{error.strerror or error}{where}; {remedy}"
+
+
+def _leave_pipe() -> int:
+    """The reader had enough. Nothing may be flushed into the closed pipe at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return _PIPE_CLOSED

@@ -1,0 +1,1 @@
+"""One file per command; each holds a click command named `command`."""

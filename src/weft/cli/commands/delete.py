@@ -1,0 +1,46 @@
+"""`weft delete`: forget a thread."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from ...store.contract import ThreadInfo
+from ..home import Home, find_thread
+from ..lazy import examples
+from ..options import as_json, runs, thread_argument
+from ..output import iso, printable, say, say_json
+
+__all__ = ["command"]
+
+
+@click.command("delete", epilog=examples("weft delete 7d3f0a", "weft delete last --yes"))
+@thread_argument
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@as_json
+@runs
+async def command(home: Home, name: str, yes: bool, as_json: bool) -> None:
+    """Forget a thread, for good. Asks first.
+
+    What its forks share stays until the last of them is gone.
+    """
+    async with home.store() as store, home.index(store) as index:
+        info = await find_thread(store, name)
+        if not yes and not _agreed(info):
+            say("kept")
+            return
+        await store.delete(info.id)
+        await index.forget(info.id)
+    if as_json:
+        say_json({"deleted": info.id})
+    else:
+        say(f"deleted {info.id}")
+
+
+def _agreed(info: ThreadInfo) -> bool:
+    if not sys.stdin.isatty():
+        raise click.UsageError("There is no terminal to ask on. Say --yes to delete the thread.")
+    title = f" ({printable(info.title)})" if info.title else ""
+    what = f"{info.turns} turns, {info.last} entries, last written {iso(info.updated)}"
+    return click.confirm(f"Delete {info.id}{title}, {what}?", err=True)

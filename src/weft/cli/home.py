@@ -1,0 +1,96 @@
+"""The home a command works in.
+
+Owns how commands get at the store and the index, and how they find the thread a
+person means. Invariant: looking at a home never makes a log in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from ..errors import NotFound
+from ..store.contract import Index, Store, ThreadInfo
+
+__all__ = ["DEFAULT_MODEL", "Home", "find_thread"]
+
+DEFAULT_MODEL = "openai:gpt-5.5"
+"""For a thread that has none yet, where neither `--model` nor WEFT_MODEL names one."""
+
+_CANDIDATES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """A directory with threads in it; `given` is None for the user's own."""
+
+    given: Path | None = None
+
+    @property
+    def path(self) -> Path:
+        """Where it is."""
+        from ..config import home
+
+        return home() if self.given is None else self.given.expanduser().absolute()
+
+    @asynccontextmanager
+    async def store(self) -> AsyncIterator[Store]:
+        """The threads that are there; an empty store where no log was ever made."""
+        from ..store.memory import MemoryStore
+        from ..store.sqlite import SqliteStore
+
+        path = self.path
+        made = (path / "log.db").exists()
+        store: Store = await SqliteStore.open(path) if made else MemoryStore()
+        try:
+            yield store
+        finally:
+            await store.close()
+
+    @asynccontextmanager
+    async def index(self, store: Store, *, in_memory: bool = False) -> AsyncIterator[Index]:
+        """The index beside the log."""
+        from ..store.index import SqliteIndex
+
+        index = SqliteIndex(store, None if in_memory else self.path)
+        try:
+            yield index
+        finally:
+            await index.close()
+
+
+async def find_thread(store: Store, name: str) -> ThreadInfo:
+    """The thread that `name` means: an id, its beginning or end, or ``last``.
+
+    Raises `NotFound`, or a `ClickException` that lists the candidates.
+    """
+    found = await _candidates(store, name)
+    if not found:
+        raise NotFound("thread", name, "`weft threads` lists them, `weft new` makes one")
+    if len(found) > 1:
+        listed = [f"  {info.id}  {info.title}".rstrip() for info in found[:_CANDIDATES]]
+        more = len(found) - len(listed)
+        listed += [f"  and {more} more"] if more else []
+        raise click.ClickException(
+            f"{name!r} could be any of {len(found)} threads; type more of its id:\n"
+            + "\n".join(listed)
+        )
+    return found[0]
+
+
+async def _candidates(store: Store, name: str) -> list[ThreadInfo]:
+    if name == "last":
+        return await store.threads(limit=1)
+    if not name:
+        return []
+    threads = await store.threads()
+    exact = [info for info in threads if info.id == name]
+    return exact or [
+        info
+        for info in threads
+        if info.id.startswith((name, f"thr_{name}")) or info.id.endswith(name)
+    ]

@@ -1,0 +1,135 @@
+"""What commands print: text, tables, JSON and progress.
+
+Owns the border between stored text and a terminal. Invariant: nothing that was
+stored reaches a terminal as a control sequence, and a pipe gets plain text only.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+
+import click
+import msgspec
+from msgspec import Struct
+
+__all__ = [
+    "Column",
+    "iso",
+    "one_line",
+    "printable",
+    "say",
+    "say_bytes",
+    "say_json",
+    "table",
+    "working",
+]
+
+# Control characters but tab and newline; what turns the direction of text or ends a
+# line in some terminals; halves of characters.
+_UNSAFE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+_UNSAFE_JSON = re.compile(rb"\x7f|\xc2[\x80-\x9f]")
+_LONGEST_CELL = 300
+
+
+class Column(Struct, frozen=True):
+    """A column of a table."""
+
+    title: str
+    right: bool = False
+    """Aligned to the right, as numbers are."""
+    gives: bool = False
+    """Wrapped when a terminal is narrow."""
+
+
+def printable(text: str) -> str:
+    """`text` with what a terminal would act upon written as escapes."""
+    return _UNSAFE.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
+def one_line(text: str, width: int = _LONGEST_CELL) -> str:
+    """The beginning of `text` on one line."""
+    line = printable(" ".join(text[: width * 4].split()))
+    cut = len(line) > width or len(text) > width * 4
+    return line[: width - 1] + "…" if cut else line
+
+
+def iso(milliseconds: int) -> str:
+    """A time of the log as people and programs read it."""
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def say(text: str) -> None:
+    """Print one line or more."""
+    click.echo(printable(text))
+
+
+def say_json(value: object) -> None:
+    """Print one JSON document on one line, in UTF-8 whatever the locale."""
+    data = msgspec.json.encode(value)
+    safe = _UNSAFE_JSON.sub(lambda found: b"\\u00%02x" % found[0][-1], data)
+    say_bytes(safe + b"\n")
+
+
+def say_bytes(data: bytes) -> None:
+    """Print bytes as they are, after what was printed before."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
+
+
+def table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table: aligned plain text, or fitted to the terminal when there is one."""
+    cells = [[one_line(cell) for cell in row] for row in rows]
+    if sys.stdout.isatty():
+        _rich_table(columns, cells)
+    else:
+        _plain_table(columns, cells)
+
+
+def _plain_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
+    titles = [column.title for column in columns]
+    widths = [max(map(len, cells)) for cells in zip(titles, *rows, strict=True)]
+    for row in (titles, *rows):
+        parts = zip(columns, row, widths, strict=True)
+        cells = (cell.rjust(w) if column.right else cell.ljust(w) for column, cell, w in parts)
+        click.echo("  ".join(cells).rstrip())
+
+
+def _rich_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    shown = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        shown.add_column(
+            column.title,
+            justify="right" if column.right else "left",
+            no_wrap=not column.gives,
+            ratio=1 if column.gives else None,
+        )
+    for row in rows:
+        shown.add_row(*map(Text, row))
+    Console().print(shown)
+
+
+@contextmanager
+def working(what: str, *, steps: bool = False) -> Iterator[Callable[[str], None]]:
+    """Say on standard error that something takes a while; yields a way to say more.
+
+    A terminal gets a moving line that disappears. Elsewhere only `steps` are printed.
+    """
+    if not sys.stderr.isatty():
+        yield lambda text: click.echo(printable(text), err=True) if steps else None
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    with Console(stderr=True).status(Text(what)) as status:
+        yield lambda text: status.update(Text(printable(text)))

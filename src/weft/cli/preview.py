@@ -1,0 +1,203 @@
+"""Peeking: the request of a thread, present, past or imagined, without its lease.
+
+Owns how `weft prompt` gets at a request. Invariant: it reads and never writes, so it
+works beside a writer and on a home that cannot be written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+import msgspec
+from msgspec import Raw, Struct
+
+from ..context.compose import change_of_head, missing_outputs, opening
+from ..context.head import build_head
+from ..context.ledger import compare
+from ..context.outbound import outbound
+from ..context.preview import preview
+from ..context.request import Renderer, Request
+from ..context.row import Row
+from ..context.rules import normalise
+from ..context.view import View, load_view
+from ..entries import Draft, Entry, Head, Reason, RequestMark
+from ..errors import NotFound
+from ..models.catalog import Catalog
+from ..models.profile import ModelProfile
+from ..prompt.agents_md import AgentsMdState
+from ..prompt.environment import EnvironmentSnapshot, EnvironmentState
+from ..prompt.input import user_message
+from ..prompt.instructions import base_instructions
+from ..prompt.machine import observe_machine
+from ..prompt.model_switch import ModelState
+from ..prompt.observation import PromptContext
+from ..prompt.registry import Registry
+from ..prompt.state import Known
+from ..prompt.tell import observe
+from ..store.contract import Store
+from ..wire import Json, json_bytes
+from .output import printable
+
+__all__ = [
+    "PLACEHOLDER",
+    "Peek",
+    "Previous",
+    "as_it_stands",
+    "previous_request",
+    "sent_rows",
+    "warn_of",
+    "with_input",
+]
+
+PLACEHOLDER = "thr_00000000-0000-7000-8000-000000000000"
+"""Stands for the id of a thread that was not made."""
+
+_PAGE = 256
+_SEEN_ON_THE_MACHINE = {AgentsMdState.id, EnvironmentState.id, ModelState.id}
+
+
+class Peek(Struct, frozen=True):
+    """A request, the view it shows, and why its prefix would break if it would."""
+
+    view: View
+    request: Request
+    breaks: Reason | None = None
+    recorded: bool | None = None
+    """For a past request: whether these are the bytes that were sent then."""
+
+
+class Previous(Struct, frozen=True):
+    """The request before, and how much of it stands at the start of this one."""
+
+    seq: int
+    shared: int
+    size: int
+    difference: str | None
+
+
+async def as_it_stands(store: Store, thread: str, registry: Registry, at: int | None) -> Peek:
+    """The request of a thread as it is, or was when entry `at` was the newest."""
+    recorded: bool | None = None
+    entry = await _entry(store, thread, at) if at is not None else None
+    view = await load_view(store, thread, registry, upto=at)
+    request = Renderer().render(view)
+    if entry is not None and entry.kind == "request":
+        mark = entry.control
+        recorded = isinstance(mark, RequestMark) and mark.digest == request.digest
+    return Peek(view, request, recorded=recorded)
+
+
+async def with_input(
+    view: View,
+    registry: Registry,
+    text: str | None,
+    *,
+    model: str,
+    cwd: Path,
+    home: Path,
+) -> Peek:
+    """The request once `text` was admitted; without a text, its context alone.
+
+    What a thread was told about its settings stays; only the machine is looked at.
+    """
+    catalog = await asyncio.to_thread(Catalog.load, home / "models.toml")
+    profile = catalog.profile(model)
+    instructions = await asyncio.to_thread(base_instructions, profile, home)
+    settings = PromptContext(cwd="", model=profile.slug, model_instructions=instructions)
+    context = await asyncio.to_thread(observe_machine, cwd, settings=settings, home=home)
+    warn_of(context)
+    states = _present(view, observe(registry, context))
+    drafts: tuple[Draft, ...] = opening(view, registry, states, user_message(text or "…"))
+    if text is None:
+        drafts = drafts[:-1]
+    head = _head(view.head, profile, instructions)
+    breaks = change_of_head(view.head, head)
+    shown, request = preview(view, head, (*missing_outputs(view), *drafts), registry, reason=breaks)
+    return Peek(shown, request, breaks)
+
+
+def _present(view: View, states: Mapping[str, Json | None]) -> dict[str, Json | None]:
+    """`states` without what only the thread's host knows and has told before."""
+    present = {
+        name: snapshot
+        for name, snapshot in states.items()
+        if name in _SEEN_ON_THE_MACHINE or not isinstance(view.baselines.get(name), Known)
+    }
+    told, now = view.baselines.get(EnvironmentState.id), states.get(EnvironmentState.id)
+    if isinstance(told, Known) and told.snapshot is not None and now is not None:
+        present[EnvironmentState.id] = _moved(told.snapshot, now)
+    return present
+
+
+def _moved(told: Json, now: Json) -> Json:
+    """The environment that was told, at the place and in the shell of now."""
+    try:
+        before = msgspec.json.decode(told, type=EnvironmentSnapshot)
+    except msgspec.ValidationError:
+        return now
+    here = msgspec.json.decode(now, type=EnvironmentSnapshot)
+    return Raw(json_bytes(msgspec.structs.replace(before, cwd=here.cwd, shell=here.shell)))
+
+
+def _head(kept: Head | None, profile: ModelProfile, instructions: str) -> Head:
+    """The head that was, while the model stays; otherwise one for the new model."""
+    if kept is None:
+        return build_head(profile, instructions=instructions)
+    if (kept.provider, kept.model) == (profile.provider, profile.slug):
+        return kept
+    head = build_head(profile, instructions=kept.instructions)
+    return msgspec.structs.replace(head, tools=kept.tools)
+
+
+def sent_rows(peek: Peek) -> list[Row]:
+    """The rows of a view that its request really shows."""
+    head = peek.view.head
+    assert head is not None
+    bodies = ((row, outbound(row, head)) for row in peek.view.rows)
+    sent = [msgspec.structs.replace(row, body=body) for row, body in bodies if body is not None]
+    return normalise(sent)
+
+
+async def previous_request(
+    store: Store, thread: str, registry: Registry, peek: Peek, *, before: int
+) -> Previous | None:
+    """Compare with the newest request that the log holds before entry `before`."""
+    mark = await _newest_mark(store, thread, before - 1)
+    if mark is None:
+        return None
+    control = mark.control
+    assert isinstance(control, RequestMark)
+    view = await load_view(store, thread, registry, upto=control.upto)
+    earlier = Renderer().render(view)
+    same = compare(earlier.segments, peek.request.segments)
+    shared = sum(segment.size for segment in peek.request.segments[: same.segments])
+    return Previous(mark.seq, shared, len(earlier.body), same.difference)
+
+
+async def _newest_mark(store: Store, thread: str, last: int) -> Entry | None:
+    while last > 0:
+        page = await store.read(thread, 1, last, reverse=True, limit=_PAGE)
+        if not page:
+            return None
+        for entry in page:
+            if entry.kind == "request":
+                return entry
+        last = page[-1].seq - 1
+    return None
+
+
+async def _entry(store: Store, thread: str, seq: int) -> Entry:
+    last = (await store.info(thread)).last
+    found = await store.read(thread, seq, seq) if 1 <= seq <= last else []
+    if not found:
+        raise NotFound("entry", seq, f"thread {thread!r} has entries 1 to {last}")
+    return found[0]
+
+
+def warn_of(context: PromptContext) -> None:
+    """Tell people which AGENTS.md files were left out or cut."""
+    for problem in context.agents_docs.problems if context.agents_docs else ():
+        click.echo(f"weft: {printable(problem)}", err=True)

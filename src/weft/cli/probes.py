@@ -1,0 +1,251 @@
+"""Probes: what `weft doctor` looks at, one small question each.
+
+Owns the checks and their remedies. Invariant: a probe leaves nothing behind, never
+raises, and never prints the value of a secret.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from ..errors import StoreError, WeftError
+
+__all__ = ["Check", "Status", "examine"]
+
+Status: TypeAlias = Literal["ok", "warn", "fail"]
+
+_PATIENCE = 10.0
+_LITTLE_SPACE = 200 << 20
+_STRICT_TABLES = (3, 37)
+_KEYS = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY"}
+
+
+class Check(Struct, frozen=True):
+    """One thing that was looked at, and what to do about it."""
+
+    name: str
+    status: Status
+    detail: str
+    remedy: str = ""
+
+
+Probe: TypeAlias = Callable[[], Check]
+
+
+def examine(
+    home: Path, environ: Mapping[str, str], progress: Callable[[str], None]
+) -> Iterator[Check]:
+    """Every check, in order."""
+    probes: dict[str, Probe] = {
+        "python": _python,
+        "sqlite": _sqlite,
+        "home": lambda: _home(home),
+        "space": lambda: _space(home),
+        "log": lambda: _log(home / "log.db"),
+        "index": lambda: _index(home / "index.db"),
+        "locks": lambda: _locks(home),
+        "models": lambda: _models(home / "models.toml"),
+        "prompts": lambda: _prompts(home),
+        "fragments": _fragments,
+        "codex": _codex,
+        "bwrap": lambda: _tool("bwrap", "commands cannot be sandboxed", "bubblewrap"),
+        "rg": lambda: _tool("rg", "searching files will be slow", "ripgrep"),
+        **{f"{name} key": partial(_key, key, environ) for name, key in _KEYS.items()},
+    }
+    for name, probe in probes.items():
+        progress(f"checking {name}")
+        try:
+            check = probe()
+        except (OSError, WeftError, subprocess.SubprocessError, sqlite3.Error) as error:
+            yield Check(name, "fail", str(error), "see the message")
+        else:
+            yield Check(name, check.status, check.detail, check.remedy)
+
+
+def _ok(detail: str) -> Check:
+    return Check("", "ok", detail)
+
+
+def _warn(detail: str, remedy: str) -> Check:
+    return Check("", "warn", detail, remedy)
+
+
+def _fail(detail: str, remedy: str) -> Check:
+    return Check("", "fail", detail, remedy)
+
+
+def _python() -> Check:
+    version = ".".join(map(str, sys.version_info[:3]))
+    return _ok(f"{version} ({sys.executable})")
+
+
+def _sqlite() -> Check:
+    version = sqlite3.sqlite_version
+    remedy = "use a Python that is built with a newer SQLite"
+    if sqlite3.sqlite_version_info < _STRICT_TABLES:
+        return _fail(f"{version} has no STRICT tables", remedy)
+    with closing(sqlite3.connect(":memory:")) as connection:
+        try:
+            connection.execute("CREATE VIRTUAL TABLE words USING fts5 (text)")
+        except sqlite3.OperationalError:
+            return _fail(f"{version} has no FTS5, so search cannot work", remedy)
+    return _ok(f"{version}, with STRICT tables and FTS5")
+
+
+def _home(home: Path) -> Check:
+    if not home.exists():
+        return _ok(f"{home} (not there yet; the first thread makes it)")
+    if not os.access(home, os.W_OK | os.X_OK):
+        return _warn(f"{home} can only be read", "own it and `chmod 700` it, or choose another")
+    if home.stat().st_mode & 0o077:
+        return _warn(f"{home} can be entered by others", f"chmod 700 {home}")
+    return _ok(f"{home}, writable")
+
+
+def _space(home: Path) -> Check:
+    place = next(parent for parent in (home, *home.parents) if parent.exists())
+    free = shutil.disk_usage(place).free
+    said = f"{free >> 20:,} MiB free"
+    return _warn(said, "free some space") if free < _LITTLE_SPACE else _ok(said)
+
+
+def _log(path: Path) -> Check:
+    from ..store.database import open_reader, sqlite_errors
+    from ..store.migrations import check
+
+    if not path.exists():
+        return _ok("not made yet")
+    try:
+        with closing(open_reader(path)) as connection, sqlite_errors(path):
+            layout = check(connection, path)
+            (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+            threads = connection.execute(
+                "SELECT count(*) FROM threads WHERE deleted IS NULL"
+            ).fetchone()[0]
+    except StoreError as error:
+        detail, _, remedy = str(error).partition("; ")
+        return _fail(detail, remedy)
+    if verdict != "ok":
+        return _fail(f"{path} is damaged: {verdict}", "copy it, then `sqlite3 log.db .recover`")
+    return _ok(f"layout {layout}, sound, {threads:,} threads, {path.stat().st_size:,} bytes")
+
+
+def _index(path: Path) -> Check:
+    from ..store.database import connect
+    from ..store.index import APPLICATION_ID, VERSION
+
+    if not path.exists():
+        return _ok("not made yet")
+    renewed = "nothing; it is moved aside and built again from the log at its next use"
+    try:
+        with closing(connect(path, "mode=ro")) as connection:
+            (application,) = connection.execute("PRAGMA application_id").fetchone()
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+    except sqlite3.Error as error:
+        return _warn(f"{path} cannot be read ({error})", renewed)
+    if (application, version) != (APPLICATION_ID, VERSION):
+        return _warn(f"{path} is no index of this version", renewed)
+    return _ok(f"layout {version}, {path.stat().st_size:,} bytes")
+
+
+def _locks(home: Path) -> Check:
+    from ..store.lease import FileLock
+
+    if not os.access(home, os.W_OK | os.X_OK):
+        return _ok("not tried: there is no place to write")
+    with tempfile.TemporaryDirectory(prefix=".doctor-", dir=home) as directory:
+        first, second = (FileLock(Path(directory, "probe.lock")) for _ in range(2))
+        taken, again = first.acquire(), second.acquire()
+        first.release()
+        second.release()
+    if not taken or again:
+        return _fail(
+            "two writers could hold one lock, so threads are not safe here",
+            "keep the home on a local disk, not on a network share without locks",
+        )
+    return _ok("one writer at a time")
+
+
+def _models(path: Path) -> Check:
+    from ..models.catalog import Catalog
+
+    known = Catalog.load(path)
+    said = f"{len(known.entries)} entries"
+    return _ok(f"{said}, {len(known.changes)} of them yours" if path.exists() else said)
+
+
+def _prompts(home: Path) -> Check:
+    from ..prompt.imported import ImportedPrompts
+
+    imported = ImportedPrompts(home)
+    manifest = imported.manifest()
+    if manifest is None:
+        return _ok("Weft's own")
+    broken = [prompt.name for prompt in imported.all() if not prompt.intact]
+    if broken:
+        return _warn(f"changed since the import: {', '.join(broken)}", "weft prompts import")
+    return _ok(f"{len(manifest.digests)} imported from {manifest.version}")
+
+
+def _fragments() -> Check:
+    from ..prompt.registry import default_registry
+
+    registry = default_registry()
+    loaded = registry.load_entry_points()
+    said = f"{len(registry.fragments)} kinds"
+    return _ok(f"{said}, from packages: {', '.join(loaded)}" if loaded else said)
+
+
+def _codex() -> Check:
+    from ..errors import ConfigError
+    from ..prompt.codex import find_codex
+
+    try:
+        binary = find_codex()
+    except ConfigError:
+        return _warn(
+            "not found; its prompts cannot be imported",
+            "put `codex` on the search path, or `pip install 'weft[codex]'`",
+        )
+    return _ok(f"{_version(str(binary))} ({binary})")
+
+
+def _tool(name: str, without: str, package: str) -> Check:
+    found = shutil.which(name)
+    if found is None:
+        return _warn(f"not found; {without}", f"install {package}")
+    return _ok(f"{_version(found)} ({found})")
+
+
+def _version(binary: str) -> str:
+    """The first line that ``--version`` prints, in a home that is thrown away."""
+    with tempfile.TemporaryDirectory(prefix="weft-doctor-") as scratch:
+        private = {"HOME": scratch, "CODEX_HOME": scratch, "PATH": os.environ.get("PATH", "")}
+        done = subprocess.run(  # noqa: S603 - a binary from the user's own search path
+            [binary, "--version"],
+            capture_output=True,
+            check=True,
+            cwd=scratch,
+            env=private,
+            stdin=subprocess.DEVNULL,
+            timeout=_PATIENCE,
+        )
+    return done.stdout.decode(errors="replace").partition("\n")[0].strip()
+
+
+def _key(name: str, environ: Mapping[str, str]) -> Check:
+    if environ.get(name):
+        return _ok(f"{name} is set")
+    return _warn(f"{name} is not set", f"export {name}=… to call these models")

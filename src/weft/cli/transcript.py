@@ -1,0 +1,184 @@
+"""The transcript: a log as people read it.
+
+Owns which entries are shown to people and how each reads. Invariant: any entry
+can be shown, also one that a newer version or a stranger wrote.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import msgspec
+
+from ..entries import (
+    Control,
+    Entry,
+    Epoch,
+    Flags,
+    Notice,
+    RequestMark,
+    ResponseMark,
+    Rollback,
+    Settings,
+)
+from ..items import (
+    AgentMessage,
+    CustomToolCall,
+    CustomToolCallOutput,
+    FunctionCall,
+    FunctionCallOutput,
+    Item,
+    LocalShellCall,
+    Message,
+    Output,
+    Reasoning,
+    item_type,
+    text_of,
+)
+from .output import iso, one_line, printable
+from .views import flag_names
+
+__all__ = ["Transcript"]
+
+_UNSHOWN = Flags.CONTEXTUAL | Flags.VOLATILE | Flags.HIDDEN
+_LINES = 12
+_WIDTH = 160
+
+
+@dataclass(slots=True)
+class Transcript:
+    """Turns entries into headings and texts, in log order."""
+
+    everything: bool = False
+    """Also context, control entries and what was rolled back."""
+    _called: dict[str, str] = field(init=False, default_factory=dict)
+
+    def shows(self, entry: Entry, visible: bool) -> bool:
+        """Whether people are shown this entry."""
+        if self.everything:
+            return True
+        if entry.kind == "item":
+            return visible and not entry.flags & _UNSHOWN and _has_words(entry)
+        return visible and (entry.kind == "notice" or _failed(entry))
+
+    def block(self, entry: Entry, *, visible: bool) -> tuple[str, str]:
+        """The heading and the indented text of one entry."""
+        try:
+            title, text = self._item(entry.item) if entry.kind == "item" else _control(entry)
+        except msgspec.DecodeError:
+            title, text = "unreadable", one_line(entry.body.decode(errors="replace"))
+        heading = printable(title)
+        if self.everything:
+            heading = f"#{entry.seq} {entry.turn}.{entry.step} {heading}"
+        marks = self._marks(entry, visible) if self.everything else []
+        lines = "\n".join(f"  {line}".rstrip() for line in text.split("\n")) if text else ""
+        return " · ".join([heading, iso(entry.time), *marks]), lines
+
+    def _marks(self, entry: Entry, visible: bool) -> list[str]:
+        told = [printable(mark.id) for mark in entry.fragments]
+        names = ["context" if name == "contextual" else name for name in flag_names(entry.flags)]
+        return [
+            *names,
+            *([f"tells {', '.join(told)}"] if told else []),
+            *([f"{entry.tokens:,} tokens"] if entry.tokens else []),
+            *([] if visible else ["rolled back"]),
+        ]
+
+    def _item(self, item: Item) -> tuple[str, str]:
+        match item:
+            case Message():
+                return item.role, _content(item.content)
+            case AgentMessage():
+                return f"agent {item.author} to {item.recipient}", _content(item.content)
+            case Reasoning():
+                return "thinking", text_of((*item.summary, *(item.content or ())))
+            case FunctionCall(name=name, arguments=given) | CustomToolCall(name=name, input=given):
+                self._called[item.call_id] = name
+                return f"call {name}", _shortened(given)
+            case FunctionCallOutput() | CustomToolCallOutput():
+                name = self._called.get(item.call_id or "") or item.name or item.call_id or ""
+                return f"output {name}".rstrip(), _shortened(_content(item.output))
+            case LocalShellCall():
+                command = getattr(item.action, "command", ())
+                return "call local_shell", _shortened(" ".join(command))
+            case _:
+                return item_type(item) or "unknown", ""
+
+
+def _has_words(entry: Entry) -> bool:
+    """Whether there is anything to read; thinking often is for its origin only."""
+    try:
+        item = entry.item
+    except msgspec.DecodeError:
+        return True
+    return not isinstance(item, Reasoning) or bool(
+        text_of((*item.summary, *(item.content or ()))).strip()
+    )
+
+
+def _failed(entry: Entry) -> bool:
+    if entry.kind != "response":
+        return False
+    control = entry.control
+    return isinstance(control, ResponseMark) and control.status != "completed"
+
+
+def _content(content: Output) -> str:
+    """The text of a content array, with a word for whatever is not text."""
+    if isinstance(content, str):
+        return content
+    return "\n".join(_part_text(part) for part in content)
+
+
+def _part_text(part: msgspec.Struct) -> str:
+    text = getattr(part, "text", None) or getattr(part, "refusal", None)
+    return text if isinstance(text, str) else f"[{part.__struct_config__.tag}]"
+
+
+def _shortened(text: str) -> str:
+    """The first lines of `text`, and how much is missing."""
+    lines = text.rstrip("\n").split("\n")
+    shown = [line if len(line) <= _WIDTH else line[: _WIDTH - 1] + "…" for line in lines[:_LINES]]
+    if len(lines) > _LINES:
+        shown.append(f"… {len(lines) - _LINES} more lines")
+    return "\n".join(shown)
+
+
+def _control(entry: Entry) -> tuple[str, str]:
+    control = entry.control
+    return _title(control), _said(control, entry)
+
+
+def _title(control: Control) -> str:
+    match control:
+        case Notice(level=level):
+            return f"notice {level}"
+        case Epoch(reason=reason):
+            return f"epoch {reason.value}"
+        case RequestMark():
+            return "request"
+        case ResponseMark(status=status):
+            return f"response {status}"
+        case Rollback():
+            return "rollback"
+        case Settings():
+            return "settings"
+
+
+def _said(control: Control, entry: Entry) -> str:
+    match control:
+        case Notice(text=text):
+            return text
+        case Epoch(recipe=recipe, note=note):
+            parts = f"starts from {len(recipe.parts)} parts" if recipe else ""
+            return "\n".join(filter(None, [parts, note]))
+        case RequestMark():
+            return f"{control.items} items, {control.size:,} bytes, digest {control.digest}"
+        case ResponseMark(usage=usage, error=error):
+            spent = f"{usage.total_tokens:,} tokens" if usage else ""
+            return "\n".join(filter(None, [spent, error]))
+        case Rollback(cut=cut):
+            return f"entries {cut} to {entry.seq - 1} no longer count"
+        case Settings(changes=changes):
+            said = (f"{name} = {bytes(value).decode()}" for name, value in changes.items())
+            return _shortened("\n".join(said))

@@ -1,0 +1,61 @@
+"""Values of the log as JSON objects with stable keys.
+
+Owns those keys. Invariant: a key that was once printed keeps its name and meaning.
+"""
+
+from __future__ import annotations
+
+from msgspec import Raw
+
+from ..entries import Entry, Flags
+from ..store.contract import ThreadInfo
+
+__all__ = ["entry_json", "flag_names", "thread_json"]
+
+
+def thread_json(info: ThreadInfo) -> dict[str, object]:
+    """A thread; times in milliseconds since 1970."""
+    return {
+        "id": info.id,
+        "root": info.root,
+        "parent": info.parent,
+        "cut": info.cut,
+        "cwd": info.cwd,
+        "title": info.title,
+        "created": info.created,
+        "updated": info.updated,
+        "turns": info.turns,
+        "entries": info.last,
+    }
+
+
+def entry_json(entry: Entry, *, visible: bool) -> dict[str, object]:
+    """An entry, with its item or its control as they are stored."""
+    return {
+        "seq": entry.seq,
+        "kind": entry.kind,
+        "turn": entry.turn,
+        "step": entry.step,
+        "time": entry.time,
+        "tokens": entry.tokens,
+        "flags": flag_names(entry.flags),
+        "visible": visible,
+        "thread": entry.thread,
+        "id": entry.id,
+        "source_id": entry.source_id,
+        "fragments": entry.fragments,
+        "provenance": entry.provenance,
+        "events": entry.events,
+        "origin": entry.origin,
+        "item" if entry.kind == "item" else "control": _on_one_line(entry.body),
+    }
+
+
+def flag_names(flags: Flags) -> list[str]:
+    """Flags by name, in lower case."""
+    return [flag.name.lower() for flag in Flags if flag & flags and flag.name]
+
+
+def _on_one_line(body: bytes) -> Raw:
+    # In JSON a raw line break can only stand between tokens.
+    return Raw(body.replace(b"\n", b" ").replace(b"\r", b" "))
