@@ -53,7 +53,7 @@ from .prompt.input import user_message
 from .prompt.instructions import base_instructions
 from .prompt.machine import observe_machine
 from .prompt.observation import PromptContext
-from .prompt.registry import Registry, default_registry
+from .prompt.registry import Registry, installed_registry
 from .prompt.tell import observe
 from .provenance import InputProvenance, InternalEvent
 from .specs import ToolSpec
@@ -156,7 +156,7 @@ class Thread:
                 info = await store.info(thread)
             lease = await store.acquire(info.id)
             stack.push_async_callback(lease.release)
-            registry = registry or default_registry()
+            registry = registry or await asyncio.to_thread(installed_registry)
             view = await load_view(store, info.id, registry)
             yield cls(
                 id=info.id,
@@ -215,6 +215,7 @@ class Thread:
             message,
             provenance=provenance,
             events=events,
+            problems=context.agents_docs.problems if context.agents_docs else (),
         )
         admission = Admission(id=turn_id or new_id("turn"), input=Raw(encode_item(message)))
         entries = (*missing_outputs(self.view), *await self._new_head(), *drafts)

@@ -7,11 +7,11 @@ ours never enters an item's bytes, and nothing recorded is cut a second time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from ..entries import Draft, Flags, Head, Origin, Reason
+from ..entries import Draft, Flags, Head, Notice, Origin, Reason, control_draft
 from ..items import (
     CustomToolCallOutput,
     FunctionCallOutput,
@@ -22,13 +22,13 @@ from ..items import (
     encode_item,
     item_type,
 )
+from ..prompt.agents_md import AgentsMd
 from ..prompt.registry import Registry
-from ..prompt.tell import tell
+from ..prompt.tell import Telling, tell
 from ..provenance import InputProvenance, InternalEvent
 from ..store.contract import THIS_TURN
 from ..truncate import Policy, truncate_output
 from ..wire import Json
-from .recognise import is_contextual
 from .rules import OUTCOME_UNKNOWN, synthetic_output
 from .tokens import audio_tokens, estimate_item
 from .view import View
@@ -94,8 +94,12 @@ def opening(
     provenance: InputProvenance | None = None,
     events: Sequence[InternalEvent] = (),
     flags: Flags = Flags.NONE,
+    problems: Sequence[str] = (),
 ) -> tuple[Draft, ...]:
-    """What a turn appends before its first request: what changed, then the input."""
+    """What a turn appends before its first request: what changed, then the input.
+
+    `problems` with the project's instructions are noted for the user when those are told.
+    """
     telling = tell(registry, view.baselines, states)
     drafts = [
         msgspec.structs.replace(
@@ -111,7 +115,19 @@ def opening(
     # is one, so that a later base still knows it.
     noted = (*drafts[0].fragments, *telling.silent)
     drafts[0] = msgspec.structs.replace(drafts[0], fragments=noted)
-    return tuple(drafts)
+    return (*drafts, *_notices(telling, problems))
+
+
+def _notices(telling: Telling, problems: Sequence[str]) -> Iterator[Draft]:
+    """What the user should know of what the model was told."""
+    texts = [
+        f"{fragment!r} was longer than its cap; the model sees it with its middle cut out"
+        for fragment in telling.cut
+    ]
+    if any(mark.id == AgentsMd.id for told in telling.messages for mark in told.marks):
+        texts += problems
+    for text in texts:
+        yield control_draft(Notice("warning", text, "prompt"), turn=THIS_TURN)
 
 
 def missing_outputs(view: View, *, upto: int | None = None) -> tuple[Draft, ...]:
@@ -132,7 +148,7 @@ def imported(item: Item, registry: Registry, *, origin: Origin | None = None) ->
     Only imported items are read this way: for our own the stored flag says what is
     context, so a person who types a tag keeps their turn.
     """
-    flags = Flags.CONTEXTUAL if is_contextual(item, registry) else Flags.NONE
+    flags = Flags.CONTEXTUAL if registry.is_contextual(item) else Flags.NONE
     return item_draft(item, origin=origin, flags=flags)
 
 

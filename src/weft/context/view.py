@@ -33,7 +33,6 @@ from ..prompt.registry import Registry
 from ..prompt.state import Baseline, Known, Unknown
 from ..store.contract import Store
 from ..wire import Json
-from .recognise import told_states
 from .row import Row
 from .rules import Pairing
 from .visible import visible_backwards
@@ -103,7 +102,7 @@ def fold(baselines: dict[str, Baseline], rows: Iterable[Row], registry: Registry
         _note(baselines, row.fragments)
         if row.contextual and not row.fragments:
             # An imported row: its words show that a state was told, not which.
-            for name in told_states(row.item, registry):
+            for name in registry.recognise_states(row.item):
                 baselines[name] = Unknown()
 
 

@@ -25,6 +25,7 @@ __all__ = [
     "Registry",
     "builtin_vocabulary",
     "default_registry",
+    "installed_registry",
 ]
 
 ENTRY_POINTS = "weft.fragments"
@@ -209,6 +210,13 @@ def default_registry() -> Registry:
     registry.register(*STATES, *UTTERANCES)
     for reader in READERS:
         registry.register_reader(reader)
+    return registry
+
+
+def installed_registry() -> Registry:
+    """A registry with the built-in fragments and those of installed packages."""
+    registry = default_registry()
+    registry.load_entry_points()
     return registry
 
 
