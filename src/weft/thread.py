@@ -156,7 +156,8 @@ class Thread:
                 info = await store.info(thread)
             lease = await store.acquire(info.id)
             stack.push_async_callback(lease.release)
-            registry = registry or await asyncio.to_thread(installed_registry)
+            if registry is None:
+                registry = await asyncio.to_thread(installed_registry)
             view = await load_view(store, info.id, registry)
             yield cls(
                 id=info.id,
