@@ -129,6 +129,15 @@ async def test_processes_make_and_write_one_new_store_at_once(tmp_path):
             assert bodies == [said(f"{n}") for n in range(50)]
 
 
+async def test_a_new_store_is_opened_many_times_at_once(tmp_path):
+    for round_ in range(10):
+        home = tmp_path / f"{round_}"
+        stores = await asyncio.gather(*(SqliteStore.open(home) for _ in range(8)))
+        threads = {(await store.create()).id for store in stores}
+        assert {info.id for info in await stores[0].threads()} == threads
+        await asyncio.gather(*(store.close() for store in stores))
+
+
 def test_one_store_serves_several_event_loops(tmp_path):
     store = asyncio.run(SqliteStore.open(tmp_path))
     found: dict[int, int] = {}

@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,9 +22,11 @@ __all__ = [
     "BUSY_SECONDS",
     "closed_on_error",
     "connect",
+    "ensure_writable",
     "open_reader",
     "open_writer",
     "sqlite_errors",
+    "start_wal",
     "translate",
 ]
 
@@ -31,7 +34,6 @@ BUSY_SECONDS = 10.0
 """How long to wait for another process that holds the database's write lock."""
 
 _LOG_SETTINGS = (
-    "journal_mode = WAL",
     "synchronous = FULL",
     "foreign_keys = ON",
     "secure_delete = ON",
@@ -56,6 +58,7 @@ def open_writer(path: Path, busy_seconds: float = BUSY_SECONDS) -> sqlite3.Conne
         connection = connect(path, "mode=rwc", busy_seconds)
         with closed_on_error(connection):
             check(connection, path)
+            start_wal(connection, path, busy_seconds)
             for setting in _LOG_SETTINGS:
                 connection.execute(f"PRAGMA {setting}")
             migrate(connection, path)
@@ -84,17 +87,39 @@ def _open_checked(path: Path, query: str) -> sqlite3.Connection:
 
 
 def ensure_writable(path: Path) -> None:
-    """Make the file, for its owner only, or raise `StoreReadOnly`."""
+    """Make the file's directory, or raise `StoreReadOnly`.
+
+    The file itself is not touched: to open and close it here would drop the locks
+    that SQLite holds on it elsewhere in this process.
+    """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     except OSError as error:
         if error.errno in {errno.ENOSPC, errno.EDQUOT}:
             raise StoreFull(_full(path)) from error
         raise StoreReadOnly(_read_only(path)) from error
-    # The WAL is made beside it.
-    if not os.access(path.parent, os.W_OK | os.X_OK):
+    # SQLite opens what it may not write for reading, without a word.
+    writable = os.access(path.parent, os.W_OK | os.X_OK)
+    if not writable or (path.exists() and not os.access(path, os.W_OK)):
         raise StoreReadOnly(_read_only(path))
+
+
+def start_wal(connection: sqlite3.Connection, path: Path, busy_seconds: float) -> None:
+    """Put a checked file in WAL mode; a new one belongs to its owner only."""
+    if path.stat().st_size == 0:
+        path.chmod(0o600)
+    patience = time.monotonic() + busy_seconds
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            # Here SQLite does not wait by itself for others who are starting, too.
+            busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+            if not busy or time.monotonic() > patience:
+                raise
+            time.sleep(0.01)
+        else:
+            return
 
 
 @contextmanager

@@ -21,7 +21,14 @@ from ..errors import NotFound, StoreClosed, StoreCorrupt, StoreFull, StoreReadOn
 from ..usage import TokenUsage
 from . import cursors, requests, search
 from .contract import Calibration, Hit, LedgerRow, Segment, Span, Store, ThreadInfo
-from .database import closed_on_error, connect, ensure_writable, sqlite_errors
+from .database import (
+    BUSY_SECONDS,
+    closed_on_error,
+    connect,
+    ensure_writable,
+    sqlite_errors,
+    start_wal,
+)
 
 __all__ = ["MemoryIndex", "SqliteIndex"]
 
@@ -205,13 +212,12 @@ class SqliteIndex:
 
     def _open(self) -> sqlite3.Connection:
         if self._path is None:
-            return _started(
-                sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-            )
+            memory = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+            return _started(memory, None)
         try:
             ensure_writable(self._path)
             with sqlite_errors(self._path):
-                return _started(connect(self._path, "mode=rwc"))
+                return _started(connect(self._path, "mode=rwc"), self._path)
         except (StoreReadOnly, StoreFull) as error:
             _log.info("the index is kept in memory: %s", error)
             self._path = None
@@ -241,11 +247,11 @@ class MemoryIndex(SqliteIndex):
         super().__init__(store, None)
 
 
-def _started(connection: sqlite3.Connection) -> sqlite3.Connection:
+def _started(connection: sqlite3.Connection, path: Path | None) -> sqlite3.Connection:
     """The connection, with our tables in it."""
     with closed_on_error(connection):
-        if not _is_ours(connection):
-            connection.execute("PRAGMA journal_mode = WAL")
+        if not _is_ours(connection) and path is not None:
+            start_wal(connection, path, BUSY_SECONDS)
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute("PRAGMA secure_delete = ON")
         connection.execute("BEGIN IMMEDIATE")

@@ -151,11 +151,8 @@ _FIRST_LAYOUT = (
 
 def check(connection: sqlite3.Connection, path: Path) -> int:
     """The number of steps the file has taken; raises for one that is not ours to read."""
-    # Tables and marks are committed together: whoever sees the tables first sees our marks.
-    has_tables = connection.execute("SELECT 1 FROM sqlite_schema").fetchone() is not None
-    application = _pragma(connection, "application_id")
-    version = _pragma(connection, "user_version")
-    if application == version == 0 and not has_tables:
+    application, version, tables = _marks(connection)
+    if (application, version, tables) == (0, 0, 0):
         return 0
     if application != APPLICATION_ID:
         raise StoreCorrupt(
@@ -168,6 +165,25 @@ def check(connection: sqlite3.Connection, path: Path) -> int:
             "upgrade Weft to open it"
         )
     return version
+
+
+def _marks(connection: sqlite3.Connection) -> tuple[int, ...]:
+    """Application id, version and number of tables, all of one moment."""
+    began = not connection.in_transaction
+    if began:
+        connection.execute("BEGIN")
+    try:
+        return tuple(connection.execute(query).fetchone()[0] for query in _MARKS)
+    finally:
+        if began:
+            connection.execute("ROLLBACK")
+
+
+_MARKS = (
+    "PRAGMA application_id",
+    "PRAGMA user_version",
+    "SELECT count(*) FROM sqlite_schema",
+)
 
 
 def migrate(connection: sqlite3.Connection, path: Path) -> None:
@@ -186,8 +202,3 @@ def migrate(connection: sqlite3.Connection, path: Path) -> None:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
-
-
-def _pragma(connection: sqlite3.Connection, name: str) -> int:
-    (value,) = connection.execute(f"PRAGMA {name}").fetchone()
-    return int(value)
