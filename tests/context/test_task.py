@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import pytest
+from msgspec import Raw
+
+from tests.context.scenes import answer, output, user
+from weft.context.row import Row
+from weft.context.task import fold_task
+from weft.entries import Draft
+from weft.items import (
+    CustomToolCall,
+    CustomToolCallOutput,
+    FunctionCall,
+    FunctionCallOutput,
+    Item,
+    encode_item,
+)
+from weft.prompt import PlanStep, Task
+
+PATCH = """\
+*** Begin Patch
+*** Add File: new.py
++x
+*** Update File: old.py
+*** Move to: moved.py
+@@
+-a
++b
+*** Delete File: gone.py
+*** End Patch"""
+APPLIED = "Success. Updated the following files:\nA new.py\n"
+FILES = ("new.py", "old.py", "moved.py", "gone.py")
+
+
+def rows(*items: Item) -> list[Row]:
+    return [Row.of_draft(Draft(body=encode_item(item)), seq) for seq, item in enumerate(items, 1)]
+
+
+def plan(arguments: str, call_id: str = "p") -> FunctionCall:
+    return FunctionCall(name="update_plan", arguments=arguments, call_id=call_id)
+
+
+def patch(call_id: str = "q", text: str = PATCH) -> CustomToolCall:
+    return CustomToolCall(name="apply_patch", input=text, call_id=call_id)
+
+
+def applied(call_id: str = "q", text: str = APPLIED) -> CustomToolCallOutput:
+    return CustomToolCallOutput(call_id=call_id, output=text)
+
+
+def test_a_conversation_without_a_plan_has_no_task():
+    assert fold_task(rows(user("hi"), answer(), output()), {}) == Task()
+
+
+def test_the_last_plan_counts():
+    first = plan('{"plan":[{"step":"read"}]}')
+    second = plan('{"explanation":"go","plan":[{"step":"write","status":"in_progress"}]}')
+    task = fold_task(rows(first, output("p"), second), {})
+    assert task == Task(plan=(PlanStep("write", "in_progress"),))
+
+
+@pytest.mark.parametrize("arguments", ["", "no JSON", '{"plan":3}', '{"plan":[{"status":"?"}]}'])
+def test_a_plan_that_cannot_be_read_changes_nothing(arguments):
+    kept = plan('{"plan":[{"step":"read"}]}')
+    assert fold_task(rows(kept, plan(arguments)), {}) == Task(plan=(PlanStep("read"),))
+
+
+def test_an_empty_plan_clears_it():
+    assert fold_task(rows(plan('{"plan":[{"step":"read"}]}'), plan('{"plan":[]}')), {}) == Task()
+
+
+def test_a_patch_that_was_applied_names_its_files():
+    assert fold_task(rows(patch(), applied()), {}) == Task(files=FILES)
+
+
+@pytest.mark.parametrize("end", [(), (applied(text="patch rejected"),), (applied("another call"),)])
+def test_a_patch_that_was_not_applied_touches_nothing(end):
+    assert fold_task(rows(patch(), *end), {}) == Task()
+
+
+def test_a_patch_may_come_as_a_function():
+    call = FunctionCall(
+        name="apply_patch",
+        arguments='{"input":"*** Begin Patch\\n*** Add File: a.py\\n+x\\n*** End Patch"}',
+        call_id="q",
+    )
+    done = FunctionCallOutput(call_id="q", output=APPLIED)
+    assert fold_task(rows(call, done), {}) == Task(files=("a.py",))
+    broken = FunctionCall(name="apply_patch", arguments="{", call_id="q")
+    assert fold_task(rows(broken, done), {}) == Task()
+
+
+def test_files_are_named_once_in_the_order_they_were_touched():
+    second = "*** Begin Patch\n*** Update File: b.py\n*** Update File: new.py\n*** End Patch"
+    listed = rows(patch(), applied(), patch("r", second), applied("r"))
+    assert fold_task(listed, {}) == Task(files=(*FILES, "b.py"))
+
+
+def test_what_was_known_before_goes_on():
+    before = Task("Ship it", (PlanStep("read"),), ("a.py",))
+    assert fold_task([], {}, before) == before
+    after = fold_task(rows(patch(), applied()), {}, before)
+    assert after == Task("Ship it", (PlanStep("read"),), ("a.py", *FILES))
+
+
+@pytest.mark.parametrize(("goal", "expected"), [(b'"Ship it"', "Ship it"), (b"null", "")])
+def test_the_goal_is_a_setting(goal, expected):
+    assert fold_task([], {"goal": Raw(goal)}, Task("Old goal")) == Task(expected)
