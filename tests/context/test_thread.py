@@ -101,7 +101,7 @@ async def test_one_turn_id_with_another_input_is_a_conflict():
     async with scene() as found:
         await found.thread.admit("hi", turn_id="turn_1", context=found.context)
         before = found.thread.view.upto
-        with pytest.raises(TurnConflict, match="'turn_1' .* use a new turn id"):
+        with pytest.raises(TurnConflict, match=r"'turn_1' .* use a new turn id"):
             await found.thread.admit("ho", turn_id="turn_1", context=found.context)
         assert (
             found.thread.view.upto

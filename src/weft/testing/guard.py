@@ -34,7 +34,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_runtest_setup(item: pytest.Item) -> Generator[None]:
     """Watch the fixtures."""
     item.stash[_breaks] = []
-    _meant(item)
+    _check_reason(item)
     with _watched(item):
         return (yield)
 
@@ -65,12 +65,14 @@ def _watched(item: pytest.Item) -> Generator[None]:
         yield
 
 
-def _meant(item: pytest.Item) -> bool:
-    """Whether the test is marked; fails one whose marker gives no reason."""
+def _check_reason(item: pytest.Item) -> None:
     marker = item.get_closest_marker(MARKER)
     if marker is not None and not marker.kwargs.get("reason"):
         pytest.fail(f'say why: @pytest.mark.{MARKER}(reason="…")', pytrace=False)
-    return marker is not None
+
+
+def _meant(item: pytest.Item) -> bool:
+    return item.get_closest_marker(MARKER) is not None
 
 
 def _judge(item: pytest.Item) -> None:
