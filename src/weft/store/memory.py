@@ -1,61 +1,39 @@
 """The store in memory: the same contract, gone with the process.
 
 Owns a second, plainer reading of the contract, for tests and for hosts that keep
-nothing. Invariant: a change is worked out on the side and put in place at the end,
-so that one that fails leaves no trace.
+nothing. Invariant: whatever raises has changed nothing.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import count
 
 import msgspec
 
-from ..entries import Draft, Entry
+from ..entries import Entry
 from ..errors import IllegalCut, LeaseLost, NotFound, StoreClosed, ThreadBusy, TurnConflict
 from ..ids import new_id
 from .ancestry import Link, Stretch, clip, stretches
-from .changes import ENDED
 from .contract import (
-    THIS_TURN,
     Admission,
     Change,
     Committed,
     InboxMessage,
     Lease,
-    OutboxDraft,
     OutboxRow,
     Post,
     Span,
     ThreadInfo,
     Turn,
-    TurnEnd,
 )
 from .lease import this_process
-from .rows import digest_of, named
+from .memory_log import MemoryLog, StagedChange
+from .rows import digest_of
 
 __all__ = ["MemoryStore"]
-
-
-@dataclass(slots=True)
-class _Log:
-    """One thread's own rows; `begins` tells the sequence number each turn began at."""
-
-    link: Link
-    info: ThreadInfo
-    entries: dict[int, Entry] = field(default_factory=dict)
-    turns: dict[int, Turn] = field(default_factory=dict)
-    begins: dict[int, int] = field(default_factory=dict)
-    blobs: dict[str, int] = field(default_factory=dict)
-    posted: dict[str, InboxMessage] = field(default_factory=dict)
-    inbox: dict[int, InboxMessage] = field(default_factory=dict)
-    outbox: dict[int, OutboxRow] = field(default_factory=dict)
-    fence: int = 0
-    holder: str | None = None
-    deleted: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -64,7 +42,7 @@ class _Lease:
 
     thread: str
     fence: int
-    log: _Log
+    log: MemoryLog
 
     async def release(self) -> None:
         """Give the thread back. Harmless when called twice."""
@@ -77,7 +55,7 @@ class MemoryStore:
 
     def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
-        self._logs: dict[int, _Log] = {}
+        self._logs: dict[int, MemoryLog] = {}
         self._numbers: dict[str, int] = {}
         self._blobs: dict[str, bytes] = {}
         self._rows = count(1)
@@ -117,7 +95,7 @@ class MemoryStore:
     def _add(self, info: ThreadInfo, parent: int | None, turn_cut: int) -> ThreadInfo:
         number = next(self._rows)
         self._numbers[info.id] = number
-        self._logs[number] = _Log(Link(number, info.id, parent, info.cut, turn_cut), info)
+        self._logs[number] = MemoryLog(Link(number, info.id, parent, info.cut, turn_cut), info)
         return info
 
     def _turns_before(self, thread: str, cut: int) -> int:
@@ -188,11 +166,11 @@ class MemoryStore:
             raise LeaseLost(lease.thread)
         if change.admit is not None and (earlier := self._admitted_before(log, change.admit)):
             return Committed(turn=earlier, repeated=True)
-        staged = _Staged(log, max(self._now(), log.info.updated), self._rows)
+        staged = StagedChange(log, max(self._now(), log.info.updated), self._rows)
         staged.prepare(change)
         return staged.put()
 
-    def _admitted_before(self, log: _Log, admission: Admission) -> Turn | None:
+    def _admitted_before(self, log: MemoryLog, admission: Admission) -> Turn | None:
         turn = next((t for t in self._turns(log.info.id) if t.id == admission.id), None)
         if turn is not None and bytes(turn.input) != bytes(admission.input):
             raise TurnConflict(
@@ -304,7 +282,7 @@ class MemoryStore:
         """Give back every lease; from here on every call raises `StoreClosed`."""
         self._open = False
 
-    def _living(self, thread: str) -> _Log:
+    def _living(self, thread: str) -> MemoryLog:
         self._ensure_open()
         log = self._logs.get(self._numbers.get(thread, 0))
         if log is None or log.deleted:
@@ -314,7 +292,7 @@ class MemoryStore:
     def _stretches(self, thread: str) -> list[Stretch]:
         return stretches(self._upwards(self._living(thread)))
 
-    def _upwards(self, log: _Log) -> Iterator[Link]:
+    def _upwards(self, log: MemoryLog) -> Iterator[Link]:
         yield log.link
         while (parent := log.link.parent) is not None:
             log = self._logs[parent]
@@ -326,111 +304,3 @@ class MemoryStore:
 
     def _now(self) -> int:
         return int(self._clock() * 1000)
-
-
-@dataclass(slots=True)
-class _Staged:
-    """A change on its way into a log; `prepare` may fail, `put` cannot."""
-
-    log: _Log
-    now: int
-    rows: Iterator[int]
-    entries: list[Entry] = field(default_factory=list)
-    turns: dict[int, Turn] = field(default_factory=dict)
-    outbox: dict[int, OutboxRow] = field(default_factory=dict)
-    admitted: int | None = None
-    change: Change = field(default_factory=Change)
-
-    def prepare(self, change: Change) -> None:
-        self.change = change
-        self.outbox = dict(self.log.outbox)
-        if change.admit is not None:
-            self.admit(change.admit)
-        for draft in change.entries:
-            self.append(draft)
-        if change.end is not None:
-            self.end(change.end)
-        waiting = set(self.log.inbox)
-        for message in change.take:
-            if message not in waiting:
-                raise NotFound(
-                    "inbox message", message, "it was taken before; read the inbox again"
-                )
-            waiting.discard(message)
-        for row in change.outbox:
-            self.put_out(row)
-        for number in change.settle:
-            self.outbox.pop(number, None)
-
-    def put(self) -> Committed:
-        log, info = self.log, self.log.info
-        log.entries.update((entry.seq, entry) for entry in self.entries)
-        if self.admitted is not None:
-            log.begins[self.admitted] = info.last + 1
-        log.turns.update(self.turns)
-        log.outbox = self.outbox
-        for message in self.change.take:
-            del log.inbox[message]
-        log.info = msgspec.structs.replace(
-            info,
-            last=info.last + len(self.entries),
-            turns=info.turns if self.admitted is None else self.admitted,
-            updated=self.now,
-            title=info.title if self.change.title is None else self.change.title,
-        )
-        turn = None if self.admitted is None else self.turns[self.admitted]
-        return Committed(tuple(self.entries), turn)
-
-    def admit(self, admission: Admission) -> None:
-        self.admitted = number = self.log.info.turns + 1
-        self.turns[number] = Turn(
-            id=admission.id,
-            number=number,
-            input=admission.input,
-            state="admitted",
-            admitted=self.now,
-        )
-
-    def append(self, draft: Draft) -> None:
-        fields = {name: getattr(draft, name) for name in Draft.__struct_fields__}
-        fields |= {"id": named(draft), "turn": self.resolve(draft.turn)}
-        seq = self.log.info.last + len(self.entries) + 1
-        self.entries.append(Entry(**fields, thread=self.log.info.id, seq=seq, time=self.now))
-
-    def resolve(self, turn: int) -> int:
-        if turn != THIS_TURN:
-            return turn
-        if self.admitted is None:
-            raise NotFound("turn", "THIS_TURN", "the change admits none; give the turn's number")
-        return self.admitted
-
-    def end(self, end: TurnEnd) -> None:
-        number = self.resolve(end.number)
-        turn = self.turns.get(number) or self.log.turns.get(number)
-        if turn is None:
-            raise NotFound("turn", number, f"thread {self.log.info.id!r} did not admit it")
-        self.turns[number] = msgspec.structs.replace(
-            turn,
-            state=end.state,
-            ended=self.now if end.state in ENDED else None,
-            outcome=end.outcome,
-            usage=end.usage,
-        )
-
-    def put_out(self, draft: OutboxDraft) -> None:
-        kept = next(
-            (r for r in self.outbox.values() if (r.topic, r.key) == (draft.topic, draft.key)), None
-        )
-        if kept is not None:
-            self.outbox[kept.number] = msgspec.structs.replace(
-                kept, body=draft.body, state=draft.state, updated=self.now
-            )
-            return
-        row = OutboxRow(
-            **{name: getattr(draft, name) for name in OutboxDraft.__struct_fields__},
-            number=next(self.rows),
-            thread=self.log.info.id,
-            created=self.now,
-            updated=self.now,
-        )
-        self.outbox[row.number] = row

@@ -1,0 +1,169 @@
+"""What a `MemoryStore` holds of one thread, and how a change gets into it.
+
+Owns the rows of one thread and their next state. Invariant: a change is worked out
+on the side and put in place at the end, so that one that fails leaves no trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import msgspec
+
+from ..entries import Draft, Entry
+from ..errors import NotFound
+from .ancestry import Link
+from .changes import ENDED
+from .contract import (
+    THIS_TURN,
+    Admission,
+    Change,
+    Committed,
+    InboxMessage,
+    OutboxDraft,
+    OutboxRow,
+    ThreadInfo,
+    Turn,
+    TurnEnd,
+)
+from .rows import named
+
+__all__ = ["MemoryLog", "StagedChange"]
+
+
+@dataclass(slots=True)
+class MemoryLog:
+    """One thread's own rows; `begins` tells the sequence number each turn began at."""
+
+    link: Link
+    info: ThreadInfo
+    entries: dict[int, Entry] = field(default_factory=dict)
+    turns: dict[int, Turn] = field(default_factory=dict)
+    begins: dict[int, int] = field(default_factory=dict)
+    blobs: dict[str, int] = field(default_factory=dict)
+    posted: dict[str, InboxMessage] = field(default_factory=dict)
+    inbox: dict[int, InboxMessage] = field(default_factory=dict)
+    outbox: dict[int, OutboxRow] = field(default_factory=dict)
+    fence: int = 0
+    holder: str | None = None
+    deleted: bool = False
+
+
+@dataclass(slots=True)
+class StagedChange:
+    """A change on its way into a log; `prepare` may fail, `put` cannot."""
+
+    log: MemoryLog
+    now: int
+    rows: Iterator[int]
+    entries: list[Entry] = field(default_factory=list)
+    turns: dict[int, Turn] = field(default_factory=dict)
+    outbox: dict[int, OutboxRow] = field(default_factory=dict)
+    admitted: int | None = None
+    change: Change = field(default_factory=Change)
+
+    def prepare(self, change: Change) -> None:
+        """Work out what the change does. Raises before anything is done."""
+        self.change = change
+        self.outbox = dict(self.log.outbox)
+        if change.admit is not None:
+            self.admit(change.admit)
+        for draft in change.entries:
+            self.append(draft)
+        if change.end is not None:
+            self.end(change.end)
+        self.check_taken(change.take)
+        for row in change.outbox:
+            self.put_out(row)
+        for number in change.settle:
+            self.outbox.pop(number, None)
+
+    def check_taken(self, messages: tuple[int, ...]) -> None:
+        """Raise unless every message waits, and is named once."""
+        waiting = set(self.log.inbox)
+        for message in messages:
+            if message not in waiting:
+                raise NotFound(
+                    "inbox message", message, "it was taken before; read the inbox again"
+                )
+            waiting.discard(message)
+
+    def put(self) -> Committed:
+        """Put what was worked out in place."""
+        log, info = self.log, self.log.info
+        log.entries.update((entry.seq, entry) for entry in self.entries)
+        if self.admitted is not None:
+            log.begins[self.admitted] = info.last + 1
+        log.turns.update(self.turns)
+        log.outbox = self.outbox
+        for message in self.change.take:
+            del log.inbox[message]
+        log.info = msgspec.structs.replace(
+            info,
+            last=info.last + len(self.entries),
+            turns=info.turns if self.admitted is None else self.admitted,
+            updated=self.now,
+            title=info.title if self.change.title is None else self.change.title,
+        )
+        turn = None if self.admitted is None else self.turns[self.admitted]
+        return Committed(tuple(self.entries), turn)
+
+    def admit(self, admission: Admission) -> None:
+        """Give the turn the next number."""
+        self.admitted = number = self.log.info.turns + 1
+        self.turns[number] = Turn(
+            id=admission.id,
+            number=number,
+            input=admission.input,
+            state="admitted",
+            admitted=self.now,
+        )
+
+    def append(self, draft: Draft) -> None:
+        """Give the draft its place and time."""
+        fields = {name: getattr(draft, name) for name in Draft.__struct_fields__}
+        fields |= {"id": named(draft), "turn": self.resolve(draft.turn)}
+        seq = self.log.info.last + len(self.entries) + 1
+        self.entries.append(Entry(**fields, thread=self.log.info.id, seq=seq, time=self.now))
+
+    def resolve(self, turn: int) -> int:
+        """The number that a draft or end means by its turn."""
+        if turn != THIS_TURN:
+            return turn
+        if self.admitted is None:
+            raise NotFound("turn", "THIS_TURN", "the change admits none; give the turn's number")
+        return self.admitted
+
+    def end(self, end: TurnEnd) -> None:
+        """Note what became of a turn."""
+        number = self.resolve(end.number)
+        turn = self.turns.get(number) or self.log.turns.get(number)
+        if turn is None:
+            raise NotFound("turn", number, f"thread {self.log.info.id!r} did not admit it")
+        self.turns[number] = msgspec.structs.replace(
+            turn,
+            state=end.state,
+            ended=self.now if end.state in ENDED else None,
+            outcome=end.outcome,
+            usage=end.usage,
+        )
+
+    def put_out(self, draft: OutboxDraft) -> None:
+        """Add an outbox row, or renew the one under its topic and key."""
+        kept = next(
+            (r for r in self.outbox.values() if (r.topic, r.key) == (draft.topic, draft.key)), None
+        )
+        if kept is not None:
+            self.outbox[kept.number] = msgspec.structs.replace(
+                kept, body=draft.body, state=draft.state, updated=self.now
+            )
+            return
+        row = OutboxRow(
+            **{name: getattr(draft, name) for name in OutboxDraft.__struct_fields__},
+            number=next(self.rows),
+            thread=self.log.info.id,
+            created=self.now,
+            updated=self.now,
+        )
+        self.outbox[row.number] = row
