@@ -33,7 +33,8 @@ __all__ = [
 _UNSAFE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 )
-_UNSAFE_JSON = re.compile(rb"\x7f|\xc2[\x80-\x9f]")
+# The same in encoded JSON, which escapes the first control characters by itself.
+_UNSAFE_JSON = re.compile(rb"\x7f|\xc2[\x80-\x9f]|\xe2\x80[\x8e\x8f\xa8-\xae]|\xe2\x81[\xa6-\xa9]")
 _LONGEST_CELL = 300
 
 
@@ -72,7 +73,7 @@ def say(text: str) -> None:
 def say_json(value: object) -> None:
     """Print one JSON document on one line, in UTF-8 whatever the locale."""
     data = msgspec.json.encode(value)
-    safe = _UNSAFE_JSON.sub(lambda found: b"\\u00%02x" % found[0][-1], data)
+    safe = _UNSAFE_JSON.sub(lambda found: b"\\u%04x" % ord(found[0].decode()), data)
     say_bytes(safe + b"\n")
 
 

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from weft.items import FunctionCall, FunctionCallOutput, Message, OutputText
+from weft.thread import Thread
+from weft.usage import TokenUsage
+
+from .terminal import Weft
+
+
+@pytest.fixture
+def weft(tmp_path: Path) -> Weft:
+    project = tmp_path / "project"
+    (project / ".git").mkdir(parents=True)
+    (project / "AGENTS.md").write_text("Keep it simple.\n")
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    return Weft(home, project)
+
+
+@pytest.fixture
+def worked(weft: Weft) -> str:
+    """A thread with a turn of two steps, a note, a turn that was rolled back and a third."""
+    return asyncio.run(work(weft))
+
+
+def answer(text: str) -> Message:
+    return Message(id="msg_1", role="assistant", content=(OutputText(text=text),))
+
+
+async def work(weft: Weft) -> str:
+    async with Thread.open(model="openai:gpt-5.5", cwd=weft.project, home=weft.home) as thread:
+        await thread.admit("make the test pass")
+        await thread.sent(thread.request())
+        call = FunctionCall(name="exec_command", arguments='{"cmd":"make test"}', call_id="c1")
+        await thread.received([call], usage=TokenUsage(input_tokens=2000, cached_input_tokens=0))
+        await thread.append(
+            FunctionCallOutput(call_id="c1", output="\n".join(f"line {n}" for n in range(40)))
+        )
+        await thread.sent(thread.request())
+        usage = TokenUsage(input_tokens=2100, cached_input_tokens=1900)
+        await thread.received([answer("It passes.")], usage=usage)
+        await thread.finish()
+        await thread.note("the sandbox is off", level="warning")
+        await thread.admit("delete everything")
+        await thread.sent(thread.request())
+        await thread.received([answer("No.")])
+        await thread.finish()
+        await thread.rollback(1)
+        await thread.admit("write the changelog")
+        await thread.sent(thread.request())
+        await thread.received([answer("Written.")])
+        await thread.finish()
+        return thread.id

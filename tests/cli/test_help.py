@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.resources import files
+
+import click
+import pytest
+
+from weft.cli.app import COMMANDS
+from weft.cli.app import weft as group
+
+COMMAND_NAMES = [*COMMANDS, "prompts import", "prompts show", "prompts remove"]
+
+
+def loaded(name: str) -> click.Command:
+    ctx, command = click.Context(group), group
+    for word in name.split():
+        found = command.get_command(ctx, word)
+        assert found is not None
+        command = found  # type: ignore[assignment]
+    return command
+
+
+def modules_after(code: str) -> set[str]:
+    script = f"import sys\n{code}\nprint(*sys.modules, file=sys.stderr)"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, check=True, text=True
+    )
+    return {*done.stderr.split()}
+
+
+@pytest.mark.parametrize("name", COMMAND_NAMES)
+def test_every_command_teaches_itself_with_examples(name):
+    command = loaded(name)
+    assert command.help
+    options = [p for p in command.params if isinstance(p, click.Option)]
+    assert "--json" in {spelling for option in options for spelling in option.opts}
+    assert [option.name for option in options if not option.help] == []
+    assert command.epilog
+    heading, *examples = command.epilog.splitlines()[1:]
+    assert heading == "Examples:"
+    assert examples
+    assert [line for line in examples if f"weft {name}" not in line] == []
+
+
+def test_the_table_of_commands_is_the_commands():
+    found = sorted(
+        file.name.removesuffix(".py")
+        for file in files("weft.cli.commands").iterdir()
+        if file.name.endswith(".py") and not file.name.startswith("_")
+    )
+    assert found == sorted(COMMANDS)
+    assert {name: loaded(name).name for name in COMMANDS} == {name: name for name in COMMANDS}
+    assert all(len(short) < 70 and short.endswith(".") for short in COMMANDS.values())
+
+
+def test_listing_the_commands_loads_none_of_them():
+    after = modules_after("from weft.cli.app import run; run(['--help'])")
+    assert not {name for name in after if name.startswith("weft.cli.commands")}
+    assert not after & {"rich", "msgspec", "sqlite3", "asyncio"}
+
+
+def test_the_library_loads_neither_click_nor_rich():
+    assert not modules_after("import weft, weft.thread") & {"click", "rich", "weft.cli"}
+
+
+@pytest.mark.usefixtures("worked")
+def test_a_pipe_never_needs_rich(weft):
+    code = f"""
+from weft.cli.app import run
+for args in (["threads"], ["show", "last"], ["prompt", "x"], ["cache", "last"], ["prompts"]):
+    assert run(["--home", {str(weft.home)!r}, *args]) == 0
+"""
+    assert "rich" not in modules_after(code)
+
+
+def test_the_version_is_the_package_s(weft):
+    from weft import __version__
+
+    assert weft("--version").text == f"weft {__version__}\n"
+
+
+def test_weft_alone_prints_its_help(weft):
+    assert weft().out == weft("--help").out
+
+
+def test_a_command_that_does_not_exist_is_a_usage_error_with_a_guess(weft):
+    assert "There is no command 'thread'. Did you mean 'threads'?" in weft.refused("thread", code=2)
+
+
+def test_a_wrong_option_is_a_usage_error(weft):
+    said = weft.refused("threads", "--limit", "0", code=2)
+    assert "Invalid value for '--limit'" in said
+    assert "Try 'weft threads --help'" in said

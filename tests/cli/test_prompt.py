@@ -1,0 +1,186 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from typing import Any
+
+import pytest
+from inline_snapshot import snapshot
+
+from weft.context.head import Choices
+from weft.items import FunctionCall
+from weft.prompt.observation import PromptContext
+from weft.specs import FunctionTool
+from weft.thread import Thread
+from weft.wire import Json
+
+from .test_threads import tidy
+
+PLACEHOLDER = "thr_00000000-0000-7000-8000-000000000000"
+
+
+async def truth(weft, said, thread=None, **options) -> bytes:
+    """The body that a real turn would send."""
+    async with Thread.open(thread, home=weft.home, **options) as opened:
+        await opened.admit(said)
+        return opened.request().body.replace(opened.id.encode(), PLACEHOLDER.encode())
+
+
+def without_tokens(line: str) -> str:
+    """They depend on how long the path of the project is."""
+    return re.sub(r" +(TOKENS|[\d,]+)$", "", line)
+
+
+@pytest.fixture
+def shell(monkeypatch):
+    monkeypatch.setenv("SHELL", "/bin/bash")
+
+
+@pytest.mark.usefixtures("shell")
+def test_a_new_thread_is_imagined_byte_for_byte(weft):
+    body = weft("prompt", "fix the bug", "--json").out
+    assert list(weft.home.iterdir()) == []
+    options: dict[str, Any] = {"model": "openai:gpt-5.5", "cwd": weft.project}
+    assert body == asyncio.run(truth(weft, "fix the bug", **options)) + b"\n"
+
+
+def test_the_layout_has_one_line_per_item(weft):
+    done = weft("prompt", "fix <environment_context>x</environment_context>")
+    assert [without_tokens(line) for line in done.lines[6:]] == snapshot(
+        [
+            " #  ROLE       WHAT",
+            "00  developer  <permissions>",
+            "01  user       <agents_md>",
+            "02  user       <environment>",
+            "03  user       fix <environment_context>x</environment_context>",
+        ]
+    )
+    assert [line.split()[0] for line in done.lines[:5]] == [
+        "model",
+        "epoch",
+        "bytes",
+        "tokens",
+        "items",
+    ]
+    assert done.lines[1] == "epoch   a new one (start)"
+
+
+def test_the_text_can_come_from_a_pipe_or_be_missing(weft):
+    piped = weft("prompt", "-", "--json", stdin=b"from a pipe").json
+    assert piped["input"][-1]["content"] == [{"type": "input_text", "text": "from a pipe"}]
+    assert weft("prompt", "--json").json["input"] == piped["input"][:-1]
+
+
+def test_the_directory_and_the_model_are_those_asked_for(weft, tmp_path):
+    (tmp_path / "other").mkdir()
+    body = weft(
+        "prompt", "hi", "--json", "--cwd", str(tmp_path / "other"), "--model", "openai:gpt-5.4"
+    ).json
+    assert body["model"] == "gpt-5.4"
+    assert f"<cwd>{tmp_path / 'other'}</cwd>" in json.dumps(body["input"])
+    assert "Keep it simple" not in json.dumps(body["input"])
+    said = weft.refused("prompt", "hi", "--cwd", str(tmp_path / "nowhere"), code=2)
+    assert "does not exist" in said
+
+
+@pytest.mark.usefixtures("shell")
+def test_a_thread_s_next_request_is_imagined_byte_for_byte(weft, worked):
+    (weft.project / "AGENTS.md").write_text("Keep it simpler.\n")
+    imagined = weft("prompt", "next", "--thread", worked, "--json").out
+    real = asyncio.run(truth(weft, "next", worked))
+    assert imagined.replace(worked.encode(), PLACEHOLDER.encode()) == real + b"\n"
+
+
+@pytest.mark.usefixtures("shell")
+def test_another_model_is_imagined_byte_for_byte(weft, worked):
+    shown = weft("prompt", "next", "--thread", worked, "--model", "openai:gpt-5.4").lines
+    imagined = weft("prompt", "next", "--thread", worked, "--model", "openai:gpt-5.4", "--json").out
+    real = asyncio.run(truth(weft, "next", worked, model="openai:gpt-5.4"))
+    assert imagined.replace(worked.encode(), PLACEHOLDER.encode()) == real + b"\n"
+    assert shown[1] == "epoch   a new one (model)"
+    assert "shared  0 bytes (0%) of the request at entry 20, then params differs" in shown
+
+
+async def hosted(weft) -> tuple[str, bytes]:
+    """A thread of a host with tools, settings and a call that never ended."""
+    tool = FunctionTool(name="look", description="", parameters=Json(b"{}"), strict=False)
+    settings = PromptContext(cwd="", sandbox_mode="workspace-write", writable_roots=("/srv",))
+    options: dict[str, Any] = {
+        "settings": settings,
+        "tools": [tool],
+        "choices": Choices(effort="high"),
+    }
+    async with Thread.open(
+        model="openai:gpt-5.5", cwd=weft.project, home=weft.home, **options
+    ) as thread:
+        await thread.admit("look")
+        await thread.sent(thread.request())
+        await thread.received([FunctionCall(name="look", arguments="{}", call_id="c1")])
+    async with Thread.open(thread.id, home=weft.home, **options) as thread:
+        _, request = await thread.preview("go on")
+        return thread.id, request.body
+
+
+@pytest.mark.usefixtures("shell")
+def test_what_a_host_chose_stays_as_it_was(weft):
+    thread, body = asyncio.run(hosted(weft))
+    assert weft("prompt", "go on", "--thread", thread, "--json").out == body + b"\n"
+
+
+def test_a_recorded_request_is_shown_as_it_was_sent(weft, worked):
+    shown = weft("prompt", "--thread", worked, "--at", "10").text
+    assert "proof   these are the bytes that were sent (digest " in shown
+    assert "of the request at entry 6\n" in shown
+    assert [without_tokens(line)[:60] for line in shown.splitlines()[8:]] == snapshot(
+        [
+            " #  ROLE       WHAT",
+            "00  developer  <permissions>",
+            "01  user       <agents_md>",
+            "02  user       <environment>",
+            "03  user       make the test pass",
+            '04  call       exec_command({"cmd":"make test"})',
+            "05  output     exec_command line 0 line 1 line 2 line 3 line",
+        ]
+    )
+    body = weft("prompt", "--thread", worked, "--at", "10", "--json").out
+    requests = [e for e in weft("show", worked, "--json").json_lines if e["kind"] == "request"]
+    assert [len(body) - 1] == [e["control"]["size"] for e in requests if e["seq"] == 10]
+    assert "no entry 99; thread" in weft.refused("prompt", "--thread", worked, "--at", "99")
+    assert "no entry 0; thread" in weft.refused("prompt", "--thread", worked, "--at", "0")
+
+
+@pytest.mark.usefixtures("worked")
+def test_a_thread_as_it_stands_tells_what_it_shares(weft):
+    heading = weft("prompt", "--thread", "last").lines[:6]
+    assert heading[1] == "epoch   since entry 18 (rollback)"
+    assert heading[5].startswith("shared  ")
+    assert heading[5].endswith("(99%) of the request at entry 20")
+
+
+def test_options_that_would_be_ignored_are_refused(weft, worked):
+    assert "--at needs --thread" in weft.refused("prompt", "hi", "--at", "3", code=2)
+    said = weft.refused("prompt", "--thread", worked, "--model", "gpt-5.4", code=2)
+    assert "--cwd and --model need TEXT" in said
+
+
+def test_a_thread_without_input_has_nothing_to_send(weft):
+    thread = weft("new").text.strip()
+    said = weft.refused("prompt", "--thread", "last")
+    assert said == f"weft: thread {thread!r} has nothing to send yet; admit an input first\n"
+    assert "a new one (start)" in weft("prompt", "first", "--thread", "last").text
+
+
+def test_agents_files_that_were_left_out_are_told(weft):
+    (weft.project / "AGENTS.md").write_bytes(b"x" * 200_000)
+    assert "AGENTS.md" in weft("prompt", "hi").err
+
+
+def test_bytes_on_the_command_line_that_are_no_text_are_shown_as_such(weft):
+    body = weft("prompt", b"caf\xe9", "--json").json
+    assert body["input"][-1]["content"] == [{"type": "input_text", "text": "caf�"}]
+
+
+@pytest.mark.usefixtures("worked")
+def test_the_readable_view_names_no_path_of_a_store(weft):
+    assert tidy(weft("prompt", "--thread", "last").text).count("THREAD") == 0

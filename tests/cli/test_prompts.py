@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import hashlib
+import sys
+
+from inline_snapshot import snapshot
+
+from weft.models import Catalog
+from weft.prompt.imported import ImportedPrompts
+from weft.prompt.instructions import base_instructions, compaction_prompt
+
+TEXTS = {
+    "models/gpt-5.5.md": "You are imported.\n",
+    "compact.md": "Sum up.",
+    "summary_prefix.md": "So far:",
+}
+
+
+def imported(weft) -> None:
+    ImportedPrompts(weft.home).replace(TEXTS, source="codex", version="codex-cli 1.2.3")
+
+
+def test_the_list_says_what_is_in_force(weft):
+    listed = weft("prompts", "--json").json
+    assert [(prompt["name"], prompt["source"]) for prompt in listed] == [
+        ("general", "weft"),
+        ("reasoning", "weft"),
+        ("codex", "weft"),
+        ("compact", "weft"),
+        ("summary_prefix", "weft"),
+    ]
+    imported(weft)
+    (weft.home / "prompts/codex/models/gpt-5.5.md").write_text("changed")
+    lines = weft("prompts").lines
+    assert lines[0].split() == ["NAME", "FROM", "BYTES", "SHA256", "STATE"]
+    assert [" ".join(line.split()) for line in lines[-3:]] == snapshot(
+        [
+            "compact codex-cli 1.2.3 7 cb51c891f4e2 in force",
+            "summary_prefix codex-cli 1.2.3 7 0bf07c1a02b2 in force",
+            "gpt-5.5 codex-cli 1.2.3 7 988d65fe90be CHANGED since the import; import again",
+        ]
+    )
+
+
+def test_a_text_is_printed_byte_for_byte(weft):
+    general = weft("prompts", "show", "general").out
+    assert general == base_instructions(Catalog.load().profile("unheard-of")).encode()
+    imported(weft)
+    assert weft("prompts", "show", "openai:gpt-5.5").out == b"You are imported.\n"
+    assert weft("prompts", "show", "compact").out == b"Sum up."
+    assert weft("prompts", "show", "compact", "--json").json == {
+        "name": "compact",
+        "source": "codex-cli 1.2.3",
+        "digest": f"sha256:{hashlib.sha256(b'Sum up.').hexdigest()}",
+        "text": "Sum up.",
+    }
+    assert weft.refused("prompts", "show", "nonsense") == (
+        "weft: no text 'nonsense'; `weft prompts` lists them; a model's name works, too\n"
+    )
+
+
+def test_imported_instructions_are_in_the_next_request(weft):
+    imported(weft)
+    assert weft("prompt", "hi", "--json").json["instructions"] == "You are imported.\n"
+
+
+def test_removing_goes_back_to_our_own(weft):
+    imported(weft)
+    assert weft("prompts", "remove", "--json").json == {"removed": True}
+    assert weft("prompts", "show", "compact").out == compaction_prompt().encode()
+    assert weft("prompts", "remove").text == "nothing was imported\n"
+
+
+def test_a_real_codex_is_imported_with_progress(weft):
+    done = weft("prompts", "import", "--json")
+    report = done.json
+    assert report["directory"] == str(weft.home / "prompts/codex")
+    assert done.err.splitlines() == [
+        f"reading the models of {report['version']}",
+        "capturing a compaction",
+        f"kept {report['files']} texts",
+    ]
+    listed = weft("prompts", "--json").json
+    assert {prompt["name"] for prompt in listed} > {*report["models"]}
+    assert all(prompt["intact"] for prompt in listed)
+
+
+def test_a_binary_that_is_no_codex_is_refused(weft):
+    said = weft.refused("prompts", "import", "--codex", sys.executable)
+    assert said.startswith("reading the models of Python 3.")
+    assert "debug models --bundled` ended with" in said
+    assert "does not exist" in weft.refused("prompts", "import", "--codex", "nowhere", code=2)
+    assert weft("prompts", "remove").text == "nothing was imported\n"

@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+import re
+
+from inline_snapshot import snapshot
+
+ID = re.compile(r"thr_[0-9a-f-]{36}")
+TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+
+
+def tidy(text: str) -> str:
+    return TIME.sub("TIME", ID.sub("THREAD", text))
+
+
+def test_a_new_thread_says_its_id_and_is_listed(weft):
+    made = weft("new", "fix the bug\nand the  other one").text.strip()
+    assert ID.fullmatch(made)
+    titled = weft("new", "--title", "an idea", "--json").json
+    listed = weft("threads", "--json").json
+    assert [thread["id"] for thread in listed] == [titled["id"], made]
+    assert [thread["name"] for thread in listed] == ["an idea", "fix the bug and the other one"]
+    assert listed[0] == {**titled, "name": "an idea"}
+    assert titled == {
+        "id": titled["id"],
+        "root": titled["id"],
+        "parent": None,
+        "cut": 0,
+        "cwd": str(weft.project),
+        "title": "an idea",
+        "created": titled["created"],
+        "updated": titled["updated"],
+        "turns": 0,
+        "entries": 0,
+    }
+
+
+def test_the_list_is_a_table_with_stable_columns(weft):
+    weft("new", "fix the bug")
+    weft("new", "--title", "an idea")
+    header, *rows = tidy(weft("threads").text).splitlines()
+    assert header.split() == ["THREAD", "TITLE", "TURNS", "ENTRIES", "UPDATED", "FORKED", "FROM"]
+    assert rows == snapshot(
+        ["THREAD  an idea          0        0  TIME", "THREAD  fix the bug      1        5  TIME"]
+    )
+
+
+def test_a_short_list_says_that_more_exist(weft):
+    for n in range(3):
+        weft("new", "--title", f"{n}")
+    done = weft("threads", "--limit", "2")
+    assert (len(done.lines), done.err) == (3, "more exist; show them with --limit 10\n")
+    assert weft("threads", "--limit", "3").err == ""
+
+
+def test_the_first_input_can_come_from_a_pipe(weft):
+    weft("new", "-", stdin=b"from a pipe\n")
+    assert weft("threads", "--json").json[0]["name"] == "from a pipe"
+    said = weft.refused("new", "-", stdin=b"ab\xff")
+    assert said == "weft: standard input is not UTF-8 at byte 2; convert it first\n"
+
+
+def test_an_empty_input_makes_no_thread(weft):
+    said = weft.refused("new", "  ")
+    assert said == "weft: the input is empty; give it a text or an image\n"
+    assert weft("threads", "--json").json == []
+
+
+def test_the_model_of_a_thread_is_the_one_asked_for(weft):
+    weft("new", "hello", "--model", "anthropic:claude-opus-4-1")
+    assert b'"model":"claude-opus-4-1"' in weft("prompt", "--thread", "last", "--json").out
+    weft.environ["WEFT_MODEL"] = "openai:gpt-5.4"
+    weft("new", "hello")
+    assert b'"model":"gpt-5.4"' in weft("prompt", "--thread", "last", "--json").out
+    assert "--model needs TEXT" in weft.refused("new", "--model", "gpt-5.4", code=2)
+
+
+def test_search_finds_words_and_shows_where(weft, worked):
+    (hit,) = weft("threads", "--search", "changelog write", "--json").json
+    assert (hit["thread"], hit["snippet"]) == (worked, "write the changelog")
+    assert tidy(weft("threads", "--search", "changelog").text) == snapshot("""\
+THREAD                                    ENTRY  TEXT
+THREAD     19  write the changelog
+""")
+    assert weft("threads", "--search", 'no"where').text == (
+        "nothing contains all of 'no\"where'; try fewer words\n"
+    )
+
+
+def test_a_home_without_threads_says_how_to_make_one(weft):
+    assert weft("threads").text == snapshot(
+        'no threads yet; make one with `weft new "your first input"`\n'
+    )
+    assert list(weft.home.iterdir()) == []
+
+
+def test_threads_are_named_by_beginning_end_or_last(weft):
+    first = weft("new", "one").text.strip()
+    second = weft("new", "two").text.strip()
+    for name in ("last", second, second[-8:], second[4:]):
+        assert weft("fork", name, "--json").json["parent"] == second
+        weft("delete", "last", "--yes")
+    said = weft.refused("show", "thr_")
+    assert said.startswith("weft: 'thr_' could be any of 2 threads; type more of its id:\n")
+    assert f"  {first}\n" in said
+    assert f"  {second}\n" in said
+    assert weft.refused("show", "nobody") == (
+        "weft: no thread 'nobody'; `weft threads` lists them, `weft new` makes one\n"
+    )
+    assert weft.refused("show", "") == (
+        "weft: no thread ''; `weft threads` lists them, `weft new` makes one\n"
+    )
+
+
+def test_a_fork_shares_the_beginning(weft, worked):
+    fork = weft("fork", "last", "--title", "another way", "--json").json
+    assert (fork["parent"], fork["root"], fork["title"]) == (worked, worked, "another way")
+    early = weft("fork", worked, "--at", "7")
+    assert early.err == "entry 7 lies inside a step; the fork shares up to 6\n"
+    assert weft("show", early.text.strip(), "--json").json_lines == [
+        line for line in weft("show", worked, "--json").json_lines if line["seq"] <= 6
+    ]
+    assert weft("threads").lines[1].endswith(f"{worked} at 6")
+    assert "has no entry 999; choose one from 0 to" in weft.refused("fork", worked, "--at", "999")
+
+
+def test_a_rollback_hides_turns_and_says_which_entries(weft, worked):
+    before = weft("prompt", "--thread", "last", "--json").out
+    weft("new", "elsewhere")
+    rolled = weft("rollback", worked, "--json").json
+    assert rolled["thread"] == worked
+    assert "Written." not in weft("show", worked).text
+    assert weft("prompt", "--thread", worked, "--json").out != before
+    assert (
+        weft("rollback", worked, "--to", "5").text
+        == f"entries 6 to {rolled['entry']} no longer count\n"
+    )
+    assert weft("show", worked).text.count("user · ") == 1
+    assert "has 1 turns that can be rolled back, not 7" in weft.refused("rollback", worked, "7")
+    assert "either TURNS or --to" in weft.refused("rollback", worked, "1", "--to", "5", code=2)
+    assert "0 is not in the range" in weft.refused("rollback", worked, "0", code=2)
+
+
+def test_an_empty_thread_has_nothing_to_roll_back(weft):
+    weft("new")
+    assert "has 0 turns that can be rolled back, not 1" in weft.refused("rollback", "last")
+
+
+def test_a_deleted_thread_is_gone(weft, worked):
+    kept = weft("new", "--title", "keep").text.strip()
+    weft("threads", "--search", "changelog")
+    assert "Say --yes to delete the thread." in weft.refused("delete", worked, code=2)
+    assert weft("delete", worked, "--yes").text == f"deleted {worked}\n"
+    assert [thread["id"] for thread in weft("threads", "--json").json] == [kept]
+    assert weft("threads", "--search", "changelog", "--json").json == []
+    assert weft("delete", kept, "-y", "--json").json == {"deleted": kept}
