@@ -240,7 +240,7 @@ def test_digests_are_chained_over_segments_and_sizes_add_up():
         digest = hashlib.blake2b(digest + piece, digest_size=16).digest()
         assert segment.digest == digest.hex()
         start += segment.size
-    assert request.digest == digest.hex()
+    assert request.digest == f"b2:{digest.hex()}"
     assert [segment.seq for segment in request.segments[HEAD_SEGMENTS:]] == [1, 2, 3]
     assert request.items == 3
 

@@ -42,8 +42,8 @@ class Request(Struct, frozen=True):
 
     @property
     def digest(self) -> str:
-        """What identifies it: the digest over all of its segments."""
-        return self.segments[-1].digest
+        """What identifies it: the digest over all of its segments, and which digest that is."""
+        return f"b2:{self.segments[-1].digest}"
 
     @property
     def items(self) -> int:
