@@ -279,7 +279,7 @@ class MemoryStore:
         raise NotFound("outbox row", row, "it was settled before")
 
     async def close(self) -> None:
-        """Give back every lease; from here on every call raises `StoreClosed`."""
+        """From here on every call raises `StoreClosed`."""
         self._open = False
 
     def _living(self, thread: str) -> MemoryLog:

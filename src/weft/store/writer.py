@@ -14,9 +14,9 @@ import sqlite3
 import threading
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar, cast
 
 from ..errors import StoreClosed
 from .database import translate
@@ -36,22 +36,40 @@ def _nothing(_: Any) -> None:
 
 @dataclass(slots=True, eq=False)
 class _Task:
+    """A job and the caller who waits for it, or has given up waiting."""
+
     job: Job[Any]
     future: asyncio.Future[Any]
     loop: asyncio.AbstractEventLoop
     discard: Callable[[Any], None]
+    gate: threading.Lock = field(default_factory=threading.Lock)
     result: Any = None
     error: Exception | None = None
     done: bool = False
+    abandoned: bool = False
 
     def apply(self, connection: sqlite3.Connection) -> None:
-        self.result = self.job(connection)
-        self.done = True
+        result = self.job(connection)
+        with self.gate:
+            self.result, self.done = result, True
+            if self.abandoned:
+                self._drop()
 
     def fail(self, error: Exception) -> None:
+        with self.gate:
+            self._drop()
+            self.error = self.error or error
+
+    def abandon(self) -> None:
+        """The caller is gone; what the job holds is let go at once."""
+        with self.gate:
+            self.abandoned = True
+            self._drop()
+
+    def _drop(self) -> None:
         if self.done:
+            self.done = False
             self.discard(self.result)
-        self.done, self.error = False, error
 
 
 class Writer:
@@ -74,12 +92,16 @@ class Writer:
         nobody will receive.
         """
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[T] = loop.create_future()
+        task = _Task(job, loop.create_future(), loop, discard)
         with self._gate:
             if not self._open:
                 raise StoreClosed(f"{str(self._path)!r} was closed; open the store again")
-            self._tasks.put(_Task(job, future, loop, discard))
-        return await future
+            self._tasks.put(task)
+        try:
+            return cast("T", await task.future)
+        except asyncio.CancelledError:
+            task.abandon()
+            raise
 
     def close(self) -> None:
         """Finish every job that was accepted, then close the connection. Blocks."""
@@ -125,7 +147,7 @@ class Writer:
                 task.fail(self._told(error))
 
     def _apply(self, task: _Task) -> None:
-        if task.future.cancelled():
+        if task.abandoned:
             return
         self._connection.execute("SAVEPOINT job")
         try:
@@ -156,9 +178,9 @@ def _deliver(batch: list[_Task]) -> None:
 
 def _resolve(tasks: list[_Task]) -> None:
     for task in tasks:
-        if task.future.cancelled():
-            task.fail(asyncio.InvalidStateError())
-        elif task.error is not None:
+        if task.future.done():  # cancelled
+            continue
+        if task.error is not None:
             task.future.set_exception(task.error)
         else:
             task.future.set_result(task.result)
