@@ -120,6 +120,6 @@ def _trim(connection: sqlite3.Connection, number: int, seq: int, turn: int) -> N
     )
     connection.execute(
         "DELETE FROM threads WHERE number = ?1 "
-        "AND NOT EXISTS (SELECT 1 FROM threads WHERE parent = ?1 OR root = ?1)",
+        "AND NOT EXISTS (SELECT 1 FROM threads WHERE parent = ?1)",
         (number,),
     )

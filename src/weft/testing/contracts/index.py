@@ -1,8 +1,4 @@
-"""The contract of an index.
-
-Give a subclass two async fixtures: `store`, a fresh `Store`, and `index`, a fresh
-index over it.
-"""
+"""The contract of an index: every sentence of `Index`, as a test."""
 # ruff: noqa: D102 - a test's name is its sentence
 
 from __future__ import annotations
@@ -50,7 +46,11 @@ async def _found(index: Index, query: str, thread: str | None = None) -> list[tu
 
 
 class IndexContract:
-    """What every `Index` must do. Subclass it and provide `store` and `index`."""
+    """What every `Index` must do.
+
+    Give a subclass two async fixtures: `store`, a fresh `Store`, and `index`, a fresh
+    index over it. Run it under pytest-asyncio's auto mode.
+    """
 
     async def test_requests_come_back_oldest_first(self, index: Index) -> None:
         assert await index.rows("thr_1") == []

@@ -1,14 +1,4 @@
-"""The contract of a store.
-
-Give a subclass an async fixture `store` that yields a fresh, empty store:
-
-    class TestMyStore(StoreContract):
-        @pytest.fixture
-        async def store(self):
-            yield MyStore(...)
-
-and run it under pytest-asyncio's auto mode. Every sentence of `Store` is a test.
-"""
+"""The contract of a store: every sentence of `Store`, as a test."""
 
 from __future__ import annotations
 
@@ -20,4 +10,16 @@ __all__ = ["StoreContract"]
 
 
 class StoreContract(LogContract, ThreadsContract, BoxesContract):
-    """What every `Store` must do. Subclass it and provide the fixture `store`."""
+    """What every `Store` must do.
+
+    Give a subclass an async fixture `store` that yields a fresh, empty store:
+
+        class TestMyStore(StoreContract):
+            @pytest.fixture
+            async def store(self, tmp_path):
+                store = await MyStore.open(tmp_path)
+                yield store
+                await store.close()
+
+    and run it under pytest-asyncio's auto mode.
+    """
