@@ -1,8 +1,7 @@
 """Thread: a durable conversation, from input to the exact request it makes.
 
-Owns the writing side of one thread: it holds the lease, keeps the view current and
-turns inputs, answers and outputs into entries. Invariant: nothing is acted upon
-before the entry that says so is durable.
+Owns how a thread is found or made and given back. Invariant: one writer per thread;
+whoever has it open holds its lease.
 """
 
 from __future__ import annotations
@@ -10,113 +9,32 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
-
-import msgspec
-from msgspec import Raw
 
 from .config import home as default_home
-from .context.calibration import learn
-from .context.compose import change_of_head, item_draft, missing_outputs, opening, recordable
-from .context.cuts import step_boundary, turn_start
-from .context.head import Choices, build_head
-from .context.ledger import Ledger
-from .context.preview import preview
-from .context.recipe import rebase
-from .context.request import HEAD_SEGMENTS, Renderer, Request
-from .context.task import task_snapshot
-from .context.view import View, advance, load_view
-from .entries import (
-    Control,
-    Draft,
-    Epoch,
-    Head,
-    Notice,
-    Origin,
-    Reason,
-    Recipe,
-    RecipePart,
-    RequestMark,
-    ResponseMark,
-    Rollback,
-    Settings,
-    control_draft,
-)
-from .errors import ConfigError, StaleEpoch
-from .ids import new_id
-from .items import Item, Message, encode_item
+from .context.head import Choices
+from .context.journal import Journal
+from .context.view import load_view
+from .entries import Head
+from .errors import ConfigError
 from .models.catalog import Catalog
-from .models.profile import ModelProfile
-from .prompt.input import user_message
-from .prompt.instructions import base_instructions
-from .prompt.machine import observe_machine
 from .prompt.observation import PromptContext
 from .prompt.registry import Registry, installed_registry
-from .prompt.tell import observe
-from .provenance import InputProvenance, InternalEvent
 from .specs import ToolSpec
-from .store.contract import (
-    THIS_TURN,
-    Admission,
-    Change,
-    Committed,
-    Index,
-    Lease,
-    LedgerRow,
-    Store,
-    ThreadInfo,
-    Turn,
-    TurnEnd,
-    TurnState,
-)
+from .store.contract import Index, Store, ThreadInfo
 from .store.index import SqliteIndex
 from .store.sqlite import SqliteStore
-from .truncate import approx_tokens
-from .usage import TokenUsage
-from .wire import Json, json_bytes
 
 __all__ = ["Thread"]
 
-ResponseStatus = Literal["completed", "failed", "interrupted"]
 
-
-@dataclass(slots=True)
-class Thread:
+class Thread(Journal):
     """A conversation that this process writes.
 
-    Open one with `Thread.open`, which takes the lease and gives it back. `admit` an
-    input, look at the `request` it makes, say that it was `sent`, record what was
-    `received` and what tools put out (`append`), and `finish` the turn.
+    `Thread.open` takes the lease and gives it back.
     """
 
-    id: str
-    store: Store
-    index: Index
-    registry: Registry
-    catalog: Catalog
-    lease: Lease
-    view: View
-    model: str
-    cwd: Path
-    home: Path | None = None
-    tools: tuple[ToolSpec, ...] = ()
-    choices: Choices = field(default_factory=Choices)
-    settings: PromptContext | None = None
-    """What fragments should say beyond what the machine shows."""
-    turn: int = 0
-    step: int = 0
-    _renderer: Renderer = field(init=False, default_factory=Renderer)
-    _ledger: Ledger = field(init=False)
-    _profiled: tuple[str, ModelProfile] | None = field(init=False, default=None)
-    _sent: int = field(init=False, default=0)
-    _head_size: int = field(init=False, default=0)
-    _opened: int = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._ledger = Ledger(self.id, self.store, self.index)
-        self._opened = self.view.upto
+    __slots__ = ()
 
     @classmethod
     @asynccontextmanager
@@ -156,6 +74,7 @@ class Thread:
                 info = await store.info(thread)
             lease = await store.acquire(info.id)
             stack.push_async_callback(lease.release)
+            info = await store.info(info.id)
             if registry is None:
                 registry = await asyncio.to_thread(installed_registry)
             view = await load_view(store, info.id, registry)
@@ -178,243 +97,6 @@ class Thread:
                 turn=info.turns,
                 step=await _newest_step(store, info),
             )
-
-    @property
-    def profile(self) -> ModelProfile:
-        """The facts about its model."""
-        if self._profiled is None or self._profiled[0] != self.model:
-            self._profiled = self.model, self.catalog.profile(self.model)
-        return self._profiled[1]
-
-    @property
-    def origin(self) -> Origin:
-        """Where the answers to its requests come from."""
-        head = self.view.head or self._head("")
-        return Origin(head.provider, head.api, head.model, head.account, "weft")
-
-    async def admit(
-        self,
-        said: str | Message,
-        *,
-        turn_id: str | None = None,
-        context: PromptContext | None = None,
-        provenance: InputProvenance | None = None,
-        events: Sequence[InternalEvent] = (),
-    ) -> Turn:
-        """Admit an input: one transaction appends what changed since and the message.
-
-        The same `turn_id` with the same input is admitted once, also after a crash;
-        calls that a crash left open are then answered, for nobody else will.
-        `context` is what fragments see; by default the machine is looked at.
-        """
-        message = user_message(said) if isinstance(said, str) else said
-        context = context or await self.observe()
-        drafts = opening(
-            self.view,
-            self.registry,
-            observe(self.registry, context),
-            message,
-            provenance=provenance,
-            events=events,
-            problems=context.agents_docs.problems if context.agents_docs else (),
-        )
-        admission = Admission(id=turn_id or new_id("turn"), input=Raw(encode_item(message)))
-        entries = (*missing_outputs(self.view), *await self._new_head(), *drafts)
-        committed = await self._commit(Change(admit=admission, entries=entries))
-        assert committed.turn is not None
-        if not committed.repeated:
-            self.turn, self.step = committed.turn.number, 0
-        elif lost := missing_outputs(self.view, upto=self._opened):
-            await self._commit(Change(entries=lost))
-        return committed.turn
-
-    async def preview(self, said: str) -> tuple[View, Request]:
-        """What would be sent if `said` were admitted now. Writes nothing."""
-        states = observe(self.registry, await self.observe())
-        told = opening(self.view, self.registry, states, user_message(said))
-        drafts = (*missing_outputs(self.view), *told)
-        head = await self._wanted_head()
-        reason = change_of_head(self.view.head, head)
-        return preview(self.view, head, drafts, self.registry, reason=reason)
-
-    async def observe(self) -> PromptContext:
-        """What fragments would see now."""
-        profile = self.profile
-        instructions = await asyncio.to_thread(base_instructions, profile, self.home)
-        settings = msgspec.structs.replace(
-            self.settings or PromptContext(cwd=""),
-            model=profile.slug,
-            model_instructions=instructions,
-        )
-        return await asyncio.to_thread(observe_machine, self.cwd, settings=settings, home=self.home)
-
-    def request(self) -> Request:
-        """The request that would be sent now, byte for byte."""
-        return self._renderer.render(self.view)
-
-    async def sent(self, request: Request) -> LedgerRow:
-        """Note durably that `request` is about to be sent, and compare it with the last one.
-
-        Raises `StaleEpoch` when the epoch it was rendered in has ended.
-        """
-        if request.epoch != self.view.epoch:
-            raise StaleEpoch(
-                f"the request was rendered in epoch {request.epoch}, thread {self.id!r} is at "
-                f"{self.view.epoch}; render it again"
-            )
-        self.step += 1
-        mark = RequestMark(
-            upto=request.upto,
-            epoch=request.epoch,
-            digest=request.digest,
-            size=len(request.body),
-            items=request.items,
-        )
-        (entry,) = (await self._control(mark)).entries
-        self._sent = entry.seq
-        self._head_size = sum(part.size for part in request.segments[:HEAD_SEGMENTS])
-        return await self._ledger.record(request, entry)
-
-    async def received(
-        self,
-        items: Sequence[Item],
-        *,
-        status: ResponseStatus = "completed",
-        usage: TokenUsage | None = None,
-        response_id: str | None = None,
-        error: str | None = None,
-    ) -> None:
-        """Record what answered the last request, in one transaction."""
-        estimated = self.view.tokens + approx_tokens(self._head_size)
-        mark = ResponseMark(self._sent, status, response_id, usage, error)
-        await self._commit(
-            Change(
-                entries=(
-                    *(self._draft(item, origin=self.origin) for item in items if recordable(item)),
-                    control_draft(mark, turn=self.turn, step=self.step),
-                )
-            )
-        )
-        if usage is not None:
-            await self.index.report(self.id, self._sent, usage)
-            await self._calibrate(estimated, usage)
-
-    async def append(self, *items: Item) -> None:
-        """Record items of the present step, such as the outputs of tools."""
-        await self._commit(Change(entries=tuple(map(self._draft, items))))
-
-    async def finish(
-        self,
-        state: TurnState = "completed",
-        *,
-        outcome: Json | None = None,
-        usage: TokenUsage | None = None,
-    ) -> None:
-        """End the turn."""
-        end = TurnEnd(number=self.turn, state=state, outcome=outcome, usage=usage)
-        await self._commit(Change(end=end))
-
-    async def rollback(self, turns: int = 1) -> None:
-        """Hide the last `turns` turns. Raises `IllegalCut` when there are fewer."""
-        cut = await turn_start(self.store, self.id, turns)
-        await self._control(Rollback(cut, turns))
-
-    async def revert(self, seq: int) -> int:
-        """Hide everything after entry `seq`, or after the step before it when it lies inside one.
-
-        Returns the last entry that stays.
-        """
-        kept = await step_boundary(self.store, self.id, self.registry, seq)
-        await self._control(Rollback(kept + 1))
-        return kept
-
-    async def rebase(
-        self,
-        keep_from: int,
-        *,
-        reason: Reason = Reason.COMPACTION,
-        before: Sequence[RecipePart] = (),
-        after: Sequence[RecipePart] = (),
-        by: str = "",
-    ) -> None:
-        """Start a new epoch that keeps the rows from `keep_from` on, in the usual layout."""
-        recipe = rebase(
-            self.view,
-            self.registry,
-            keep_from,
-            before=before,
-            after=after,
-            states={"task_state": task_snapshot(self.view, keep_from)},
-        )
-        await self.publish(recipe, epoch=self.view.epoch, reason=reason, by=by)
-
-    async def publish(
-        self, recipe: Recipe, *, epoch: int, reason: Reason = Reason.PUBLISH, by: str = ""
-    ) -> None:
-        """Make `recipe` the new base. Raises `StaleEpoch` when it was planned for another."""
-        if epoch != self.view.epoch:
-            raise StaleEpoch(
-                f"the recipe was planned for epoch {epoch}, thread {self.id!r} is at "
-                f"{self.view.epoch}; plan it again"
-            )
-        head = self.view.head or await self._wanted_head()
-        digest = await self.store.put_blob(self.id, json_bytes(head))
-        settings = self.view.settings
-        await self._control(
-            Epoch(reason=reason, head=digest, recipe=recipe, settings=settings, by=by)
-        )
-
-    async def configure(self, **changes: object) -> None:
-        """Change thread settings, such as ``goal``; None removes one."""
-        await self._control(
-            Settings({name: Raw(json_bytes(value)) for name, value in changes.items()})
-        )
-
-    async def note(self, text: str, *, level: Literal["info", "warning", "error"] = "info") -> None:
-        """Record something that the user was told and the model should not see."""
-        await self._control(Notice(level, text))
-
-    async def _wanted_head(self) -> Head:
-        """The head that the present settings ask for; instructions never change in a thread."""
-        if self.view.head is not None:
-            return self._head(self.view.head.instructions)
-        return self._head(await asyncio.to_thread(base_instructions, self.profile, self.home))
-
-    def _head(self, instructions: str) -> Head:
-        return build_head(
-            self.profile,
-            instructions=instructions,
-            tools=self.tools,
-            choices=self.choices,
-        )
-
-    async def _new_head(self) -> tuple[Draft, ...]:
-        """An epoch entry when the next request will not start like the last one."""
-        head = await self._wanted_head()
-        reason = change_of_head(self.view.head, head)
-        if reason is None:
-            return ()
-        digest = await self.store.put_blob(self.id, json_bytes(head))
-        return (control_draft(Epoch(reason=reason, head=digest), turn=THIS_TURN),)
-
-    def _draft(self, item: Item, origin: Origin | None = None) -> Draft:
-        limit = self.profile.truncation
-        return item_draft(item, turn=self.turn, step=self.step, origin=origin, limit=limit)
-
-    async def _control(self, control: Control) -> Committed:
-        draft = control_draft(control, turn=self.turn, step=self.step)
-        return await self._commit(Change(entries=(draft,)))
-
-    async def _commit(self, change: Change) -> Committed:
-        committed = await self.store.commit(self.lease, change)
-        self.view = await advance(self.view, self.store, committed.entries, self.registry)
-        return committed
-
-    async def _calibrate(self, estimated: int, usage: TokenUsage) -> None:
-        before = await self.index.calibration(self.model)
-        after = learn(before, estimated, usage.input_tokens)
-        if after != before:
-            await self.index.calibrate(self.model, after)
 
 
 def named_model(head: Head | None) -> str:

@@ -108,8 +108,12 @@ class Row(Struct, frozen=True, kw_only=True):
 
 
 def shape_of(body: bytes) -> Shape:
-    """The shape of an encoded item; an empty one for what has none."""
+    """The shape of an encoded item; of a misshapen one, what can be read of it."""
     try:
         return _shape.decode(body)
     except msgspec.ValidationError:
+        members = msgspec.json.decode(body)
+    if not isinstance(members, dict):
         return Shape()
+    names = Shape.__struct_fields__
+    return Shape(**{name: members[name] for name in names if isinstance(members.get(name), str)})
