@@ -1,0 +1,127 @@
+"""Server-sent events: chunks of bytes in, batches of payloads out.
+
+Owns the framing of an event stream and nothing of what is in it. Invariant: how
+the stream was cut into chunks never changes the events. A chunk gives one list,
+so that thousands of deltas in it cost one step of the loop.
+"""
+
+from __future__ import annotations
+
+import re
+
+from .transport.errors import TransportError
+
+__all__ = ["EventParser", "EventTooLarge"]
+
+_BOM = b"\xef\xbb\xbf"
+_LARGEST_EVENT = 64 * 1024 * 1024
+
+# Nearly every event is one `data` line, alone or behind one `event` line. Splitting
+# at such events leaves nothing in between, unless there is one of another shape.
+_PLAIN = re.compile(rb"(?m)^(?:event:[^\n]*\n)?data: ([^\n]*)\n\n")
+
+
+class EventTooLarge(TransportError):
+    """One event went past the limit."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        super().__init__("", f"an event is larger than {limit} bytes; allow more or ask for less")
+
+
+class EventParser:
+    """Collects the `data` of each event; other fields and comments are dropped.
+
+    Lines may end in LF, CRLF or CR. Data of several lines is joined with LF.
+    """
+
+    def __init__(self, limit: int = _LARGEST_EVENT) -> None:
+        self._limit = limit
+        self._opening: bytes | None = b""
+        self._after_cr = False
+        # An event that is not complete yet, in the pieces it came in: joining them
+        # only once keeps a large event linear.
+        self._pieces: list[bytes] = []
+        self._size = 0
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """The events that `chunk` completes, oldest first."""
+        if self._opening is not None:
+            chunk = self._past_bom(chunk)
+        if self._after_cr or b"\r" in chunk:
+            chunk = self._with_plain_ends(chunk)
+        if not self._pieces:
+            chunk = chunk.lstrip(b"\n")
+        if not chunk:
+            return []
+        if not self._ends_an_event(chunk):
+            self._keep(chunk)
+            return []
+        payloads, rest = self._parse(b"".join((*self._pieces, chunk)))
+        self._pieces.clear()
+        self._size = 0
+        if rest:
+            self._keep(rest)
+        return payloads
+
+    def finish(self) -> list[bytes]:
+        """The event that the stream's end completes, if any."""
+        if self._opening:
+            self._keep(self._opening)
+        self._opening = None
+        block = b"".join(self._pieces)
+        self._pieces.clear()
+        return self._careful([block])
+
+    def _past_bom(self, chunk: bytes) -> bytes:
+        assert self._opening is not None
+        chunk = self._opening + chunk
+        if len(chunk) < len(_BOM) and _BOM.startswith(chunk):
+            self._opening = chunk
+            return b""
+        self._opening = None
+        return chunk.removeprefix(_BOM)
+
+    def _with_plain_ends(self, chunk: bytes) -> bytes:
+        if self._after_cr and chunk:
+            chunk = chunk.removeprefix(b"\n")
+            self._after_cr = False
+        if chunk.endswith(b"\r"):
+            self._after_cr = True
+        return chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+
+    def _ends_an_event(self, chunk: bytes) -> bool:
+        if b"\n\n" in chunk:
+            return True
+        return chunk.startswith(b"\n") and bool(self._pieces) and self._pieces[-1].endswith(b"\n")
+
+    def _keep(self, piece: bytes) -> None:
+        self._pieces.append(piece)
+        self._size += len(piece)
+        if self._size - piece.endswith(b"\n") > self._limit:
+            raise EventTooLarge(self._limit)
+
+    def _parse(self, stream: bytes) -> tuple[list[bytes], bytes]:
+        """The payloads of the complete events, and what is left."""
+        if len(stream) <= self._limit:
+            parts = _PLAIN.split(stream)
+            *gaps, rest = parts[::2]
+            if not any(gaps) and b"\n\n" not in rest:
+                return parts[1::2], rest.lstrip(b"\n")
+        *blocks, rest = stream.split(b"\n\n")
+        return self._careful(blocks), rest.lstrip(b"\n")
+
+    def _careful(self, blocks: list[bytes]) -> list[bytes]:
+        if any(len(block.strip(b"\n")) > self._limit for block in blocks):
+            raise EventTooLarge(self._limit)
+        return [data for data in map(_data_of, blocks) if data is not None]
+
+
+def _data_of(block: bytes) -> bytes | None:
+    """The joined data lines of one event; None if it has none."""
+    lines = []
+    for line in block.split(b"\n"):
+        name, _, value = line.partition(b":")
+        if name == b"data":
+            lines.append(value.removeprefix(b" "))
+    return b"\n".join(lines) if lines else None

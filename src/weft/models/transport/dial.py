@@ -1,0 +1,123 @@
+"""Making a connection: name, TCP, proxy tunnel, TLS.
+
+Invariant: every way in which this can fail ends in a `NoConnection` that says
+which part failed and what to do about it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+import ssl
+
+from .address import Origin
+from .connection import Connection, Keeper
+from .contract import Timeouts
+from .errors import (
+    ConnectionClosed,
+    ConnectRefused,
+    NameNotFound,
+    NoConnection,
+    ProxyRefused,
+    TlsFailed,
+    TransportError,
+)
+from .proxies import Route
+from .request import Request
+from .trust import TlsContext
+
+__all__ = ["dial"]
+
+_HEAD_START = 0.25
+"""Seconds an address family gets before the next one is tried beside it (RFC 8305)."""
+
+_UNTIMED = Timeouts(connect=None, idle=None)
+
+
+async def dial(route: Route, tls: TlsContext | None, keeper: Keeper) -> Connection:
+    """A connection that speaks HTTP with the end of `route`."""
+    first = route.proxy.origin if route.proxy is not None else route.origin
+    connection = Connection(str(route.origin), keeper)
+    try:
+        await _connect(connection, first, tls if route.proxy is None else None)
+        if route.tunnelled:
+            assert tls is not None
+            await _tunnel(connection, route)
+            await _start_tls(connection, route.origin, tls)
+    except OSError as error:
+        connection.abort()
+        raise _explain(error, route.origin, first.host) from error
+    except BaseException:
+        connection.abort()
+        raise
+    if tls is not None:
+        connection.remember = tls.remember
+    return connection
+
+
+async def _connect(connection: Connection, origin: Origin, tls: TlsContext | None) -> None:
+    await asyncio.get_running_loop().create_connection(
+        lambda: connection,
+        origin.host,
+        origin.port,
+        ssl=tls,
+        server_hostname=origin.host if tls is not None else None,
+        happy_eyeballs_delay=_HEAD_START,
+    )
+
+
+async def _tunnel(connection: Connection, route: Route) -> None:
+    """Ask the proxy to pass bytes on."""
+    assert route.proxy is not None
+    origin, proxy = route.origin, route.proxy
+    authority = f"{origin.bracketed}:{origin.port}"
+    lines = f"CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n".encode()
+    request = Request(route, lines + proxy.header + b"\r\n", b"", _UNTIMED)
+    try:
+        exchange = await connection.ask(request, tunnel=True)
+    except ConnectionClosed as error:
+        raise NoConnection(
+            str(origin), f"the proxy {str(proxy.origin)!r} hung up; check that it is an HTTP proxy"
+        ) from error
+    if not 200 <= exchange.status < 300:
+        raise ProxyRefused(str(origin), str(proxy.origin), exchange.status)
+
+
+async def _start_tls(connection: Connection, origin: Origin, tls: TlsContext) -> None:
+    transport = await asyncio.get_running_loop().start_tls(
+        connection.transport, connection, tls, server_hostname=origin.host
+    )
+    if transport is None:
+        raise ConnectionResetError(errno.ECONNRESET, "closed during the handshake")
+    connection.secure(transport)
+
+
+def _explain(error: OSError, origin: Origin, host: str) -> TransportError:
+    where = str(origin)
+    match error:
+        case socket.gaierror():
+            temporary = error.errno == socket.EAI_AGAIN
+            return NameNotFound(where, host, temporary=temporary)
+        case ssl.SSLCertVerificationError():
+            return TlsFailed(
+                where,
+                f"its certificate is not trusted ({error.verify_message}); if your own "
+                "authority signs it, name that authority's file in SSL_CERT_FILE",
+            )
+        case ssl.SSLError():
+            reason = error.reason or "handshake failed"
+            return TlsFailed(
+                where, f"TLS failed ({reason}); check scheme, port and the server's TLS version"
+            )
+    if _all_refused(error):
+        return ConnectRefused(where, f"nobody listens on {host!r}; check host and port")
+    reason = error.strerror or str(error) or type(error).__name__
+    return NoConnection(where, f"no connection to {host!r} ({reason}); check the network")
+
+
+def _all_refused(error: OSError) -> bool:
+    # With several addresses asyncio folds the errors of all into one text.
+    refused = f"[Errno {errno.ECONNREFUSED}]"
+    text = str(error)
+    return refused in text and text.count(refused) == text.count("[Errno ")

@@ -1,0 +1,95 @@
+"""Whom we believe over TLS.
+
+Owns the TLS context: which authorities count, and the sessions that make a second
+handshake with a host short. Invariant: certificate and host name are always checked.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from ...errors import ConfigError
+
+__all__ = ["TlsContext", "Trust"]
+
+
+class Trust(Struct, frozen=True, kw_only=True):
+    """Certificate authorities: the system's, unless `system` is off, and these."""
+
+    files: tuple[Path, ...] = ()
+    directories: tuple[Path, ...] = ()
+    system: bool = True
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str], *extra: Path) -> Trust:
+        """`SSL_CERT_FILE` and `SSL_CERT_DIR` stand in for the system's; `extra` files add."""
+        file = environment.get("SSL_CERT_FILE", "")
+        directories = environment.get("SSL_CERT_DIR", "")
+        return cls(
+            files=(*([Path(file)] if file else []), *extra),
+            directories=tuple(Path(part) for part in directories.split(":") if part),
+            system=not (file or directories),
+        )
+
+    def context(self) -> TlsContext:
+        """A client's TLS context. Reads files: call it off the loop."""
+        context = TlsContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.set_alpn_protocols(["http/1.1"])
+        if self.system:
+            context.load_default_certs()
+        for file in self.files:
+            _load(context, file)
+        for directory in self.directories:
+            context.load_verify_locations(capath=directory)
+        return context
+
+
+class TlsContext(ssl.SSLContext):
+    """Offers each host the session it gave us last.
+
+    asyncio has no argument for sessions, but wraps every connection through here.
+    """
+
+    _sessions: dict[str, ssl.SSLSession]
+
+    def wrap_bio(
+        self,
+        incoming: ssl.MemoryBIO,
+        outgoing: ssl.MemoryBIO,
+        server_side: bool = False,
+        server_hostname: str | bytes | None = None,
+        session: ssl.SSLSession | None = None,
+    ) -> ssl.SSLObject:
+        """As the standard library has it, with the host's last session."""
+        known = self._known()
+        if session is None and isinstance(server_hostname, str):
+            session = known.get(server_hostname)
+        return super().wrap_bio(incoming, outgoing, server_side, server_hostname, session)
+
+    def remember(self, tls: ssl.SSLObject) -> None:
+        """Keep the session for the next connection to the same host."""
+        session: Any = tls.session
+        if session is not None and session.has_ticket and tls.server_hostname:
+            self._known()[tls.server_hostname] = session
+
+    def _known(self) -> dict[str, ssl.SSLSession]:
+        if not hasattr(self, "_sessions"):
+            self._sessions = {}
+        return self._sessions
+
+
+def _load(context: ssl.SSLContext, file: Path) -> None:
+    try:
+        context.load_verify_locations(cafile=file)
+    except OSError as error:
+        reason = error.strerror or "not a PEM file"
+        raise ConfigError(
+            f"cannot read certificate authorities from {str(file)!r} ({reason}); "
+            "name a PEM file, for example in SSL_CERT_FILE"
+        ) from error
