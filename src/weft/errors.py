@@ -16,6 +16,7 @@ WeftError
 ├── TurnConflict           one turn id, two different inputs
 ├── IllegalCut             a rollback, fork or recipe that would split what belongs together
 ├── StaleEpoch             a recipe was planned for a view that has moved on
+├── SandboxUnavailable     commands cannot be confined here, so none is run
 └── NothingToSend          a request was asked of a thread that has no input yet
 
 Every message names the cause and the next action. Failures of models and tools
@@ -31,6 +32,7 @@ __all__ = [
     "LeaseLost",
     "NotFound",
     "NothingToSend",
+    "SandboxUnavailable",
     "StaleEpoch",
     "StoreBusy",
     "StoreClosed",
@@ -122,6 +124,10 @@ class IllegalCut(WeftError):
 
 class StaleEpoch(WeftError):
     """A recipe was planned for a view that has moved on; plan it again."""
+
+
+class SandboxUnavailable(WeftError):
+    """A command cannot be confined as its policy asks; it was not run."""
 
 
 class NothingToSend(WeftError):

@@ -1,0 +1,210 @@
+"""Boundaries: what a policy comes to on this disk.
+
+Owns the list of path rules and the question "may this be written?". Invariant:
+the deepest rule decides, for writes inside this process and for the mounts of a
+sandboxed command alike, so both draw the same line.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from ..errors import ConfigError
+from .gitdir import git_directories
+from .policy import PROTECTED_NAMES, Limits, SandboxPolicy
+
+__all__ = ["Access", "Boundary", "PinnedPath", "Rule", "draw"]
+
+Access: TypeAlias = Literal["write", "read", "hidden"]
+
+_TOP = Path("/")
+
+
+class Rule(Struct, frozen=True):
+    """What may be done with a path and everything below it, up to deeper rules."""
+
+    path: Path
+    access: Access
+
+
+class PinnedPath(Struct, frozen=True):
+    """A name in a directory that is held open, so that nobody can swap the way to it."""
+
+    parent: int
+    name: str
+
+
+class Boundary(Struct, frozen=True, kw_only=True):
+    """What commands may touch. Drawn anew for each command, because disks change."""
+
+    rules: tuple[Rule, ...]
+    """Parents before children; at most one rule for a path."""
+    confined: bool = True
+    """False when the user asked for no sandbox at all."""
+    network: bool = False
+    local_sockets: bool = False
+    limits: Limits = Limits()
+
+    @property
+    def writable_roots(self) -> tuple[str, ...]:
+        """The directories that may be written, as a model is told of them."""
+        return tuple(str(rule.path) for rule in self.rules if rule.access == "write")
+
+    def access(self, path: Path) -> Access:
+        """What may be done at `path`, which must be absolute and free of links."""
+        rule = self._deepest(path)
+        if rule.access == "write" and self._looks_protected(path, rule.path):
+            return "read"
+        return rule.access
+
+    def writable(self, path: Path) -> bool:
+        """Whether this process may create, change or remove `path`.
+
+        Both the entry itself and what it leads to must be writable, so neither a link
+        out of a root nor the link `.git` can be used to get around a rule.
+        """
+        entry = _entry(path)
+        return self.access(entry) == self.access(_real(entry)) == "write"
+
+    def readable(self, path: Path) -> bool:
+        """Whether a command may read `path`."""
+        return self.access(_real(path)) != "hidden"
+
+    @contextmanager
+    def pin(self, path: Path) -> Iterator[PinnedPath]:
+        """Hold the directory of a writable `path` open while it is changed.
+
+        A link that is swapped in after the check makes this fail instead of being
+        followed. Raises `PermissionError` where `path` may not be written.
+        """
+        entry = _real(path) if path.is_symlink() else _entry(path)
+        if not (self.writable(path) and self.writable(entry)):
+            raise PermissionError(f"{str(path)!r} is outside the writable roots")
+        descriptor = _open_directory(entry.parent)
+        try:
+            yield PinnedPath(descriptor, entry.name)
+        finally:
+            os.close(descriptor)
+
+    def enclosing_root(self, path: Path) -> Path | None:
+        """The writable path that `path` lies below, whatever its own rule says."""
+        rule = self._deepest(path.parent) if path != _TOP else None
+        return rule.path if rule is not None and rule.access == "write" else None
+
+    def _deepest(self, path: Path) -> Rule:
+        return next(rule for rule in reversed(self.rules) if path.is_relative_to(rule.path))
+
+    def _looks_protected(self, path: Path, root: Path) -> bool:
+        """Names that some file systems and tools take for a protected one."""
+        if not self.confined or path == root:
+            return False
+        first = path.relative_to(root).parts[0]
+        return first.casefold().rstrip(". ") in PROTECTED_NAMES
+
+
+def draw(
+    policy: SandboxPolicy, workspace: Path, *, home: Path, environ: Mapping[str, str]
+) -> Boundary:
+    """The boundary of `policy` for a thread that works in `workspace`.
+
+    `workspace` is the thread's directory, never one that a model chose for a command.
+    `home` is Weft's. Raises `ConfigError` for a root that is no absolute path.
+    """
+    if policy.mode == "danger-full-access":
+        return Boundary(rules=(Rule(_TOP, "write"),), confined=False, network=True)
+    accesses: dict[Path, Access] = {_TOP: "read"}
+    if policy.mode == "workspace-write":
+        accesses |= _writable_rules(policy, workspace, environ)
+    for name in policy.hidden:
+        accesses[_real(_expanded(name, environ))] = "hidden"
+    return Boundary(
+        rules=_ordered(_without(_real(home), accesses)),
+        network=policy.network,
+        local_sockets=policy.local_sockets,
+        limits=policy.limits,
+    )
+
+
+def _writable_rules(
+    policy: SandboxPolicy, workspace: Path, environ: Mapping[str, str]
+) -> dict[Path, Access]:
+    named = [_real(_expanded(root, environ)) for root in policy.writable_roots]
+    implied = [_real(workspace), *map(_real, _temporary(policy, environ))]
+    roots = [root for root in (*implied, *named) if root.exists()]
+    accesses: dict[Path, Access] = dict.fromkeys(roots, "write")
+    for root in roots:
+        for path in _protected(root):
+            accesses[path] = "read"
+    # A root that the user spelled out wins over the protection of the same path.
+    return accesses | {root: "write" for root in named if root in accesses}
+
+
+def _temporary(policy: SandboxPolicy, environ: Mapping[str, str]) -> Iterator[Path]:
+    named = environ.get("TMPDIR", "")
+    if not policy.exclude_tmpdir_env_var and Path(named).is_absolute() and _real(named) != _TOP:
+        yield Path(named)
+    if not policy.exclude_slash_tmp:
+        yield Path("/tmp")  # noqa: S108 - shared on purpose
+
+
+def _protected(root: Path) -> Iterator[Path]:
+    """What stays read-only in `root`; a link is protected together with its target."""
+    if not root.is_dir():
+        return
+    for name in PROTECTED_NAMES:
+        path = root / name
+        yield path
+        if path.is_symlink():
+            yield _real(path)
+    yield from map(_real, git_directories(root / ".git"))
+
+
+def _without(home: Path, accesses: Mapping[Path, Access]) -> dict[Path, Access]:
+    """`accesses` with all of `home` hidden; no rule opens a part of it again."""
+    kept = {path: access for path, access in accesses.items() if not path.is_relative_to(home)}
+    return {**kept, home: "hidden"}
+
+
+def _ordered(accesses: Mapping[Path, Access]) -> tuple[Rule, ...]:
+    paths = sorted(accesses, key=lambda path: (len(path.parts), path))
+    return tuple(Rule(path, accesses[path]) for path in paths)
+
+
+def _expanded(name: str, environ: Mapping[str, str]) -> Path:
+    user_home = environ.get("HOME", "")
+    if name == "~" or name.startswith("~/"):
+        if not user_home:
+            return Path("/nonexistent") / name.removeprefix("~").lstrip("/")
+        return Path(user_home + name.removeprefix("~"))
+    if not Path(name).is_absolute():
+        raise ConfigError(f"{name!r} is no absolute path; start it with '/' or '~/'")
+    return Path(name)
+
+
+def _real(path: Path | str) -> Path:
+    """`path` without links and dots; what does not exist keeps its name."""
+    return Path(os.path.realpath(path))
+
+
+def _entry(path: Path) -> Path:
+    """`path` with every link resolved but the last."""
+    return _real(path) if path.name in ("", "..") else _real(path.parent) / path.name
+
+
+def _open_directory(path: Path) -> int:
+    """A descriptor of `path`, opened step by step without following a link."""
+    descriptor = os.open("/", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW
+    for name in path.parts[1:]:
+        try:
+            deeper = os.open(name, flags, dir_fd=descriptor)
+        finally:
+            os.close(descriptor)
+        descriptor = deeper
+    return descriptor

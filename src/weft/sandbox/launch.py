@@ -1,0 +1,89 @@
+"""Launches: how a command is to be started, without starting it.
+
+Owns the `Sandbox` seam, so that one runner with pipes or a terminal serves every
+sandbox. Invariant: whatever a launch holds (descriptors, placeholders) is given
+back when it is closed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol, Self
+
+from .boundary import Boundary
+
+__all__ = ["Launch", "NoSandbox", "Sandbox"]
+
+
+@dataclass(slots=True)
+class Launch:
+    """What to give to the operating system.
+
+    Spawn `argv` with exactly `env`, in `cwd`, with `fds` inherited under the same
+    numbers. Spawn it from a thread that lives on: the sandbox ends with that thread.
+    Keep the launch open until the process has ended, then close it.
+    """
+
+    argv: tuple[str, ...]
+    env: dict[str, str]
+    cwd: Path
+    fds: tuple[int, ...] = ()
+    _held: ExitStack = field(default_factory=ExitStack, repr=False)
+
+    def close(self) -> None:
+        """Give back what was held; more than once does no harm."""
+        self._held.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Sandbox(Protocol):
+    """Turns a command into a launch that keeps it inside a boundary.
+
+    Raises `SandboxUnavailable` when it cannot, and never answers with a weaker
+    launch instead. It starts no process itself.
+    """
+
+    def command(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        boundary: Boundary,
+        tty: bool = False,
+    ) -> Launch:
+        """How to start `argv`.
+
+        With `tty`, standard input is a terminal that has no session yet: the command
+        takes it as its own, so that Ctrl-C there reaches the command alone.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class NoSandbox:
+    """Starts commands as they are: they can do whatever the user can do.
+
+    For `danger-full-access`, and for single commands that the user let out.
+    """
+
+    def command(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        boundary: Boundary,
+        tty: bool = False,
+    ) -> Launch:
+        """How to start `argv` unconfined; the boundary is not looked at."""
+        del boundary, tty
+        return Launch(tuple(argv), dict(env), cwd)

@@ -1,0 +1,90 @@
+"""Placeholders: empty directories that keep a protected name from being made.
+
+Owns their making and their removal. A mount needs something to stand on, so a
+protected path that does not exist gets an empty directory while commands run.
+Invariant: one is removed only when no sandbox of this home is running, because
+removing it would uncover the name for the others.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from ..errors import SandboxUnavailable
+from .boundary import Boundary
+
+__all__ = ["held", "is_placeholder"]
+
+_MODE = stat.S_ISVTX | 0o555
+"""Sticky and closed for writing: nobody makes such a directory by accident."""
+
+
+@contextmanager
+def held(boundary: Boundary, lock_file: Path) -> Iterator[None]:
+    """Keep every protected name of `boundary` taken until the end of the block."""
+    lock = os.open(lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        for gap in sorted({gap for path in _protected(boundary) if (gap := _gap(path))}):
+            _make(gap)
+        yield
+    finally:
+        with suppress(OSError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            for path in _protected(boundary):
+                _remove(path)
+        os.close(lock)
+
+
+def is_placeholder(path: Path) -> bool:
+    """Whether `path` is a directory that was made here."""
+    return path.is_dir() and stat.S_IMODE(path.lstat().st_mode) == _MODE
+
+
+def _protected(boundary: Boundary) -> list[Path]:
+    """Read-only paths in a place that can otherwise be written."""
+    return [
+        rule.path
+        for rule in boundary.rules
+        if rule.access == "read" and boundary.enclosing_root(rule.path)
+    ]
+
+
+def _gap(path: Path) -> Path | None:
+    """The topmost part of `path` that is not there."""
+    if os.path.lexists(path):
+        return None
+    while not os.path.lexists(path.parent):
+        path = path.parent
+    return path
+
+
+def _make(gap: Path) -> None:
+    """Where we may not make it, a command of the same user may not either."""
+    try:
+        gap.mkdir(mode=0o700)
+        gap.chmod(_MODE)
+    except (PermissionError, FileExistsError):
+        return
+    except OSError as error:
+        if error.errno == errno.EROFS:
+            return
+        raise SandboxUnavailable(
+            f"cannot keep {str(gap)!r} from being made: {error.strerror}; "
+            "make it yourself, or use the sandbox mode 'read-only'"
+        ) from error
+
+
+def _remove(path: Path) -> None:
+    """Remove the placeholder for `path`, at `path` or above it."""
+    for place in (path, *path.parents):
+        if os.path.lexists(place):
+            if is_placeholder(place):
+                place.rmdir()
+            return
