@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from ..entries import BREAKING, Entry, Epoch, Reason
 from ..store.contract import Index, LedgerRow, Segment, Store
-from .request import CLOSING, HEAD_SEGMENTS, Request
+from .request import HEAD_SEGMENTS, Request
 
 __all__ = ["Comparison", "Ledger", "compare", "watch"]
 
@@ -117,7 +117,7 @@ class Ledger:
             size=len(request.body),
             digest=request.digest,
             shared_segments=same.segments,
-            shared_size=_shared_size(previous, same, request),
+            shared_size=request.ends[same.segments - 1] if same.segments else 0,
             reason=reason,
             difference=same.difference,
             unexplained=same.difference is not None and reason is None,
@@ -128,15 +128,6 @@ class Ledger:
         entries = await self.store.read(self.thread, first, last)
         reasons = [_reason_of(entry) for entry in entries if entry.kind in BREAKING]
         return "+".join(dict.fromkeys(reasons)) or None
-
-
-def _shared_size(previous: LedgerRow | None, same: Comparison, request: Request) -> int:
-    if previous is None:
-        return 0
-    if same.difference is None:
-        # Nothing to add up: all of the request before but its closing brackets.
-        return previous.size - len(CLOSING)
-    return sum(segment.size for segment in request.segments[: same.segments])
 
 
 def _reason_of(entry: Entry) -> str:

@@ -1,35 +1,33 @@
-"""Requests: a view as the exact bytes of a Responses body.
+"""Requests: a view as the exact bytes of a body.
 
-Owns field order and the reuse of encoded bytes: the body of request n+1 starts
-with the body of request n up to its closing brackets. Invariant: the bytes depend
-on the head and the rows, on nothing else.
+Owns the segments of a body and the reuse of its bytes: request n+1 starts with
+request n up to its closing brackets; a wire format spells them. Invariant: the bytes
+depend on the head and the rows, on nothing else.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
-from msgspec import UNSET, Raw, Struct
+from msgspec import Struct
 
 from ..entries import Head
 from ..errors import NothingToSend
+from ..models.format import ItemWriter, WireFormat
+from ..models.formats import format_named
 from ..store.contract import Segment, SegmentKind
-from ..wire import json_bytes
 from .outbound import outbound
 from .row import Row
 from .rules import closed_length, normalise
 from .view import View
 
-__all__ = ["CLOSING", "HEAD_SEGMENTS", "Renderer", "Request", "RequestEncoder"]
+__all__ = ["HEAD_SEGMENTS", "Renderer", "Request", "RequestEncoder"]
 
 HEAD_SEGMENTS = 3
 """Segments before the first item: params, tools, instructions."""
-
-CLOSING = b"]}"
-"""What ends every body."""
 
 
 class Request(Struct, frozen=True):
@@ -37,6 +35,8 @@ class Request(Struct, frozen=True):
 
     body: bytes
     segments: tuple[Segment, ...]
+    ends: tuple[int, ...]
+    """How far into the body each segment reaches."""
     epoch: int
     upto: int
 
@@ -61,13 +61,15 @@ class RequestEncoder:
 
     head: Head
     cache_key: str = ""
+    _format: WireFormat = field(init=False)
     _encoded: _Encoded = field(init=False)
     _read: int = field(init=False, default=0)
     _open: list[Row] = field(init=False, default_factory=list)
 
     def __post_init__(self) -> None:
-        self._encoded = _Encoded()
-        for kind, data in _head_segments(self.head, self.cache_key):
+        self._format = format_named(self.head.api)
+        self._encoded = _Encoded(self._format.writer(self.head))
+        for kind, data in self._format.opening(self.head, self.cache_key):
             self._encoded.put(kind, data)
 
     def encode(self, rows: Sequence[Row], *, epoch: int, upto: int) -> Request:
@@ -75,14 +77,18 @@ class RequestEncoder:
         self._open += self._sent(rows[self._read :])
         self._read = len(rows)
         closed = closed_length(self._open)
-        _put(self._encoded, self._open[:closed])
+        self._encoded.put_rows(self._open[:closed])
         del self._open[:closed]
         encoded = self._encoded
         if self._open:
             encoded = encoded.copy()
-            _put(encoded, self._open)
+            encoded.put_rows(self._open)
         return Request(
-            bytes(encoded.data) + CLOSING, tuple(encoded.segments), epoch=epoch, upto=upto
+            body=bytes(encoded.data) + encoded.writer.closing(),
+            segments=tuple(encoded.segments),
+            ends=tuple(encoded.ends),
+            epoch=epoch,
+            upto=upto,
         )
 
     def _sent(self, rows: Sequence[Row]) -> Iterator[Row]:
@@ -91,11 +97,6 @@ class RequestEncoder:
             data = outbound(row, self.head)
             if data is not None:
                 yield row if data is row.body else msgspec.structs.replace(row, body=data)
-
-
-def _put(encoded: _Encoded, rows: Sequence[Row]) -> None:
-    for row in normalise(rows):
-        encoded.put("item", row.body, row.seq)
 
 
 @dataclass(slots=True)
@@ -120,61 +121,31 @@ class Renderer:
 class _Encoded:
     """Bytes of a body, and the segments they fall into."""
 
+    writer: ItemWriter
     data: bytearray = field(default_factory=bytearray)
     segments: list[Segment] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)
     digest: bytes = b""
 
+    def put_rows(self, rows: Sequence[Row]) -> None:
+        for row in normalise(rows):
+            if data := self.writer.put(row.body):
+                self.put("item", data, row.seq)
+
     def put(self, kind: SegmentKind, data: bytes, seq: int | None = None) -> None:
-        comma = b"," if self.segments and self.segments[-1].kind == "item" else b""
-        chained = hashlib.blake2b(self.digest + comma, digest_size=16)
+        chained = hashlib.blake2b(self.digest, digest_size=16)
         chained.update(data)
         self.digest = chained.digest()
-        self.data += comma
         self.data += data
-        size = len(comma) + len(data)
         position = len(self.segments)
-        self.segments.append(Segment(position, kind, size, chained.hexdigest(), seq))
+        self.segments.append(Segment(position, kind, len(data), chained.hexdigest(), seq))
+        self.ends.append(len(self.data))
 
     def copy(self) -> _Encoded:
-        return _Encoded(bytearray(self.data), list(self.segments), self.digest)
-
-
-def _head_segments(head: Head, cache_key: str) -> Iterator[tuple[SegmentKind, bytes]]:
-    """The body up to the first item; `input` comes last, so that bytes can be reused."""
-    yield "params", json_bytes(_params(head, cache_key))[:-1]
-    yield "tools", b',"tools":[%s]' % b",".join(bytes(tool) for tool in head.tools)
-    instructions = b',"instructions":' + json_bytes(head.instructions) if head.instructions else b""
-    yield "instructions", instructions + b',"input":['
-
-
-def _params(head: Head, cache_key: str) -> dict[str, object]:
-    reasoning = {"effort": head.effort, "summary": head.summary}
-    fields: dict[str, object] = {
-        "model": head.model,
-        "tool_choice": head.tool_choice,
-        "parallel_tool_calls": head.parallel_tool_calls,
-        "reasoning": _present(reasoning) or None,
-        "store": False,
-        "stream": True,
-        "include": list(head.include),
-        "service_tier": head.service_tier,
-        "prompt_cache_key": cache_key or None,
-        "text": _text(head) or None,
-    }
-    return _present(fields)
-
-
-def _text(head: Head) -> dict[str, object]:
-    text: dict[str, object] = {"verbosity": head.verbosity}
-    if head.output_schema is not UNSET:
-        text["format"] = {
-            "type": "json_schema",
-            "strict": True,
-            "schema": Raw(head.output_schema),
-            "name": "weft_output",
-        }
-    return _present(text)
-
-
-def _present(fields: Mapping[str, object]) -> dict[str, object]:
-    return {name: value for name, value in fields.items() if value is not None}
+        return _Encoded(
+            self.writer.copy(),
+            bytearray(self.data),
+            list(self.segments),
+            list(self.ends),
+            self.digest,
+        )
