@@ -56,7 +56,8 @@ def outbound(row: Row, head: Head) -> bytes | None:
     )
     if _goes_as_is(row, head, home=home):
         return row.body
-    item = row.item if home else _abroad(row.item)
+    made = _addressed(row.item)
+    item = made if home else _abroad(made)
     if item is None:
         return None
     if not (head.images and head.audio):
@@ -80,6 +81,13 @@ def _goes_as_is(row: Row, head: Head, *, home: bool) -> bool:
     return _PASSTHROUGH not in body
 
 
+def _addressed(item: Item) -> Item:
+    """Old shell calls are answered by their item id, which need not be sent along."""
+    if isinstance(item, LocalShellCall) and item.call_id is None:
+        return msgspec.structs.replace(item, call_id=item.id)
+    return item
+
+
 def _abroad(item: Item) -> Item | None:
     """What of an item can be shown to someone who did not make it."""
     match item:
@@ -92,12 +100,8 @@ def _abroad(item: Item) -> Item | None:
         case FunctionCallOutput() | CustomToolCallOutput():
             output = _readable_output(item.output)
             return msgspec.structs.replace(item, id=None, output=output, extra=None)
-        case CustomToolCall():
+        case CustomToolCall() | LocalShellCall():
             return msgspec.structs.replace(item, id=None, extra=None)
-        case LocalShellCall():
-            # Old shell calls are answered by their item id.
-            answered_by = item.call_id or item.id
-            return msgspec.structs.replace(item, id=None, call_id=answered_by, extra=None)
         case ToolSearchCall() | ToolSearchOutput() if item.execution != "server":
             return msgspec.structs.replace(item, id=None, extra=None)
         case _:
