@@ -18,7 +18,7 @@ from .. import __version__
 from ..errors import WeftError
 from .lazy import LazyGroup, examples
 
-__all__ = ["COMMANDS", "run", "weft"]
+__all__ = ["COMMANDS", "ReaderGone", "run", "weft"]
 
 COMMANDS = {
     "new": "Make a thread, with a first input if you give one.",
@@ -33,13 +33,26 @@ COMMANDS = {
     "doctor": "Check what is installed and what works.",
 }
 
-_PIPE_CLOSED = 0
 _FAILED = 1
 _INTERRUPTED = 130
 
 
+class ReaderGone(Exception):
+    """Whoever read our output had enough of it."""
+
+
+class _Weft(LazyGroup):
+    """The group; click would answer a closed pipe with a failure of its own."""
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as error:
+            raise ReaderGone from error
+
+
 @click.group(
-    cls=LazyGroup,
+    cls=_Weft,
     table=COMMANDS,
     package="weft.cli.commands",
     invoke_without_command=True,
@@ -71,6 +84,17 @@ def weft(ctx: click.Context, home: Path | None) -> None:
         click.echo(ctx.get_help())
 
 
+_FORESEEN = (
+    click.ClickException,
+    click.Abort,
+    KeyboardInterrupt,
+    WeftError,
+    UnicodeEncodeError,
+    OSError,
+    ReaderGone,
+)
+
+
 def run(args: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
     for stream in (sys.stdout, sys.stderr):
@@ -80,22 +104,32 @@ def run(args: Sequence[str] | None = None) -> int:
     try:
         code = weft.main(args, prog_name="weft", standalone_mode=False)
         sys.stdout.flush()
-    except BrokenPipeError:
-        return _leave_pipe()
-    except (click.Abort, KeyboardInterrupt):
-        return _say("interrupted", _INTERRUPTED)
-    except click.UsageError as error:
-        error.show()
-        return error.exit_code
-    except click.ClickException as error:
-        return _say(error.format_message(), error.exit_code)
-    except WeftError as error:
-        return _say(str(error), _FAILED)
-    except UnicodeEncodeError as error:
-        return _say(f"{error.object!r} cannot be written as UTF-8; spell it otherwise", _FAILED)
-    except OSError as error:
-        return _say(_of_the_system(error), _FAILED)
+    except _FORESEEN as error:
+        return _ending(error)
     return code if isinstance(code, int) else 0
+
+
+def _ending(error: BaseException) -> int:
+    """Say why a command did not end well, and give its exit code."""
+    match error:
+        case click.Abort() | KeyboardInterrupt():
+            return _say("interrupted", _INTERRUPTED)
+        case click.UsageError():
+            error.show()
+            return error.exit_code
+        case click.ClickException():
+            return _say(error.format_message(), error.exit_code)
+        case WeftError():
+            return _say(str(error), _FAILED)
+        case UnicodeEncodeError():
+            return _say(f"{error.object!r} cannot be written as UTF-8; spell it otherwise", _FAILED)
+        case ReaderGone() | BrokenPipeError():
+            _forget_output()
+            return 0
+        case OSError():
+            _forget_output()
+            return _say(_of_the_system(error), _FAILED)
+    raise AssertionError(error)
 
 
 def _say(message: str, code: int) -> int:
@@ -111,7 +145,8 @@ def _of_the_system(error: OSError) -> str:
     return f"{error.strerror or error}{where}; {remedy}"
 
 
-def _leave_pipe() -> int:
-    """The reader had enough. Nothing may be flushed into the closed pipe at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return _PIPE_CLOSED
+def _forget_output() -> None:
+    """Let what is still buffered go nowhere: Python would try to write it once more at exit."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)

@@ -23,7 +23,6 @@ __all__ = [
     "given",
     "model_option",
     "runs",
-    "spoken",
     "text_argument",
     "thread_argument",
     "title_option",
@@ -52,11 +51,27 @@ def _encodable(ctx: click.Context, parameter: click.Parameter, value: str | None
     return value and value.encode(errors="surrogateescape").decode(errors="replace")
 
 
+def _spoken(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """The text that was given; ``-`` reads it from standard input.
+
+    Read here, before any event loop could swallow the first Ctrl-C.
+    """
+    if value != "-":
+        return _encodable(ctx, parameter, value)
+    data = sys.stdin.buffer.read()
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise click.ClickException(
+            f"standard input is not UTF-8 at byte {error.start}; convert it first"
+        ) from error
+
+
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 
 thread_argument = click.argument("name", metavar="THREAD")
 
-text_argument = click.argument("text", required=False, callback=_encodable)
+text_argument = click.argument("text", required=False, callback=_spoken)
 
 cwd_option = click.option(
     "--cwd",
@@ -74,16 +89,3 @@ model_option = click.option(
 title_option = click.option(
     "--title", default="", callback=_encodable, help="A name for people to know it by."
 )
-
-
-def spoken(text: str | None) -> str | None:
-    """The text that was given; ``-`` reads it from standard input."""
-    if text != "-":
-        return text
-    data = sys.stdin.buffer.read()
-    try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        raise click.ClickException(
-            f"standard input is not UTF-8 at byte {error.start}; convert it first"
-        ) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 
 import click
@@ -9,7 +10,7 @@ import click
 from ...store.contract import ThreadInfo
 from ..home import Home, find_thread
 from ..lazy import examples
-from ..options import as_json, runs, thread_argument
+from ..options import as_json, thread_argument
 from ..output import iso, printable, say, say_json
 
 __all__ = ["command"]
@@ -19,23 +20,33 @@ __all__ = ["command"]
 @thread_argument
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @as_json
-@runs
-async def command(home: Home, name: str, yes: bool, as_json: bool) -> None:
+@click.pass_obj
+def command(home: Home, name: str, yes: bool, as_json: bool) -> None:
     """Forget a thread, for good. Asks first.
 
     What its forks share stays until the last of them is gone.
     """
-    async with home.store() as store, home.index(store) as index:
-        info = await find_thread(store, name)
-        if not yes and not _agreed(info):
-            say("kept")
-            return
-        await store.delete(info.id)
-        await index.forget(info.id)
+    info = asyncio.run(_find(home, name))
+    # Asked outside the event loop, which would keep the first Ctrl-C to itself.
+    if not yes and not _agreed(info):
+        say("kept")
+        return
+    asyncio.run(_delete(home, info.id))
     if as_json:
         say_json({"deleted": info.id})
     else:
         say(f"deleted {info.id}")
+
+
+async def _find(home: Home, name: str) -> ThreadInfo:
+    async with home.store() as store:
+        return await find_thread(store, name)
+
+
+async def _delete(home: Home, thread: str) -> None:
+    async with home.store() as store, home.index(store) as index:
+        await store.delete(thread)
+        await index.forget(thread)
 
 
 def _agreed(info: ThreadInfo) -> bool:

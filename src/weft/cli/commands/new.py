@@ -14,7 +14,6 @@ from ..options import (
     given,
     model_option,
     runs,
-    spoken,
     text_argument,
     title_option,
 )
@@ -51,10 +50,9 @@ async def command(
     from ...thread import Thread
     from ..preview import warn_of
 
-    said = spoken(text)
-    if said is None and given("model"):
+    if text is None and given("model"):
         raise click.UsageError("--model needs TEXT: a thread remembers it with its first input.")
-    message = None if said is None else user_message(said)
+    message = None if text is None else user_message(text)
     async with Thread.open(
         model=model or DEFAULT_MODEL, cwd=cwd, home=home.path, title=title
     ) as thread:

@@ -16,7 +16,7 @@ from ...thread import named_model
 from ...truncate import approx_tokens
 from ..home import DEFAULT_MODEL, Home, find_thread
 from ..lazy import examples
-from ..options import as_json, cwd_option, given, model_option, runs, spoken, text_argument
+from ..options import as_json, cwd_option, given, model_option, runs, text_argument
 from ..output import Column, say, say_bytes, table
 from ..preview import (
     PLACEHOLDER,
@@ -70,7 +70,7 @@ async def command(home: Home, *, as_json: bool, **asked: Any) -> None:
     input). With --thread: what it would send next for TEXT, or, without TEXT, its
     request as it stands. With --json: the body, byte for byte.
     """
-    question = Question(**{**asked, "text": spoken(asked["text"])})
+    question = Question(**asked)
     registry = default_registry()
     if question.name is None:
         peek, earlier = await _of_a_new_thread(home, registry, question), None

@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import pty
+import re
+import signal
+import struct
+import subprocess
+import termios
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from .conftest import work
+from .terminal import SCRIPT, Weft
+
+
+class Screen:
+    """A command that believes it talks to a person."""
+
+    def __init__(self, process: subprocess.Popen[bytes], master: int) -> None:
+        self.process, self.master, self.seen = process, master, b""
+
+    def until(self, text: bytes) -> None:
+        while text not in self.seen:
+            assert self._read(), self.seen
+
+    def type(self, text: bytes) -> None:
+        os.write(self.master, text)
+
+    def end(self) -> tuple[int, str]:
+        while self._read():
+            pass
+        return self.process.wait(), self.seen.decode().replace("\r\n", "\n")
+
+    def _read(self) -> bool:
+        try:
+            data = os.read(self.master, 65536)
+        except OSError:  # the other side is closed
+            return False
+        self.seen += data
+        return bool(data)
+
+
+@contextmanager
+def screen(weft: Weft, *args: str, columns: int = 160) -> Iterator[Screen]:
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+    env = {**weft.env, "TERM": "xterm-256color"}
+    with subprocess.Popen(
+        [SCRIPT, *args], stdin=slave, stdout=slave, stderr=slave, env=env, cwd=weft.project
+    ) as process:
+        os.close(slave)
+        try:
+            yield Screen(process, master)
+        finally:
+            process.kill()
+            os.close(master)
+
+
+def shown(weft: Weft, *args: str, columns: int = 160) -> str:
+    with screen(weft, *args, columns=columns) as terminal:
+        code, text = terminal.end()
+    assert code == 0, text
+    return text
+
+
+def without_colour(text: str) -> str:
+    return re.sub(r"\x1b\[[\d;?]*[a-zA-Z]", "", text)
+
+
+def test_a_terminal_gets_a_styled_table_that_fits(weft):
+    weft("new", "words " * 30)
+    text = shown(weft, "threads", columns=120)
+    assert "\x1b[1m" in text
+    assert max(map(len, without_colour(text).splitlines())) <= 120
+
+
+def test_markup_in_stored_text_is_no_markup(weft):
+    weft("new", "--title", "[red]x[/red] \x1b[31m")
+    assert "[red]x[/red] \\x1b[31m" in without_colour(shown(weft, "threads"))
+
+
+def test_progress_leaves_only_the_result(weft):
+    asyncio.run(work(weft))
+    text = shown(weft, "cache", "last", "--rebuild")
+    assert "every byte is the same" in text
+    assert "\x1b[?25h" in text
+
+
+def test_texts_of_prompts_are_made_safe_on_a_terminal(weft):
+    directory = weft.home / "prompts/codex"
+    directory.mkdir(parents=True)
+    (directory / "compact.md").write_text("sum \x1b[2J up")
+    assert shown(weft, "prompts", "show", "compact") == "sum \\x1b[2J up\n"
+    assert weft("prompts", "show", "compact").out == b"sum \x1b[2J up"
+
+
+def test_deleting_asks_first(weft):
+    thread = weft("new", "--title", "a \x1b[31mtitle").text.strip()
+    with screen(weft, "delete", "last") as terminal:
+        terminal.until(b"[y/N]: ")
+        terminal.type(b"n\n")
+        code, text = terminal.end()
+    assert code == 0
+    assert f"Delete {thread} (a \\x1b[31mtitle), 0 turns, 0 entries, last written " in text
+    assert text.endswith("kept\n")
+    with screen(weft, "delete", "last") as terminal:
+        terminal.until(b"[y/N]: ")
+        terminal.type(b"y\n")
+        code, text = terminal.end()
+    assert (code, text.splitlines()[-1]) == (0, f"deleted {thread}")
+    assert weft("threads", "--json").json == []
+
+
+def test_one_ctrl_c_at_the_question_keeps_the_thread(weft):
+    weft("new", "--title", "precious")
+    with screen(weft, "delete", "last") as terminal:
+        terminal.until(b"[y/N]: ")
+        terminal.process.send_signal(signal.SIGINT)
+        code, text = terminal.end()
+    assert code == 130
+    assert "weft: interrupted" in text
+    assert "Traceback" not in text
+    assert len(weft("threads", "--json").json) == 1

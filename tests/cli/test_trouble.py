@@ -1,0 +1,233 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from weft.store import SqliteStore
+
+from .conftest import work
+from .terminal import SCRIPT, Weft
+from .test_show import long_thread
+
+READING = (
+    ["threads"],
+    ["show", "last"],
+    ["prompt", "--thread", "last"],
+    ["cache", "last"],
+    ["fork", "last"],
+    ["rollback", "last"],
+    ["delete", "last", "--yes"],
+    ["new", "hello"],
+)
+
+
+@pytest.mark.parametrize("args", READING, ids=lambda args: args[0])
+def test_a_damaged_log_is_named_and_left_alone(weft, args):
+    log = weft.home / "log.db"
+    log.write_bytes(b"this is no database\n" * 400)
+    before = log.read_bytes()
+    said = weft.refused(*args)
+    assert said.startswith(f"weft: {str(log)!r} is damaged or no database")
+    assert "nothing was changed" in said
+    assert log.read_bytes() == before
+
+
+@pytest.mark.usefixtures("worked")
+def test_a_log_of_a_newer_weft_is_not_touched(weft):
+    with closing(sqlite3.connect(weft.home / "log.db")) as log:
+        log.execute("PRAGMA user_version = 99")
+    said = weft.refused("show", "last")
+    assert "has layout 99, and this Weft knows up to" in said
+    assert said.endswith("upgrade Weft to open it\n")
+
+
+def test_a_home_that_is_a_file_is_a_usage_error(weft):
+    said = weft.refused("--home", str(weft.project / "AGENTS.md"), "threads", code=2)
+    assert "is a file" in said
+
+
+@pytest.fixture
+def shared() -> Iterator[Weft]:
+    """A home that another user may read and not write."""
+    # pytest's own directories are closed to other users.
+    top = Path(tempfile.mkdtemp())
+    top.chmod(0o755)
+    weft = Weft(top / "home", top / "project")
+    weft.home.mkdir()
+    weft.project.mkdir()
+    asyncio.run(work(weft))
+    for path in (top, *top.rglob("*")):
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    yield weft
+    for path in (top, *top.rglob("*")):
+        path.chmod(0o755)
+    shutil.rmtree(top)
+
+
+# Another user may be unable to read this Python's files, so everything is loaded first,
+# by doing the same in a copy of the home.
+AS_ANOTHER_USER = """
+import contextlib, io, os, sys
+from weft.cli.app import run
+copy, home, *args = sys.argv[1:]
+with contextlib.redirect_stdout(io.TextIOWrapper(io.BytesIO())):
+    run(["--home", copy, *args])
+if os.getuid() == 0:
+    os.setgid(65534)
+    os.setuid(65534)
+sys.exit(run(["--home", home, *args]))
+"""
+
+
+def by_another_user(weft: Weft, copy: Path, *args: str) -> subprocess.CompletedProcess[str]:
+    shutil.copytree(weft.home, copy)
+    for path in (copy, *copy.rglob("*")):
+        path.chmod(0o755)
+    return subprocess.run(
+        [sys.executable, "-c", AS_ANOTHER_USER, copy, weft.home, *args],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=weft.project,
+    )
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["threads", "--search", "changelog"],
+        ["show", "last"],
+        ["prompt", "hello"],
+        ["prompt", "hello", "--thread", "last"],
+        ["prompt", "--thread", "last", "--at", "6", "--json"],
+        ["cache", "last", "--rebuild", "--check"],
+    ],
+    ids=" ".join,
+)
+def test_a_home_that_cannot_be_written_can_be_read(shared, tmp_path, args):
+    before = {path: path.stat().st_mtime_ns for path in shared.home.rglob("*")}
+    done = by_another_user(shared, tmp_path / "copy", *args)
+    assert (done.returncode, bool(done.stdout), done.stderr) == (0, True, ""), done
+    assert {path: path.stat().st_mtime_ns for path in shared.home.rglob("*")} == before
+
+
+@pytest.mark.parametrize(
+    "args", [["new", "x"], ["fork", "last"], ["rollback", "last"]], ids=" ".join
+)
+def test_a_home_that_cannot_be_written_says_so(shared, tmp_path, args):
+    done = by_another_user(shared, tmp_path / "copy", *args)
+    assert (done.returncode, done.stdout, "Traceback" in done.stderr) == (1, "", False)
+    assert f"weft: {str(shared.home)!r} cannot be written" in done.stderr
+    assert "check the owner and mode" in done.stderr
+
+
+async def test_a_thread_that_is_written_elsewhere_can_be_read_but_not_changed(weft):
+    thread = await work(weft)
+    async with await SqliteStore.open(weft.home) as store:
+        await store.acquire(thread)
+        for args in (["rollback", thread], ["delete", thread, "--yes"]):
+            said = await asyncio.to_thread(weft.refused, *args)
+            assert said.startswith(
+                f"weft: thread {thread!r} is being written by process {os.getpid()}"
+            )
+        for args in (
+            ["show", thread],
+            ["prompt", "--thread", thread],
+            ["prompt", "x", "--thread", thread],
+        ):
+            assert (await asyncio.to_thread(weft, *args)).out
+
+
+def test_an_interrupted_import_changes_nothing_and_leaves_no_process(weft, tmp_path):
+    pipe = tmp_path / "started"
+    os.mkfifo(pipe)
+    binary = tmp_path / "codex"
+    binary.write_text(
+        f"#!{sys.executable}\nimport os, time\n"
+        f"open({str(pipe)!r}, 'w').write(str(os.getpid()))\ntime.sleep(600)\n"
+    )
+    binary.chmod(0o755)
+    with subprocess.Popen(
+        [SCRIPT, "prompts", "import", "--codex", binary], env=weft.env, stderr=subprocess.PIPE
+    ) as process:
+        child = int(pipe.read_text())
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate()
+    assert (process.returncode, err) == (130, b"\nweft: interrupted\n")
+    with pytest.raises(ProcessLookupError):
+        os.kill(child, 0)
+    assert list(weft.home.iterdir()) == []
+
+
+def test_waiting_for_standard_input_can_be_interrupted(weft):
+    with subprocess.Popen(
+        [SCRIPT, "new", "-"],
+        env=weft.env,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        until_it_reads(process.pid)
+        process.send_signal(signal.SIGINT)
+        assert process.wait() == 130
+        assert process.stderr is not None
+        assert process.stderr.read() == b"\nweft: interrupted\n"
+    assert weft("threads", "--json").json == []
+
+
+def until_it_reads(pid: int) -> None:
+    """Wait until a process sleeps in a read of a pipe."""
+    while "pipe_read" not in Path(f"/proc/{pid}/wchan").read_text():
+        os.sched_yield()
+
+
+def test_a_reader_that_had_enough_is_no_error(weft):
+    thread = asyncio.run(long_thread(weft.home))
+    with subprocess.Popen(
+        [SCRIPT, "show", thread, "--json"],
+        env=weft.env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline().startswith(b'{"seq":1,')
+        process.stdout.close()
+        assert (process.wait(), process.stderr.read()) == (0, b"")
+
+
+@pytest.mark.parametrize("args", [["threads"], ["threads", "--json"], ["--help"]])
+def test_output_that_cannot_be_written_is_an_error(weft, args):
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [SCRIPT, *args], env=weft.env, stdout=full, stderr=subprocess.PIPE, check=False
+        )
+    assert done.returncode == 1
+    assert done.stderr.startswith(b"weft: No space left on device")
+    assert b"Traceback" not in done.stderr
+    assert b"Exception" not in done.stderr
+
+
+def test_a_terminal_of_another_encoding_is_served(weft):
+    weft.environ |= {"PYTHONUTF8": "0", "PYTHONIOENCODING": "latin-1"}
+    weft("new", "grün …")
+    assert b"gr\xfcn ?" in weft("show", "last").out
+    assert weft("show", "last", "--json").json_lines[-1]["item"]["content"][0]["text"] == "grün …"
+
+
+def test_nothing_piped_has_colour(weft):
+    asyncio.run(work(weft))
+    weft.environ |= {"FORCE_COLOR": "1", "TERM": "xterm-256color"}
+    for args in (["threads"], ["show", "last", "--all"], ["prompt", "x"], ["cache", "last"]):
+        assert b"\x1b" not in weft(*args).out
