@@ -84,6 +84,17 @@ except StoreReadOnly as error:
     print(error)
 """
 
+CRASH = """
+import signal
+
+async def main():
+    store = await SqliteStore.open(directory)
+    await append(store, thread, Change(entries=(says("only in the WAL"),)))
+    os.kill(os.getpid(), signal.SIGKILL)
+
+asyncio.run(main())
+"""
+
 NO_LOCKS = """
 async def main():
     async with await SqliteStore.open(directory) as store:
@@ -154,6 +165,21 @@ async def test_a_directory_is_readable_while_its_owner_writes(open_directory):
             path.chmod(path.stat().st_mode | 0o055)
         with Child(UNPRIVILEGED, open_directory, thread) as child:
             assert child.line() == "True [True, True, True]"
+
+
+async def test_a_pending_wal_that_cannot_be_read_is_never_overlooked(open_directory):
+    thread = await written(open_directory)
+    with Child(CRASH, open_directory, thread) as child:
+        child.process.wait()
+    (open_directory / "log.db-shm").unlink()
+    for path in open_directory.iterdir():
+        path.chmod(path.stat().st_mode | 0o055)
+    open_directory.chmod(0o555)
+    with Child(NOWHERE, open_directory, thread) as child:
+        assert "cannot be written" in child.result()
+    open_directory.chmod(0o755)
+    async with await SqliteStore.open(open_directory) as store:
+        assert (await store.read(thread))[-1].body == said("only in the WAL")
 
 
 async def test_no_log_and_no_right_to_make_one_is_read_only(open_directory):
