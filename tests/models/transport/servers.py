@@ -6,6 +6,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
+import trustme
+
+from weft.models.transport import AsyncTransport
+
 Handler = Callable[["Peer"], Awaitable[None]]
 
 
@@ -95,3 +99,14 @@ async def echo(peer: Peer) -> None:
     while True:
         _, body = await peer.request()
         await peer.answer(body)
+
+
+def tls_context(authority: trustme.CA, *names: str) -> ssl.SSLContext:
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert(*names).configure_cert(server)
+    return server
+
+
+async def post(transport: AsyncTransport, url: str, body: bytes = b"x") -> bytes:
+    async with await transport.post(url, body, {}) as response:
+        return await response.read(1 << 27)

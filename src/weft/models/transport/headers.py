@@ -71,7 +71,7 @@ def _line(name: str, value: str, origin: str) -> bytes:
             origin, f"header {name!r} has a line break or control character in it; remove it"
         )
     try:
-        return f"{name}: {value.strip()}\r\n".encode("latin-1")
+        return f"{name}: {value}\r\n".encode("latin-1")
     except UnicodeEncodeError:
         # Its text would show the value.
         raise RequestRefused(

@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+import asyncio
+import ssl
+from pathlib import Path
+
+import pytest
+import trustme
+
+from weft.errors import ConfigError
+from weft.models.transport import AsyncTransport, NoConnection, TimedOut, Timeouts, TlsFailed, Trust
+
+from .servers import Peer, echo, post, serving, tls_context
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
+async def test_a_trusted_server_is_answered_over_one_kept_connection(
+    authority: trustme.CA, bundle: Path, host: str
+):
+    tls = tls_context(authority, "localhost", "127.0.0.1")
+    transport = AsyncTransport(trust=Trust(files=(bundle,)))
+    async with serving(echo, tls=tls) as server, transport:
+        assert await post(transport, server.url(host=host), b"a") == b"a"
+        assert await post(transport, server.url(host=host), bytes(8 << 20)) == bytes(8 << 20)
+    assert server.accepted == 1
+
+
+async def test_the_server_learns_the_name_that_was_asked_for(authority: trustme.CA, bundle: Path):
+    tls = tls_context(authority, "localhost")
+    names: list[str | None] = []
+    tls.sni_callback = lambda _socket, name, _context: names.append(name)
+    transport = AsyncTransport(trust=Trust(files=(bundle,)))
+    async with serving(echo, tls=tls) as server, transport:
+        await post(transport, server.url(host="localhost"))
+    assert names == ["localhost"]
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+async def test_a_second_connection_resumes_the_session_of_the_first(
+    authority: trustme.CA, bundle: Path, version: ssl.TLSVersion
+):
+    tls = tls_context(authority, "localhost")
+    tls.maximum_version = version
+    resumed: list[bool] = []
+
+    async def handler(peer: Peer) -> None:
+        resumed.append(peer.writer.get_extra_info("ssl_object").session_reused)
+        await peer.request()
+        await peer.answer(b"ok", b"Connection: close" if peer.number == 2 else b"X: 1")
+        await peer.gone()
+
+    transport = AsyncTransport(trust=Trust(files=(bundle,)), keep_seconds=0.01)
+    async with serving(handler, tls=tls) as server, transport:
+        assert await post(transport, server.url(host="localhost")) == b"ok"
+        await asyncio.sleep(0.1)
+        assert await post(transport, server.url(host="localhost")) == b"ok"
+    assert resumed == [False, True]
+
+
+async def test_an_unknown_authority_is_refused(authority: trustme.CA):
+    tls = tls_context(authority, "localhost")
+    async with serving(echo, tls=tls) as server, AsyncTransport() as transport:
+        with pytest.raises(TlsFailed) as caught:
+            await post(transport, server.url(host="localhost"))
+    assert "not trusted" in str(caught.value)
+    assert "SSL_CERT_FILE" in str(caught.value)
+    assert not caught.value.retryable
+
+
+async def test_a_certificate_for_another_host_is_refused(authority: trustme.CA, bundle: Path):
+    transport = AsyncTransport(trust=Trust(files=(bundle,)))
+    async with serving(echo, tls=tls_context(authority, "other.example")) as server, transport:
+        with pytest.raises(TlsFailed, match="Hostname mismatch"):
+            await post(transport, server.url(host="localhost"))
+
+
+async def test_a_server_without_tls_is_told_apart():
+    async def handler(peer: Peer) -> None:
+        await peer.reader.read(100)
+        await peer.send(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+    async with serving(handler) as server, AsyncTransport() as transport:
+        with pytest.raises(TlsFailed, match="check scheme, port"):
+            await post(transport, f"https://localhost:{server.port}/")
+
+
+async def test_a_server_that_hangs_up_in_the_handshake_is_told_apart():
+    async def handler(peer: Peer) -> None:
+        await peer.reader.read(100)
+
+    async with serving(handler) as server, AsyncTransport() as transport:
+        with pytest.raises(NoConnection) as caught:
+            await post(transport, f"https://localhost:{server.port}/")
+    assert caught.value.retryable
+
+
+async def test_a_handshake_that_never_ends_times_out():
+    async with serving(Peer.gone) as server, AsyncTransport() as transport:
+        with pytest.raises(TimedOut) as caught:
+            await transport.get(
+                f"https://localhost:{server.port}/", {}, timeouts=Timeouts(connect=0.2)
+            )
+    assert caught.value.phase == "connect"
+
+
+async def test_the_environment_names_the_authorities(authority: trustme.CA, bundle: Path):
+    async with serving(echo, tls=tls_context(authority, "localhost")) as server:
+        async with AsyncTransport.from_environment({"SSL_CERT_FILE": str(bundle)}) as transport:
+            assert await post(transport, server.url(host="localhost")) == b"x"
+        extra = AsyncTransport.from_environment({}, extra_authorities=(bundle,))
+        async with extra as transport:
+            assert await post(transport, server.url(host="localhost")) == b"x"
+
+
+async def test_a_directory_of_authorities_works(
+    authority: trustme.CA, bundle: Path, tmp_path: Path
+):
+    process = await asyncio.create_subprocess_exec(
+        "openssl", "x509", "-noout", "-hash", "-in", bundle, stdout=asyncio.subprocess.PIPE
+    )
+    digest, _ = await process.communicate()
+    authority.cert_pem.write_to_path(tmp_path / f"{digest.decode().strip()}.0")
+    tls = tls_context(authority, "localhost")
+    transport = AsyncTransport.from_environment({"SSL_CERT_DIR": str(tmp_path)})
+    async with serving(echo, tls=tls) as server, transport:
+        assert await post(transport, server.url(host="localhost")) == b"x"
+
+
+def test_the_named_authorities_stand_in_for_the_systems():
+    environment = {"SSL_CERT_FILE": "/a.pem", "SSL_CERT_DIR": "/b:/c"}
+    assert Trust.from_environment(environment, Path("/x.pem")) == Trust(
+        files=(Path("/a.pem"), Path("/x.pem")), directories=(Path("/b"), Path("/c")), system=False
+    )
+    assert Trust.from_environment({}) == Trust()
+
+
+async def test_a_missing_or_broken_authority_file_is_named(tmp_path: Path):
+    missing, broken = tmp_path / "missing.pem", tmp_path / "broken.pem"
+    broken.write_text("no certificate")
+    for path in (missing, broken):
+        async with AsyncTransport(trust=Trust(files=(path,))) as transport:
+            with pytest.raises(ConfigError, match=path.name):
+                await transport.get("https://localhost:1/", {})
