@@ -20,8 +20,10 @@ HeadPart: TypeAlias = Literal["params", "tools", "instructions"]
 class WireFormat(Protocol):
     """Writes bodies for one kind of API."""
 
-    name: str
-    """``responses``, ``chat`` or ``messages``; the `api` of heads and origins."""
+    @property
+    def name(self) -> str:
+        """``responses``, ``chat`` or ``messages``; the `api` of heads and origins."""
+        ...
 
     def opening(self, head: Head, cache_key: str) -> Iterator[tuple[HeadPart, bytes]]:
         """The body up to the first item: always the three parts, in this order."""
