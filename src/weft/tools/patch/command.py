@@ -1,0 +1,139 @@
+"""Patches that were sent as a shell command.
+
+Owns which scripts count as a call of `apply_patch`: the whole script is one
+heredoc for it, at most after `cd` to one literal path. Invariant: a script that a
+shell would read in any other way is left to the shell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from .errors import ImplicitPatch, InvalidPatch
+from .parser import parse_patch
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+__all__ = ["PatchCommand", "find_patch"]
+
+_NAMES = ("apply_patch", "applypatch")
+_SHELLS = ("bash", "zsh", "sh")
+_FLAGS = ("-lc", "-c")
+_WHOLE = "redirected_statement"
+_HEREDOC = ["heredoc_start", "heredoc_body", "heredoc_end"]
+_SPECIAL = frozenset("\\*?[]{}~$`!\"'")
+
+
+class PatchCommand(Struct, frozen=True):
+    """A patch found in a command, and the directory the command went to first."""
+
+    patch: str
+    workdir: str | None = None
+
+
+def find_patch(command: Sequence[str] | str) -> PatchCommand | None:
+    """The patch that `command` applies: an argument vector, or a script for a shell.
+
+    None when the command is something else. Raises `ImplicitPatch` when the command
+    is a bare patch. The patch itself is not checked.
+    """
+    if isinstance(command, str):
+        return _in_script(command)
+    match command:
+        case [name, patch] if name in _NAMES:
+            return PatchCommand(patch)
+        case [script]:
+            _refuse_bare(script)
+        case [shell, flag, script] if flag in _FLAGS and _is_shell(shell):
+            return _in_script(script)
+    return None
+
+
+def _is_shell(name: str) -> bool:
+    return PurePath(name).stem.lower() in _SHELLS
+
+
+def _refuse_bare(script: str) -> None:
+    try:
+        parse_patch(script)
+    except InvalidPatch:
+        return
+    raise ImplicitPatch
+
+
+def _in_script(script: str) -> PatchCommand | None:
+    _refuse_bare(script)
+    if not any(name in script for name in _NAMES):
+        return None
+    root = _parsed(script)
+    if root is None or root.has_error or [node.type for node in root.named_children] != [_WHOLE]:
+        return None
+    statement = root.named_children[0]
+    body, heredocs = statement.child_by_field_name("body"), statement.named_children[1:]
+    if body is None or [node.type for node in heredocs] != ["heredoc_redirect"]:
+        return None
+    called, workdir = _called(body)
+    patch = _heredoc(heredocs[0])
+    return PatchCommand(patch, workdir) if called and patch is not None else None
+
+
+def _parsed(script: str) -> Node | None:
+    import tree_sitter
+    import tree_sitter_bash
+
+    parser = tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
+    return parser.parse(script.encode(errors="surrogatepass")).root_node
+
+
+def _called(body: Node) -> tuple[bool, str | None]:
+    """Whether `body` is a call of `apply_patch`, and where it goes first."""
+    if body.type == "command":
+        return _applies(body), None
+    if body.type != "list" or [node.type for node in body.children] != ["command", "&&", "command"]:
+        return False, None
+    match _words(body.children[0]):
+        case ["cd", str(workdir)] if _applies(body.children[2]):
+            return True, workdir
+    return False, None
+
+
+def _applies(command: Node) -> bool:
+    match _words(command):
+        case [name] if name in _NAMES:
+            return True
+    return False
+
+
+def _words(command: Node) -> list[str | None]:
+    """The words of a command; None for one that a shell would not take literally."""
+    return [_literal(node) for node in command.named_children]
+
+
+def _literal(node: Node) -> str | None:
+    text = _text(node)
+    match node.type:
+        case "command_name" | "word" | "number":
+            return None if text.startswith("-") or _SPECIAL & set(text) else text
+        case "raw_string":
+            return text[1:-1]
+        case "string" if [child.type for child in node.named_children] == ["string_content"]:
+            return None if "\\" in text else _text(node.named_children[0])
+    return None
+
+
+def _heredoc(redirect: Node) -> str | None:
+    if [node.type for node in redirect.named_children] != _HEREDOC:
+        return None
+    patch = _text(redirect.named_children[1]).rstrip("\n")
+    if redirect.children[0].type == "<<-":
+        patch = "\n".join(line.lstrip("\t") for line in patch.split("\n"))
+    return patch
+
+
+def _text(node: Node) -> str:
+    return (node.text or b"").decode(errors="surrogatepass")

@@ -1,0 +1,209 @@
+"""What a patch would do, worked out in memory; then done in one go.
+
+Owns the order of checks and the phrases of their failures. Invariant: a plan
+exists only when every hunk fits, so a patch that cannot be applied whole changes
+nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from .document import decode, encode
+from .errors import PatchFailed, PatchRefused, system_reason
+from .files import Edit, Files, digest
+from .hunks import AddFile, DeleteFile, Hunk, Patch, UpdateFile
+from .local import LocalFiles
+from .parser import parse_patch
+from .update import updated
+
+__all__ = ["Allowed", "FileChange", "PatchPlan", "apply_patch", "plan_patch"]
+
+Allowed: TypeAlias = Callable[[Path], bool]
+"""Says whether a real place (absolute, no symbolic links) may be written."""
+
+_WIDE = (b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff")
+
+
+class FileChange(Struct, frozen=True, kw_only=True):
+    """One file before and after; paths are spelled as in the patch."""
+
+    kind: Literal["add", "update", "delete"]
+    path: str
+    move_to: str | None = None
+    before: bytes | None
+    """None where nothing was; what an added file overwrites counts."""
+    after: bytes | None
+    overwritten: bytes | None = None
+    """What stood where the file was moved to."""
+
+
+class PatchPlan(Struct, frozen=True):
+    """The whole outcome of a patch, before anything is written."""
+
+    changes: tuple[FileChange, ...]
+    edits: tuple[Edit, ...]
+
+    @property
+    def summary(self) -> str:
+        """The text a model gets when the plan was carried out."""
+        letters = (("A", "add"), ("M", "update"), ("D", "delete"))
+        lines = [
+            f"{letter} {change.move_to or change.path}\n"
+            for letter, kind in letters
+            for change in self.changes
+            if change.kind == kind
+        ]
+        return "Success. Updated the following files:\n" + "".join(lines)
+
+    def apply(self, files: Files | None = None) -> str:
+        """Write everything and return the summary. Raises `PatchFailed`; then nothing changed."""
+        (files or LocalFiles()).replace(self.edits)
+        return self.summary
+
+
+def plan_patch(
+    patch: Patch | str,
+    cwd: Path,
+    *,
+    files: Files | None = None,
+    allowed: Allowed | None = None,
+) -> PatchPlan:
+    """Work out what `patch` does in `cwd`, without writing.
+
+    Raises `InvalidPatch` when the text is no patch, `PatchFailed` when it does not fit,
+    `PatchRefused` when it would write a place that `allowed` denies.
+    """
+    parsed = parse_patch(patch) if isinstance(patch, str) else patch
+    if not parsed.hunks:
+        raise PatchFailed("No files were modified.")
+    planner = _Planner(cwd.absolute(), files or LocalFiles(), allowed)
+    changes = tuple(map(planner.change, parsed.hunks))
+    return PatchPlan(changes, tuple(planner.edits.values()))
+
+
+def apply_patch(
+    patch: Patch | str,
+    cwd: Path,
+    *,
+    files: Files | None = None,
+    allowed: Allowed | None = None,
+) -> PatchPlan:
+    """Plan `patch` and carry it out. Raises `PatchError`; then nothing changed."""
+    plan = plan_patch(patch, cwd, files=files, allowed=allowed)
+    plan.apply(files)
+    return plan
+
+
+@dataclass(slots=True)
+class _Planner:
+    """Collects the edits of one patch, at most one for each place."""
+
+    cwd: Path
+    files: Files
+    allowed: Allowed | None
+    edits: dict[Path, Edit] = field(default_factory=dict)
+
+    def change(self, hunk: Hunk) -> FileChange:
+        match hunk:
+            case AddFile():
+                return self._add(hunk)
+            case DeleteFile():
+                return self._delete(hunk)
+            case UpdateFile():
+                return self._update(hunk)
+
+    def _add(self, hunk: AddFile) -> FileChange:
+        path = self.cwd / hunk.path
+        place = self._place(path)
+        before = self._read(path, place, f"Failed to write file {path}")
+        after = self._encoded(hunk.content, path)
+        self._edit(path, place, before, after)
+        return FileChange(kind="add", path=hunk.path, before=before, after=after)
+
+    def _delete(self, hunk: DeleteFile) -> FileChange:
+        path = self.cwd / hunk.path
+        failure = f"Failed to read {path}"
+        before = self._existing(path, self._place(path, follow=True), failure)
+        self._edit(path, self._place(path, follow=False), before, None)
+        return FileChange(kind="delete", path=hunk.path, before=before, after=None)
+
+    def _update(self, hunk: UpdateFile) -> FileChange:
+        path = self.cwd / hunk.path
+        place = self._place(path)
+        before = self._existing(path, place, f"Failed to read file to update {path}")
+        if before.startswith(_WIDE):
+            raise PatchFailed(f"{path} is UTF-16 or UTF-32; convert it to UTF-8 first", path)
+        after = self._encoded(updated(decode(before), hunk.chunks, path), path)
+        target = place if hunk.move_to is None else self._place(self.cwd / hunk.move_to)
+        overwritten = None
+        if target == place:
+            self._edit(path, place, before, after)
+        else:
+            overwritten = self._move(hunk, target, before, after)
+        return FileChange(
+            kind="update",
+            path=hunk.path,
+            move_to=hunk.move_to,
+            before=before,
+            after=after,
+            overwritten=overwritten,
+        )
+
+    def _move(self, hunk: UpdateFile, target: Path, before: bytes, after: bytes) -> bytes | None:
+        path, move_to = self.cwd / hunk.path, self.cwd / (hunk.move_to or "")
+        overwritten = self._read(move_to, target, f"Failed to write file {move_to}")
+        self._edit(move_to, target, overwritten, after, like=self._place(path))
+        self._edit(path, self._place(path, follow=False), before, None)
+        return overwritten
+
+    def _edit(
+        self,
+        path: Path,
+        place: Path,
+        before: bytes | None,
+        data: bytes | None,
+        like: Path | None = None,
+    ) -> None:
+        if place in self.edits:
+            raise PatchFailed(f"multiple operations target {path}", path)
+        known = None if before is None else digest(before)
+        self.edits[place] = Edit(place=place, data=data, before=known, like=like)
+
+    def _place(self, path: Path, *, follow: bool = True) -> Path:
+        try:
+            place = self.files.locate(path, follow=follow)
+        except OSError as error:
+            raise PatchFailed(f"Failed to find {path}: {system_reason(error)}", path) from error
+        except ValueError as error:
+            raise PatchFailed(f"{str(path)!r} is no path: {error}", path) from error
+        if self.allowed is not None and not self.allowed(place):
+            raise PatchRefused(path, place)
+        return place
+
+    def _read(self, path: Path, place: Path, failure: str) -> bytes | None:
+        try:
+            return self.files.read(place)
+        except OSError as error:
+            raise PatchFailed(f"{failure}: {system_reason(error)}", path) from error
+
+    def _existing(self, path: Path, place: Path, failure: str) -> bytes:
+        data = self._read(path, place, failure)
+        if data is None:
+            raise PatchFailed(f"{failure}: No such file or directory (os error 2)", path)
+        return data
+
+    def _encoded(self, text: str, path: Path) -> bytes:
+        try:
+            return encode(text)
+        except UnicodeEncodeError as error:
+            raise PatchFailed(
+                f"the new text of {path} has half a character ({error.object[error.start]!r}); "
+                "write the whole one",
+                path,
+            ) from error

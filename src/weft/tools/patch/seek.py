@@ -1,0 +1,96 @@
+"""Finding lines in a file, from exact to forgiving.
+
+Owns the four ways in which two lines count as the same. Invariant: a stricter
+way that finds anything wins over a laxer one, wherever that would find it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+
+from .hunks import WHITESPACE
+
+__all__ = ["Haystack"]
+
+_LOOKALIKES = str.maketrans(
+    {
+        **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212", "-"),
+        **dict.fromkeys("\u2018\u2019\u201a\u201b", "'"),
+        **dict.fromkeys("\u201c\u201d\u201e\u201f", '"'),
+        **dict.fromkeys(
+            "\u00a0\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000", " "
+        ),
+    }
+)
+
+
+def _exact(line: str) -> str:
+    return line
+
+
+def _without_tail(line: str) -> str:
+    return line.rstrip(WHITESPACE)
+
+
+def _stripped(line: str) -> str:
+    return line.strip(WHITESPACE)
+
+
+def _plain(line: str) -> str:
+    return line.strip(WHITESPACE).translate(_LOOKALIKES)
+
+
+_PASSES: tuple[Callable[[str], str], ...] = (_exact, _without_tail, _stripped, _plain)
+
+
+class Haystack:
+    """The lines of a file, ready to be searched many times."""
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        self._lines = lines
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    def find(self, wanted: Sequence[str], start: int, *, at_end: bool = False) -> int | None:
+        """Where `wanted` stands at `start` or later; with `at_end` only at the very end."""
+        if not wanted:
+            return start
+        last = len(self) - len(wanted)
+        first = max(start, last) if at_end else start
+        for number, same in enumerate(_PASSES):
+            found = _position(self._forms[number], [same(line) for line in wanted], first, last)
+            if found is not None:
+                return found
+        return None
+
+    @cached_property
+    def _forms(self) -> _Forms:
+        return _Forms(self._lines)
+
+
+class _Forms:
+    """The lines as each pass reads them, made when a pass is first needed."""
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        self._made: list[list[str]] = [list(lines)]
+
+    def __getitem__(self, number: int) -> list[str]:
+        while len(self._made) <= number:
+            same = _PASSES[len(self._made)]
+            self._made.append([same(line) for line in self._made[0]])
+        return self._made[number]
+
+
+def _position(lines: list[str], wanted: list[str], first: int, last: int) -> int | None:
+    size = len(wanted)
+    while first <= last:
+        try:
+            first = lines.index(wanted[0], first, last + 1)
+        except ValueError:
+            return None
+        if lines[first : first + size] == wanted:
+            return first
+        first += 1
+    return None
