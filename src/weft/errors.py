@@ -15,6 +15,8 @@ WeftError
 ├── LeaseLost              this writer was replaced by a newer one
 ├── TurnConflict           one turn id, two different inputs
 ├── IllegalCut             a rollback, fork or recipe that would split what belongs together
+├── CannotCompact          folding would not make the view smaller
+├── TooLong                a request for a summary does not fit the window
 ├── StaleEpoch             a recipe was planned for a view that has moved on
 ├── SandboxUnavailable     commands cannot be confined here, so none is run
 └── NothingToSend          a request was asked of a thread that has no input yet
@@ -26,6 +28,7 @@ are items in the log, not exceptions.
 from __future__ import annotations
 
 __all__ = [
+    "CannotCompact",
     "ConfigError",
     "FragmentError",
     "IllegalCut",
@@ -42,6 +45,7 @@ __all__ = [
     "StoreReadOnly",
     "StoreTooNew",
     "ThreadBusy",
+    "TooLong",
     "TurnConflict",
     "WeftError",
 ]
@@ -132,3 +136,11 @@ class SandboxUnavailable(WeftError):
 
 class NothingToSend(WeftError):
     """The thread has no input yet."""
+
+
+class CannotCompact(WeftError):
+    """Folding a view would not make it smaller."""
+
+
+class TooLong(WeftError):
+    """What a model was asked about does not fit its window."""

@@ -260,6 +260,23 @@ class Journal:
         await self._control(Rollback(kept + 1))
         return kept
 
+    def plan_base(
+        self,
+        keep_from: int,
+        *,
+        before: Sequence[RecipePart] = (),
+        after: Sequence[RecipePart] = (),
+    ) -> Recipe:
+        """A recipe that keeps the rows from `keep_from` on, in the usual layout."""
+        return rebase(
+            self.view,
+            self.registry,
+            keep_from,
+            before=before,
+            after=after,
+            states={"task_state": task_snapshot(self.view, keep_from)},
+        )
+
     async def rebase(
         self,
         keep_from: int,
@@ -269,15 +286,8 @@ class Journal:
         after: Sequence[RecipePart] = (),
         by: str = "",
     ) -> None:
-        """Start a new epoch that keeps the rows from `keep_from` on, in the usual layout."""
-        recipe = rebase(
-            self.view,
-            self.registry,
-            keep_from,
-            before=before,
-            after=after,
-            states={"task_state": task_snapshot(self.view, keep_from)},
-        )
+        """Start a new epoch that keeps the rows from `keep_from` on."""
+        recipe = self.plan_base(keep_from, before=before, after=after)
         await self.publish(recipe, epoch=self.view.epoch, reason=reason, by=by)
 
     async def publish(

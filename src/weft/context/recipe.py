@@ -12,7 +12,7 @@ from itertools import takewhile
 
 from msgspec import Raw
 
-from ..entries import Flags, Inline, Range, Recipe, RecipePart, Snapshots
+from ..entries import Flags, Inline, Node, Range, Recipe, RecipePart, Snapshots
 from ..errors import IllegalCut
 from ..items import encode_item
 from ..prompt.registry import Registry
@@ -24,7 +24,7 @@ from .rules import legal_cuts
 from .tokens import estimate_item
 from .view import View, fold
 
-__all__ = ["first_context", "ranges", "rebase"]
+__all__ = ["first_context", "ranges", "rebase", "recipe_tokens"]
 
 
 def rebase(
@@ -57,6 +57,18 @@ def rebase(
             *ranges(view.rows[max(keep_from, len(first)) :], view.gaps),
         )
     )
+
+
+def recipe_tokens(recipe: Recipe, view: View) -> int:
+    """The estimated size of a recipe that was planned from `view`."""
+    known = {row.seq: row.tokens for row in view.rows if row.seq is not None}
+    total = 0
+    for part in recipe.parts:
+        if isinstance(part, Range):
+            total += sum(known.get(seq, 0) for seq in range(part.first, part.last + 1))
+        elif isinstance(part, Inline | Node):
+            total += part.tokens
+    return total
 
 
 def first_context(rows: Sequence[Row]) -> list[Row]:

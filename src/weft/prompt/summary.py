@@ -11,7 +11,7 @@ from pathlib import Path
 from ..items import InputText, Message
 from .instructions import summary_prefix
 
-__all__ = ["is_summary", "summary_message"]
+__all__ = ["is_summary", "retained_message", "summary_message"]
 
 _NOTHING = "(no summary available)"
 
@@ -22,6 +22,11 @@ def summary_message(summary: str, home: Path | None = None) -> Message:
     `home` is where imported prompts lie; None means our own wording.
     """
     text = f"{summary_prefix(home)}\n{summary.strip() or _NOTHING}"
+    return Message(role="user", content=(InputText(text),))
+
+
+def retained_message(text: str) -> Message:
+    """Something the user said, kept word for word beside a summary."""
     return Message(role="user", content=(InputText(text),))
 
 

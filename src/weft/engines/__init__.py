@@ -1,0 +1,1 @@
+"""Context engines: what plans the next base of a view."""

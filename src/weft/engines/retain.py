@@ -1,0 +1,80 @@
+"""Retaining: what of a conversation stays word for word when the rest is folded.
+
+Owns the budgets and the choice. Invariant: only what a person said is collected,
+never context, never an earlier summary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..context.row import Row
+from ..context.rules import legal_cuts
+from ..items import Message, text_of
+from ..prompt.summary import is_summary, retained_message
+from ..truncate import Policy, approx_tokens, truncate_text
+
+__all__ = ["LIVE_TOKENS", "RETAINED_TOKENS", "live_start", "retained", "without_oldest"]
+
+RETAINED_TOKENS = 20_000
+"""How much of what the user said stays."""
+
+LIVE_TOKENS = 8_000
+"""How much of a turn's earlier steps stays raw beside its newest one."""
+
+
+def retained(
+    rows: Sequence[Row], home: Path | None, budget: int = RETAINED_TOKENS
+) -> list[Message]:
+    """What the user said, chosen newest first; the one that overflows is cut in the middle."""
+    chosen: list[str] = []
+    for text in reversed(_said(rows, home)):
+        cost = approx_tokens(len(text.encode()))
+        if cost > budget:
+            if budget > 0:
+                chosen.append(truncate_text(text, Policy("tokens", budget)))
+            break
+        chosen.append(text)
+        budget -= cost
+    return [retained_message(text) for text in reversed(chosen)]
+
+
+def live_start(rows: Sequence[Row]) -> int:
+    """Where the live rows begin: the newest step, and as many before it as are cheap."""
+    if not rows:
+        return 0
+    newest = (rows[-1].turn, rows[-1].step)
+    cuts = legal_cuts(rows)
+    start = next(i for i, row in enumerate(rows) if (row.turn, row.step) == newest)
+    best = max(cut for cut in cuts if cut <= start)
+    spare = LIVE_TOKENS
+    for cut in reversed([cut for cut in cuts if cut < best]):
+        spare -= sum(row.tokens for row in rows[cut:best])
+        if spare < 0 or rows[cut].turn != newest[0]:
+            break
+        best = cut
+    return best
+
+
+def without_oldest(rows: Sequence[Row]) -> list[Row]:
+    """`rows` without the oldest one that is not context, and without its counterpart."""
+    oldest = next((row for row in rows if not row.contextual), None)
+    if oldest is None:
+        return list(rows)
+    call = oldest.shape.call_id
+    return [
+        row for row in rows if row is not oldest and (call is None or row.shape.call_id != call)
+    ]
+
+
+def _said(rows: Sequence[Row], home: Path | None) -> list[str]:
+    texts: list[str] = []
+    for row in rows:
+        if row.shape.role != "user" or row.contextual:
+            continue
+        item = row.item
+        text = text_of(item.content) if isinstance(item, Message) else ""
+        if text and not is_summary(text, home):
+            texts.append(text)
+    return texts
