@@ -8,7 +8,6 @@ inside every commit, stops a writer that only believes it still holds the lock.
 from __future__ import annotations
 
 import os
-import shlex
 import socket
 import sqlite3
 import sys
@@ -129,9 +128,9 @@ def describe_holder(connection: sqlite3.Connection, thread: str) -> str:
 
 def this_process(now: int) -> Holder:
     """The holder that this process is."""
-    return Holder(
-        pid=os.getpid(), host=socket.gethostname(), command=shlex.join(sys.argv)[:200], since=now
-    )
+    # Arguments may hold what a user said, or a secret; the program's name says enough.
+    command = Path(sys.argv[0] if sys.argv else "").name or "python"
+    return Holder(pid=os.getpid(), host=socket.gethostname(), command=command, since=now)
 
 
 def _fcntl() -> ModuleType:
