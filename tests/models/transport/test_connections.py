@@ -247,6 +247,20 @@ async def test_a_server_that_answers_before_it_has_read_everything_is_heard():
     assert server.accepted == 2
 
 
+async def test_a_server_that_answers_while_it_reads_gets_all_of_the_request():
+    body = bytes(range(256)) * (1 << 15)
+
+    async def handler(peer: Peer) -> None:
+        head = await peer.reader.readuntil(b"\r\n\r\n")
+        await peer.send(CHUNKED, b"3\r\none\r\n")
+        assert b"Content-Length: %d" % len(body) in head
+        assert await peer.reader.readexactly(len(body)) == body
+        await peer.send(b"3\r\ntwo\r\n0\r\n\r\n")
+
+    async with serving(handler) as server, AsyncTransport() as transport:
+        assert await post(transport, server.url(), body) == b"onetwo"
+
+
 async def test_two_hundred_streams_run_side_by_side():
     arrived = 0
     everyone = asyncio.Event()

@@ -170,16 +170,15 @@ class Connection(asyncio.Protocol):
         self.transport.write(request.head + request.body[:_SLICE])
         rest = memoryview(request.body)
         for start in range(_SLICE, len(rest), _SLICE):
-            await self._room()
-            if exchange.settled:
-                return  # It answered, or hung up, without wanting all of it.
+            self._on_wait()
+            while self._full and not exchange.declined:
+                await self._room()
+            if exchange.declined:
+                return
             self.transport.write(rest[start : start + _SLICE])
         self._sent = True
 
     async def _room(self) -> None:
-        self._on_wait()
-        if not self._full or self._over:
-            return
         self._writer = asyncio.get_running_loop().create_future()
         try:
             await self._writer
@@ -199,13 +198,13 @@ class Connection(asyncio.Protocol):
 
     def _give_back(self, exchange: Exchange) -> None:
         self._end_exchange()
-        if not (exchange.keep_alive and self._sent) or self._over:
-            self.abort()
-            return
         tls = self.transport.get_extra_info("ssl_object")
         if tls is not None and self.remember is not None:
             self.remember(tls)
-        self._keeper.keep(self)
+        if exchange.keep_alive and self._sent and not self._over:
+            self._keeper.keep(self)
+        else:
+            self.abort()
 
     def _end_exchange(self) -> None:
         if self._patience is not None:

@@ -52,6 +52,11 @@ class Exchange:
         return self.answered or self.error is not None
 
     @property
+    def declined(self) -> bool:
+        """Whether the server wants no more of the request."""
+        return self.error is not None or self.complete or (self.answered and self.status >= 300)
+
+    @property
     def waiting(self) -> bool:
         """Whether a reader waits for more."""
         return self._waiter is not None

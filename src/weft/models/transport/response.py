@@ -38,8 +38,10 @@ class StreamedResponse:
 
     def chunks(self) -> AsyncIterator[bytes]:
         """The body as it arrives."""
-        coding = self.headers.get("content-encoding", "identity").lower()
-        if coding != "identity":
+        content = self.headers.get("content-encoding", "identity").lower()
+        transfer = self.headers.get("transfer-encoding", "chunked").lower()
+        if content != "identity" or transfer != "chunked":
+            coding = transfer if content == "identity" else content
             raise ProtocolError(
                 self._exchange.origin,
                 f"the body is encoded as {coding!r} although we asked for plain bytes; "
