@@ -130,15 +130,11 @@ def _notices(telling: Telling, problems: Sequence[str]) -> Iterator[Draft]:
         yield control_draft(Notice("warning", text, "prompt"), turn=THIS_TURN)
 
 
-def missing_outputs(view: View, *, upto: int | None = None) -> tuple[Draft, ...]:
-    """An output for every call that lost its own, to be appended before the next request.
-
-    With `upto` only for the calls that far.
-    """
+def missing_outputs(view: View) -> tuple[Draft, ...]:
+    """An output for every call that lost its own, to be appended before the next request."""
     return tuple(
         item_draft(synthetic_output(call, OUTCOME_UNKNOWN), turn=call.turn, step=call.step)
         for call in view.open_calls
-        if upto is None or call.seq is None or call.seq <= upto
     )
 
 

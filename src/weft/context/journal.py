@@ -18,6 +18,7 @@ from msgspec import Raw
 from ..entries import (
     Control,
     Draft,
+    Entry,
     Epoch,
     Head,
     Notice,
@@ -33,7 +34,14 @@ from ..entries import (
 )
 from ..errors import StaleEpoch
 from ..ids import new_id
-from ..items import Item, Message, encode_item
+from ..items import (
+    CustomToolCallOutput,
+    FunctionCallOutput,
+    Item,
+    Message,
+    decode_item,
+    encode_item,
+)
 from ..models.catalog import Catalog
 from ..models.profile import ModelProfile
 from ..prompt.input import user_message
@@ -52,6 +60,8 @@ from ..store.contract import (
     Index,
     Lease,
     LedgerRow,
+    OutboxDraft,
+    OutboxRow,
     Store,
     Turn,
     TurnEnd,
@@ -68,10 +78,15 @@ from .ledger import Ledger
 from .preview import preview
 from .recipe import rebase
 from .request import HEAD_SEGMENTS, Renderer, Request
+from .rules import OUTCOME_UNKNOWN, synthetic_output
 from .task import task_snapshot
 from .view import View, advance
 
-__all__ = ["Journal", "ResponseStatus"]
+__all__ = ["STAGED", "Journal", "ResponseStatus"]
+
+STAGED = "output"
+"""The outbox topic of outputs whose place in the log is not free yet."""
+
 
 ResponseStatus = Literal["completed", "failed", "interrupted"]
 
@@ -104,6 +119,7 @@ class Journal:
     _ledger: Ledger = field(init=False)
     _profiled: tuple[str, ModelProfile] | None = field(init=False, default=None)
     _sent: int = field(init=False, default=0)
+    _staged: int = field(init=False, default=0)
     _head_size: int = field(init=False, default=0)
     _opened: int = field(init=False)
 
@@ -139,6 +155,7 @@ class Journal:
         calls that a crash left open are then answered, for nobody else will.
         `context` is what fragments see; by default the machine is looked at.
         """
+        await self.recover()
         message = user_message(said) if isinstance(said, str) else said
         context = context or await self.observe()
         drafts = opening(
@@ -156,8 +173,6 @@ class Journal:
         assert committed.turn is not None
         if not committed.repeated:
             self.turn, self.step = committed.turn.number, 0
-        elif lost := missing_outputs(self.view, upto=self._opened):
-            await self._commit(Change(entries=lost))
         return committed.turn
 
     async def preview(self, said: str) -> tuple[View, Request]:
@@ -231,9 +246,52 @@ class Journal:
             await self.index.report(self.id, self._sent, usage)
             await self._calibrate(estimated, usage)
 
-    async def append(self, *items: Item) -> None:
+    async def append(self, *items: Item, origin: Origin | None = None) -> tuple[Entry, ...]:
         """Record items of the present step, such as the outputs of tools."""
-        await self._commit(Change(entries=tuple(map(self._draft, items))))
+        drafts = tuple(self._draft(item, origin) for item in items if recordable(item))
+        settled = await self._staged_for(items) if self._staged else ()
+        committed = await self._commit(Change(entries=drafts, settle=settled))
+        self._staged -= len(settled)
+        return committed.entries
+
+    async def stage(self, output: FunctionCallOutput | CustomToolCallOutput) -> None:
+        """Make the output of a tool durable before its place in the log is free."""
+        row = OutboxDraft(
+            topic=STAGED, key=output.call_id or "", body=Raw(encode_item(output)), state="ready"
+        )
+        await self._commit(Change(outbox=(row,)))
+        self._staged += 1
+
+    async def recover(self) -> tuple[Entry, ...]:
+        """Answer the calls that a crash left open: with what was staged, else as unknown.
+
+        Looks only at what was there when the thread was opened, and only once.
+        """
+        calls = [call for call in self.view.open_calls if (call.seq or 0) <= self._opened]
+        self._opened = 0
+        if not calls:
+            return ()
+        staged = {row.key: row for row in await self._outputs()}
+        drafts = tuple(
+            item_draft(
+                decode_item(staged[key].body)
+                if (key := call.shape.call_id or "") in staged
+                else synthetic_output(call, OUTCOME_UNKNOWN),
+                turn=call.turn,
+                step=call.step,
+                limit=self.profile.truncation,
+            )
+            for call in calls
+        )
+        settled = tuple(row.number for row in staged.values())
+        return (await self._commit(Change(entries=drafts, settle=settled))).entries
+
+    async def _outputs(self) -> list[OutboxRow]:
+        return await self.store.outbox(thread=self.id, topic=STAGED)
+
+    async def _staged_for(self, items: Sequence[Item]) -> tuple[int, ...]:
+        calls = {getattr(item, "call_id", None) for item in items}
+        return tuple(row.number for row in await self._outputs() if row.key in calls)
 
     async def finish(
         self,
