@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import subprocess
 import sys
+import termios
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -75,3 +77,12 @@ class Weft:
         done = self.attempt(*args, **options)
         assert (done.code, done.out, "Traceback" in done.err) == (code, b"", False), done
         return done.err
+
+
+def until_it_waits(process: subprocess.Popen[bytes], pipe: int | None = None) -> None:
+    """Wait until a process has emptied `pipe` and sleeps, which it then does for more input."""
+    while pipe is not None and fcntl.ioctl(pipe, termios.FIONREAD, b"\0\0\0\0") != b"\0\0\0\0":
+        os.sched_yield()
+    status = Path(f"/proc/{process.pid}/stat")
+    while status.read_text().rpartition(") ")[2][0] != "S":
+        os.sched_yield()

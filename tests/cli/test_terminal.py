@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from .conftest import work
-from .terminal import SCRIPT, Weft
+from .terminal import SCRIPT, Weft, until_it_waits
 
 
 class Screen:
@@ -118,6 +118,7 @@ def test_one_ctrl_c_at_the_question_keeps_the_thread(weft):
     weft("new", "--title", "precious")
     with screen(weft, "delete", "last") as terminal:
         terminal.until(b"[y/N]: ")
+        until_it_waits(terminal.process)
         terminal.process.send_signal(signal.SIGINT)
         code, text = terminal.end()
     assert code == 130

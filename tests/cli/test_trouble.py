@@ -17,7 +17,7 @@ import pytest
 from weft.store import SqliteStore
 
 from .conftest import work
-from .terminal import SCRIPT, Weft
+from .terminal import SCRIPT, Weft, until_it_waits
 from .test_show import long_thread
 
 READING = (
@@ -177,19 +177,16 @@ def test_waiting_for_standard_input_can_be_interrupted(weft):
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        bufsize=0,
     ) as process:
-        until_it_reads(process.pid)
+        assert process.stdin is not None
+        process.stdin.write(b"half a sentence")
+        until_it_waits(process, process.stdin.fileno())
         process.send_signal(signal.SIGINT)
         assert process.wait() == 130
         assert process.stderr is not None
         assert process.stderr.read() == b"\nweft: interrupted\n"
     assert weft("threads", "--json").json == []
-
-
-def until_it_reads(pid: int) -> None:
-    """Wait until a process sleeps in a read of a pipe."""
-    while "pipe_read" not in Path(f"/proc/{pid}/wchan").read_text():
-        os.sched_yield()
 
 
 def test_a_reader_that_had_enough_is_no_error(weft):

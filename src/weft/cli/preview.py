@@ -158,7 +158,13 @@ def sent_rows(peek: Peek) -> list[Row]:
     assert head is not None
     bodies = ((row, outbound(row, head)) for row in peek.view.rows)
     sent = [msgspec.structs.replace(row, body=body) for row, body in bodies if body is not None]
-    return normalise(sent)
+    written = [segment.seq for segment in peek.request.segments if segment.kind == "item"]
+    shown: list[Row] = []
+    for row in normalise(sent):
+        # A wire format may have no place for an item.
+        if len(shown) < len(written) and row.seq == written[len(shown)]:
+            shown.append(row)
+    return shown
 
 
 async def previous_request(

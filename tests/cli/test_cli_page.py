@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import asyncio
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+from weft.cli.app import COMMANDS
+
+from .conftest import work
+
+PAGE = (Path(__file__).parents[2] / "docs/cli.md").read_text(encoding="utf-8")
+BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+VARYING = re.compile(r"thr_[0-9a-f-]{36}|\b[0-9a-f]{12,64}\b|[\d,]*\d(?:-[\dT:-]+Z)?")
+
+
+def examples() -> Iterator[tuple[str, str]]:
+    """Each command on the page, and what the page says it prints."""
+    for block in BLOCK.findall(PAGE):
+        for example in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            command, _, output = example.partition("\n")
+            yield command, output
+
+
+def comparable(text: str) -> list[str]:
+    """Lines without ids, times, sizes and the spaces that align them."""
+    return [" ".join(VARYING.sub("N", line).split()) for line in text.splitlines()]
+
+
+def test_the_page_shows_what_the_commands_print(weft):
+    asyncio.run(work(weft))
+    for command, said in examples():
+        done = subprocess.run(
+            ["bash", "-c", f"set -e; {command}"],
+            capture_output=True,
+            cwd=weft.project,
+            env=weft.env,
+            text=True,
+            check=False,
+        )
+        assert (done.returncode, done.stderr) == (0, ""), command
+        shown, told = comparable(done.stdout), comparable(said)
+        if told and told[-1].endswith("…"):
+            told[-1] = told[-1].removesuffix("…")
+            assert "\n".join(shown).startswith("\n".join(told)), command
+        else:
+            assert shown == told, command
+
+
+def test_every_command_has_a_section():
+    sections = re.findall(r"^## weft (\w+)$", PAGE, re.MULTILINE)
+    assert sorted(sections) == sorted(COMMANDS)
