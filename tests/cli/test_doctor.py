@@ -125,5 +125,16 @@ def test_a_broken_tool_does_not_break_the_doctor(weft, tmp_path):
     broken.parent.mkdir()
     broken.write_text("#!/bin/sh\nexit 3\n")
     broken.chmod(0o755)
-    check = status(weft, code=1, PATH=f"{broken.parent}:{weft.env['PATH']}")["rg"]
+    check = status(weft, PATH=f"{broken.parent}:{weft.env['PATH']}")["rg"]
     assert "returned non-zero exit status 3" in check["detail"]
+    assert (check["status"], check["remedy"]) == ("warn", "install ripgrep again")
+
+
+def test_fragments_of_a_package_that_cannot_be_loaded_fail(weft, tmp_path):
+    package = tmp_path / "site/broken-1.0.dist-info"
+    package.mkdir(parents=True)
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n")
+    (package / "entry_points.txt").write_text("[weft.fragments]\nmine = nowhere:Mine\n")
+    check = status(weft, code=1, PYTHONPATH=str(package.parent))["fragments"]
+    assert "entry point 'mine' (nowhere:Mine)" in check["detail"]
+    assert check["remedy"] == "update or remove the package that offers it"

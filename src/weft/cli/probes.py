@@ -20,7 +20,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from ..errors import StoreError, WeftError
+from ..errors import WeftError
 
 __all__ = ["Check", "Status", "examine"]
 
@@ -68,10 +68,10 @@ def examine(
         progress(f"checking {name}")
         try:
             check = probe()
-        except (OSError, WeftError, subprocess.SubprocessError, sqlite3.Error) as error:
-            yield Check(name, "fail", str(error), "see the message")
-        else:
-            yield Check(name, check.status, check.detail, check.remedy)
+        except (OSError, WeftError, sqlite3.Error) as error:
+            detail, _, remedy = str(error).partition("; ")
+            check = _fail(detail, remedy or "put right what the message names")
+        yield Check(name, check.status, check.detail, check.remedy)
 
 
 def _ok(detail: str) -> Check:
@@ -127,16 +127,12 @@ def _log(path: Path) -> Check:
 
     if not path.exists():
         return _ok("not made yet")
-    try:
-        with closing(open_reader(path)) as connection, sqlite_errors(path):
-            layout = check(connection, path)
-            (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-            threads = connection.execute(
-                "SELECT count(*) FROM threads WHERE deleted IS NULL"
-            ).fetchone()[0]
-    except StoreError as error:
-        detail, _, remedy = str(error).partition("; ")
-        return _fail(detail, remedy)
+    with closing(open_reader(path)) as connection, sqlite_errors(path):
+        layout = check(connection, path)
+        (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+        (threads,) = connection.execute(
+            "SELECT count(*) FROM threads WHERE deleted IS NULL"
+        ).fetchone()
     if verdict != "ok":
         return _fail(f"{path} is damaged: {verdict}", "copy it, then `sqlite3 log.db .recover`")
     return _ok(f"layout {layout}, sound, {threads:,} threads, {path.stat().st_size:,} bytes")
@@ -219,14 +215,21 @@ def _codex() -> Check:
             "not found; its prompts cannot be imported",
             "put `codex` on the search path, or `pip install 'weft[codex]'`",
         )
-    return _ok(f"{_version(str(binary))} ({binary})")
+    return _runs(str(binary), "Codex")
 
 
 def _tool(name: str, without: str, package: str) -> Check:
     found = shutil.which(name)
     if found is None:
         return _warn(f"not found; {without}", f"install {package}")
-    return _ok(f"{_version(found)} ({found})")
+    return _runs(found, package)
+
+
+def _runs(binary: str, package: str) -> Check:
+    try:
+        return _ok(f"{_version(binary)} ({binary})")
+    except (OSError, subprocess.SubprocessError) as error:
+        return _warn(f"does not run: {error}", f"install {package} again")
 
 
 def _version(binary: str) -> str:
