@@ -71,8 +71,8 @@ async def serving(
         server.accepted += 1
         try:
             await handler(Peer(reader, writer, server.accepted))
-        except (ConnectionError, asyncio.IncompleteReadError):
-            pass
+        except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            pass  # The client went away, or the test is over.
         except AssertionError as error:
             server.failures.append(error)
         finally:

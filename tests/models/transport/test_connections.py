@@ -187,6 +187,26 @@ async def test_cancelling_closes_the_connection(started: bool):
         await gone.wait()
 
 
+async def test_cancelling_an_upload_closes_the_connection():
+    asked, read_on, gone = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def handler(peer: Peer) -> None:
+        await peer.reader.readuntil(b"\r\n\r\n")
+        asked.set()
+        await read_on.wait()
+        await peer.gone()
+        gone.set()
+
+    async with serving(handler) as server, AsyncTransport() as transport:
+        task = asyncio.create_task(post(transport, server.url(), bytes(64 << 20)))
+        await asked.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        read_on.set()
+        await gone.wait()
+
+
 async def test_a_slow_reader_stops_the_server():
     size = 64 << 20
     sent = 0
@@ -387,7 +407,11 @@ async def test_a_reader_that_takes_its_time_does_not_time_out():
         assert await response.read(10) == b"onetwo"
 
 
-async def test_a_connection_that_does_not_come_about_times_out():
+@pytest.mark.parametrize(
+    ("limits", "phase"),
+    [(Timeouts(connect=0.1), "connect"), (Timeouts(connect=9, total=0.1), "total")],
+)
+async def test_a_connection_that_does_not_come_about_times_out(limits: Timeouts, phase: str):
     with socket.socket() as full:
         full.bind(("127.0.0.1", 0))
         full.listen(0)
@@ -398,12 +422,10 @@ async def test_a_connection_that_does_not_come_about_times_out():
             sock.connect_ex(address)
         async with AsyncTransport() as transport:
             with pytest.raises(TimedOut) as caught:
-                await transport.post(
-                    f"http://127.0.0.1:{address[1]}/", b"", {}, timeouts=Timeouts(connect=0.1)
-                )
+                await transport.get(f"http://127.0.0.1:{address[1]}/", {}, timeouts=limits)
         for sock in waiting:
             sock.close()
-    assert (caught.value.phase, caught.value.retryable) == ("connect", True)
+    assert (caught.value.phase, caught.value.seconds, caught.value.retryable) == (phase, 0.1, True)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])

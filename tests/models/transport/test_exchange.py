@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from itertools import pairwise
 
 import pytest
@@ -130,6 +131,22 @@ def test_any_cut_of_the_wire_gives_the_same_answer(cuts: list[int]):
         return await ask(*pieces, close=False)
 
     assert asyncio.run(run()) == (200, BODY)
+
+
+@st.composite
+def damaged(draw):
+    start, end = sorted((draw(st.integers(0, len(WIRE))), draw(st.integers(0, len(WIRE)))))
+    return WIRE[:start] + draw(st.binary(max_size=20)) + WIRE[end:]
+
+
+@given(st.one_of(st.binary(max_size=200), damaged()))
+def test_whatever_comes_is_an_answer_or_a_typed_failure(wire: bytes):
+    async def run() -> None:
+        with suppress(TransportError):
+            status, _ = await ask(wire)
+            assert 200 <= status <= 999
+
+    asyncio.run(run())
 
 
 async def test_interim_answers_are_skipped():
