@@ -30,6 +30,7 @@ COMMANDS = {
     "prompt": "Show the exact request that would be sent.",
     "cache": "Show how much of each request its predecessor had in cache.",
     "prompts": "List, import and show the texts that instruct models.",
+    "patch": "Apply a patch from standard input, whole or not at all.",
     "doctor": "Check what is installed and what works.",
 }
 

@@ -129,10 +129,10 @@ def _literal(node: Node) -> str | None:
 def _heredoc(redirect: Node) -> str | None:
     if [node.type for node in redirect.named_children] != _HEREDOC:
         return None
-    patch = _text(redirect.named_children[1]).rstrip("\n")
+    patch = _text(redirect.named_children[1])
     if redirect.children[0].type == "<<-":
         patch = "\n".join(line.lstrip("\t") for line in patch.split("\n"))
-    return patch
+    return patch.rstrip("\n")
 
 
 def _text(node: Node) -> str:

@@ -11,7 +11,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from .document import Document
+from .document import Document, shown
 from .plan import FileChange, PatchPlan
 
 __all__ = ["FileDiff", "file_diff", "plan_diffs"]
@@ -36,13 +36,14 @@ def plan_diffs(plan: PatchPlan) -> tuple[FileDiff, ...]:
 
 def file_diff(change: FileChange, context: int = 3) -> FileDiff:
     """The diff of one file with `context` lines around each change."""
+    path, move_to = shown(change.path), change.move_to and shown(change.move_to)
     old, new = _lines(change.before), _lines(change.after)
     hunks = list(
         difflib.unified_diff(
             old,
             new,
-            fromfile="/dev/null" if change.before is None else f"a/{change.path}",
-            tofile="/dev/null" if change.after is None else f"b/{change.move_to or change.path}",
+            fromfile="/dev/null" if change.before is None else f"a/{path}",
+            tofile="/dev/null" if change.after is None else f"b/{move_to or path}",
             n=context,
             lineterm="",
         )
@@ -50,8 +51,8 @@ def file_diff(change: FileChange, context: int = 3) -> FileDiff:
     body = hunks[2:]
     return FileDiff(
         kind=change.kind,
-        path=change.path,
-        move_to=change.move_to,
+        path=path,
+        move_to=move_to,
         added=sum(line.startswith("+") for line in body),
         removed=sum(line.startswith("-") for line in body),
         text="".join(f"{line}\n" for line in hunks),

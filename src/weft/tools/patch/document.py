@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-__all__ = ["BOM", "Document", "decode", "encode"]
+__all__ = ["BOM", "Document", "decode", "encode", "shown"]
 
 BOM = "\ufeff"
 _ENDING = re.compile("(\r\n|\n|\r)")
@@ -60,3 +60,8 @@ def decode(data: bytes) -> str:
 def encode(text: str) -> bytes:
     """The bytes `decode` read. Raises `UnicodeEncodeError` for other surrogates."""
     return text.encode(errors="surrogateescape")
+
+
+def shown(text: str) -> str:
+    """`text` for people and models: bytes that are no UTF-8 as replacement characters."""
+    return text.encode(errors="surrogateescape").decode(errors="replace")

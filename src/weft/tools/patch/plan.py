@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from .document import decode, encode
+from .document import decode, encode, shown
 from .errors import PatchFailed, PatchRefused, system_reason
 from .files import Edit, Files, digest
 from .hunks import AddFile, DeleteFile, Hunk, Patch, UpdateFile
@@ -54,7 +54,7 @@ class PatchPlan(Struct, frozen=True):
         """The text a model gets when the plan was carried out."""
         letters = (("A", "add"), ("M", "update"), ("D", "delete"))
         lines = [
-            f"{letter} {change.move_to or change.path}\n"
+            f"{letter} {shown(change.move_to or change.path)}\n"
             for letter, kind in letters
             for change in self.changes
             if change.kind == kind
