@@ -1,0 +1,158 @@
+"""The tool seam: what a model may call, and what a call gets to work with.
+
+Owns the `Tool` Protocol and its values. Invariants: a tool never raises for what went
+wrong in the world (a bad argument, a failed command, a missing file): it says so in its
+result; and a call that is cancelled leaves nothing running that it started.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, TypeAlias, runtime_checkable
+
+from msgspec import Struct
+
+from ..items import CustomToolCall, FunctionCall, LocalShellCall, Output
+from ..sandbox.approvals import ApprovalPolicy, Ask, Decision
+from ..sandbox.memory import Approvals
+from ..sandbox.policy import SandboxPolicy
+from ..specs import ToolSpec
+from .executor import Bounds, ToolExecutor
+
+__all__ = [
+    "Abortable",
+    "CallItem",
+    "Choice",
+    "Consultation",
+    "Kept",
+    "Progress",
+    "Tool",
+    "ToolCall",
+    "ToolContext",
+    "ToolResult",
+    "UserQuestion",
+]
+
+CallItem: TypeAlias = FunctionCall | CustomToolCall | LocalShellCall
+"""The items that ask for a tool."""
+
+
+class ToolCall(Struct, frozen=True, kw_only=True):
+    """One call of a tool."""
+
+    call_id: str
+    name: str
+    namespace: str | None = None
+    arguments: str = ""
+    """JSON text, or a freeform tool's raw input."""
+    item: CallItem
+
+
+class ToolResult(Struct, frozen=True):
+    """What a call answers the model, and whether it did what was asked."""
+
+    output: Output
+    success: bool = True
+    stop: bool = False
+    """The user wants the turn to end with this call."""
+
+
+class Progress(Struct, frozen=True):
+    """Something a person may want to see while a call runs; the model never does."""
+
+    call_id: str
+    text: str
+
+
+class Choice(Struct, frozen=True):
+    """One answer the user may pick."""
+
+    label: str
+    description: str
+
+
+class UserQuestion(Struct, frozen=True, kw_only=True):
+    """A question a model has for the user, who may always answer in other words."""
+
+    id: str
+    header: str
+    question: str
+    options: tuple[Choice, ...]
+
+
+Consultation: TypeAlias = Callable[
+    [tuple[UserQuestion, ...]], Awaitable[dict[str, tuple[str, ...]] | None]
+]
+"""Puts questions to the user: the answers by question id, or None when they were dismissed."""
+
+
+class Kept(Protocol):
+    """Bytes that stay with the thread for good, under handles a model can read back."""
+
+    async def put(self, data: bytes) -> str:
+        """Keep `data`; the same bytes always get the same handle."""
+        ...
+
+    async def get(self, handle: str) -> bytes:
+        """The bytes under `handle`. Raises `NotFound`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolContext:
+    """What a call gets to work with."""
+
+    thread: str
+    turn: int = 0
+    step: int = 0
+    cwd: Path
+    """The thread's directory, as the executor knows it."""
+    policy: SandboxPolicy
+    approval: ApprovalPolicy
+    approvals: Approvals
+    """What the user has approved before."""
+    executor: ToolExecutor
+    kept: Kept
+    ask: Callable[[Ask], Awaitable[Decision]]
+    """Ask the host; waits for the answer."""
+    show: Callable[[Progress], None]
+    consult: Consultation | None = None
+    """None where nobody can be asked."""
+
+    @property
+    def bounds(self) -> Bounds:
+        """What calls may touch."""
+        return Bounds(policy=self.policy, workspace=self.cwd)
+
+
+class Tool(Protocol):
+    """Something a model may call.
+
+    Calls of a tool that is `parallel` may run beside other such calls; any other call
+    of a step runs alone. `spec` never changes while a thread is open.
+    """
+
+    @property
+    def spec(self) -> ToolSpec:
+        """What the model is told."""
+        ...
+
+    @property
+    def parallel(self) -> bool:
+        """Whether calls may run beside other calls; true for tools that only read."""
+        ...
+
+    async def run(self, call: ToolCall, context: ToolContext) -> ToolResult:
+        """Do what was asked."""
+        ...
+
+
+@runtime_checkable
+class Abortable(Protocol):
+    """A tool that says in its own words that a call was aborted."""
+
+    def aborted(self, call: ToolCall, seconds: float) -> str:
+        """The output of a call that was aborted after `seconds`."""
+        ...

@@ -1,0 +1,243 @@
+"""Dispatch: the calls of one step, from the moment they are handed in to their results.
+
+Owns when calls run and that each gets exactly one result. Invariant: a call runs
+only after every earlier call it must not run beside has ended, so the outcome is
+that of the calls in their order; results come as they are ready, with their place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from msgspec import Struct
+
+from ..items import CustomToolCall, CustomToolCallOutput, FunctionCallOutput, LocalShellCall
+from ..specs import Namespace, spec_name
+from ..wire import Unknown, json_bytes
+from .contract import Abortable, CallItem, Tool, ToolCall, ToolContext, ToolResult
+from .hooks import NO_HOOKS, Block, Merge, ToolHooks, merged
+
+__all__ = ["Dispatch", "Finished", "call_of", "output_item"]
+
+_log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+class Finished(Struct, frozen=True, kw_only=True):
+    """A call that has its result."""
+
+    position: int
+    """The call's place in the step, counted from 0."""
+    call: ToolCall
+    result: ToolResult
+    item: FunctionCallOutput | CustomToolCallOutput
+    seconds: float
+    aborted: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class _Open:
+    """A call without a result."""
+
+    position: int
+    call: ToolCall
+    tool: Tool | None
+    began: float
+    task: asyncio.Task[None] | None = None
+
+    @property
+    def parallel(self) -> bool:
+        return self.tool is None or self.tool.parallel
+
+
+@dataclass(slots=True)
+class Dispatch:
+    """Runs the calls of one step.
+
+    Hand calls in with `submit` as they arrive, say `finish` when no more will come,
+    and read `results` until they end. `abort` gives every open call its result.
+    """
+
+    tools: Iterable[Tool]
+    context: ToolContext
+    hooks: ToolHooks = NO_HOOKS
+    clock: Callable[[], float] = time.monotonic
+    _named: dict[tuple[str | None, str], Tool] = field(default_factory=dict, init=False)
+    _calls: list[_Open] = field(default_factory=list, init=False)
+    _open: set[_Open] = field(default_factory=set, init=False)
+    _exclusive: asyncio.Task[None] | None = field(default=None, init=False)
+    _since: list[asyncio.Task[None]] = field(default_factory=list, init=False)
+    """The calls handed in after the last exclusive one."""
+    _ready: asyncio.Queue[Finished | None] = field(default_factory=asyncio.Queue, init=False)
+    _closed: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        for tool in self.tools:
+            self._named |= dict.fromkeys(_names(tool), tool)
+
+    def submit(self, item: CallItem) -> int:
+        """Start a call as soon as its turn has come; its place in the step."""
+        if self._closed:
+            raise RuntimeError("this step takes no more calls; submit before `finish`")
+        call = call_of(item)
+        tool = self._named.get((call.namespace, call.name))
+        opened = _Open(len(self._calls), call, tool, self.clock())
+        self._calls.append(opened)
+        self._open.add(opened)
+        opened.task = asyncio.create_task(self._run(opened, self._before(opened)))
+        self._follow(opened, opened.task)
+        return opened.position
+
+    def finish(self) -> None:
+        """No more calls will come."""
+        self._closed = True
+        self._end_if_done()
+
+    async def results(self) -> AsyncIterator[Finished]:
+        """The results as they become ready; ends after `finish` with the last of them."""
+        while (finished := await self._ready.get()) is not None:
+            yield finished
+
+    async def abort(self) -> None:
+        """End every open call and give it its result; returns when nothing runs any more."""
+        self._closed = True
+        open_ = sorted(self._open, key=lambda each: each.position)
+        for each in open_:
+            assert each.task is not None
+            each.task.cancel()
+        await asyncio.gather(*(each.task for each in open_ if each.task), return_exceptions=True)
+        for each in open_:
+            # A task that was cancelled before its first step could not answer.
+            if each in self._open:
+                self._deliver(each, each.call, self._aborted(each), aborted=True)
+        self._end_if_done()
+
+    def _before(self, opened: _Open) -> tuple[asyncio.Task[None], ...]:
+        """What must have ended before a call may start."""
+        last = () if self._exclusive is None else (self._exclusive,)
+        return last if opened.parallel else (*last, *self._since)
+
+    def _follow(self, opened: _Open, task: asyncio.Task[None]) -> None:
+        if opened.parallel:
+            self._since.append(task)
+        else:
+            self._exclusive, self._since = task, []
+
+    async def _run(self, opened: _Open, before: tuple[asyncio.Task[None], ...]) -> None:
+        try:
+            if before:
+                await asyncio.wait(before)
+            call, result = await self._answered(opened)
+        except asyncio.CancelledError:
+            self._deliver(opened, opened.call, self._aborted(opened), aborted=True)
+            raise
+        self._deliver(opened, call, result)
+
+    async def _answered(self, opened: _Open) -> tuple[ToolCall, ToolResult]:
+        call = opened.call
+        if opened.tool is None:
+            return call, ToolResult(f"unsupported call: {_full_name(call)}", success=False)
+        verdict = await _attempt(self._permitted(call), f"{call.name} was not run: a hook failed")
+        if isinstance(verdict, ToolResult):
+            return call, verdict
+        return verdict, await self._hooked(opened, opened.tool, verdict)
+
+    async def _permitted(self, call: ToolCall) -> ToolCall | ToolResult:
+        """The call to run, or the result when a hook does not want it to."""
+        match await self.hooks.before_tool_call(call, self.context):
+            case Block(reason):
+                return ToolResult(f"{call.name} was blocked: {reason}", success=False)
+            case Merge(parameters):
+                return merged(call, parameters)
+            case None:
+                return call
+
+    async def _hooked(self, opened: _Open, tool: Tool, call: ToolCall) -> ToolResult:
+        result = await _attempt(tool.run(call, self.context), f"{call.name} failed")
+        changed = await _attempt(
+            self.hooks.tool_result(call, result, self.context),
+            f"a hook on the result of {call.name} failed",
+            result,
+        )
+        seconds = self.clock() - opened.began
+        await _attempt(
+            self.hooks.after_tool_call(call, changed, seconds, self.context),
+            f"a hook after {call.name} failed",
+        )
+        return changed
+
+    def _aborted(self, opened: _Open) -> ToolResult:
+        seconds = self.clock() - opened.began
+        tool: object = opened.tool
+        if isinstance(tool, Abortable):
+            return ToolResult(tool.aborted(opened.call, seconds), success=False)
+        return ToolResult(f"aborted by user after {seconds:.1f}s", success=False)
+
+    def _deliver(
+        self, opened: _Open, call: ToolCall, result: ToolResult, *, aborted: bool = False
+    ) -> None:
+        self._open.discard(opened)
+        self._ready.put_nowait(
+            Finished(
+                position=opened.position,
+                call=call,
+                result=result,
+                item=output_item(call, result),
+                seconds=self.clock() - opened.began,
+                aborted=aborted,
+            )
+        )
+        self._end_if_done()
+
+    def _end_if_done(self) -> None:
+        if self._closed and not self._open:
+            self._ready.put_nowait(None)
+
+
+def call_of(item: CallItem) -> ToolCall:
+    """The call an item asks for."""
+    if isinstance(item, LocalShellCall):
+        arguments = "" if isinstance(item.action, Unknown) else json_bytes(item.action).decode()
+        call_id = item.call_id or item.id or ""
+        return ToolCall(call_id=call_id, name="local_shell", arguments=arguments, item=item)
+    return ToolCall(
+        call_id=item.call_id,
+        name=item.name,
+        namespace=item.namespace,
+        arguments=item.input if isinstance(item, CustomToolCall) else item.arguments,
+        item=item,
+    )
+
+
+def output_item(call: ToolCall, result: ToolResult) -> FunctionCallOutput | CustomToolCallOutput:
+    """The item that answers `call`."""
+    if isinstance(call.item, CustomToolCall):
+        return CustomToolCallOutput(call_id=call.call_id, output=result.output)
+    return FunctionCallOutput(call_id=call.call_id, output=result.output)
+
+
+def _names(tool: Tool) -> list[tuple[str | None, str]]:
+    if isinstance(tool.spec, Namespace):
+        return [(tool.spec.name, spec_name(member)) for member in tool.spec.tools]
+    return [(None, spec_name(tool.spec))]
+
+
+def _full_name(call: ToolCall) -> str:
+    return f"{call.namespace}.{call.name}" if call.namespace else call.name
+
+
+async def _attempt(
+    work: Awaitable[T], what: str, otherwise: ToolResult | None = None
+) -> T | ToolResult:
+    """What `work` gives; when it fails, `otherwise` or a result that says what went wrong."""
+    try:
+        return await work
+    except Exception as error:  # noqa: BLE001 - whatever fails, the call gets its result
+        _log.exception("%s", what)
+        said = f"{what}: {type(error).__name__}" + (f": {error}" if str(error) else "")
+        return otherwise or ToolResult(said, success=False)

@@ -1,0 +1,93 @@
+"""The executor seam: everything tools do to a machine.
+
+Owns the `ToolExecutor` Protocol, so that the same tools work on this machine, in a
+container or on a directory at the other end of a pipe. Invariant: an executor
+enforces the bounds it is given; it never decides them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Protocol
+
+from msgspec import Struct, field
+
+from ..sandbox.policy import SandboxPolicy
+
+__all__ = ["Bounds", "Process", "ProcessSpec", "ToolExecutor"]
+
+
+class Bounds(Struct, frozen=True, kw_only=True):
+    """What may be touched: a policy, and the directory that a thread works in."""
+
+    policy: SandboxPolicy
+    workspace: Path
+    """Never a directory that a model chose: what may be written follows from it."""
+
+
+class ProcessSpec(Struct, frozen=True, kw_only=True):
+    """A process to start."""
+
+    argv: tuple[str, ...]
+    cwd: Path
+    bounds: Bounds
+    """`danger-full-access` runs it without a sandbox."""
+    tty: bool = False
+    env: dict[str, str] = field(default_factory=dict)
+    """Added to what commands always get."""
+    thread: str = ""
+
+
+class Process(Protocol):
+    """A running process. When it ends, or is ended, so does all that it started."""
+
+    def output(self) -> AsyncIterator[bytes]:
+        """What it writes, stdout and stderr together, until it ends.
+
+        One reader at a time. While nobody reads, a process that writes has to wait.
+        """
+        ...
+
+    async def write(self, data: bytes) -> None:
+        """Type into its terminal. Raises `BrokenPipeError` when it has none or has ended."""
+        ...
+
+    async def wait(self) -> int:
+        """Its exit code; 128 and the signal when one ended it."""
+        ...
+
+    async def kill(self) -> None:
+        """End it and all that it started, and wait until they are gone.
+
+        Output that nobody has read is lost. Harmless when it has ended.
+        """
+        ...
+
+
+class ToolExecutor(Protocol):
+    """Where tools act.
+
+    Paths are absolute and the executor's own. Failures are `OSError`s with an errno, or
+    `SandboxUnavailable`; what lies outside the bounds raises `PermissionError`.
+    """
+
+    async def start(self, spec: ProcessSpec) -> Process:
+        """Start a process."""
+        ...
+
+    async def read(self, path: Path, *, bounds: Bounds, limit: int | None = None) -> bytes:
+        """A regular file's bytes, at most `limit` of them."""
+        ...
+
+    async def write(self, path: Path, data: bytes, *, bounds: Bounds) -> None:
+        """Replace a file, whole or not at all. Its directory must exist."""
+        ...
+
+    async def patch(self, text: str, *, cwd: Path, bounds: Bounds) -> str:
+        """Apply a patch, whole or not at all; what the model is told. Raises `PatchError`."""
+        ...
+
+    async def close(self) -> None:
+        """End every process that is still running. Harmless when called twice."""
+        ...

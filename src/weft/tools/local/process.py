@@ -1,0 +1,80 @@
+"""One running process of this machine.
+
+Owns it from its start until it is reaped. Invariant: its number is ours while we
+signal it, because it is reaped last; and once `wait` returns, nothing that it
+started is left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import signal
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+
+from .remains import clear
+from .spawn import Spawned
+from .streams import Stream, ready
+
+__all__ = ["LocalProcess"]
+
+
+class LocalProcess:
+    """A process, its session and its output. Made by `LocalExecutor.start`."""
+
+    def __init__(
+        self, spawned: Spawned, *, mark: str, tty: bool, ended: Callable[[LocalProcess], None]
+    ) -> None:
+        self._pid, self._watch = spawned.pid, spawned.watch
+        self._stream = Stream(spawned.stream)
+        self._mark, self._tty, self._ended = mark, tty, ended
+        self._end = asyncio.create_task(self._see_it_through())
+
+    async def output(self) -> AsyncIterator[bytes]:
+        """What it writes, until it ends."""
+        while data := await self._stream.read():
+            yield data
+        self._stream.close()
+
+    async def write(self, data: bytes) -> None:
+        """Type into its terminal."""
+        if not self._tty:
+            raise BrokenPipeError(errno.EPIPE, "the process was started without a terminal")
+        await self._stream.write(data)
+
+    async def wait(self) -> int:
+        """Its exit code."""
+        return await asyncio.shield(self._end)
+
+    async def kill(self) -> None:
+        """End it and all that it started."""
+        if not self._end.done():
+            self._signal_session()
+            await asyncio.shield(self._end)
+        self._stream.close()
+
+    async def _see_it_through(self) -> int:
+        try:
+            await ready(self._watch)
+            self._signal_session()
+            await clear(self._mark)
+        finally:
+            # Cancelled with the loop: it must end with us, whatever it is doing.
+            self._signal_session()
+            code = self._reap()
+            self._stream.end()
+            self._ended(self)
+        return code
+
+    def _reap(self) -> int:
+        _, status = os.waitpid(self._pid, 0)
+        os.close(self._watch)
+        code = os.waitstatus_to_exitcode(status)
+        return code if code >= 0 else 128 - code
+
+    def _signal_session(self) -> None:
+        """End what did not leave the process group; the rest carries our mark."""
+        with suppress(ProcessLookupError):
+            os.killpg(self._pid, signal.SIGKILL)

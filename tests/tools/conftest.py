@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from weft.models.profile import ModelProfile
+from weft.sandbox.bubblewrap import Bubblewrap
+from weft.sandbox.probe import find_bubblewrap
+from weft.tools.builtin import builtin_tools
+from weft.tools.local import LocalExecutor
+
+from .scenes import Scene
+
+
+@cache
+def bubblewrap(home: Path) -> Bubblewrap:
+    return find_bubblewrap(home)
+
+
+@pytest.fixture(scope="session")
+def shared_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    directory = tmp_path / "work"
+    directory.mkdir()
+    return directory
+
+
+@pytest.fixture
+async def scene(workspace: Path, shared_home: Path) -> AsyncIterator[Scene]:
+    executor = LocalExecutor(
+        home=shared_home,
+        environ={"PATH": os.environ["PATH"], "HOME": str(workspace), "SECRET_TOKEN": "hush"},
+        sandbox=bubblewrap(shared_home),
+    )
+    tools = builtin_tools(ModelProfile(slug="m", apply_patch="freeform", images=True))
+    yield Scene(executor, workspace, shared_home, tools=tools)
+    await executor.close()

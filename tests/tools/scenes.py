@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from weft.errors import NotFound
+from weft.items import FunctionCall, text_of
+from weft.models.profile import ModelProfile
+from weft.sandbox.approvals import ApprovalPolicy, Ask, Decision, No
+from weft.sandbox.memory import Approvals
+from weft.sandbox.policy import SandboxMode, SandboxPolicy
+from weft.specs import spec_name
+from weft.tools.builtin import builtin_tools
+from weft.tools.contract import (
+    Consultation,
+    Progress,
+    Tool,
+    ToolCall,
+    ToolContext,
+    ToolResult,
+)
+from weft.tools.dispatch import call_of
+from weft.tools.executor import Bounds, ToolExecutor
+
+CHUNK = re.compile(r"Chunk ID: [0-9a-f]{6}\n")
+WALL = re.compile(r"Wall time: \d+\.\d+ seconds")
+DURATION = re.compile(r'"duration_seconds":\d+\.\d')
+
+
+@dataclass
+class Shelf:
+    blobs: dict[str, bytes] = field(default_factory=dict)
+
+    async def put(self, data: bytes) -> str:
+        handle = f"sha256:{hashlib.sha256(data).hexdigest()}"
+        self.blobs[handle] = data
+        return handle
+
+    async def get(self, handle: str) -> bytes:
+        if handle not in self.blobs:
+            raise NotFound("blob", handle)
+        return self.blobs[handle]
+
+
+@dataclass
+class Host:
+    """Answers approvals in order; what is not expected is refused."""
+
+    answers: list[Decision] = field(default_factory=list)
+    asked: list[Ask] = field(default_factory=list)
+    shown: list[Progress] = field(default_factory=list)
+
+    async def ask(self, ask: Ask) -> Decision:
+        self.asked.append(ask)
+        return self.answers.pop(0) if self.answers else No("nobody expected this")
+
+
+@dataclass
+class Scene:
+    executor: ToolExecutor
+    cwd: Path
+    home: Path
+    host: Host = field(default_factory=Host)
+    shelf: Shelf = field(default_factory=Shelf)
+    policy: SandboxPolicy = SandboxPolicy(mode="workspace-write", exclude_slash_tmp=True)
+    approval: ApprovalPolicy = "on-request"
+    consult: Consultation | None = None
+    tools: tuple[Tool, ...] = builtin_tools(
+        ModelProfile(slug="m", apply_patch="freeform", images=True)
+    )
+
+    def but(self, **changes: Any) -> Scene:
+        return replace(self, **changes)
+
+    def in_mode(self, mode: SandboxMode) -> Scene:
+        return self.but(policy=SandboxPolicy(mode=mode, exclude_slash_tmp=True))
+
+    @property
+    def bounds(self) -> Bounds:
+        return Bounds(policy=self.policy, workspace=self.cwd)
+
+    @property
+    def context(self) -> ToolContext:
+        return ToolContext(
+            thread="thr_1",
+            cwd=self.cwd,
+            policy=self.policy,
+            approval=self.approval,
+            approvals=Approvals(self.home),
+            executor=self.executor,
+            kept=self.shelf,
+            ask=self.host.ask,
+            show=self.host.shown.append,
+            consult=self.consult,
+        )
+
+    async def call(self, name: str, **arguments: Any) -> ToolResult:
+        return await self.raw(name, json.dumps(arguments))
+
+    async def raw(self, name: str, arguments: str) -> ToolResult:
+        tool = next(tool for tool in self.tools if spec_name(tool.spec) == name)
+        return await tool.run(function_call(name, arguments), self.context)
+
+    async def text(self, name: str, **arguments: Any) -> str:
+        return told(await self.call(name, **arguments))
+
+
+def function_call(name: str, arguments: str, call_id: str = "c1") -> ToolCall:
+    return call_of(FunctionCall(name=name, arguments=arguments, call_id=call_id))
+
+
+def told(result: ToolResult) -> str:
+    """What the model reads, without what differs from run to run."""
+    text = text_of(result.output)
+    text = CHUNK.sub("Chunk ID: ······\n", text)
+    text = DURATION.sub('"duration_seconds":·', text)
+    return WALL.sub("Wall time: · seconds", text)
+
+
+def marked(mark: str) -> list[int]:
+    """Processes whose environment or command line names `mark`."""
+    found = []
+    for entry in os.scandir("/proc"):
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        try:
+            seen = Path(entry.path, "environ").read_bytes()
+            seen += Path(entry.path, "cmdline").read_bytes()
+        except OSError:
+            continue
+        if mark.encode() in seen:
+            found.append(int(entry.name))
+    return found
+
+
+async def until(condition: Callable[[], bool], wait: Callable[[float], Awaitable[None]]) -> None:
+    for _ in range(400):
+        if condition():
+            return
+        await wait(0.01)
+    raise AssertionError("it did not happen")
