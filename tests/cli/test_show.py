@@ -198,6 +198,13 @@ def test_hostile_titles_and_inputs_are_listed_safely(weft):
     assert "\x1b" not in weft.refused("show", "\x1b[2J")
 
 
+def test_bytes_that_are_no_utf8_are_not_stored(weft):
+    weft("new", b"caf\xe9", "--title", b"\xff")
+    (listed,) = weft("threads", "--json").json
+    assert listed["title"] == "�"
+    assert "caf�" in weft("show", "last").text
+
+
 def test_an_item_that_cannot_be_read_is_shown_all_the_same(weft):
     lone = b'{"type":"message","role":"user","content":[{"type":"input_text","text":"\\ud800"}]}'
     broken_lines = b'{"type":"new_thing",\n "x": [1,\r\n2]}'
