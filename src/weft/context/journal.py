@@ -122,6 +122,8 @@ class Journal:
     _staged: int = field(init=False, default=0)
     _head_size: int = field(init=False, default=0)
     _opened: int = field(init=False)
+    _writing: asyncio.Lock = field(init=False, default_factory=asyncio.Lock)
+    """Held from looking at the view to the entry that was decided on it."""
 
     def __post_init__(self) -> None:
         self._ledger = Ledger(self.id, self.store, self.index)
@@ -158,21 +160,22 @@ class Journal:
         await self.recover()
         message = user_message(said) if isinstance(said, str) else said
         context = context or await self.observe()
-        drafts = opening(
-            self.view,
-            self.registry,
-            observe(self.registry, context),
-            message,
-            provenance=provenance,
-            events=events,
-            problems=context.agents_docs.problems if context.agents_docs else (),
-        )
         admission = Admission(id=turn_id or new_id("turn"), input=Raw(encode_item(message)))
-        entries = (*missing_outputs(self.view), *await self._new_head(), *drafts)
-        committed = await self._commit(Change(admit=admission, entries=entries))
-        assert committed.turn is not None
-        if not committed.repeated:
-            self.turn, self.step = committed.turn.number, 0
+        async with self._writing:
+            drafts = opening(
+                self.view,
+                self.registry,
+                observe(self.registry, context),
+                message,
+                provenance=provenance,
+                events=events,
+                problems=context.agents_docs.problems if context.agents_docs else (),
+            )
+            entries = (*missing_outputs(self.view), *await self._new_head(), *drafts)
+            committed = await self._write(Change(admit=admission, entries=entries))
+            assert committed.turn is not None
+            if not committed.repeated:
+                self.turn, self.step = committed.turn.number, 0
         return committed.turn
 
     async def preview(self, said: str) -> tuple[View, Request]:
@@ -306,16 +309,18 @@ class Journal:
 
     async def rollback(self, turns: int = 1) -> None:
         """Hide the last `turns` turns. Raises `IllegalCut` when there are fewer."""
-        cut = await turn_start(self.store, self.id, turns)
-        await self._control(Rollback(cut, turns))
+        async with self._writing:
+            cut = await turn_start(self.store, self.id, turns)
+            await self._write(self._says(Rollback(cut, turns)))
 
     async def revert(self, seq: int) -> int:
         """Hide everything after entry `seq`, or after the step before it when it lies inside one.
 
         Returns the last entry that stays.
         """
-        kept = await step_boundary(self.store, self.id, self.registry, seq)
-        await self._control(Rollback(kept + 1))
+        async with self._writing:
+            kept = await step_boundary(self.store, self.id, self.registry, seq)
+            await self._write(self._says(Rollback(kept + 1)))
         return kept
 
     def plan_base(
@@ -345,24 +350,28 @@ class Journal:
         by: str = "",
     ) -> None:
         """Start a new epoch that keeps the rows from `keep_from` on."""
-        recipe = self.plan_base(keep_from, before=before, after=after)
-        await self.publish(recipe, epoch=self.view.epoch, reason=reason, by=by)
+        async with self._writing:
+            recipe = self.plan_base(keep_from, before=before, after=after)
+            await self._begin_epoch(recipe, reason, by)
 
     async def publish(
         self, recipe: Recipe, *, epoch: int, reason: Reason = Reason.PUBLISH, by: str = ""
     ) -> None:
         """Make `recipe` the new base. Raises `StaleEpoch` when it was planned for another."""
-        if epoch != self.view.epoch:
-            raise StaleEpoch(
-                f"the recipe was planned for epoch {epoch}, thread {self.id!r} is at "
-                f"{self.view.epoch}; plan it again"
-            )
+        async with self._writing:
+            if epoch != self.view.epoch:
+                raise StaleEpoch(
+                    f"the recipe was planned for epoch {epoch}, thread {self.id!r} is at "
+                    f"{self.view.epoch}; plan it again"
+                )
+            await self._begin_epoch(recipe, reason, by)
+
+    async def _begin_epoch(self, recipe: Recipe, reason: Reason, by: str) -> None:
         head = self.view.head or await self._wanted_head()
         digest = await self.store.put_blob(self.id, json_bytes(head))
         settings = self.view.settings
-        await self._control(
-            Epoch(reason=reason, head=digest, recipe=recipe, settings=settings, by=by)
-        )
+        epoch = Epoch(reason=reason, head=digest, recipe=recipe, settings=settings, by=by)
+        await self._write(self._says(epoch))
 
     async def configure(self, **changes: object) -> None:
         """Change thread settings, such as ``goal``; None removes one."""
@@ -402,10 +411,16 @@ class Journal:
         return item_draft(item, turn=self.turn, step=self.step, origin=origin, limit=limit)
 
     async def _control(self, control: Control) -> Committed:
-        draft = control_draft(control, turn=self.turn, step=self.step)
-        return await self._commit(Change(entries=(draft,)))
+        return await self._commit(self._says(control))
+
+    def _says(self, control: Control) -> Change:
+        return Change(entries=(control_draft(control, turn=self.turn, step=self.step),))
 
     async def _commit(self, change: Change) -> Committed:
+        async with self._writing:
+            return await self._write(change)
+
+    async def _write(self, change: Change) -> Committed:
         committed = await self.store.commit(self.lease, change)
         self.view = await advance(self.view, self.store, committed.entries, self.registry)
         return committed
