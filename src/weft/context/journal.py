@@ -44,6 +44,7 @@ from ..items import (
 )
 from ..models.catalog import Catalog
 from ..models.profile import ModelProfile
+from ..prompt.fragment import Fragment
 from ..prompt.input import user_message
 from ..prompt.instructions import base_instructions
 from ..prompt.machine import observe_machine
@@ -120,6 +121,8 @@ class Journal:
     _profiled: tuple[str, ModelProfile] | None = field(init=False, default=None)
     _sent: int = field(init=False, default=0)
     _staged: int = field(init=False, default=0)
+    _counted: tuple[int, int] | None = field(init=False, default=None)
+    """Tokens that the provider counted, and the rows they cover."""
     _head_size: int = field(init=False, default=0)
     _opened: int = field(init=False)
     _writing: asyncio.Lock = field(init=False, default_factory=asyncio.Lock)
@@ -135,6 +138,14 @@ class Journal:
         if self._profiled is None or self._profiled[0] != self.model:
             self._profiled = self.model, self.catalog.profile(self.model)
         return self._profiled[1]
+
+    @property
+    def occupied(self) -> int:
+        """Tokens of the window in use: as counted by the provider, and estimated since."""
+        if self._counted is None:
+            return approx_tokens(self._head_size) + self.view.tokens
+        counted, rows = self._counted
+        return counted + sum(row.tokens for row in self.view.rows[rows:])
 
     @property
     def origin(self) -> Origin:
@@ -233,21 +244,22 @@ class Journal:
         usage: TokenUsage | None = None,
         response_id: str | None = None,
         error: str | None = None,
-    ) -> None:
-        """Record what answered the last request, in one transaction."""
+        end: TurnEnd | None = None,
+    ) -> tuple[Entry, ...]:
+        """Record what answered the last request, in one transaction.
+
+        With `end` the turn ends with it.
+        """
         estimated = self.view.tokens + approx_tokens(self._head_size)
         mark = ResponseMark(self._sent, status, response_id, usage, error)
-        await self._commit(
-            Change(
-                entries=(
-                    *(self._draft(item, origin=self.origin) for item in items if recordable(item)),
-                    control_draft(mark, turn=self.turn, step=self.step),
-                )
-            )
-        )
+        drafts = [self._draft(item, self.origin) for item in items if recordable(item)]
+        marked = control_draft(mark, turn=self.turn, step=self.step)
+        committed = await self._commit(Change(entries=(*drafts, marked), end=end))
         if usage is not None:
+            self._counted = usage.total_tokens, len(self.view.rows)
             await self.index.report(self.id, self._sent, usage)
             await self._calibrate(estimated, usage)
+        return committed.entries
 
     async def append(self, *items: Item, origin: Origin | None = None) -> tuple[Entry, ...]:
         """Record items of the present step, such as the outputs of tools."""
@@ -256,6 +268,33 @@ class Journal:
         committed = await self._commit(Change(entries=drafts, settle=settled))
         self._staged -= len(settled)
         return committed.entries
+
+    async def say(self, fragment: Fragment) -> tuple[Entry, ...]:
+        """Tell the model something once, as the runtime."""
+        draft = fragment.input_item(self.registry.vocabulary)
+        tokens = approx_tokens(len(draft.body))
+        placed = msgspec.structs.replace(draft, turn=self.turn, step=self.step, tokens=tokens)
+        return (await self._commit(Change(entries=(placed,)))).entries
+
+    async def waiting(self) -> bool:
+        """Whether others have left messages for this thread."""
+        return bool(await self.store.inbox(self.id))
+
+    async def take_inbox(self) -> int:
+        """Append what others have left, in order; how many messages that were."""
+        messages = [m for m in await self.store.inbox(self.id) if m.kind == "input"]
+        drafts = tuple(
+            msgspec.structs.replace(
+                item_draft(decode_item(message.body), turn=self.turn, step=self.step),
+                provenance=message.provenance,
+                events=message.events,
+            )
+            for message in messages
+        )
+        if drafts:
+            taken = tuple(message.number for message in messages)
+            await self._commit(Change(entries=drafts, take=taken))
+        return len(drafts)
 
     async def stage(self, output: FunctionCallOutput | CustomToolCallOutput) -> None:
         """Make the output of a tool durable before its place in the log is free."""
@@ -422,7 +461,9 @@ class Journal:
 
     async def _write(self, change: Change) -> Committed:
         committed = await self.store.commit(self.lease, change)
-        self.view = await advance(self.view, self.store, committed.entries, self.registry)
+        view = await advance(self.view, self.store, committed.entries, self.registry)
+        if view is not self.view:
+            self.view, self._counted = view, None
         return committed
 
     async def _calibrate(self, estimated: int, usage: TokenUsage) -> None:
