@@ -24,9 +24,6 @@ class Pool:
         self._idle: dict[Route, list[Connection]] = {}
         self._expiry: dict[Connection, asyncio.TimerHandle] = {}
 
-    def __len__(self) -> int:
-        return len(self._routes)
-
     def add(self, connection: Connection, route: Route) -> None:
         """A new connection, in use."""
         if connection.usable:
