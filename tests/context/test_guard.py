@@ -2,6 +2,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+import weft.testing
+
 ROOT = Path(__file__).parents[2]
 
 BREAKING = """
@@ -102,3 +106,11 @@ def test_a_test_fails_when_it_breaks_a_prefix_and_does_not_say_so(pytester):
             "*AssertionError: assert 'this' == 'that'*",
         ]
     )
+
+
+def test_the_package_offers_the_guard_the_contracts_and_layouts():
+    assert weft.testing.__all__ == ["contracts", "guard", "layout"]
+    assert weft.testing.guard.MARKER == "moves_cache_prefix"
+    assert weft.testing.contracts.__name__ == "weft.testing.contracts"
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        _ = weft.testing.nothing

@@ -17,8 +17,24 @@ from tests.context.scenes import (
     verdict,
 )
 from weft.context.cuts import step_boundary
-from weft.entries import Reason
-from weft.items import Message, encode_item, text_of
+from weft.context.layout import row_lines
+from weft.context.request import RequestEncoder
+from weft.context.row import Row
+from weft.entries import Draft, Head, Origin, Reason
+from weft.items import (
+    CustomToolCall,
+    CustomToolCallOutput,
+    ExecAction,
+    FunctionCallOutput,
+    InputText,
+    Item,
+    LocalShellCall,
+    Message,
+    WebSearchCall,
+    decode_item,
+    encode_item,
+    text_of,
+)
 from weft.prompt import AgentsDocs
 from weft.specs import FunctionTool, parameters
 from weft.testing import layout
@@ -372,3 +388,39 @@ async def test_other_tools_end_the_prefix_and_nothing_else(woven):
     row = await woven.send()
     assert layout(woven.thread).removeprefix(items) == snapshot("11 user       u9\n")
     assert verdict(row) == snapshot("epoch 39; 0 items shared; tools at tools")
+
+
+async def test_a_summary_is_shown_with_what_it_covers(woven):
+    lines = row_lines(woven.thread.view.rows, woven.thread.registry)
+    assert [str(line) for line in lines[3:6]] == snapshot(
+        [
+            "03 summary    4-20: summary 1",
+            "04 summary    21-40: summary 2",
+            "05 user       <environment>",
+        ]
+    )
+    assert [line.fragments for line in lines[2:4]] == [("environment",), ()]
+
+
+def test_every_kind_of_item_has_a_line():
+    items: list[Item] = [
+        CustomToolCall(call_id="a", name="apply_patch", input="*** Begin Patch"),
+        CustomToolCallOutput(call_id="a", output="Success"),
+        LocalShellCall(call_id="b", status="completed", action=ExecAction(command=("ls",))),
+        FunctionCallOutput(call_id="b", output=(InputText(text="x" * 80),)),
+        FunctionCallOutput(name="event", output="ping"),
+        WebSearchCall(status="completed"),
+        decode_item(b'{"type":"hologram"}'),
+    ]
+    origin = Origin("openai", "responses")
+    rows = [Row.of_draft(Draft(body=encode_item(item), origin=origin)) for item in items]
+    request = RequestEncoder(Head(model="m")).encode(rows, epoch=1, upto=1)
+    assert layout(request) == snapshot("""\
+00 call       apply_patch(*** Begin Patch)
+01 output     apply_patch Success
+02 call       local_shell
+03 output     xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…
+04 output     event ping
+05 web_search_call
+06 unknown    hologram
+""")

@@ -4,7 +4,7 @@ import pytest
 from inline_snapshot import snapshot
 from msgspec import Raw
 
-from tests.context.scenes import Scene, call, output, scene, user, verdict
+from tests.context.scenes import OTHER_MODEL, Scene, call, output, scene, user, verdict
 from weft.context.recipe import first_context, ranges
 from weft.context.row import Row, Shape
 from weft.context.view import load_view
@@ -107,6 +107,27 @@ async def test_agents_md_edited_before_a_new_base_is_told_again_whole():
 06 user       summary
 """)
         assert b"Run them twice." in found.thread.request().body
+
+
+async def test_a_model_switch_before_a_new_base_is_told_again_with_its_instructions():
+    async with scene() as found:
+        await found.turn("u1")
+        found.thread.model = OTHER_MODEL
+        found.change(model="gpt-5.2", model_instructions="Be brief.")
+        await found.turn("u2")
+        await compacted(found, "summary")
+        assert layout(found.thread) == snapshot("""\
+00 developer  <permissions>
+01 user       <agents_md>
+02 user       <environment>
+03 developer  <model_switch>
+04 user       u1
+05 user       u2
+06 user       summary
+""")
+        assert b"Be brief." in found.thread.request().body
+        row = await found.turn("u3")
+        assert verdict(row) == snapshot("epoch 15; 3 items shared; compaction at item 3 (entry 5)")
 
 
 async def test_a_new_base_after_a_rollback_shows_nothing_hidden():
