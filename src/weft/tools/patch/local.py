@@ -193,12 +193,15 @@ def _keep(place: Path, kept: Path) -> None:
 
 
 def _write(place: Path, data: bytes, like: Path | None) -> None:
-    with place.open("xb") as file:
-        if like is not None:
-            _imitate(file.fileno(), like)
+    # What replaces a private file is private from its first byte.
+    mode = 0o666 if like is None else 0o600
+    number = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    with os.fdopen(number, "wb") as file:
         file.write(data)
         file.flush()
-        os.fsync(file.fileno())
+        if like is not None:
+            _imitate(number, like)
+        os.fsync(number)
 
 
 def _imitate(number: int, like: Path) -> None:
