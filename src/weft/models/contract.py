@@ -7,24 +7,26 @@ part of an answer has been handed out.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Literal, Protocol, runtime_checkable
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from msgspec import Struct, field
 
 from ..entries import Head
 from ..errors import WeftError
-from ..events import StreamEvent
+from ..events import HeaderSignal, StreamEvent
 from ..items import Item
 from .format import WireFormat
 
 __all__ = [
     "AuthFailed",
     "Capabilities",
+    "Connected",
     "ContextOverflow",
     "InvalidRequest",
     "Model",
     "ModelError",
+    "ModelEvent",
     "ModelRequest",
     "RateLimited",
     "RemoteCompaction",
@@ -56,13 +58,29 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
+class Connected(Struct, frozen=True):
+    """The provider has begun to answer; the first event of every stream.
+
+    `request_id` names the exchange in the provider's own logs. `turn_state` goes back,
+    as the header ``x-codex-turn-state``, with the other requests of the same turn.
+    """
+
+    request_id: str = ""
+    turn_state: str = ""
+
+
+ModelEvent: TypeAlias = Connected | HeaderSignal | StreamEvent
+"""Anything a model's stream can hold."""
+
+
 class Model(Protocol):
     """An endpoint that answers requests.
 
-    `stream` yields batches of events, as many as arrived together. It ends after a
-    `Completed`; every other end raises a `ModelError`. Items that were complete before
-    have been handed out by then and stay valid. Cancelling the iteration closes the
-    connection. Implementations hold connections open between requests until `close`.
+    `stream` yields batches of events, never empty, as many as arrived together: first
+    `Connected` and what the headers say, then the answer. It ends after a `Completed`;
+    every other end raises a `ModelError`. Items that were complete before have been
+    handed out by then and stay valid. Cancelling the iteration, or closing the iterator,
+    closes the connection. Connections are kept open between requests until `close`.
     """
 
     @property
@@ -80,7 +98,7 @@ class Model(Protocol):
         """How requests to it are written."""
         ...
 
-    def stream(self, request: ModelRequest) -> AsyncIterator[Sequence[StreamEvent]]:
+    def stream(self, request: ModelRequest) -> AsyncGenerator[Sequence[ModelEvent], None]:
         """Send `request` and hand out what comes back."""
         ...
 

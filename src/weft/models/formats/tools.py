@@ -7,6 +7,8 @@ gives the tool that was meant, under its own name.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 from msgspec import Raw, Struct
 
@@ -84,7 +86,7 @@ def freeform_input(arguments: str) -> str:
 
 
 def call_item(
-    tools: dict[str, FlatTool], name: str, arguments: str, call_id: str
+    tools: Mapping[str, FlatTool], name: str, arguments: str, call_id: str
 ) -> FunctionCall | CustomToolCall:
     """The call a model made by a flat name, as an item of the tool that was meant."""
     tool = tools.get(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .index import IndexContract
+from .models import ModelContract
 from .store import StoreContract
 
-__all__ = ["IndexContract", "StoreContract"]
+__all__ = ["IndexContract", "ModelContract", "StoreContract"]

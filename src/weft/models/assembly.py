@@ -1,0 +1,151 @@
+"""Items put together from deltas, for APIs that stream no items of their own.
+
+Owns the one item that is open and the order of its events. Invariant: an item begins,
+grows and is done before the next one begins, calls apart, which may grow side by side;
+only what is done is ever handed out whole.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+from msgspec import Raw
+
+from ..events import (
+    OutputItemAdded,
+    OutputItemDone,
+    OutputTextDelta,
+    ReasoningTextDelta,
+    ToolInputDelta,
+)
+from ..items import Item, Message, OutputText, Reasoning, ReasoningText, encode_item
+from .contract import ModelEvent
+from .formats.tools import INPUT, FlatTool, call_item
+
+__all__ = ["Assembly", "CallInProgress", "FreeformDeltas"]
+
+_OPENING = re.compile(rf'\s*\{{\s*"{INPUT}"\s*:\s*"')
+_CHARACTERS = re.compile(r'(?:[^"\\]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*')
+_HALF_CHARACTER = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}$")
+_object = msgspec.json.Decoder(dict[str, Raw])
+
+
+class FreeformDeltas:
+    """Reads a freeform input out of JSON arguments that are still being written."""
+
+    def __init__(self) -> None:
+        self._rest = ""
+        self._inside = self._closed = False
+
+    def feed(self, fragment: str) -> str:
+        """The part of the input that `fragment` completes."""
+        self._rest += fragment
+        if not self._inside:
+            opening = _OPENING.match(self._rest)
+            if opening is None:
+                return ""
+            self._inside, self._rest = True, self._rest[opening.end() :]
+        return "" if self._closed else self._characters()
+
+    def _characters(self) -> str:
+        found = _CHARACTERS.match(self._rest)
+        assert found is not None
+        safe = _HALF_CHARACTER.sub("", found[0])
+        self._closed = self._rest[found.end() : found.end() + 1] == '"'
+        self._rest = self._rest[len(safe) :]
+        text: str = json.loads(f'"{safe}"', strict=False)
+        return text.encode(errors="replace").decode()
+
+
+@dataclass(slots=True)
+class CallInProgress:
+    """A call whose arguments are still coming."""
+
+    name: str
+    call_id: str
+    index: int
+    arguments: str = ""
+    done: bool = False
+    deltas: FreeformDeltas = field(default_factory=FreeformDeltas)
+
+    @property
+    def whole(self) -> bool:
+        """Whether the arguments are an object, so that nothing can be missing."""
+        try:
+            _object.decode(self.arguments)
+        except msgspec.DecodeError:
+            return False
+        return True
+
+
+@dataclass(slots=True)
+class Assembly:
+    """Gathers what a model says and calls into items."""
+
+    tools: Mapping[str, FlatTool]
+    events: list[ModelEvent] = field(default_factory=list)
+    _thinking: list[str] | None = None
+    _text: list[str] | None = None
+    _count: int = 0
+
+    def think(self, delta: str) -> None:
+        """More reasoning."""
+        if self._thinking is None:
+            self.settle()
+            self._thinking = []
+            self.begin(Reasoning())
+        self._thinking.append(delta)
+        self.events.append(ReasoningTextDelta(0, delta))
+
+    def say(self, delta: str) -> None:
+        """More text."""
+        if self._text is None:
+            self.settle()
+            self._text = []
+            self.begin(Message(role="assistant", content=()))
+        self._text.append(delta)
+        self.events.append(OutputTextDelta(delta))
+
+    def call(self, name: str, call_id: str) -> CallInProgress:
+        """The start of a call."""
+        self.settle()
+        call = CallInProgress(name, call_id, self._count)
+        self.begin(call_item(self.tools, name, "", call_id))
+        self._count += 1
+        return call
+
+    def argue(self, call: CallInProgress, delta: str) -> None:
+        """More of a call's arguments."""
+        call.arguments += delta
+        tool = self.tools.get(call.name)
+        if tool is not None and tool.freeform and (text := call.deltas.feed(delta)):
+            self.events.append(ToolInputDelta(text, call_id=call.call_id))
+
+    def called(self, call: CallInProgress) -> None:
+        """A call is complete."""
+        call.done = True
+        arguments = call.arguments or "{}"
+        item = call_item(self.tools, call.name, arguments, call.call_id)
+        self.events.append(OutputItemDone(Raw(encode_item(item)), call.index))
+
+    def settle(self) -> None:
+        """What was being thought or said is complete."""
+        if self._thinking is not None:
+            text, self._thinking = "".join(self._thinking), None
+            self.done(Reasoning(content=(ReasoningText(text),)))
+        if self._text is not None:
+            text, self._text = "".join(self._text), None
+            self.done(Message(role="assistant", content=(OutputText(text),)))
+
+    def done(self, item: Item) -> None:
+        """An item that is complete and was the open one."""
+        self.events.append(OutputItemDone(Raw(encode_item(item)), self._count))
+        self._count += 1
+
+    def begin(self, item: Item) -> None:
+        """The start of an item that `done` will complete."""
+        self.events.append(OutputItemAdded(Raw(encode_item(item)), self._count))

@@ -1,0 +1,140 @@
+"""Connecting: a provider's settings and a model's facts become an adapter.
+
+Owns which adapter speaks which API, what each can do, and how a key is presented.
+Invariant: no key, no request; the error names the variable to set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, TypeAlias
+
+from msgspec import Struct, structs
+
+from ..errors import ConfigError
+from .chat import ChatModel
+from .contract import AuthFailed, Capabilities, Model
+from .endpoint import Endpoint
+from .messages import MessagesModel
+from .profile import ModelProfile
+from .responses import ResponsesModel
+from .retry import Backoff
+from .transport import Timeouts, Transport
+
+__all__ = ["ANTHROPIC_VERSION", "Api", "ProviderConfig", "connect"]
+
+Api: TypeAlias = Literal["responses", "chat", "messages"]
+
+ANTHROPIC_VERSION = "2023-06-01"
+
+
+class ProviderConfig(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How to reach a provider.
+
+    Without a `base_url` the variable ``<PROVIDER>_BASE_URL`` must name one; it always
+    comes first. The key is `key`, else what the variable `key_variable` holds, which is
+    ``<PROVIDER>_API_KEY`` unless it says otherwise.
+    """
+
+    api: Api = "chat"
+    base_url: str = ""
+    key: str = ""
+    key_variable: str = ""
+    key_required: bool = True
+    headers: dict[str, str] = {}
+    idle_timeout: float | None = 300.0
+    retries: int = 4
+    remote_compaction: Literal["", "none", "endpoint", "trigger"] = ""
+
+    def changed(self, other: ProviderConfig | None) -> ProviderConfig:
+        """These settings with what `other` says on top; its defaults say nothing."""
+        if other is None:
+            return self
+        plain = ProviderConfig()
+        said = {
+            name: value
+            for name in self.__struct_fields__
+            if (value := getattr(other, name)) != getattr(plain, name)
+        }
+        return structs.replace(self, **said)
+
+    def __repr__(self) -> str:
+        key = "…" if self.key else ""
+        return f"ProviderConfig(api={self.api!r}, base_url={self.base_url!r}, key={key!r})"
+
+
+def connect(
+    profile: ModelProfile,
+    config: ProviderConfig,
+    environ: Mapping[str, str],
+    transport: Transport,
+    *,
+    shared_transport: bool = False,
+) -> Model:
+    """The adapter for `profile`. Raises `ConfigError` and `AuthFailed`."""
+    name = f"{profile.provider}:{profile.slug}"
+    key = _key(profile.provider, config, environ)
+    endpoint = Endpoint(
+        _base_url(profile.provider, config, environ),
+        transport,
+        {**_credentials(config.api, key), **config.headers},
+        (key,),
+        Timeouts(idle=config.idle_timeout),
+        Backoff(retries=config.retries),
+    )
+    capabilities = _capabilities(profile, config)
+    match config.api:
+        case "responses":
+            return ResponsesModel(name, capabilities, endpoint, shared_transport)
+        case "chat":
+            return ChatModel(name, capabilities, endpoint, shared_transport)
+        case "messages":
+            return MessagesModel(name, capabilities, endpoint, shared_transport)
+
+
+def _capabilities(profile: ModelProfile, config: ProviderConfig) -> Capabilities:
+    responses = config.api == "responses"
+    openai = profile.provider == "openai"
+    return Capabilities(
+        reasoning_summaries=config.api != "chat" and profile.reasoning_summary != "none",
+        output_schema=True,
+        prompt_cache_key=responses or openai,
+        remote_compaction=config.remote_compaction
+        or ("endpoint" if responses and openai else "none"),
+        images=profile.images,
+        freeform_tools=responses,
+        parallel_tool_calls=profile.parallel_tool_calls,
+    )
+
+
+def _variable(provider: str, suffix: str) -> str:
+    return f"{provider.upper().replace('-', '_')}_{suffix}"
+
+
+def _base_url(provider: str, config: ProviderConfig, environ: Mapping[str, str]) -> str:
+    variable = _variable(provider, "BASE_URL")
+    url = (environ.get(variable) or config.base_url).rstrip("/")
+    if not url:
+        raise ConfigError(
+            f"where is the provider {provider!r}? Set {variable} or `base_url` in its settings"
+        )
+    # Anthropic's own variable holds the address without the version.
+    return url if config.api != "messages" or url.endswith("/v1") else f"{url}/v1"
+
+
+def _key(provider: str, config: ProviderConfig, environ: Mapping[str, str]) -> str:
+    variable = config.key_variable or _variable(provider, "API_KEY")
+    key = (config.key or environ.get(variable, "")).strip()
+    if not key and config.key_required:
+        raise AuthFailed(
+            f"no key for the provider {provider!r}; set {variable}, or run `weft auth`",
+            code="missing_key",
+        )
+    return key
+
+
+def _credentials(api: Api, key: str) -> dict[str, str]:
+    if api == "messages":
+        version = {"anthropic-version": ANTHROPIC_VERSION}
+        return {**version, "x-api-key": key} if key else version
+    return {"authorization": f"Bearer {key}"} if key else {}

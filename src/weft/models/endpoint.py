@@ -1,0 +1,212 @@
+"""One provider's address: how adapters send requests and read answers.
+
+Owns credentials, attempts and the turning of transport failures into model errors.
+Invariant: credentials leave only as request headers, never in a text or a repr, and
+every event that came before a failure is handed out before the failure is raised.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from ..events import header_signals
+from .contract import Connected, ModelError, ModelEvent, ModelRequest, StreamCut
+from .failures import request_id_of, status_failure
+from .retry import Backoff
+from .sse import EventParser
+from .transport import PATIENT, BodyTooLarge, Response, TimedOut, Timeouts, Transport
+from .transport import TransportError as Failure
+
+__all__ = ["AnswerReader", "Endpoint"]
+
+_LARGEST_ERROR = 64 * 1024
+_LARGEST_ANSWER = 64 * 1024 * 1024
+_TAIL_SECONDS = 0.25
+"""How long the end of a finished body is waited for, so that its connection is kept."""
+
+_KEY = re.compile(r"\b(sk|pk|gsk|xai|key)-[A-Za-z0-9_*-]{6,}")
+
+
+class AnswerReader(Protocol):
+    """Makes events of one answer in one wire format.
+
+    Events gather in `events`. Either `complete` or `failure` is set in the end; after
+    either, nothing more is read.
+    """
+
+    events: list[ModelEvent]
+    complete: bool
+    failure: ModelError | None
+
+    def read(self, payload: bytes) -> None:
+        """One event of the stream."""
+        ...
+
+    def whole(self, body: bytes) -> None:
+        """An answer that came as one JSON document instead of a stream."""
+        ...
+
+    def end(self, cut: ModelError) -> None:
+        """Nothing more comes; `cut` is the failure unless there is a better one."""
+        ...
+
+
+@dataclass(slots=True)
+class Endpoint:
+    """Where a provider is, and how to get in."""
+
+    base_url: str
+    transport: Transport = field(repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+    timeouts: Timeouts = PATIENT
+    backoff: Backoff = field(default_factory=Backoff, repr=False)
+
+    async def stream(
+        self, path: str, request: ModelRequest, reader: AnswerReader, headers: Mapping[str, str]
+    ) -> AsyncGenerator[list[ModelEvent], None]:
+        """The answer to `request` in batches, one for each piece that arrives."""
+        asked = {"accept": "text/event-stream", **headers, **request.headers}
+        async with await self._open(path, request.body, asked, self.timeouts) as response:
+            yield [_connected(response), *header_signals(response.headers)]
+            async with aclosing(self._batches(response, reader)) as batches:
+                async for batch in batches:
+                    yield batch
+        if reader.failure is not None:
+            raise self._named(reader.failure, response)
+
+    async def fetch(
+        self, path: str, body: bytes, headers: Mapping[str, str], *, timeouts: Timeouts
+    ) -> bytes:
+        """The answer to a request that is not streamed."""
+        async with await self._open(path, body, headers, timeouts) as response:
+            try:
+                return await response.read(_LARGEST_ANSWER)
+            except Failure as error:
+                raise self._cut(error) from error
+
+    async def _open(
+        self, path: str, body: bytes, headers: Mapping[str, str], timeouts: Timeouts
+    ) -> Response:
+        url = self.base_url.rstrip("/") + path
+        sent = {"content-type": "application/json", **self.headers, **headers}
+        return await self.backoff.run(lambda: self._ask(url, body, sent, timeouts))
+
+    async def _ask(
+        self, url: str, body: bytes, headers: Mapping[str, str], timeouts: Timeouts
+    ) -> Response:
+        try:
+            response = await self.transport.post(url, body, headers, timeouts=timeouts)
+            if 200 <= response.status < 300:
+                return response
+            async with response:
+                said = await _start_of(response)
+        except Failure as error:
+            raise self._unreached(error) from error
+        failure = status_failure(response.status, response.headers, said)
+        raise self._scrubbed(failure)
+
+    async def _batches(
+        self, response: Response, reader: AnswerReader
+    ) -> AsyncGenerator[list[ModelEvent], None]:
+        """What the reader makes of the body; ends with `complete` or `failure` set."""
+        if "application/json" in response.headers.get("content-type", ""):
+            await self._whole(response, reader)
+        else:
+            parser, chunks = EventParser(), response.chunks()
+            cut: ModelError = StreamCut(
+                "the stream ended before the answer was complete; try again", retryable=True
+            )
+            try:
+                async for chunk in chunks:
+                    if batch := _read(reader, parser.feed(chunk)):
+                        yield batch
+                    if reader.failure is not None:
+                        return
+                    if reader.complete:
+                        await _finish(chunks)
+                        return
+                _read_rest(reader, parser.finish())
+            except Failure as error:
+                cut = self._cut(error)
+            if not reader.complete and reader.failure is None:
+                reader.end(cut)
+        if batch := _taken(reader):
+            yield batch
+
+    async def _whole(self, response: Response, reader: AnswerReader) -> None:
+        try:
+            reader.whole(await response.read(_LARGEST_ANSWER))
+        except Failure as error:
+            reader.end(self._cut(error))
+
+    def _unreached(self, error: Failure) -> ModelError:
+        timed_out = isinstance(error, TimedOut)
+        return ModelError(
+            self._scrub(str(error)),
+            retryable=error.retryable,
+            code="timeout" if timed_out else "connection",
+        )
+
+    def _cut(self, error: Failure) -> StreamCut:
+        idle = isinstance(error, TimedOut)
+        code = "idle_timeout" if idle else "connection"
+        return StreamCut(self._scrub(str(error)), retryable=True, code=code)
+
+    def _named(self, failure: ModelError, response: Response) -> ModelError:
+        failure.request_id = failure.request_id or request_id_of(response.headers)
+        return self._scrubbed(failure)
+
+    def _scrubbed(self, failure: ModelError) -> ModelError:
+        failure.args = tuple(
+            self._scrub(arg) if isinstance(arg, str) else arg for arg in failure.args
+        )
+        return failure
+
+    def _scrub(self, text: str) -> str:
+        for secret in self.secrets:
+            text = text.replace(secret, "…") if secret else text
+        return _KEY.sub(r"\1-…", text)
+
+
+def _connected(response: Response) -> Connected:
+    headers = response.headers
+    return Connected(request_id_of(headers), headers.get("x-codex-turn-state", ""))
+
+
+def _read(reader: AnswerReader, payloads: list[bytes]) -> list[ModelEvent]:
+    _read_rest(reader, payloads)
+    return _taken(reader)
+
+
+def _read_rest(reader: AnswerReader, payloads: list[bytes]) -> None:
+    for payload in payloads:
+        if reader.complete or reader.failure is not None:
+            return
+        reader.read(payload)
+
+
+def _taken(reader: AnswerReader) -> list[ModelEvent]:
+    taken, reader.events = reader.events, []
+    return taken
+
+
+async def _finish(chunks: AsyncIterator[bytes]) -> None:
+    """Read to the end of a body whose content is complete."""
+    with suppress(Failure, TimeoutError):
+        async with asyncio.timeout(_TAIL_SECONDS):
+            async for _ in chunks:
+                pass
+
+
+async def _start_of(response: Response) -> bytes:
+    """The beginning of an error body."""
+    try:
+        return await response.read(_LARGEST_ERROR)
+    except BodyTooLarge as error:
+        return error.start

@@ -1,0 +1,252 @@
+"""Anthropic Messages streams as the events of a Responses stream.
+
+Owns the assembly of content blocks. Invariant: a thinking block becomes an item only
+with all of its fields, so that it can be replayed as it came; a block of a kind we do
+not know becomes an item of that kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct, field
+
+from ..events import (
+    Completed,
+    CompletedBody,
+    Created,
+    Incomplete,
+    IncompleteDetails,
+    ReasoningTextDelta,
+    ResponseBody,
+    ServerModel,
+    UnknownEvent,
+)
+from ..items import Reasoning, Unknown
+from ..usage import InputDetails, WireUsage
+from ..wire import json_bytes
+from .assembly import Assembly, CallInProgress
+from .contract import ContextOverflow, ModelError, ModelEvent, StreamCut
+from .failures import complaint_in, stream_failure
+from .formats.thinking import THINKING, reasoning_of
+from .formats.tools import FlatTool
+
+__all__ = ["MessagesReader"]
+
+_CUT_SHORT = {"max_tokens": "max_output_tokens", "refusal": "content_filter"}
+
+
+class _Usage(Struct, omit_defaults=True):
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cache_read_input_tokens: int | None = None
+    cache_creation_input_tokens: int | None = None
+
+    def updated(self, later: _Usage) -> _Usage:
+        """The figures so far; each is a running total."""
+        figures = msgspec.structs.asdict(later).items()
+        told = {name: value for name, value in figures if value is not None}
+        return msgspec.structs.replace(
+            self, **{name: max(value, getattr(self, name) or 0) for name, value in told.items()}
+        )
+
+    def wire(self) -> WireUsage:
+        read, written = self.cache_read_input_tokens, self.cache_creation_input_tokens
+        # The API counts what came from the cache apart; we count it in.
+        asked = (self.input_tokens or 0) + (read or 0) + (written or 0)
+        made = self.output_tokens or 0
+        return WireUsage(
+            input_tokens=asked,
+            input_tokens_details=InputDetails(read, written),
+            output_tokens=made,
+            total_tokens=asked + made,
+        )
+
+
+class _Message(Struct):
+    id: str = ""
+    model: str = ""
+    content: list[dict[str, Any]] = []
+    usage: _Usage | None = None
+    stop_reason: str | None = None
+
+
+class _Change(Struct):
+    type: str = ""
+    text: str = ""
+    thinking: str = ""
+    signature: str = ""
+    partial_json: str = ""
+    stop_reason: str | None = None
+
+
+class _Event(Struct):
+    type: str
+    index: int = 0
+    message: _Message | None = None
+    content_block: dict[str, Any] | None = None
+    delta: _Change | None = None
+    usage: _Usage | None = None
+
+
+class _Block(Struct):
+    fields: dict[str, Any]
+    call: CallInProgress | None = None
+    arguments: list[str] = field(default_factory=list)
+
+
+_decode = msgspec.json.Decoder(_Event).decode
+
+
+class MessagesReader:
+    """Reads one Messages answer."""
+
+    def __init__(self, tools: Mapping[str, FlatTool]) -> None:
+        self.complete = False
+        self.failure: ModelError | None = None
+        self._assembly = Assembly(tools)
+        self._id = ""
+        self._blocks: dict[int, _Block] = {}
+        self._usage = _Usage()
+        self._stopped = ""
+
+    @property
+    def events(self) -> list[ModelEvent]:
+        """What has been read and not been taken."""
+        return self._assembly.events
+
+    @events.setter
+    def events(self, events: list[ModelEvent]) -> None:
+        self._assembly.events = events
+
+    def read(self, payload: bytes) -> None:
+        """One event of the stream."""
+        try:
+            event = _decode(payload)
+        except msgspec.ValidationError:
+            self.events.append(UnknownEvent(_claimed_type(payload), Raw(payload)))
+            return
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return
+        match event.type:
+            case "message_start":
+                self._start(event.message or _Message())
+            case "content_block_start":
+                self._open(event.index, event.content_block or {})
+            case "content_block_delta" if event.delta and event.index in self._blocks:
+                self._grow(self._blocks[event.index], event.delta)
+            case "content_block_stop" if event.index in self._blocks:
+                self._close(self._blocks.pop(event.index))
+            case "message_delta":
+                self._usage = self._usage.updated(event.usage or _Usage())
+                self._stopped = (event.delta and event.delta.stop_reason) or self._stopped
+            case "message_stop":
+                self._finish()
+            case "error":
+                self.failure = stream_failure(complaint_in(payload))
+            case "ping":
+                pass
+            case _:
+                self.events.append(UnknownEvent(event.type, Raw(payload)))
+
+    def whole(self, body: bytes) -> None:
+        """An answer that came as one document."""
+        try:
+            message = msgspec.json.decode(body, type=_Message)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            message = _Message()
+        if not message.id:
+            self.failure = stream_failure(complaint_in(body))
+            return
+        self._start(message)
+        for index, block in enumerate(message.content):
+            self._open(index, block)
+            self._close(self._blocks.pop(index))
+        self._stopped = message.stop_reason or ""
+        self._finish()
+
+    def end(self, cut: ModelError) -> None:
+        """The stream has closed without a `message_stop`."""
+        self.failure = cut
+
+    def _start(self, message: _Message) -> None:
+        self._id = message.id
+        self._usage = self._usage.updated(message.usage or _Usage())
+        self.events.append(Created(ResponseBody(message.id)))
+        if message.model:
+            self.events.append(ServerModel(message.model))
+
+    def _open(self, index: int, fields: dict[str, Any]) -> None:
+        block = self._blocks[index] = _Block(fields)
+        match fields.get("type"):
+            case "tool_use":
+                name, call_id = str(fields.get("name", "")), str(fields.get("id", ""))
+                block.call = self._assembly.call(name, call_id)
+                if given := fields.get("input"):
+                    self._argue(block, json_bytes(given).decode())
+            case "thinking" | "redacted_thinking":
+                self._assembly.begin(Reasoning())
+            case "text" if fields.get("text"):
+                self._assembly.say(str(fields["text"]))
+
+    def _grow(self, block: _Block, delta: _Change) -> None:
+        match delta.type:
+            case "text_delta":
+                self._assembly.say(delta.text)
+            case "thinking_delta":
+                block.fields["thinking"] = block.fields.get("thinking", "") + delta.thinking
+                self.events.append(ReasoningTextDelta(0, delta.thinking))
+            case "signature_delta":
+                block.fields["signature"] = block.fields.get("signature", "") + delta.signature
+            case "input_json_delta":
+                self._argue(block, delta.partial_json)
+
+    def _argue(self, block: _Block, fragment: str) -> None:
+        block.arguments.append(fragment)
+        if block.call is not None:
+            self._assembly.argue(block.call, fragment)
+
+    def _close(self, block: _Block) -> None:
+        kind = block.fields.get("type")
+        if block.call is not None:
+            self._assembly.called(block.call)
+        elif kind == "text":
+            self._assembly.settle()
+        elif kind in THINKING:
+            self._assembly.done(reasoning_of(block.fields))
+        else:
+            self._assembly.done(Unknown(Raw(json_bytes(_unknown(block)))))
+
+    def _finish(self) -> None:
+        self._assembly.settle()
+        usage = self._usage.wire()
+        if self._stopped == "model_context_window_exceeded":
+            self.failure = ContextOverflow(
+                "the answer filled the model's window; compact the thread", code=self._stopped
+            )
+        elif (cut := _CUT_SHORT.get(self._stopped)) is not None:
+            details = IncompleteDetails(cut)
+            body = ResponseBody(self._id, usage=usage, incomplete_details=details)
+            self.events.append(Incomplete(body))
+            self.failure = StreamCut(f"Incomplete response returned, reason: {cut}", code=cut)
+        else:
+            goes_on = False if self._stopped == "pause_turn" else None
+            self.events.append(Completed(CompletedBody(id=self._id, usage=usage, end_turn=goes_on)))
+            self.complete = True
+
+
+def _claimed_type(payload: bytes) -> str:
+    return Unknown(Raw(payload)).type
+
+
+def _unknown(block: _Block) -> dict[str, Any]:
+    """A block of unknown kind, with the input it was given piece by piece."""
+    if not block.arguments:
+        return block.fields
+    try:
+        given = msgspec.json.decode("".join(block.arguments))
+    except msgspec.DecodeError:
+        return block.fields
+    return {**block.fields, "input": given}

@@ -1,0 +1,174 @@
+"""The OpenAI Responses API as a model.
+
+Owns which events end a stream, and how. Invariant: a failed response is told when its
+stream closes; nothing after `response.completed` counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass, field
+
+import msgspec
+from msgspec import Raw, Struct
+
+from ..events import (
+    Completed,
+    CompletedBody,
+    ErrorDetails,
+    ErrorEvent,
+    Failed,
+    Incomplete,
+    OutputItemDone,
+    UnknownEvent,
+    decode_event,
+)
+from ..items import Item, decode_item
+from ..usage import WireUsage
+from ..wire import json_bytes
+from .contract import Capabilities, ModelError, ModelEvent, ModelRequest, StreamCut
+from .endpoint import Endpoint
+from .failures import Complaint, complaint_in, stream_failure
+from .formats.responses import ResponsesFormat
+from .transport import Timeouts
+
+__all__ = ["ResponsesModel", "ResponsesReader"]
+
+_COMPACT_FIELDS = frozenset(
+    (
+        "model",
+        "input",
+        "instructions",
+        "tools",
+        "parallel_tool_calls",
+        "reasoning",
+        "service_tier",
+        "prompt_cache_key",
+        "text",
+    )
+)
+_COMPACT_PATIENCE = 4
+"""A compaction may be silent this many times longer than a stream."""
+
+_LASTING = frozenset(("content_filter", "max_output_tokens"))
+_members = msgspec.json.Decoder(dict[str, Raw])
+
+
+@dataclass(slots=True)
+class ResponsesModel:
+    """A model behind ``/responses``; can fold conversations where its provider can."""
+
+    name: str
+    capabilities: Capabilities
+    endpoint: Endpoint
+    shared_transport: bool = False
+    """Whether someone else closes the transport."""
+    format: ResponsesFormat = field(default_factory=ResponsesFormat)
+
+    def stream(self, request: ModelRequest) -> AsyncGenerator[list[ModelEvent], None]:
+        """Send `request` and hand out what comes back."""
+        return self.endpoint.stream("/responses", request, ResponsesReader(), _names(request))
+
+    async def compact(self, request: ModelRequest) -> list[Item]:
+        """The items that stand for the conversation in `request`."""
+        members = _members.decode(request.body)
+        kept = {name: raw for name, raw in members.items() if name in _COMPACT_FIELDS}
+        idle = self.endpoint.timeouts.idle
+        patience = Timeouts(
+            connect=self.endpoint.timeouts.connect,
+            idle=None if idle is None else idle * _COMPACT_PATIENCE,
+        )
+        answer = await self.endpoint.fetch(
+            "/responses/compact",
+            json_bytes(kept),
+            {**_names(request), **request.headers},
+            timeouts=patience,
+        )
+        return _compacted(answer)
+
+    async def close(self) -> None:
+        """Let go of connections."""
+        if not self.shared_transport:
+            await self.endpoint.transport.close()
+
+
+class ResponsesReader:
+    """Reads one Responses stream."""
+
+    def __init__(self) -> None:
+        self.events: list[ModelEvent] = []
+        self.complete = False
+        self.failure: ModelError | None = None
+        self._remembered: ModelError | None = None
+
+    def read(self, payload: bytes) -> None:
+        """One event of the stream; what is no JSON object is passed over."""
+        event = decode_event(payload)
+        if event is None:
+            return
+        self.events.append(event)
+        match event:
+            case Completed():
+                self.complete = True
+            case Failed():
+                self._remembered = stream_failure(_complaint(event.response.error))
+            case ErrorEvent():
+                details = event.error or ErrorDetails(event.code, event.message)
+                self._remembered = stream_failure(_complaint(details))
+            case Incomplete():
+                self.failure = StreamCut(
+                    f"Incomplete response returned, reason: {event.reason}",
+                    retryable=event.reason not in _LASTING,
+                    code=event.reason,
+                )
+            case UnknownEvent(type="response.completed"):
+                self.failure = StreamCut(
+                    "the provider's last event cannot be read; try again", retryable=True
+                )
+
+    def whole(self, body: bytes) -> None:
+        """A response that came as one document."""
+        try:
+            response = msgspec.json.decode(body, type=_Whole)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            self.failure = stream_failure(complaint_in(body))
+            return
+        self.events += [OutputItemDone(item) for item in response.output]
+        self.events.append(Completed(CompletedBody(id=response.id, usage=response.usage)))
+        self.complete = True
+
+    def end(self, cut: ModelError) -> None:
+        """The stream has closed without a `response.completed`."""
+        self.failure = self._remembered or cut
+
+
+class _Whole(Struct):
+    id: str
+    output: list[Raw]
+    usage: WireUsage | None = None
+
+
+class _Compacted(Struct):
+    output: list[Raw]
+
+
+def _compacted(answer: bytes) -> list[Item]:
+    try:
+        return [decode_item(raw) for raw in msgspec.json.decode(answer, type=_Compacted).output]
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ModelError(
+            "the provider's compaction cannot be read; compact with a summary instead",
+            code="unreadable",
+        ) from error
+
+
+def _complaint(details: ErrorDetails | None) -> Complaint:
+    if details is None:
+        return Complaint()
+    return Complaint(details.message or "", details.code or details.type or "")
+
+
+def _names(request: ModelRequest) -> dict[str, str]:
+    """Names that let a provider tell conversations apart."""
+    thread = request.thread
+    return {"session-id": thread, "thread-id": thread} if thread else {}

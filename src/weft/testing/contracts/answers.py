@@ -1,0 +1,68 @@
+"""Reading a model's answers in tests."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
+
+from ...events import Completed, OutputItemDone
+from ...items import Item, Message
+from ...models.contract import Model, ModelError, ModelEvent, ModelRequest
+
+__all__ = ["broken", "collect", "completed", "done", "followed", "messages", "until"]
+
+
+async def collect(model: Model, request: ModelRequest) -> list[ModelEvent]:
+    """Every event of an answer."""
+    events, error = await followed(model, request)
+    if error is not None:
+        raise error
+    return events
+
+
+async def broken(model: Model, request: ModelRequest) -> tuple[list[ModelEvent], ModelError]:
+    """Every event of an answer that fails, and how it does."""
+    events, error = await followed(model, request)
+    assert error is not None, "the answer did not fail"
+    return events, error
+
+
+async def followed(
+    model: Model, request: ModelRequest
+) -> tuple[list[ModelEvent], ModelError | None]:
+    """Every event of an answer, and how it failed if it did."""
+    events: list[ModelEvent] = []
+    try:
+        async with aclosing(model.stream(request)) as batches:
+            async for batch in batches:
+                assert batch, "a batch is never empty"
+                events += batch
+    except ModelError as error:
+        return events, error
+    return events, None
+
+
+def done(events: Sequence[ModelEvent]) -> list[Item]:
+    """The items that were given whole."""
+    return [event.item for event in events if isinstance(event, OutputItemDone)]
+
+
+def messages(events: Sequence[ModelEvent]) -> list[Message]:
+    """The messages that were given whole."""
+    return [item for item in done(events) if isinstance(item, Message)]
+
+
+def completed(events: Sequence[ModelEvent]) -> Completed:
+    """The end of an answer."""
+    last = events[-1]
+    assert isinstance(last, Completed)
+    return last
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait for something that another task brings about."""
+    while True:
+        if condition():
+            return
+        await asyncio.sleep(0.005)

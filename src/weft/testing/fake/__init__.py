@@ -1,0 +1,7 @@
+"""A server on the loopback interface that speaks a script in all three wire formats."""
+
+from __future__ import annotations
+
+from .server import FakeServer
+
+__all__ = ["FakeServer"]

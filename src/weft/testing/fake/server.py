@@ -1,0 +1,236 @@
+"""The fake server: a script over real HTTP.
+
+Owns a listening socket on 127.0.0.1, the requests it has recorded and where the script
+stands. Invariant: it never outlives its `async with` block, and any number of clients
+are served at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+
+from ...loopback import Request
+from ..script import Answer, Api, Break, Failure, Playback, Script
+from .cache import PromptCache
+from .chat import ChatVoice
+from .heard import Heard, hear
+from .http import HungUp, Reply, read_request
+from .messages import MessagesVoice
+from .responses import ResponsesVoice
+from .voice import Spoken, Voice
+
+__all__ = ["FakeServer"]
+
+_PATHS: dict[str, Api] = {
+    "/v1/responses": "responses",
+    "/v1/responses/compact": "responses",
+    "/v1/chat/completions": "chat",
+    "/v1/messages": "messages",
+}
+_VOICES: dict[Api, Voice] = {
+    "responses": ResponsesVoice(),
+    "chat": ChatVoice(),
+    "messages": MessagesVoice(),
+}
+_MARK = b',"cache_control":{"type":"ephemeral"}'
+_JSON = {"content-type": "application/json"}
+_STREAM = {"content-type": "text/event-stream", "cache-control": "no-cache"}
+_LARGEST_HEAD = 1 << 18
+_BYTES_PER_TOKEN = 4
+
+
+class FakeServer:
+    """Serves `script` on ``http://127.0.0.1:<port>/v1`` and records what was asked."""
+
+    def __init__(
+        self,
+        script: Script,
+        *,
+        port: int = 0,
+        apis: tuple[Api, ...] = ("responses", "chat", "messages"),
+        on_request: Callable[[Request], None] | None = None,
+    ) -> None:
+        self.requests: list[Request] = []
+        self.connections = 0
+        """Connections that were made to it."""
+        self.hung_up = 0
+        """Answers whose client went away before the end."""
+        self._script, self._port, self._apis = script, port, apis
+        self._on_request = on_request
+        self._playbacks: dict[str, Playback] = {}
+        self._cache = PromptCache()
+        self._server: asyncio.Server | None = None
+        self._open: set[asyncio.Task[None]] = set()
+
+    async def __aenter__(self) -> Self:
+        # A stream of asyncio has TCP_NODELAY set.
+        self._server = await asyncio.start_server(
+            self._accept, "127.0.0.1", self._port, limit=_LARGEST_HEAD, backlog=512
+        )
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        assert self._server is not None
+        self._server.close()
+        for task in list(self._open):
+            task.cancel()
+        await asyncio.gather(*self._open, return_exceptions=True)
+        await self._server.wait_closed()
+
+    @property
+    def port(self) -> int:
+        """The port it listens on."""
+        assert self._server is not None, "enter the server with `async with` first"
+        return int(self._server.sockets[0].getsockname()[1])
+
+    @property
+    def base_url(self) -> str:
+        """What a client is given as its base URL."""
+        return f"http://127.0.0.1:{self.port}/v1"
+
+    @property
+    def left(self) -> tuple[Answer, ...]:
+        """The answers that nobody has asked for yet."""
+        return self._playback("").left
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        task = asyncio.ensure_future(self._serve(reader, writer))
+        self._open.add(task)
+        task.add_done_callback(self._open.discard)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while (request := await read_request(reader)) is not None:
+                reply = Reply(reader, writer)
+                await self._exchange(request, reply)
+                if not reply.ended or request.headers.get("connection") == "close":
+                    break
+        except HungUp:
+            self.hung_up += 1
+        except (ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            pass  # The client went away between answers, or speaks no HTTP.
+        finally:
+            writer.close()
+            with suppress(ConnectionError, asyncio.CancelledError):
+                await writer.wait_closed()
+
+    async def _exchange(self, request: Request, reply: Reply) -> None:
+        self.requests.append(request)
+        if self._on_request is not None:
+            self._on_request(request)
+        api = _PATHS.get(request.path)
+        if request.method != "POST" or api is None or api not in self._apis:
+            missing = Failure(code="not_found_error", message=f"nothing at {request.path!r}")
+            await _refuse(reply, _VOICES["responses"], missing, 404)
+            return
+        heard = hear(api, request)
+        compacts = heard.trigger or request.path.endswith("/compact")
+        answer = self._playback(heard.key).next(heard.said, "compact" if compacts else "stream")
+        if answer is None and compacts:
+            answer = Answer(endpoint="compact", text="folded")
+        if answer is None:
+            await _refuse(reply, _VOICES[api], _exhausted(heard), 400)
+        else:
+            await self._give(request, heard, answer, reply)
+
+    async def _give(self, request: Request, heard: Heard, answer: Answer, reply: Reply) -> None:
+        voice = _VOICES[heard.api]
+        await reply.wait(answer.delay)
+        if answer.error is not None and answer.error.status:
+            await _refuse(reply, voice, answer.error, answer.error.status)
+        elif request.path.endswith("/compact"):
+            await reply.whole(200, {**_JSON, **answer.headers}, _compacted(heard, answer))
+        else:
+            spoken = self._spoken(request, heard, answer)
+            if heard.trigger:
+                item = {"type": "response.output_item.done", "item": _compaction(heard, answer)}
+                shown = msgspec.structs.replace(answer, text="", events=(item,))
+                spoken = msgspec.structs.replace(spoken, answer=shown)
+            await _stream(reply, answer, voice.frames(spoken), heard)
+
+    def _playback(self, key: str) -> Playback:
+        name = key if self._script.scope == "thread" else ""
+        return self._playbacks.setdefault(name, Playback(self._script))
+
+    def _spoken(self, request: Request, heard: Heard, answer: Answer) -> Spoken:
+        usage, body = answer.usage, request.body.replace(_MARK, b"")
+        shared = self._cache.shared(f"{heard.api}:{heard.key}", body)
+        if heard.api == "messages" and _MARK not in request.body:
+            shared = 0
+        asked = len(body) // _BYTES_PER_TOKEN if usage.input is None else usage.input
+        cached = shared // _BYTES_PER_TOKEN if usage.cached is None else usage.cached
+        thought = _tokens(answer.reasoning) if usage.reasoning is None else usage.reasoning
+        written = answer.text + "".join(call.input or call.encoded for call in answer.calls)
+        made = _tokens(written) + thought if usage.output is None else usage.output
+        return Spoken(answer, heard.model, heard.digest, asked, min(cached, asked), made, thought)
+
+
+async def _stream(reply: Reply, answer: Answer, frames: list[bytes], heard: Heard) -> None:
+    """Send an answer event by event, breaking off or falling silent where it says."""
+    named = {"x-request-id": f"req_{heard.digest}"}
+    await reply.begin(200, {**_STREAM, **named, **answer.headers})
+    pieces = _until(frames, answer.cut)
+    stalled = None if answer.stall is None else len(_until(frames, answer.stall))
+    for index, piece in enumerate(pieces):
+        if index == stalled and answer.stall is not None:
+            await reply.wait(answer.stall.seconds)
+        if answer.pace:
+            await reply.wait(answer.pace)
+        await reply.send(piece)
+    if answer.cut is None:
+        await reply.end()
+
+
+def _until(frames: list[bytes], place: Break | None) -> list[bytes]:
+    """The frames before a place; the last one is cut where bytes are counted."""
+    if place is None:
+        return frames
+    if place.bytes is None:
+        return frames[: place.events or 0]
+    left, kept = place.bytes, []
+    for each in frames:
+        kept.append(each[:left])
+        left -= len(each)
+        if left <= 0:
+            break
+    return kept
+
+
+async def _refuse(reply: Reply, voice: Voice, failure: Failure, status: int) -> None:
+    body = failure.body
+    data = msgspec.json.encode(voice.error(failure)) if body is None else body.encode()
+    headers: Mapping[str, str] = {**_JSON, "x-request-id": "req_refused", **failure.headers}
+    await reply.whole(status, headers, data)
+
+
+def _exhausted(heard: Heard) -> Failure:
+    last = heard.said[-1][:200] if heard.said else ""
+    text = f"the script has no answer left for {last!r}; add one, or let it loop"
+    return Failure(code="invalid_request_error", message=text)
+
+
+def _compaction(heard: Heard, answer: Answer) -> dict[str, Any]:
+    sealed = f"sealed:{heard.digest}:{answer.text}"
+    return {"type": "compaction", "id": f"cmp_{heard.digest}", "encrypted_content": sealed}
+
+
+def _compacted(heard: Heard, answer: Answer) -> bytes:
+    """The user's messages, and a compaction for all the rest."""
+    kept = [item for item in heard.input if item.get("role") == "user"]
+    return msgspec.json.encode({"output": [*kept, _compaction(heard, answer)]})
+
+
+def _tokens(text: str) -> int:
+    return -(-len(text.encode()) // _BYTES_PER_TOKEN)

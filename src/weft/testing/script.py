@@ -1,0 +1,171 @@
+"""Scripts: what a scripted model answers, in which order, and how it misbehaves.
+
+Owns the file format, which `docs/providers.md` explains. Invariant: the same script
+and the same requests give the same answers, byte for byte.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+from msgspec import Struct, field
+
+from ..errors import ConfigError
+
+__all__ = [
+    "Answer",
+    "Api",
+    "Break",
+    "Call",
+    "Failure",
+    "Playback",
+    "Script",
+    "Tokens",
+    "load_script",
+]
+
+Api: TypeAlias = Literal["responses", "chat", "messages"]
+
+
+class _Table(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A table of a script file: an unknown key is an error."""
+
+
+class Call(_Table, frozen=True, kw_only=True):
+    """A call of a tool: a function with `arguments`, or a freeform tool with `input`."""
+
+    name: str
+    arguments: dict[str, Any] | str = {}
+    input: str | None = None
+    namespace: str | None = None
+    id: str = ""
+    """Invented when it is empty."""
+
+    @property
+    def encoded(self) -> str:
+        """The arguments as a string that holds JSON."""
+        if isinstance(self.arguments, str):
+            return self.arguments
+        return msgspec.json.encode(self.arguments).decode()
+
+
+class Tokens(_Table, frozen=True, kw_only=True):
+    """Usage to report; what is not given is counted, four bytes a token."""
+
+    input: int | None = None
+    cached: int | None = None
+    output: int | None = None
+    reasoning: int | None = None
+
+
+class Failure(_Table, frozen=True, kw_only=True):
+    """An error: with `status` instead of an answer, without one at the end of the stream."""
+
+    status: int = 0
+    code: str = ""
+    message: str = ""
+    body: str | None = None
+    """Sent as it is instead of the format's own error."""
+    headers: dict[str, str] = {}
+
+
+class Break(_Table, frozen=True, kw_only=True):
+    """A place in a stream: behind so many events, or so many bytes."""
+
+    events: int | None = None
+    bytes: int | None = None
+    seconds: float | None = None
+    """How long a stall lasts; without it, until the client goes away."""
+
+
+class Answer(_Table, frozen=True, kw_only=True):
+    """One answer."""
+
+    when: str = ""
+    """Only given if what was said since the model last spoke contains this."""
+    times: int = 1
+    """How often it may be given; 0 is any number."""
+    endpoint: Literal["stream", "compact"] = "stream"
+    reasoning: str = ""
+    text: str = ""
+    calls: tuple[Call, ...] = ()
+    usage: Tokens = Tokens()
+    delay: float = 0.0
+    """Seconds before the answer begins."""
+    pace: float = 0.0
+    """Seconds between its events."""
+    headers: dict[str, str] = {}
+    events: tuple[dict[str, Any], ...] = ()
+    """Events to put in as they are, before what is said."""
+    stop: Literal["", "length", "filter"] = ""
+    """Ends the answer early, as if a limit or a filter had."""
+    error: Failure | None = None
+    cut: Break | None = None
+    """Where the connection is closed."""
+    stall: Break | None = None
+    """Where the server falls silent."""
+
+
+class Script(_Table, frozen=True, kw_only=True):
+    """A list of answers."""
+
+    answers: tuple[Answer, ...] = field(name="answer", default=())
+    loop: bool = False
+    """Begin again when every answer has been given."""
+    scope: Literal["server", "thread"] = "server"
+    """Whether all clients go through one script, or each thread through its own."""
+    api: Api = "responses"
+    """What a scripted model speaks."""
+
+
+def load_script(path: Path) -> Script:
+    """The script in a TOML file, or in one with an answer on each line as JSON."""
+    try:
+        data = path.read_bytes()
+        if path.suffix == ".toml":
+            return msgspec.convert(tomllib.loads(data.decode()), Script)
+        lines = [line for line in data.splitlines() if line.strip()]
+        return Script(answers=tuple(msgspec.json.decode(line, type=Answer) for line in lines))
+    except OSError as error:
+        raise ConfigError(
+            f"cannot read the script {str(path)!r}: {error.strerror}; check the path"
+        ) from error
+    except (tomllib.TOMLDecodeError, msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(
+            f"the script {str(path)!r} cannot be used: {error}; correct it"
+        ) from error
+
+
+class Playback:
+    """A script in the course of being answered from."""
+
+    def __init__(self, script: Script) -> None:
+        self._script = script
+        self._given = [0] * len(script.answers)
+
+    def next(self, said: Sequence[str], endpoint: str = "stream") -> Answer | None:
+        """The first answer that is left and fits; None when there is none."""
+        found = self._find(said, endpoint)
+        if found is None and self._script.loop and not self.left:
+            self._given = [0] * len(self._given)
+            found = self._find(said, endpoint)
+        return found
+
+    @property
+    def left(self) -> tuple[Answer, ...]:
+        """The answers that have to be given and have not been."""
+        counted = zip(self._script.answers, self._given, strict=True)
+        return tuple(answer for answer, given in counted if given < answer.times)
+
+    def _find(self, said: Sequence[str], endpoint: str) -> Answer | None:
+        for index, answer in enumerate(self._script.answers):
+            spent = answer.times and self._given[index] >= answer.times
+            fits = not answer.when or any(answer.when in text for text in said)
+            if not spent and fits and answer.endpoint == endpoint:
+                self._given[index] += 1
+                return answer
+        return None

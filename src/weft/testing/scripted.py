@@ -1,0 +1,123 @@
+"""A model that answers from a script, over real HTTP.
+
+Owns a fake server on the loopback interface, started with the first request and
+stopped with `close`. Invariant: nothing of a request or an answer takes a shorter way
+than it would with a real provider.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from pathlib import Path
+
+from ..items import Item
+from ..loopback import Request
+from ..models.connect import ProviderConfig, connect
+from ..models.contract import Capabilities, Model, ModelEvent, ModelRequest, RemoteCompaction
+from ..models.format import WireFormat
+from ..models.formats import format_named
+from ..models.profile import ModelProfile
+from ..models.providers import Opening
+from ..models.transport import AsyncTransport
+from .fake import FakeServer
+from .script import Answer, Script, load_script
+
+__all__ = ["PROVIDER", "ScriptedModel", "open_scripted"]
+
+PROVIDER = "scripted"
+
+
+class ScriptedModel:
+    """Answers from a script; `requests` are those it was sent."""
+
+    def __init__(
+        self, script: Script | Sequence[Answer], name: str = "script", *, retries: int = 4
+    ) -> None:
+        if not isinstance(script, Script):
+            script = Script(answers=tuple(script))
+        self._script, self._slug, self._retries = script, name, retries
+        self._server = FakeServer(script)
+        self._starting = asyncio.Lock()
+        self._model: Model | None = None
+
+    def __repr__(self) -> str:
+        return f"<ScriptedModel {self.name!r}>"
+
+    @property
+    def name(self) -> str:
+        """``scripted:`` and the name of the script."""
+        return f"{PROVIDER}:{self._slug}"
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What the script's API understands."""
+        responses = self._script.api == "responses"
+        return Capabilities(
+            reasoning_summaries=True,
+            output_schema=True,
+            prompt_cache_key=responses,
+            remote_compaction="endpoint" if responses else "none",
+            images=True,
+            freeform_tools=responses,
+        )
+
+    @property
+    def format(self) -> WireFormat:
+        """The format of the script's API."""
+        return format_named(self._script.api)
+
+    @property
+    def requests(self) -> list[Request]:
+        """Every request so far."""
+        return self._server.requests
+
+    @property
+    def left(self) -> tuple[Answer, ...]:
+        """The answers that nobody has asked for yet; empty when the script was played."""
+        return self._server.left
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Sequence[ModelEvent], None]:
+        """Send `request` and hand out what comes back."""
+        model = await self._started()
+        async with aclosing(model.stream(request)) as batches:
+            async for batch in batches:
+                yield batch
+
+    async def compact(self, request: ModelRequest) -> list[Item]:
+        """The items that stand for the conversation in `request`."""
+        model = await self._started()
+        assert isinstance(model, RemoteCompaction), "only the Responses API folds conversations"
+        return await model.compact(request)
+
+    async def close(self) -> None:
+        """Stop the server and let go of connections."""
+        async with self._starting:
+            model, self._model = self._model, None
+            if model is not None:
+                await model.close()
+                await self._server.__aexit__(None, None, None)
+
+    async def _started(self) -> Model:
+        async with self._starting:
+            if self._model is None:
+                await self._server.__aenter__()
+                self._model = self._connect()
+            return self._model
+
+    def _connect(self) -> Model:
+        config = ProviderConfig(
+            api=self._script.api,
+            base_url=self._server.base_url,
+            key_required=False,
+            retries=self._retries,
+        )
+        profile = ModelProfile(slug=self._slug, provider=PROVIDER, images=True)
+        return connect(profile, config, {}, AsyncTransport())
+
+
+def open_scripted(opening: Opening) -> ScriptedModel:
+    """The model ``scripted:FILE``. Raises `ConfigError`."""
+    script = load_script(Path(opening.model).expanduser())
+    return ScriptedModel(script, opening.model)

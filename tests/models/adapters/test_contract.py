@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+from typing import ClassVar
+
+from weft.models.connect import Api, ProviderConfig, connect
+from weft.models.contract import Model
+from weft.models.profile import ModelProfile
+from weft.models.transport import AsyncTransport
+from weft.testing.contracts.models import ModelContract
+
+
+class AdapterContract(ModelContract):
+    api: ClassVar[Api]
+
+    def opened(self, base_url: str, *, idle: float, retries: int) -> Model:
+        config = ProviderConfig(
+            api=self.api, base_url=base_url, key="key", idle_timeout=idle, retries=retries
+        )
+        profile = ModelProfile(slug="m", provider=self.provider, images=True)
+        return connect(profile, config, {}, AsyncTransport())
+
+
+class TestResponses(AdapterContract):
+    api = "responses"
+
+
+class TestChat(AdapterContract):
+    api = "chat"
+
+
+class TestMessages(AdapterContract):
+    api = "messages"
