@@ -7,7 +7,6 @@ way that finds anything wins over a laxer one, wherever that would find it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
 
 from .hunks import WHITESPACE
 
@@ -48,10 +47,11 @@ class Haystack:
     """The lines of a file, ready to be searched many times."""
 
     def __init__(self, lines: Sequence[str]) -> None:
-        self._lines = lines
+        self._forms = [list(lines)]
+        """The lines as each pass reads them, made when a pass is first needed."""
 
     def __len__(self) -> int:
-        return len(self._lines)
+        return len(self._forms[0])
 
     def find(self, wanted: Sequence[str], start: int, *, at_end: bool = False) -> int | None:
         """Where `wanted` stands at `start` or later; with `at_end` only at the very end."""
@@ -60,27 +60,12 @@ class Haystack:
         last = len(self) - len(wanted)
         first = max(start, last) if at_end else start
         for number, same in enumerate(_PASSES):
-            found = _position(self._forms[number], [same(line) for line in wanted], first, last)
-            if found is not None:
+            if number == len(self._forms):
+                self._forms.append([same(line) for line in self._forms[0]])
+            form, needle = self._forms[number], [same(line) for line in wanted]
+            if (found := _position(form, needle, first, last)) is not None:
                 return found
         return None
-
-    @cached_property
-    def _forms(self) -> _Forms:
-        return _Forms(self._lines)
-
-
-class _Forms:
-    """The lines as each pass reads them, made when a pass is first needed."""
-
-    def __init__(self, lines: Sequence[str]) -> None:
-        self._made: list[list[str]] = [list(lines)]
-
-    def __getitem__(self, number: int) -> list[str]:
-        while len(self._made) <= number:
-            same = _PASSES[len(self._made)]
-            self._made.append([same(line) for line in self._made[0]])
-        return self._made[number]
 
 
 def _position(lines: list[str], wanted: list[str], first: int, last: int) -> int | None:
