@@ -40,6 +40,7 @@ bench: $(STAMP) ## measure; results as ratios within one run
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --group bench
 	$(BIN)/python -m benchmarks.log
 	$(BIN)/python -m benchmarks.sqlite
+	$(BIN)/python -m benchmarks.transport
 
 soak: $(STAMP) ## the long crash test (SOAK_ROUNDS=300)
 	SOAK_ROUNDS=$${SOAK_ROUNDS:-300} $(BIN)/python -m pytest -q tests/test_kill.py --timeout 3600

@@ -17,6 +17,7 @@ WeftError
 ├── IllegalCut             a rollback, fork or recipe that would split what belongs together
 ├── CannotCompact          folding would not make the view smaller
 ├── TooLong                a request for a summary does not fit the window
+├── HookFailed             a hook hung, crashed or answered nonsense
 ├── StaleEpoch             a recipe was planned for a view that has moved on
 ├── SandboxUnavailable     commands cannot be confined here, so none is run
 └── NothingToSend          a request was asked of a thread that has no input yet
@@ -31,6 +32,7 @@ __all__ = [
     "CannotCompact",
     "ConfigError",
     "FragmentError",
+    "HookFailed",
     "IllegalCut",
     "LeaseLost",
     "NotFound",
@@ -144,3 +146,7 @@ class CannotCompact(WeftError):
 
 class TooLong(WeftError):
     """What a model was asked about does not fit its window."""
+
+
+class HookFailed(WeftError):
+    """A hook hung, crashed or answered nonsense."""
