@@ -5,7 +5,7 @@ import sys
 
 from inline_snapshot import snapshot
 
-from weft.models import Catalog
+from weft.models.catalog import Catalog
 from weft.prompt.imported import ImportedPrompts
 from weft.prompt.instructions import base_instructions, compaction_prompt
 

@@ -7,7 +7,8 @@ import pytest
 from inline_snapshot import snapshot
 
 from weft.errors import ConfigError
-from weft.models import Catalog, ModelProfile
+from weft.models.catalog import Catalog
+from weft.models.profile import ModelProfile
 from weft.truncate import Policy
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from weft.errors import ConfigError
-from weft.models import Catalog
+from weft.models.catalog import Catalog
 from weft.prompt.codex import find_codex, import_prompts
 from weft.prompt.imported import ImportedPrompts
 from weft.prompt.instructions import base_instructions, compaction_prompt, summary_prefix

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from weft.errors import ConfigError
-from weft.models import Catalog
+from weft.models.catalog import Catalog
 from weft.prompt.imported import ImportedPrompt, ImportedPrompts
 from weft.prompt.instructions import (
     FAMILIES,

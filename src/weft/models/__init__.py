@@ -1,8 +1,1 @@
-"""Models: what is known about each of them."""
-
-from __future__ import annotations
-
-from .catalog import Catalog
-from .profile import ModelProfile
-
-__all__ = ["Catalog", "ModelProfile"]
+"""Models: what is known about each of them, and how they are asked."""
