@@ -11,12 +11,10 @@ from typing import Any
 
 from weft.errors import NotFound
 from weft.items import FunctionCall, text_of
-from weft.models.profile import ModelProfile
 from weft.sandbox.approvals import ApprovalPolicy, Ask, Decision, No
 from weft.sandbox.memory import Approvals
 from weft.sandbox.policy import SandboxMode, SandboxPolicy
 from weft.specs import spec_name
-from weft.tools.builtin import builtin_tools
 from weft.tools.contract import (
     Consultation,
     Progress,
@@ -30,6 +28,7 @@ from weft.tools.executor import Bounds, ToolExecutor
 
 CHUNK = re.compile(r"Chunk ID: [0-9a-f]{6}\n")
 WALL = re.compile(r"Wall time: \d+\.\d+ seconds")
+WORKSPACE = SandboxPolicy(mode="workspace-write", exclude_slash_tmp=True)
 DURATION = re.compile(r'"duration_seconds":\d+\.\d')
 
 
@@ -68,12 +67,10 @@ class Scene:
     home: Path
     host: Host = field(default_factory=Host)
     shelf: Shelf = field(default_factory=Shelf)
-    policy: SandboxPolicy = SandboxPolicy(mode="workspace-write", exclude_slash_tmp=True)
+    policy: SandboxPolicy = WORKSPACE
     approval: ApprovalPolicy = "on-request"
     consult: Consultation | None = None
-    tools: tuple[Tool, ...] = builtin_tools(
-        ModelProfile(slug="m", apply_patch="freeform", images=True)
-    )
+    tools: tuple[Tool, ...] = ()
 
     def but(self, **changes: Any) -> Scene:
         return replace(self, **changes)

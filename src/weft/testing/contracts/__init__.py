@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from .executor import ExecutorContract
 from .index import IndexContract
 from .models import ModelContract
 from .store import StoreContract
 
-__all__ = ["IndexContract", "ModelContract", "StoreContract"]
+__all__ = ["ExecutorContract", "IndexContract", "ModelContract", "StoreContract"]

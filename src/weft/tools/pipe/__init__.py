@@ -1,0 +1,7 @@
+"""Another place: an executor at the other end of a pipe, over ssh or into a container."""
+
+from __future__ import annotations
+
+from .executor import PipeExecutor
+
+__all__ = ["PipeExecutor"]
