@@ -5,11 +5,13 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from inline_snapshot import snapshot
 
 from tests.context.scenes import Scene, call, opened, output
 from weft.context.view import load_view
 from weft.errors import StaleEpoch
 from weft.store.sqlite import SqliteStore
+from weft.testing import layout
 
 
 @pytest.fixture
@@ -44,6 +46,25 @@ async def test_what_is_recorded_while_a_new_base_is_made_is_shown(found):
     )
     shown = [row.shape.call_id for row in found.thread.view.rows if row.shape.call_id]
     assert shown == ["call_1", "call_1", "call_late", "call_later"]
+    await assert_current(found)
+
+
+async def test_what_came_after_a_recipe_was_planned_stays(found):
+    await found.turn("u1")
+    planned, recipe = found.thread.view, found.thread.plan_base(5)
+    epoch, upto = planned.epoch, planned.upto
+    await found.say("u2")
+    await found.call_tool(2)
+    await found.thread.publish(recipe, epoch=epoch, upto=upto)
+    assert layout(found.thread) == snapshot("""\
+00 developer  <permissions>
+01 user       <agents_md>
+02 user       <environment>
+03 user       u2
+04 reasoning
+05 call       exec_command({"cmd":"ls"})
+06 output     exec_command README.md
+""")
     await assert_current(found)
 
 

@@ -77,7 +77,7 @@ from .cuts import step_boundary, turn_start
 from .head import Choices, build_head
 from .ledger import Ledger
 from .preview import preview
-from .recipe import rebase
+from .recipe import ranges, rebase
 from .request import HEAD_SEGMENTS, Renderer, Request
 from .rules import OUTCOME_UNKNOWN, synthetic_output
 from .task import task_snapshot
@@ -394,15 +394,27 @@ class Journal:
             await self._begin_epoch(recipe, reason, by)
 
     async def publish(
-        self, recipe: Recipe, *, epoch: int, reason: Reason = Reason.PUBLISH, by: str = ""
+        self,
+        recipe: Recipe,
+        *,
+        epoch: int,
+        upto: int | None = None,
+        reason: Reason = Reason.PUBLISH,
+        by: str = "",
     ) -> None:
-        """Make `recipe` the new base. Raises `StaleEpoch` when it was planned for another."""
+        """Make `recipe` the new base. Raises `StaleEpoch` when it was planned for another.
+
+        `upto` is the view's newest entry when it was planned: what came since is kept.
+        """
         async with self._writing:
             if epoch != self.view.epoch:
                 raise StaleEpoch(
                     f"the recipe was planned for epoch {epoch}, thread {self.id!r} is at "
                     f"{self.view.epoch}; plan it again"
                 )
+            if upto is not None:
+                since = [row for row in self.view.rows if row.seq is not None and row.seq > upto]
+                recipe = Recipe((*recipe.parts, *ranges(since, self.view.gaps)))
             await self._begin_epoch(recipe, reason, by)
 
     async def _begin_epoch(self, recipe: Recipe, reason: Reason, by: str) -> None:
