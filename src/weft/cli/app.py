@@ -31,6 +31,7 @@ COMMANDS = {
     "cache": "Show how much of each request its predecessor had in cache.",
     "prompts": "List, import and show the texts that instruct models.",
     "patch": "Apply a patch from standard input, whole or not at all.",
+    "fake": "Serve a script as a model endpoint, for tests and demos.",
     "doctor": "Check what is installed and what works.",
 }
 

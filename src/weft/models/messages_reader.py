@@ -130,26 +130,7 @@ class MessagesReader:
             return
         except (msgspec.DecodeError, UnicodeDecodeError):
             return
-        match event.type:
-            case "message_start":
-                self._start(event.message or _Message())
-            case "content_block_start":
-                self._open(event.index, event.content_block or {})
-            case "content_block_delta" if event.delta and event.index in self._blocks:
-                self._grow(self._blocks[event.index], event.delta)
-            case "content_block_stop" if event.index in self._blocks:
-                self._close(self._blocks.pop(event.index))
-            case "message_delta":
-                self._usage = self._usage.updated(event.usage or _Usage())
-                self._stopped = (event.delta and event.delta.stop_reason) or self._stopped
-            case "message_stop":
-                self._finish()
-            case "error":
-                self.failure = stream_failure(complaint_in(payload))
-            case "ping":
-                pass
-            case _:
-                self.events.append(UnknownEvent(event.type, Raw(payload)))
+        self._take(event, payload)
 
     def whole(self, body: bytes) -> None:
         """An answer that came as one document."""
@@ -170,6 +151,28 @@ class MessagesReader:
     def end(self, cut: ModelError) -> None:
         """The stream has closed without a `message_stop`."""
         self.failure = cut
+
+    def _take(self, event: _Event, payload: bytes) -> None:
+        match event.type:
+            case "message_start":
+                self._start(event.message or _Message())
+            case "content_block_start":
+                self._open(event.index, event.content_block or {})
+            case "content_block_delta" if event.delta and event.index in self._blocks:
+                self._grow(self._blocks[event.index], event.delta)
+            case "content_block_stop" if event.index in self._blocks:
+                self._close(self._blocks.pop(event.index))
+            case "message_delta":
+                self._usage = self._usage.updated(event.usage or _Usage())
+                self._stopped = (event.delta and event.delta.stop_reason) or self._stopped
+            case "message_stop":
+                self._finish()
+            case "error":
+                self.failure = stream_failure(complaint_in(payload))
+            case "ping":
+                pass
+            case _:
+                self.events.append(UnknownEvent(event.type, Raw(payload)))
 
     def _start(self, message: _Message) -> None:
         self._id = message.id

@@ -101,6 +101,8 @@ class Answer(_Table, frozen=True, kw_only=True):
     headers: dict[str, str] = {}
     events: tuple[dict[str, Any], ...] = ()
     """Events to put in as they are, before what is said."""
+    body: str | None = None
+    """Sent as it is instead of all that is said; `headers` can name its type."""
     stop: Literal["", "length", "filter"] = ""
     """Ends the answer early, as if a limit or a filter had."""
     error: Failure | None = None

@@ -150,6 +150,8 @@ class FakeServer:
         await reply.wait(answer.delay)
         if answer.error is not None and answer.error.status:
             await _refuse(reply, voice, answer.error, answer.error.status)
+        elif answer.body is not None:
+            await reply.whole(200, {**_JSON, **answer.headers}, answer.body.encode())
         elif request.path.endswith("/compact"):
             await reply.whole(200, {**_JSON, **answer.headers}, _compacted(heard, answer))
         else:

@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from weft.models.contract import (
+    AuthFailed,
+    ContextOverflow,
+    InvalidRequest,
+    ModelError,
+    RateLimited,
+)
+from weft.models.failures import Complaint, complaint_in, status_failure, stream_failure
+
+OPENAI = '{{"error":{{"message":"m","type":"t","code":"{}"}}}}'
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "kind", "retryable"),
+    [
+        (400, OPENAI.format("context_length_exceeded"), ContextOverflow, False),
+        (400, '{"error":{"code":400,"type":"exceed_context_size_error"}}', ContextOverflow, False),
+        (400, '{"object":"error","message":"maximum context length is 4"}', ContextOverflow, False),
+        (413, "<html>too large</html>", ContextOverflow, False),
+        (400, OPENAI.format("invalid_image"), InvalidRequest, False),
+        (404, '{"error":"model \\"x\\" not found"}', InvalidRequest, False),
+        (422, '{"detail":[{"loc":["body"],"msg":"field required"}]}', InvalidRequest, False),
+        (401, OPENAI.format("invalid_api_key"), AuthFailed, False),
+        (403, "", AuthFailed, False),
+        (429, OPENAI.format("insufficient_quota"), AuthFailed, False),
+        (429, OPENAI.format("rate_limit_exceeded"), RateLimited, False),
+        (500, "", ModelError, True),
+        (503, OPENAI.format("server_is_overloaded"), ModelError, False),
+        (529, '{"type":"error","error":{"type":"overloaded_error"}}', ModelError, True),
+        (408, "", ModelError, True),
+    ],
+)
+def test_a_status_and_its_body_have_one_meaning(
+    status: int, body: str, kind: type[ModelError], retryable: bool
+):
+    error = status_failure(status, {"request-id": "req_1"}, body.encode())
+    assert (type(error), error.retryable, error.status) == (kind, retryable, status)
+    assert error.request_id == "req_1"
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "retryable"),
+    [
+        ("context_length_exceeded", ContextOverflow, False),
+        ("insufficient_quota", AuthFailed, False),
+        ("invalid_prompt", InvalidRequest, False),
+        ("bio_policy", InvalidRequest, False),
+        ("server_is_overloaded", ModelError, False),
+        ("slow_down", ModelError, False),
+        ("overloaded_error", ModelError, True),
+        ("rate_limit_exceeded", RateLimited, True),
+        ("something_new", ModelError, True),
+    ],
+)
+def test_a_failure_inside_a_stream_has_one_meaning(
+    code: str, kind: type[ModelError], retryable: bool
+):
+    error = stream_failure(Complaint("words", code))
+    assert (type(error), error.retryable, error.code) == (kind, retryable, code)
+    assert "words" in str(error)
+
+
+def test_a_rate_limit_inside_a_stream_says_when_in_words():
+    said = Complaint("Please try again in 1.5s.", "rate_limit_exceeded")
+    assert stream_failure(said).retry_after == 1.5
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"retry-after": "3"}, 3.0),
+        ({"retry-after-ms": "250"}, 0.25),
+        (
+            {
+                "retry-after": "Sun, 15 Nov 2026 10:00:30 GMT",
+                "date": "Sun, 15 Nov 2026 10:00:00 GMT",
+            },
+            30.0,
+        ),
+        ({"retry-after": "soon"}, None),
+    ],
+)
+def test_the_wait_is_read_in_every_spelling(headers: dict[str, str], seconds: float | None):
+    error = status_failure(429, headers, b"")
+    assert (error.retry_after, error.retryable) == (seconds, seconds is not None)
+
+
+def test_a_used_up_plan_says_when_it_resets_and_is_not_tried_again():
+    body = {"error": {"type": "usage_limit_reached", "message": "x", "resets_in_seconds": 60}}
+    error = status_failure(429, {"retry-after": "1"}, msgspec.json.encode(body))
+    assert (type(error), error.retry_after, error.retryable) == (RateLimited, 60.0, False)
+
+
+def test_long_bodies_are_quoted_in_part():
+    said = complaint_in(b"<html>" + b"x" * 100_000)
+    assert len(said.message) < 600

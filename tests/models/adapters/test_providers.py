@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from weft.errors import ConfigError
+from weft.models.catalog import Catalog
+from weft.models.chat import ChatModel
+from weft.models.contract import AuthFailed, Capabilities, Model
+from weft.models.messages import MessagesModel
+from weft.models.providers import ProviderConfig, open_model, provider_names
+from weft.models.responses import ResponsesModel
+from weft.models.transport import AsyncTransport
+from weft.testing.contracts.answers import collect, messages
+from weft.testing.fake import FakeServer
+from weft.testing.script import Answer, Script
+
+from .asking import request
+
+KEYS = {
+    "OPENAI_API_KEY": "sk-openai-secret",
+    "ANTHROPIC_API_KEY": "sk-ant-secret",
+    "GROQ_API_KEY": "gsk-secret",
+}
+
+
+@pytest.fixture
+async def transport() -> AsyncIterator[AsyncTransport]:
+    async with AsyncTransport() as made:
+        yield made
+
+
+def opened(name: str, transport: AsyncTransport | None = None, **fields: Any) -> Model:
+    fields = {"environ": KEYS, "catalog": Catalog.load(), **fields}
+    return open_model(name, transport=transport, **fields)
+
+
+async def test_each_provider_has_its_adapter_and_its_address(transport: AsyncTransport):
+    found = {
+        name: (type(model), model.endpoint.base_url, model.name)  # type: ignore[attr-defined]
+        for name in ("openai:gpt-5.5", "gpt-5.5", "anthropic:claude-opus-5", "ollama:llama3.1:70b")
+        for model in (opened(name, transport),)
+    }
+    openai = (ResponsesModel, "https://api.openai.com/v1", "openai:gpt-5.5")
+    assert found == {
+        "openai:gpt-5.5": openai,
+        "gpt-5.5": openai,
+        "anthropic:claude-opus-5": (
+            MessagesModel,
+            "https://api.anthropic.com/v1",
+            "anthropic:claude-opus-5",
+        ),
+        "ollama:llama3.1:70b": (ChatModel, "http://127.0.0.1:11434/v1", "ollama:llama3.1:70b"),
+    }
+
+
+async def test_the_environment_moves_a_provider(transport: AsyncTransport):
+    environ = {
+        **KEYS,
+        "OPENAI_BASE_URL": "http://127.0.0.1:1/v1/",
+        "ANTHROPIC_BASE_URL": "http://127.0.0.1:2",
+    }
+    for name, url in (("openai", "http://127.0.0.1:1/v1"), ("anthropic", "http://127.0.0.1:2/v1")):
+        model = opened(f"{name}:m", transport, environ=environ)
+        assert model.endpoint.base_url == url  # type: ignore[attr-defined]
+
+
+def test_a_missing_key_names_the_variable_and_the_command():
+    with pytest.raises(AuthFailed, match=r"set GROQ_API_KEY, or run `weft auth`"):
+        opened("groq:llama", environ={})
+
+
+def test_an_unknown_provider_names_the_nearest():
+    with pytest.raises(ConfigError, match="did you mean 'anthropic'"):
+        opened("antropic:claude-opus-5")
+
+
+def test_a_provider_without_an_address_says_what_to_set():
+    config = {"attic": ProviderConfig(key_required=False)}
+    with pytest.raises(ConfigError, match="ATTIC_BASE_URL"):
+        opened("attic:coder", config=config)
+
+
+async def test_the_config_adds_and_changes_providers(transport: AsyncTransport):
+    config = {
+        "attic": ProviderConfig(base_url="http://127.0.0.1:9/v1", key_required=False),
+        "openai": ProviderConfig(base_url="http://127.0.0.1:8/v1", key="own"),
+    }
+    attic = opened("attic:coder:7b", transport, config=config)
+    openai = opened("openai:gpt-5.5", transport, config=config, environ={})
+    assert (type(attic), attic.name) == (ChatModel, "attic:coder:7b")
+    assert isinstance(openai, ResponsesModel | ChatModel)
+    assert openai.endpoint.base_url == "http://127.0.0.1:8/v1"
+
+
+async def test_no_key_is_ever_shown(transport: AsyncTransport):
+    for name in ("openai:m", "anthropic:m", "groq:m"):
+        assert "secret" not in repr(opened(name, transport))
+    assert "own-key" not in repr(ProviderConfig(key="own-key"))
+
+
+async def test_a_model_opened_by_name_answers():
+    async with FakeServer(Script(answers=(Answer(text="here"),))) as server:
+        model = opened("ollama:m", environ={"OLLAMA_BASE_URL": server.base_url})
+        events = await collect(model, request(model))
+        await model.close()
+    assert len(messages(events)) == 1
+
+
+async def test_a_shared_transport_stays_open(transport: AsyncTransport):
+    async with FakeServer(Script(answers=(Answer(text="x", times=0),))) as server:
+        environ = {"OLLAMA_BASE_URL": server.base_url}
+        first, second = (opened("ollama:m", transport, environ=environ) for _ in range(2))
+        await collect(first, request(first))
+        await first.close()
+        await collect(second, request(second))
+    assert server.connections == 1
+
+
+def test_capabilities_follow_the_api_and_the_model():
+    assert opened("openai:gpt-5.5").capabilities == Capabilities(
+        output_schema=True,
+        prompt_cache_key=True,
+        remote_compaction="endpoint",
+        images=True,
+        freeform_tools=True,
+    )
+    assert opened("ollama:m").capabilities == Capabilities(output_schema=True)
+
+
+def test_a_script_is_a_model(tmp_path: Path):
+    script = tmp_path / "demo.toml"
+    script.write_text('api = "chat"\n[[answer]]\ntext = "hi"\n')
+    model = opened(f"scripted:{script}")
+    assert (model.name, model.format.name) == (f"scripted:{script}", "chat")
+
+
+def test_other_packages_add_providers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    package = tmp_path / "cellar-1.0.dist-info"
+    package.mkdir()
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: cellar\nVersion: 1.0\n")
+    points = "[weft.models]\ncellar = cellar_models:opener\nbroken = cellar_models:missing\n"
+    (package / "entry_points.txt").write_text(points)
+    (tmp_path / "cellar_models.py").write_text("def opener(opening):\n    return opening\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    opening: Any = opened("cellar:red:1990")
+    assert (opening.provider, opening.model) == ("cellar", "red:1990")
+    assert "cellar" in provider_names()
+    assert "secret" not in repr(opening)
+    with pytest.raises(ConfigError, match="update or remove that package"):
+        opened("broken:x")
+    sys.modules.pop("cellar_models")

@@ -1,0 +1,185 @@
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from weft.events import Completed, Failed, ModelsEtag, RateLimits, ServerModel
+from weft.items import Compaction, InputText, Message
+from weft.models.contract import (
+    Connected,
+    ContextOverflow,
+    ModelError,
+    RateLimited,
+    RemoteCompaction,
+    StreamCut,
+)
+from weft.testing.contracts.answers import broken, collect, completed, done, messages
+from weft.testing.script import Answer, Break, Failure
+from weft.usage import WireUsage
+
+from ..formats.samples import said, user
+from .asking import answering, request
+
+SSE = {"content-type": "text/event-stream"}
+
+
+def sse(*events: dict[str, Any]) -> Answer:
+    data = "".join(f"data: {msgspec.json.encode(event).decode()}\n\n" for event in events)
+    return Answer(body=data, headers=SSE)
+
+
+MESSAGE = {
+    "type": "message",
+    "role": "assistant",
+    "content": [{"type": "output_text", "text": "a"}],
+}
+ITEM = {"type": "response.output_item.done", "item": MESSAGE}
+DONE = {"type": "response.completed", "response": {"id": "resp_1"}}
+
+
+async def test_what_the_headers_say_comes_first_and_in_order():
+    headers = {
+        "openai-model": "gpt-5.5-real",
+        "x-models-etag": "etag",
+        "x-codex-primary-used-percent": "12.5",
+        "x-codex-turn-state": "sticky",
+        "x-request-id": "req_9",
+    }
+    async with answering("responses", Answer(text="a", headers=headers)) as (model, _):
+        events = await collect(model, request(model))
+    assert events[0] == Connected("req_9", "sticky")
+    assert events[1] == ServerModel("gpt-5.5-real")
+    assert isinstance(events[2], RateLimits)
+    assert events[3] == ModelsEtag("etag")
+
+
+async def test_the_least_a_server_may_send_is_enough():
+    async with answering("responses", sse(ITEM, DONE)) as (model, _):
+        events = await collect(model, request(model))
+    assert len(messages(events)) == 1
+    assert completed(events).usage is None
+
+
+async def test_nothing_behind_the_end_counts():
+    async with answering("responses", sse(ITEM, DONE, ITEM)) as (model, _):
+        events = await collect(model, request(model))
+    assert len(done(events)) == 1
+
+
+async def test_lines_that_are_no_json_are_passed_over():
+    body = "data: <html>\n\n: comment\n\n" + str(sse(ITEM, DONE).body)
+    async with answering("responses", Answer(body=body, headers=SSE)) as (model, _):
+        assert len(messages(await collect(model, request(model)))) == 1
+
+
+async def test_a_page_instead_of_a_stream_is_a_cut():
+    html = Answer(body="<html>login</html>", headers={"content-type": "text/html"})
+    async with answering("responses", html) as (model, _):
+        events, error = await broken(model, request(model))
+    assert (type(error), error.retryable) == (StreamCut, True)
+    assert [type(event) for event in events] == [Connected]
+
+
+async def test_a_failed_response_is_told_when_the_stream_closes():
+    failed = {
+        "type": "response.failed",
+        "response": {"error": {"code": "rate_limit_exceeded", "message": "try again in 20ms"}},
+    }
+    async with answering("responses", sse(failed, ITEM)) as (model, _):
+        events, error = await broken(model, request(model))
+    assert [type(event) for event in events[1:]] == [Failed, type(events[-1])]
+    assert len(done(events)) == 1
+    assert (type(error), error.retry_after) == (RateLimited, 0.02)
+
+
+async def test_a_failed_response_counts_also_if_the_connection_breaks_behind_it():
+    failure = Failure(code="context_length_exceeded", message="too long")
+    failing = Answer(text="a", error=failure, cut=Break(events=99))
+    async with answering("responses", failing) as (model, _):
+        _, error = await broken(model, request(model))
+    assert isinstance(error, ContextOverflow)
+
+
+async def test_an_unreadable_end_is_a_cut():
+    broken_end = {"type": "response.completed", "response": {"usage": 7}}
+    async with answering("responses", sse(ITEM, broken_end)) as (model, _):
+        _, error = await broken(model, request(model))
+    assert (type(error), error.retryable) == (StreamCut, True)
+
+
+@pytest.mark.parametrize(
+    ("reason", "retryable"),
+    [("max_output_tokens", False), ("content_filter", False), ("strange", True)],
+)
+async def test_an_incomplete_response_says_why(reason: str, retryable: bool):
+    event = {
+        "type": "response.incomplete",
+        "response": {"incomplete_details": {"reason": reason}},
+    }
+    async with answering("responses", sse(event)) as (model, _):
+        _, error = await broken(model, request(model))
+    assert str(error) == f"Incomplete response returned, reason: {reason}"
+    assert error.retryable is retryable
+
+
+async def test_an_error_event_is_a_failure():
+    event = {"type": "error", "error": {"code": "context_length_exceeded", "message": "m"}}
+    async with answering("responses", sse(event)) as (model, _):
+        _, error = await broken(model, request(model))
+    assert isinstance(error, ContextOverflow)
+
+
+async def test_a_server_that_does_not_stream_is_understood():
+    response = {"id": "resp_1", "output": [MESSAGE], "usage": {"input_tokens": 3}}
+    whole = Answer(body=msgspec.json.encode(response).decode())
+    async with answering("responses", whole) as (model, _):
+        events = await collect(model, request(model))
+    assert len(messages(events)) == 1
+    assert isinstance(events[-1], Completed)
+    assert events[-1].response.usage == WireUsage(input_tokens=3)
+
+
+async def test_the_body_goes_out_as_it_is_with_the_key_and_the_thread():
+    async with answering("responses", Answer(text="a")) as (model, server):
+        asked = request(model, headers={"x-codex-turn-state": "sticky"})
+        await collect(model, asked)
+    (sent,) = server.requests
+    assert sent.body == asked.body
+    assert sent.headers["authorization"] == "Bearer secret-key"
+    assert sent.headers["thread-id"] == "thr_1"
+    assert sent.headers["x-codex-turn-state"] == "sticky"
+
+
+async def test_a_conversation_is_folded_by_the_provider():
+    async with answering("responses") as (model, server):
+        assert isinstance(model, RemoteCompaction)
+        items = await model.compact(request(model, user("a"), said("b")))
+    assert [type(item) for item in items] == [Message, Compaction]
+    assert items[0] == Message(role="user", content=(InputText("a"),))
+    assert set(server.requests[0].payload) == {
+        "model",
+        "tools",
+        "instructions",
+        "input",
+        "parallel_tool_calls",
+        "prompt_cache_key",
+    }
+
+
+async def test_a_compaction_that_cannot_be_read_says_what_to_do_instead():
+    nonsense = Answer(endpoint="compact", body="{}")
+    async with answering("responses", nonsense) as (model, _):
+        assert isinstance(model, RemoteCompaction)
+        with pytest.raises(ModelError, match="summary instead"):
+            await model.compact(request(model))
+
+
+async def test_nobody_listening_is_tried_again_and_then_told():
+    async with answering("responses", retries=1) as (model, server):
+        await server.__aexit__(None, None, None)
+        _, error = await broken(model, request(model))
+        await server.__aenter__()
+    assert (error.code, error.retryable) == ("connection", True)
+    assert "secret-key" not in str(error) + repr(model)
