@@ -40,8 +40,8 @@ class Bubblewrap:
     """Weft's home: it holds the lock that placeholders are kept by."""
     prlimit: Path
     setsid: Path
-    unshare: Path | None = None
-    """Bounds the processes of root, whom the kernel's usual limit does not bind."""
+    bounding: tuple[Path, Path] | None = None
+    """`setpriv` and `unshare`: they bound root's processes, whom the usual limit does not bind."""
     nested: bool = False
     """Whether commands can still make user namespaces: `bwrap` was too old to stop it."""
     proc: bool = True
@@ -51,7 +51,7 @@ class Bubblewrap:
     @property
     def bounds_processes(self) -> bool:
         """Whether the number of processes is really limited for this user."""
-        return not self.root or self.unshare is not None
+        return not self.root or self.bounding is not None
 
     def command(
         self,
@@ -91,12 +91,14 @@ class Bubblewrap:
         )
 
     def _bounded(self, limits: Limits) -> tuple[str, ...]:
-        """For root: a namespace that runs out of process numbers."""
-        if self.unshare is None:
+        """For root: a namespace that runs out of process numbers, and ends with our process."""
+        if self.bounding is None:
             return ()
+        setpriv, unshare = map(str, self.bounding)
         most = str(limits.processes + _RESERVED_PIDS)
         return (
-            *(str(self.unshare), "--pid", "--fork", "--kill-child", "--mount-proc", "--"),
+            *(setpriv, "--pdeathsig", "KILL", "--"),
+            *(unshare, "--pid", "--fork", "--kill-child", "--mount-proc", "--"),
             *("/bin/sh", "-c", _BOUND_AND_RUN, most),
         )
 

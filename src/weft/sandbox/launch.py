@@ -24,7 +24,8 @@ class Launch:
 
     Spawn `argv` with exactly `env`, in `cwd`, with `fds` inherited under the same
     numbers. Spawn it from a thread that lives on: the sandbox ends with that thread.
-    Keep the launch open until the process has ended, then close it.
+    To end it early, kill it (SIGKILL); other signals may not get through. Keep the
+    launch open until the process has ended, then close it.
     """
 
     argv: tuple[str, ...]

@@ -28,7 +28,7 @@ _MODE = stat.S_ISVTX | 0o555
 @contextmanager
 def held(boundary: Boundary, lock_file: Path) -> Iterator[None]:
     """Keep every protected name of `boundary` taken until the end of the block."""
-    lock = os.open(lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    lock = _opened(lock_file)
     try:
         fcntl.flock(lock, fcntl.LOCK_SH)
         for gap in sorted({gap for path in _protected(boundary) if (gap := _gap(path))}):
@@ -40,6 +40,15 @@ def held(boundary: Boundary, lock_file: Path) -> Iterator[None]:
             for path in _protected(boundary):
                 _remove(path)
         os.close(lock)
+
+
+def _opened(lock_file: Path) -> int:
+    try:
+        return os.open(lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise SandboxUnavailable(
+            f"cannot open the lock {str(lock_file)!r}: {error.strerror}; make it writable"
+        ) from error
 
 
 def is_placeholder(path: Path) -> bool:

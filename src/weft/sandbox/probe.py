@@ -38,7 +38,7 @@ def find_bubblewrap(home: Path, environ: Mapping[str, str] | None = None) -> Bub
     if sys.platform != "linux":
         raise SandboxUnavailable(f"sandboxed commands need Linux, not {sys.platform!r}; {_REMEDY}")
     search = (environ if environ is not None else os.environ).get("PATH", os.defpath)
-    tools = {name: _tool(name, search) for name in ("prlimit", "setsid", "unshare")}
+    tools = {name: _tool(name, search) for name in ("prlimit", "setsid", "setpriv", "unshare")}
     complaints: list[str] = []
     for binary in _binaries(search):
         found = _tried(_candidate(binary, home, tools), complaints)
@@ -55,14 +55,14 @@ def _candidate(binary: Path, home: Path, tools: Mapping[str, Path]) -> Bubblewra
         home=home,
         prlimit=tools["prlimit"],
         setsid=tools["setsid"],
-        unshare=tools["unshare"] if root else None,
+        bounding=(tools["setpriv"], tools["unshare"]) if root else None,
         root=root,
     )
 
 
 def _tried(best: Bubblewrap, complaints: list[str]) -> Bubblewrap | None:
     """The strictest variant of `best` that works."""
-    bounded = (best, replace(best, unshare=None)) if best.root else (best,)
+    bounded = (best, replace(best, bounding=None)) if best.root else (best,)
     for candidate in bounded:
         for proc in (True, False):
             for nested in (False, True):
@@ -89,7 +89,7 @@ def _complaint(sandbox: Bubblewrap) -> str | None:
                 check=False,
                 timeout=_PATIENCE,
             )
-    except (OSError, subprocess.SubprocessError) as error:
+    except (OSError, SandboxUnavailable, subprocess.SubprocessError) as error:
         return str(error)
     if done.returncode == 0:
         return None

@@ -1,0 +1,417 @@
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from weft.sandbox.policy import Limits
+
+from .arena import KEY, ROOMY, SECRET, Arena
+
+WRITES = {
+    "by path": "echo owned > $OUT/victim",
+    "by dots": "echo owned > $WS/../outside/victim",
+    "by symbolic link": "ln -s $OUT $WS/link; echo owned > $WS/link/victim",
+    "by hard link": "ln -f $OUT/victim $WS/hard; echo owned > $WS/hard",
+    "by /proc/self/root": "echo owned > /proc/self/root$OUT/victim",
+    "by /proc/self/cwd": "cd $OUT; echo owned > /proc/self/cwd/victim",
+    "by renaming": "echo owned > $WS/new; mv -f $WS/new $OUT/victim",
+    "by removing": "rm $OUT/victim; echo owned > $OUT/victim",
+    "by an open directory": "exec 9<$OUT; echo owned > /proc/self/fd/9/victim",
+    "by swapping the workspace": "cd /; mv $WS ${WS}2; ln -s $OUT $WS; echo owned > $WS/victim",
+}
+BREAKOUTS = {
+    "by the init's root": "echo owned > /proc/1/root$OUT/victim",
+    "by remounting": "mount -o remount,rw,bind /; mount -o remount,rw /; echo owned > $OUT/victim",
+    "by a bind mount": "mkdir $WS/m; mount --bind $OUT $WS/m; echo owned > $WS/m/victim",
+    "by unmounting": "umount -l $WS; umount -l /; echo owned > $OUT/victim",
+    "by a namespace of its own": (
+        "unshare -Urm sh -c 'mount -o remount,rw,bind /; echo owned > $OUT/victim'"
+    ),
+    "by entering the init's namespaces": "nsenter -t 1 -m -U sh -c 'echo owned > $OUT/victim'",
+    "by chroot": "chroot / sh -c 'echo owned > $OUT/victim'",
+    "by chroot and dots": (
+        'mkdir -p $WS/c; $PYTHON -c \'import os; d=os.open("/",0); os.chroot("c");'
+        ' os.fchdir(d); os.chroot("."); open(os.environ["OUT"]+"/victim","w").write("o")\''
+    ),
+    "by the loader": "/lib64/ld-linux-x86-64.so.2 /usr/bin/tee $OUT/victim <<<owned",
+    "by a copied set-user-id shell": (
+        "cp /bin/bash $WS/sh; chmod u+s $WS/sh; $WS/sh -p -c 'echo owned > $OUT/victim'"
+    ),
+}
+
+
+def names(directory: Path) -> list[str]:
+    return sorted(path.name for path in directory.iterdir())
+
+
+@pytest.mark.parametrize("script", WRITES.values(), ids=WRITES)
+def test_nothing_outside_the_roots_can_be_written(ground: Arena, script: str):
+    ground.shell(script)
+    assert ground.victim.read_text() == "untouched"
+    assert names(ground.outside) == ["victim"]
+    # The same attempt works without the sandbox, so it is a real one.
+    ground.shell(script, unconfined=True)
+    assert [path.read_text() for path in ground.outside.glob("victim")] == ["owned\n"]
+
+
+@pytest.mark.parametrize("script", BREAKOUTS.values(), ids=BREAKOUTS)
+def test_nobody_breaks_out(ground: Arena, script: str):
+    ground.shell(script)
+    assert ground.victim.read_text() == "untouched"
+
+
+def test_in_read_only_mode_nothing_can_be_written_at_all(ground: Arena):
+    policy = msgspec.structs.replace(ROOMY, mode="read-only", exclude_slash_tmp=False)
+    done = ground.shell("touch here; touch $OUT/there; touch /tmp/weft-elsewhere", policy=policy)
+    assert done.code == 1
+    assert names(ground.workspace) == []
+    assert not Path("/tmp/weft-elsewhere").exists()
+
+
+def test_devices_cannot_be_made(ground: Arena):
+    ground.shell("mknod $WS/disk b 254 0; mknod $WS/mem c 1 1")
+    assert names(ground.workspace) == []
+
+
+def test_no_privilege_is_left_or_can_be_gained(ground: Arena):
+    done = ground.shell("grep -E 'NoNewPrivs|Cap(Prm|Eff|Bnd)|Seccomp:' /proc/self/status")
+    assert [line.split()[1].strip("0") for line in done.stdout.splitlines()] == [
+        *("", "", ""),
+        *("1", "2"),
+    ]
+
+
+REPOSITORY = {
+    "changing the configuration": "echo '[core] fsmonitor=evil' >> .git/config",
+    "adding a hook": "mkdir -p .git/hooks; echo evil > .git/hooks/post-checkout",
+    "renaming it away": "mv .git old; mkdir .git; echo evil > .git/config",
+    "removing it": "rm -rf .git; mkdir .git; echo evil > .git/config",
+    "putting a link in its place": "ln -sfn /tmp .git; rm -r .git; ln -s /tmp .git",
+    "exchanging the workspace": "cd ..; mv workspace w2; mkdir -p workspace/.git",
+    "a hard link into it": "ln .git/config c && echo evil > c",
+    "changing its mode": "chmod -R 777 .git; echo evil > .git/config",
+    "git itself": "git config core.fsmonitor evil; git config core.hooksPath /tmp",
+}
+
+
+def tree(path: Path) -> dict[str, object]:
+    return {
+        str(each.relative_to(path)): (
+            each.lstat().st_mode,
+            each.read_text() if each.is_file() else "",
+        )
+        for each in sorted(path.rglob("*"))
+    }
+
+
+@pytest.mark.parametrize("name", [".git", ".weft", ".codex", ".agents"])
+def test_protected_directories_stay_as_they_are(ground: Arena, name: str):
+    ground.make(ground.workspace / name / "config", "[core]\n")
+    before = tree(ground.workspace / name)
+    for script in REPOSITORY.values():
+        ground.shell(script.replace(".git", name))
+        assert tree(ground.workspace / name) == before, script
+
+
+@pytest.mark.parametrize("name", [".git", ".weft", ".codex", ".agents"])
+def test_protected_names_cannot_be_made_and_leave_no_trace(ground: Arena, name: str):
+    script = "mkdir -p NAME/hooks; echo x > NAME; ln -s /tmp NAME/x; mkdir x; mv x NAME; ls -A NAME"
+    done = ground.shell(script.replace("NAME", name))
+    assert (done.code, done.stdout) == (0, "")
+    assert not (ground.workspace / name).exists()
+
+
+def test_making_a_repository_needs_permission(ground: Arena):
+    assert ground.shell("git init .").code != 0
+    assert not (ground.workspace / ".git").exists()
+
+
+def test_a_linked_repository_is_refused_because_it_cannot_be_protected(ground: Arena):
+    ground.make(ground.workspace / "real" / "config", "[core]\n")
+    (ground.workspace / ".git").symlink_to("real")
+    done = ground.shell("echo evil >> real/config")
+    assert "symbolic link" in done.refusal
+    assert (ground.workspace / "real/config").read_text() == "[core]\n"
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "echo evil > stores/one/config",
+        "mkdir -p stores/one/hooks",
+        "mv stores old; mkdir -p stores/one; echo evil > stores/one/config",
+        "echo evil > stores/shared/config",
+        "echo 'gitdir: elsewhere' > .git",
+        "rm .git; mkdir .git",
+    ],
+)
+def test_the_directory_behind_a_worktree_is_protected_too(ground: Arena, script: str):
+    ground.make(ground.workspace / ".git", "gitdir: stores/one\n")
+    ground.make(ground.workspace / "stores/one/config", "[core]\n")
+    ground.make(ground.workspace / "stores/one/commondir", "../shared\n")
+    ground.make(ground.workspace / "stores/shared/config", "[core]\n")
+    before = tree(ground.workspace)
+    ground.shell(script)
+    assert tree(ground.workspace) == before
+
+
+def test_a_worktree_directory_that_is_missing_cannot_be_made(ground: Arena):
+    ground.make(ground.workspace / ".git", "gitdir: stores/one\n")
+    ground.shell("mkdir -p stores/one/hooks; chmod 777 stores; mkdir -p stores/one/hooks")
+    assert names(ground.workspace) == [".git"]
+
+
+READS = {
+    "by path": "cat $WEFT/auth.json",
+    "by symbolic link": "ln -s $WEFT $WS/link; cat $WS/link/auth.json",
+    "by hard link": "ln -f $WEFT/auth.json $WS/hard; cat $WS/hard",
+    "by dots": "cat $WS/../home/auth.json",
+    "by /proc/self/root": "cat /proc/self/root$WEFT/auth.json",
+    "by searching": "grep -rh sk- $WS/..",
+    "by copying": "cp $WEFT/auth.json $WS/copy; cat $WS/copy",
+}
+SPYING = {
+    "by the init's root": "cat /proc/1/root$WEFT/auth.json",
+    "by a directory of the init": "cd /proc/1/cwd$WEFT; cat auth.json",
+    "by unmounting": "umount -l $WEFT; cat $WEFT/auth.json",
+    "by a namespace of its own": "unshare -Urm sh -c 'umount $WEFT; cat $WEFT/auth.json'",
+    "by changing the mode": "chmod 777 $WEFT; cat $WEFT/*",
+    "by environments": "cat /proc/*/environ | tr '\\0' '\\n'",
+}
+
+
+@pytest.mark.parametrize("script", READS.values(), ids=READS)
+def test_the_keys_of_weft_cannot_be_read(ground: Arena, script: str):
+    assert KEY not in ground.shell(script).stdout
+    assert KEY in ground.shell(script, unconfined=True).stdout
+
+
+@pytest.mark.parametrize("script", SPYING.values(), ids=SPYING)
+def test_nothing_is_learned_by_other_ways(ground: Arena, script: str):
+    done = ground.shell(script)
+    assert (KEY in done.stdout, SECRET in done.stdout) == (False, False)
+
+
+def test_weft_cannot_be_replaced_when_its_home_lies_in_a_writable_root(ground: Arena):
+    policy = msgspec.structs.replace(ROOMY, writable_roots=(str(ground.top),))
+    before = tree(ground.home)
+    ground.shell("cd $WEFT/..; mv home h2; mkdir home; echo evil > home/rules.json", policy=policy)
+    assert {**tree(ground.home), "sandbox.lock": None} == {**before, "sandbox.lock": None}
+    assert not (ground.top / "h2").exists()
+
+
+def test_credentials_of_the_user_cannot_be_read(ground: Arena):
+    ground.make(ground.top / "user/.ssh/id", KEY)
+    ground.make(ground.top / "user/.netrc", KEY)
+    done = ground.shell("cat ~/.ssh/id ~/.netrc; ls -A ~/.ssh")
+    assert KEY not in done.stdout
+    shown = msgspec.structs.replace(ROOMY, hidden=())
+    assert ground.shell("cat ~/.ssh/id ~/.netrc", policy=shown).stdout == KEY * 2
+
+
+def running(marker: str) -> list[str]:
+    """Processes whose arguments contain `marker`."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            if marker.encode() in (entry / "cmdline").read_bytes().split(b"\0"):
+                found.append(entry.name)
+        except OSError:
+            continue
+    return found
+
+
+@pytest.mark.parametrize(
+    "script",
+    ["sleep {0} &", "setsid nohup sleep {0} >/dev/null 2>&1 &", "(trap '' HUP; sleep {0} & ) &"],
+)
+def test_a_background_process_ends_with_its_command(ground: Arena, script: str):
+    marker = f"6000.{os.getpid()}{ground.uid}"
+    assert ground.shell(script.format(marker) + " echo started").stdout == "started\n"
+    assert running(marker) == []
+
+
+def test_commands_end_when_weft_is_killed(own_ground: Arena):
+    marker = f"7000.{os.getpid()}{own_ground.uid}"
+    job = {
+        "argv": ["bash", "-c", f"setsid sleep {marker} & sleep {marker}"],
+        "cwd": str(own_ground.workspace),
+        "workspace": str(own_ground.workspace),
+        "home": str(own_ground.home),
+        "environ": own_ground.environ(),
+        "policy": ROOMY,
+    }
+    assert own_ground.process.stdin
+    own_ground.process.stdin.write(msgspec.json.encode(job) + b"\n")
+    own_ground.process.stdin.flush()
+    while len(running(marker)) < 2:
+        time.sleep(0.01)
+    own_ground.process.send_signal(signal.SIGKILL)
+    own_ground.process.wait()
+    while running(marker):
+        time.sleep(0.01)
+
+
+TCP = """
+import socket, sys
+socket.create_connection(("127.0.0.1", int(sys.argv[1])), 2).sendall(b"owned")
+"""
+UDP = """
+import socket, sys
+socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b"owned", ("127.0.0.1", int(sys.argv[1])))
+"""
+UNIX = """
+import socket, sys
+address = sys.argv[1].replace("@", "\\0")
+socket.socket(socket.AF_UNIX, socket.SOCK_STREAM).connect(address)
+"""
+PAIR = """
+import socket, sys
+a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+a.sendto(b"owned", sys.argv[1])
+"""
+
+
+@pytest.fixture
+def tcp() -> Iterator[socket.socket]:
+    with closing(socket.create_server(("127.0.0.1", 0))) as server:
+        server.setblocking(False)
+        yield server
+
+
+def nothing_arrives(server: socket.socket) -> bool:
+    try:
+        server.accept()[0].close() if server.type == socket.SOCK_STREAM else server.recv(9)
+    except BlockingIOError:
+        return True
+    return False
+
+
+def test_tcp_reaches_nothing(ground: Arena, tcp: socket.socket):
+    port = tcp.getsockname()[1]
+    assert ground.python(TCP, port).code == 1
+    assert nothing_arrives(tcp)
+    assert ground.python(TCP, port, unconfined=True).code == 0
+    assert not nothing_arrives(tcp)
+
+
+def test_udp_reaches_nothing(ground: Arena):
+    with closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) as server:
+        server.bind(("127.0.0.1", 0))
+        server.setblocking(False)
+        port = server.getsockname()[1]
+        ground.python(UDP, port)
+        assert nothing_arrives(server)
+        ground.python(UDP, port, unconfined=True)
+        assert not nothing_arrives(server)
+
+
+@pytest.mark.parametrize("kind", ["abstract", "path"])
+@pytest.mark.parametrize("local_sockets", [False, True])
+def test_unix_sockets_reach_nothing(ground: Arena, kind: str, local_sockets: bool):
+    if kind == "path" and local_sockets:
+        address = f"/run/weft-arena-{os.getpid()}-{ground.uid}"
+    else:
+        address = str(ground.outside / "socket") if kind == "path" else f"@{ground.top.name}"
+    policy = msgspec.structs.replace(ROOMY, local_sockets=local_sockets)
+    with closing(socket.socket(socket.AF_UNIX)) as server:
+        server.bind(address.replace("@", "\0"))
+        try:
+            if kind == "path":
+                Path(address).chmod(0o777)
+            server.listen()
+            server.setblocking(False)
+            assert ground.python(UNIX, address, policy=policy).code == 1
+            assert nothing_arrives(server)
+            assert ground.python(UNIX, address, unconfined=True).code == 0
+            assert not nothing_arrives(server)
+        finally:
+            Path(address).unlink(missing_ok=True)
+
+
+def test_a_socket_pair_cannot_be_turned_outwards(ground: Arena):
+    with closing(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)) as server:
+        server.bind(str(ground.outside / "socket"))
+        (ground.outside / "socket").chmod(0o777)
+        server.setblocking(False)
+        assert ground.python(PAIR, ground.outside / "socket").code == 1
+        assert nothing_arrives(server)
+        assert ground.python(PAIR, ground.outside / "socket", unconfined=True).code == 0
+        assert not nothing_arrives(server)
+
+
+@pytest.mark.parametrize("family", ["AF_VSOCK", "AF_ALG", "AF_PACKET"])
+def test_other_families_of_sockets_cannot_be_opened(ground: Arena, family: str):
+    script = f"import socket; socket.socket(socket.{family}, socket.SOCK_STREAM)"
+    assert "Operation not permitted" in ground.python(script).stderr
+
+
+@pytest.mark.parametrize("number", [425, 426, 427])
+def test_the_kernels_side_doors_are_shut(ground: Arena, number: int):
+    script = """
+import ctypes, sys
+libc = ctypes.CDLL(None, use_errno=True)
+print(libc.syscall(int(sys.argv[1]), 0, 0, 0, 0, 0), ctypes.get_errno())
+"""
+    assert ground.python(script, number).stdout == "-1 1\n"
+
+
+BOMB = """
+import os, time
+count = 0
+try:
+    while count < 5000:
+        if os.fork() == 0:
+            time.sleep(600)
+        count += 1
+except BlockingIOError:
+    print(count)
+"""
+
+
+def test_a_fork_bomb_runs_into_the_limit(ground: Arena):
+    policy = msgspec.structs.replace(ROOMY, limits=Limits(processes=150))
+    done = ground.python(BOMB, policy=policy)
+    # For root the kernel counts process numbers, of which it keeps three hundred back.
+    most = 450 if ground.uid == 0 else 150
+    assert 100 < int(done.stdout) < most
+
+
+def test_limits_of_memory_and_file_size_hold(ground: Arena):
+    limits = Limits(memory_bytes=1 << 30, file_bytes=1 << 20)
+    policy = msgspec.structs.replace(ROOMY, limits=limits)
+    assert "MemoryError" in ground.python("bytearray(2 << 30)", policy=policy).stderr
+    ground.shell("head -c 5000000 /dev/zero > big", policy=policy)
+    assert (ground.workspace / "big").stat().st_size == 1 << 20
+
+
+def test_processes_outside_can_neither_be_seen_nor_stopped(ground: Arena):
+    script = """
+import ctypes, os, sys
+pid = int(sys.argv[1])
+try:
+    os.kill(pid, 9)
+except OSError as error:
+    print(error.strerror)
+print(ctypes.CDLL(None).ptrace(16, pid, 0, 0), os.path.exists(f"/proc/{pid}"))
+"""
+    other = {"user": ground.uid} if ground.uid != os.geteuid() else {}
+    with subprocess.Popen(
+        ["cat"],
+        stdin=subprocess.PIPE,
+        **other,  # type: ignore[call-overload]
+    ) as bystander:
+        done = ground.python(script, bystander.pid)
+        ground.shell("kill -9 -1")
+        assert bystander.poll() is None
+        bystander.communicate()
+    assert (done.stdout, bystander.returncode) == ("No such process\n-1 False\n", 0)
