@@ -1,40 +1,81 @@
-"""Thread: a durable conversation, from input to the exact request it makes.
+"""Thread: a durable conversation with a coding agent.
 
-Owns how a thread is found or made and given back. Invariant: one writer per thread;
-whoever has it open holds its lease.
+Owns how a thread is found, made and given back, and what a host can ask of it: `run`
+a turn, `steer` or `interrupt` it, `answer` its questions, `compact`, `fork`, `reset`.
+Invariant: one writer per thread and one turn at a time; a second `run` waits.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+import os
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
 
 from .config import home as default_home
+from .context.cuts import step_boundary
 from .context.head import Choices
 from .context.journal import Journal
 from .context.view import load_view
-from .entries import Head
-from .errors import ConfigError
+from .entries import Head, Reason, Recipe
+from .errors import ConfigError, NothingToSend
+from .ids import new_id
+from .items import Message, encode_item
 from .models.catalog import Catalog
-from .prompt.observation import PromptContext
+from .prompt.input import UserPart, user_message
+from .prompt.observation import ApprovalPolicy, PromptContext, SandboxMode
 from .prompt.registry import Registry, installed_registry
+from .provenance import InputProvenance, InternalEvent
 from .specs import ToolSpec
-from .store.contract import Index, Store, ThreadInfo
+from .store.contract import Index, Post, Store, ThreadInfo
 from .store.index import SqliteIndex
 from .store.sqlite import SqliteStore
+from .wire import Json
+
+if TYPE_CHECKING:
+    from .agent import Agent, Answers
+    from .engines.linear import Compacted
+    from .harness.contract import Harness
+    from .harness.events import Event
+    from .hooks import Hooks
+    from .models.contract import Model
+    from .sandbox.approvals import ApprovalPolicy as Enforced
+    from .sandbox.approvals import Decision
+    from .sandbox.policy import SandboxPolicy
+    from .tools.contract import Tool
+    from .tools.executor import ToolExecutor
 
 __all__ = ["Thread"]
 
 
+@dataclass(slots=True)
 class Thread(Journal):
     """A conversation that this process writes.
 
-    `Thread.open` takes the lease and gives it back.
+    `Thread.open` takes the lease and gives it back. What it needs to run turns (the
+    model's connection, tools, the sandbox) is made at the first `run`.
     """
 
-    __slots__ = ()
+    toolset: Sequence[Tool] | None = None
+    """The tools of the host; None for the built-in ones."""
+    executor: ToolExecutor | None = None
+    harness: Harness | None = None
+    hooks: Hooks | None = None
+    client: Model | None = None
+    """A model to use instead of the one that `model` names."""
+    observers: list[Callable[[Event], None]] = field(default_factory=list)
+    _agent: Agent | None = field(init=False, default=None)
+    _opened_for: str = field(init=False, default="")
+    _turns: asyncio.Lock = field(init=False, default_factory=asyncio.Lock)
+    _task: asyncio.Task[None] | None = field(init=False, default=None)
+    _interrupted: bool = field(init=False, default=False)
+    _listener: Callable[[Event], None] | None = field(init=False, default=None)
 
     @classmethod
     @asynccontextmanager
@@ -42,23 +83,31 @@ class Thread(Journal):
         cls,
         thread: str | None = None,
         *,
-        model: str | None = None,
+        model: str | Model | None = None,
         cwd: Path | str | None = None,
         home: Path | None = None,
+        sandbox: SandboxMode | None = None,
+        approval: ApprovalPolicy | None = None,
+        network: bool | None = None,
+        writable_roots: Sequence[str] | None = None,
+        tools: Sequence[Tool | ToolSpec] | None = (),
+        choices: Choices | None = None,
+        settings: PromptContext | None = None,
+        executor: ToolExecutor | None = None,
+        harness: Harness | None = None,
+        hooks: Hooks | None = None,
         store: Store | None = None,
         index: Index | None = None,
         registry: Registry | None = None,
-        tools: Sequence[ToolSpec] = (),
-        choices: Choices | None = None,
-        settings: PromptContext | None = None,
         title: str = "",
-    ) -> AsyncIterator[Thread]:
+    ) -> AsyncIterator[Self]:
         """Open a thread for writing, or make a new one.
 
         Without a `store`, threads live in `home` (by default `WEFT_HOME`, or the
         platform's data directory). Raises `ThreadBusy` when someone else writes it.
         """
-        if thread is None and model is None:
+        named = model if isinstance(model, str) or model is None else model.name
+        if thread is None and named is None:
             raise ConfigError("a new thread needs a model; say which, such as 'openai:gpt-5.5'")
         async with AsyncExitStack() as stack:
             if store is None:
@@ -78,7 +127,7 @@ class Thread(Journal):
             if registry is None:
                 registry = await asyncio.to_thread(installed_registry)
             view = await load_view(store, info.id, registry)
-            yield cls(
+            opened = cls(
                 id=info.id,
                 store=store,
                 index=index,
@@ -88,15 +137,209 @@ class Thread(Journal):
                 ),
                 lease=lease,
                 view=view,
-                model=model or named_model(view.head),
+                model=named or named_model(view.head),
                 cwd=Path(cwd or info.cwd),
                 home=home,
-                tools=tuple(tools),
                 choices=choices or Choices(),
-                settings=settings,
+                settings=told(settings, sandbox, approval, network, writable_roots),
                 turn=info.turns,
                 step=await _newest_step(store, info),
+                executor=executor,
+                harness=harness,
+                hooks=hooks,
+                client=None if isinstance(model, str) else model,
             )
+            opened._offer(tools)
+            stack.push_async_callback(opened._close)
+            yield opened
+
+    async def run(
+        self,
+        *said: UserPart | Message,
+        turn_id: str | None = None,
+        schema: Json | UnsetType = UNSET,
+        provenance: InputProvenance | None = None,
+        events: Sequence[InternalEvent] = (),
+    ) -> AsyncIterator[Event]:
+        """Run a turn and hear what happens, until `TurnCompleted`.
+
+        A second `run` waits for the first. With a `schema` the answer is JSON that fits
+        it. Leaving the loop early interrupts the turn.
+        """
+        from .agent import Input
+
+        message = await _message(said)
+        given = Input(said=message, turn_id=turn_id, provenance=provenance, events=events)
+        async with self._turns:
+            heard: asyncio.Queue[Event | None] = asyncio.Queue()
+            self.choices = msgspec.structs.replace(self.choices, output_schema=schema)
+            self._listener = heard.put_nowait
+            self._interrupted = False
+            self._task = asyncio.create_task(self._turn(given))
+            self._task.add_done_callback(lambda _: heard.put_nowait(None))
+            try:
+                while (event := await heard.get()) is not None:
+                    yield event
+                await self._task
+            finally:
+                await self._settle()
+                self._listener = self._task = None
+
+    async def steer(self, *said: UserPart) -> None:
+        """Say something to the turn under way; the model reads it before its next step."""
+        if self._task is None:
+            raise NothingToSend(f"no turn of thread {self.id!r} is under way; use run()")
+        message = await _message(said)
+        await self.store.post(
+            self.id, Post(key=new_id("post"), kind="input", body=Raw(encode_item(message)))
+        )
+
+    def interrupt(self) -> None:
+        """Break the turn off. Every open call gets its result; harmless when nothing runs."""
+        if self._task is not None and not self._task.done():
+            self._interrupted = True
+            self._task.cancel()
+
+    def answer(self, question: str, answer: Decision | Answers) -> None:
+        """Answer an approval or a question, by the id of its event."""
+        if self._agent is None:
+            raise NothingToSend(f"thread {self.id!r} has asked nothing")
+        self._agent.answer(question, answer)
+
+    async def compact(self) -> Compacted:
+        """Fold the view into a summary now. Waits for a turn under way."""
+        async with self._turns:
+            return await (await self._ready()).compact()
+
+    async def fork(self, at: int | None = None, *, title: str = "") -> str:
+        """A new thread that shares this one up to entry `at`; its id.
+
+        Inside a step, the cut moves to the step's start.
+        """
+        last = self.view.upto if at is None else at
+        cut = await step_boundary(self.store, self.id, self.registry, last)
+        return (await self.store.fork(self.id, cut, title=title)).id
+
+    async def reset(self) -> None:
+        """Start from an empty view. The log keeps everything."""
+        async with self._turns:
+            await self.publish(Recipe(), epoch=self.view.epoch, reason=Reason.RESET)
+
+    def _offer(self, tools: Sequence[Tool | ToolSpec] | None) -> None:
+        """Decide what the model may call: the host's tools, or the built-in ones."""
+        if tools is None:
+            from .tools.builtin import builtin_tools
+
+            tools = builtin_tools(self.profile)
+        self.toolset = tuple(tool for tool in tools if not isinstance(tool, msgspec.Struct))
+        self.tools = tuple(
+            tool if isinstance(tool, msgspec.Struct) else tool.spec for tool in tools
+        )
+
+    async def _turn(self, given: object) -> None:
+        from .agent import Input
+        from .harness.events import TurnCompleted
+
+        assert isinstance(given, Input)
+        agent = await self._ready()
+        try:
+            self._hear(await agent.turn(given))
+        except asyncio.CancelledError:
+            if not self._interrupted:
+                raise
+            self._hear(TurnCompleted(turn=given.turn_id or "", status="interrupted"))
+
+    async def _ready(self) -> Agent:
+        """The agent, made at first use and again when the model changed."""
+        if self._agent is None or self._opened_for != self.model:
+            await self._close_model()
+            self._agent, self._opened_for = self._assembled(), self.model
+            self.api = self._agent.model.format.name
+        return self._agent
+
+    def _assembled(self) -> Agent:
+        from .agent import Agent
+        from .harness.loop import LoopHarness
+        from .hooks import Hooks
+        from .models.providers import open_model
+        from .sandbox.memory import Approvals
+        from .tools.local.executor import LocalExecutor
+
+        settings = self.settings or PromptContext(cwd="")
+        home = self.home or default_home()
+        self.executor = self.executor or LocalExecutor(home=home)
+        return Agent(
+            journal=self,
+            model=self.client or open_model(self.model, environ=os.environ, catalog=self.catalog),
+            tools=tuple(self.toolset or ()),
+            executor=self.executor,
+            harness=self.harness or LoopHarness(),
+            policy=policy_of(settings),
+            approval=approval_of(settings),
+            approvals=Approvals(home),
+            hooks=self.hooks or Hooks(),
+            emit=self._hear,
+        )
+
+    def _hear(self, event: Event) -> None:
+        for observer in self.observers:
+            observer(event)
+        if self._listener is not None:
+            self._listener(event)
+
+    async def _settle(self) -> None:
+        task = self._task
+        if task is not None and not task.done():
+            self.interrupt()
+            with suppress(asyncio.CancelledError):
+                await task
+
+    async def _close_model(self) -> None:
+        if self._agent is not None and self.client is None:
+            await self._agent.model.close()
+
+    async def _close(self) -> None:
+        await self._settle()
+        if self._agent is not None:
+            await self._agent.executor.close()
+            await self._close_model()
+
+
+def told(
+    settings: PromptContext | None,
+    sandbox: SandboxMode | None,
+    approval: ApprovalPolicy | None,
+    network: bool | None,
+    writable_roots: Sequence[str] | None,
+) -> PromptContext:
+    """The settings that fragments tell, with what was asked for put over them."""
+    asked = {
+        "sandbox_mode": sandbox,
+        "approval_policy": approval,
+        "network_access": network,
+        "writable_roots": None if writable_roots is None else tuple(writable_roots),
+    }
+    given = {name: value for name, value in asked.items() if value is not None}
+    return msgspec.structs.replace(settings or PromptContext(cwd=""), **given)
+
+
+def policy_of(settings: PromptContext) -> SandboxPolicy:
+    """The policy that is enforced: what the settings tell the model."""
+    from .sandbox.policy import SandboxPolicy
+
+    mode = settings.sandbox_mode
+    return SandboxPolicy(
+        # Inside someone else's sandbox ours would only be in the way.
+        mode="danger-full-access" if mode == "external-sandbox" else mode,
+        writable_roots=settings.writable_roots,
+        network=settings.network_access,
+    )
+
+
+def approval_of(settings: PromptContext) -> Enforced:
+    """The approval policy that is enforced; ``on-failure`` is an old name of ``on-request``."""
+    told_policy = settings.approval_policy
+    return "on-request" if told_policy == "on-failure" else told_policy
 
 
 def named_model(head: Head | None) -> str:
@@ -104,6 +347,15 @@ def named_model(head: Head | None) -> str:
     if head is None:
         raise ConfigError("the thread has no model yet; say which, such as 'openai:gpt-5.5'")
     return f"{head.provider}:{head.model}"
+
+
+async def _message(said: Sequence[UserPart | Message]) -> Message:
+    if len(said) == 1 and isinstance(said[0], Message):
+        return said[0]
+    parts = [part for part in said if not isinstance(part, Message)]
+    if len(parts) == 1 and isinstance(parts[0], str):
+        return user_message(parts[0])
+    return await asyncio.to_thread(user_message, *parts)
 
 
 async def _newest_step(store: Store, info: ThreadInfo) -> int:

@@ -17,7 +17,14 @@ from ..wire import Json
 
 __all__ = ["Choices", "build_head"]
 
-_APIS = {"anthropic": "messages"}
+_APIS = {
+    "anthropic": "messages",
+    "azure": "responses",
+    "codex": "responses",
+    "openai": "responses",
+    "scripted": "responses",
+}
+"""Which API a provider is asked through; all others speak ``chat``."""
 
 
 class Choices(Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -37,13 +44,14 @@ def build_head(
     tools: Sequence[ToolSpec] = (),
     choices: Choices | None = None,
     account: str = "",
+    api: str = "",
 ) -> Head:
-    """The head of requests to a model."""
+    """The head of requests to a model; `api` is what its connection speaks, where it is known."""
     asked = choices or Choices()
     provider = profile.provider or "openai"
     return Head(
         provider=provider,
-        api=_APIS.get(provider, "responses"),
+        api=api or _APIS.get(provider, "chat"),
         account=account,
         model=profile.slug,
         instructions=instructions,

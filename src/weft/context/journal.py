@@ -111,6 +111,8 @@ class Journal:
     cwd: Path
     home: Path | None = None
     tools: tuple[ToolSpec, ...] = ()
+    api: str = ""
+    """The API that the model's connection speaks; empty for the provider's usual one."""
     choices: Choices = field(default_factory=Choices)
     settings: PromptContext | None = None
     """What fragments should say beyond what the machine shows."""
@@ -446,6 +448,7 @@ class Journal:
             instructions=instructions,
             tools=self.tools,
             choices=self.choices,
+            api=self.api,
         )
 
     async def _new_head(self) -> tuple[Draft, ...]:

@@ -1,0 +1,211 @@
+"""The agent: what a thread needs to run turns, and the turn itself.
+
+Owns the way of a turn from input to end: make room, admit, run the harness, tell the
+host. Invariant: what the model is told about sandbox and approvals is what is enforced;
+both come from the thread's settings.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+from msgspec import Raw
+
+from .context.journal import Journal
+from .engines.linear import Compacted
+from .errors import NotFound
+from .harness.compaction import fold, is_full, make_room
+from .harness.contract import Harness, Outcome, TurnRun
+from .harness.events import (
+    ApprovalRequested,
+    ApprovalWithdrawn,
+    Event,
+    QuestionsAsked,
+    ToolProgress,
+    TurnCompleted,
+    TurnStarted,
+)
+from .hooks import Hooks
+from .hooks.payloads import BeforePromptBuild, TurnEnded
+from .hooks.payloads import TurnStarted as TurnStartedHook
+from .ids import new_id
+from .items import Message, text_of
+from .models.contract import Model
+from .prompt.events import HookContext
+from .provenance import InputProvenance, InternalEvent
+from .sandbox.approvals import ApprovalPolicy, Ask, Decision
+from .sandbox.memory import Approvals
+from .sandbox.policy import SandboxPolicy
+from .store.contract import Store, Turn
+from .tools.contract import Progress, Tool, ToolContext, UserQuestion
+from .tools.executor import ToolExecutor
+from .wire import json_bytes
+
+__all__ = ["Agent", "Input"]
+
+T = TypeVar("T")
+Answers = dict[str, tuple[str, ...]] | None
+
+
+class Input(msgspec.Struct, frozen=True, kw_only=True):
+    """What starts a turn."""
+
+    said: Message
+    turn_id: str | None = None
+    provenance: InputProvenance | None = None
+    events: Sequence[InternalEvent] = ()
+
+
+@dataclass(slots=True)
+class StoredBytes:
+    """The bytes a thread keeps, under their digests."""
+
+    store: Store
+    thread: str
+
+    async def put(self, data: bytes) -> str:
+        """Keep `data`."""
+        return await self.store.put_blob(self.thread, data)
+
+    async def get(self, handle: str) -> bytes:
+        """The bytes under `handle`."""
+        return await self.store.blob(handle)
+
+
+@dataclass(slots=True, kw_only=True)
+class Agent:
+    """Runs the turns of one thread."""
+
+    journal: Journal
+    model: Model
+    tools: Sequence[Tool]
+    executor: ToolExecutor
+    harness: Harness
+    policy: SandboxPolicy
+    approval: ApprovalPolicy
+    approvals: Approvals
+    hooks: Hooks
+    emit: Callable[[Event], None]
+    _waiting: dict[str, asyncio.Future[object]] = field(default_factory=dict, init=False)
+
+    async def turn(self, given: Input) -> TurnCompleted:
+        """Run one turn to its end."""
+        if is_full(self._run()):
+            await make_room(self._run(), "auto", live=False)
+        turn = await self._admit(given)
+        outcome = await self.harness.run(self._run(turn))
+        return await self._over(turn, outcome)
+
+    async def compact(self) -> Compacted:
+        """Fold the view now. Raises `CannotCompact`, `TooLong` and `ModelError`."""
+        return await fold(self._run(), "manual", live=False)
+
+    def answer(self, question: str, answer: Decision | Answers) -> None:
+        """Answer what the host was asked. Raises `NotFound` when nobody waits for it."""
+        waiting = self._waiting.get(question)
+        if waiting is None or waiting.done():
+            raise NotFound("open question", question, "it was answered or withdrawn before")
+        waiting.set_result(answer)
+
+    async def _admit(self, given: Input) -> Turn:
+        journal = self.journal
+        prompt = text_of(given.said.content)
+        answers = await self.hooks.tell(
+            BeforePromptBuild(
+                thread=journal.id, cwd=str(journal.cwd), model=journal.model, prompt=prompt
+            )
+        )
+        turn = await journal.admit(
+            given.said,
+            turn_id=given.turn_id,
+            provenance=given.provenance,
+            events=given.events,
+        )
+        for answer in answers:
+            if answer.context:
+                await journal.say(HookContext(answer.context))
+        self.emit(
+            TurnStarted(
+                thread=journal.id,
+                turn=turn.id,
+                number=turn.number,
+                model=journal.model,
+                harness=self.harness.name,
+                sandbox="none" if self.policy.mode == "danger-full-access" else self.policy.mode,
+            )
+        )
+        await self.hooks.tell(TurnStartedHook(thread=journal.id, turn=turn.id, model=journal.model))
+        return turn
+
+    async def _over(self, turn: Turn, outcome: Outcome) -> TurnCompleted:
+        await self.hooks.tell(
+            TurnEnded(
+                thread=self.journal.id,
+                turn=turn.id,
+                status=outcome.status,
+                text=outcome.text,
+                usage=Raw(json_bytes(outcome.usage)),
+            )
+        )
+        return TurnCompleted(
+            turn=turn.id,
+            status=outcome.status,
+            text=outcome.text,
+            usage=outcome.usage,
+            error=outcome.error,
+        )
+
+    def _run(self, turn: Turn | None = None) -> TurnRun:
+        return TurnRun(
+            turn=turn,
+            journal=self.journal,
+            model=self.model,
+            tools=self.tools,
+            context=self._context,
+            emit=self.emit,
+            hooks=self.hooks,
+        )
+
+    def _context(self, step: int) -> ToolContext:
+        return ToolContext(
+            thread=self.journal.id,
+            turn=self.journal.turn,
+            step=step,
+            cwd=Path(self.journal.cwd),
+            policy=self.policy,
+            approval=self.approval,
+            approvals=self.approvals,
+            executor=self.executor,
+            kept=StoredBytes(self.journal.store, self.journal.id),
+            ask=self._ask,
+            show=self._show,
+            consult=self._consult,
+        )
+
+    async def _ask(self, call: Ask) -> Decision:
+        question = new_id("ask")
+        return await self._wait(question, ApprovalRequested(id=question, call=call))
+
+    async def _consult(self, questions: tuple[UserQuestion, ...]) -> Answers:
+        question = new_id("ask")
+        return await self._wait(question, QuestionsAsked(id=question, questions=questions))
+
+    async def _wait(self, question: str, event: Event) -> T:
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._waiting[question] = future  # type: ignore[assignment]
+        self.emit(event)
+        try:
+            return await future
+        except asyncio.CancelledError:
+            self.emit(ApprovalWithdrawn(id=question))
+            raise
+        finally:
+            del self._waiting[question]
+
+    def _show(self, progress: Progress) -> None:
+        self.emit(ToolProgress(call_id=progress.call_id, text=progress.text))

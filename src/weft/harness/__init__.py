@@ -1,0 +1,1 @@
+"""Harnesses: what runs the steps of a turn."""

@@ -1,0 +1,47 @@
+"""Sequencing: results are durable when their tools end, and stand in call order.
+
+Owns the two places a result can be: staged beside the log while an earlier one is
+missing, then in the log. Invariant: whatever the moment of a crash, each result is in
+exactly one of them, and the next writer puts the staged ones where they belong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ..context.journal import Journal
+from ..entries import Entry
+from ..tools.dispatch import Finished
+
+__all__ = ["Sequencer"]
+
+
+@dataclass(slots=True)
+class Sequencer:
+    """Puts the results of one step into the log."""
+
+    journal: Journal
+    _waiting: dict[int, Finished] = field(init=False, default_factory=dict)
+    _next: int = field(init=False, default=0)
+    _open: bool = field(init=False, default=False)
+
+    async def add(self, finished: Finished) -> Sequence[Entry]:
+        """Make a result durable; the entries that are in the log now because of it."""
+        self._waiting[finished.position] = finished
+        if self._open and finished.position == self._next:
+            return await self._flush()
+        await self.journal.stage(finished.item)
+        return ()
+
+    async def response_ended(self) -> Sequence[Entry]:
+        """From now on results may follow the calls."""
+        self._open = True
+        return await self._flush()
+
+    async def _flush(self) -> Sequence[Entry]:
+        ready = []
+        while (finished := self._waiting.pop(self._next, None)) is not None:
+            ready.append(finished.item)
+            self._next += 1
+        return await self.journal.append(*ready) if ready else ()

@@ -1,0 +1,203 @@
+"""A step: one request, what it brings back, and the calls it causes.
+
+Owns the order of things inside a step: a call is logged before it runs, results are
+durable when their tools end, and whatever breaks off leaves a legal log behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from contextlib import aclosing
+from dataclasses import dataclass, field
+
+from msgspec import Raw
+
+from ..context.journal import ResponseStatus
+from ..entries import Entry
+from ..events import (
+    Completed,
+    OutputItemDone,
+    OutputTextDelta,
+    RateLimits,
+    ReasoningSummaryDelta,
+    ReasoningTextDelta,
+)
+from ..items import CustomToolCall, FunctionCall, Item, LocalShellCall, Message, text_of
+from ..models.contract import ModelError, ModelEvent, ModelRequest
+from ..store.contract import TurnEnd
+from ..tools.contract import CallItem
+from ..tools.dispatch import Dispatch, Finished, call_of
+from ..usage import TokenUsage
+from .contract import TurnRun
+from .events import (
+    ItemCompleted,
+    RateLimitsReported,
+    ReasoningDelta,
+    StepStarted,
+    TextDelta,
+    ToolFinished,
+    ToolStarted,
+    UsageReported,
+)
+from .sequence import Sequencer
+
+__all__ = ["Step"]
+
+_SHOWN_OUTPUT = 2_000
+
+
+@dataclass(slots=True)
+class Step:
+    """One request of a turn. Run it once, then look at how it went."""
+
+    run: TurnRun
+    calls: int = 0
+    text: str = ""
+    usage: TokenUsage = field(default_factory=TokenUsage)
+    error: ModelError | None = None
+    stop: bool = False
+    """The user wants the turn to end here."""
+    recorded: int = 0
+    """Items of the answer that are in the log."""
+    wants_more: bool = False
+    _items: list[Item] = field(default_factory=list)
+    _completed: Completed | None = None
+    _sequencer: Sequencer = field(init=False)
+    _dispatch: Dispatch = field(init=False)
+
+    def __post_init__(self) -> None:
+        journal = self.run.journal
+        self._sequencer = Sequencer(journal)
+        self._dispatch = Dispatch(
+            self.run.tools, self.run.context(journal.step + 1), self.run.hooks
+        )
+
+    async def execute(self, usage_before: TokenUsage) -> None:
+        """Send the request and see it through; a failure of the model is left in `error`."""
+        results = asyncio.create_task(self._collect())
+        try:
+            await self._ask()
+            await self._end(usage_before)
+            self._dispatch.finish()
+            await results
+        except BaseException:
+            await self._break_off(results)
+            raise
+
+    async def _ask(self) -> None:
+        journal = self.run.journal
+        request = journal.request()
+        row = await journal.sent(request)
+        self.run.emit(
+            StepStarted(step=journal.step, size=row.size, shared=row.shared_size, reason=row.reason)
+        )
+        assert journal.view.head is not None
+        asked = ModelRequest(
+            head=journal.view.head, body=request.body, thread=journal.id, turn=journal.turn
+        )
+        try:
+            async with aclosing(self.run.model.stream(asked)) as answer:
+                async for batch in answer:
+                    await self._take(batch)
+        except ModelError as error:
+            self.error = error
+
+    async def _take(self, batch: Iterable[ModelEvent]) -> None:
+        for event in batch:
+            match event:
+                case OutputTextDelta(delta=delta):
+                    self.run.emit(TextDelta(delta))
+                case ReasoningSummaryDelta(delta=delta) | ReasoningTextDelta(delta=delta):
+                    self.run.emit(ReasoningDelta(delta))
+                case OutputItemDone():
+                    await self._item(event.item)
+                case RateLimits(snapshot=snapshot):
+                    self.run.emit(RateLimitsReported(snapshot))
+                case Completed():
+                    self._completed = event
+
+    async def _item(self, item: Item) -> None:
+        self._items.append(item)
+        if isinstance(item, Message):
+            self.text = text_of(item.content)
+        if isinstance(item, FunctionCall | CustomToolCall | LocalShellCall):
+            await self._call(item)
+
+    async def _call(self, item: CallItem) -> None:
+        """Log a call, then start it while the answer still streams."""
+        journal = self.run.journal
+        self._show(await journal.append(*self._items, origin=journal.origin))
+        self._items.clear()
+        call = call_of(item)
+        self.run.emit(ToolStarted(call_id=call.call_id, name=call.name, arguments=call.arguments))
+        self.calls += 1
+        self._dispatch.submit(item)
+
+    async def _end(self, usage_before: TokenUsage) -> None:
+        """Log the rest of the answer; with nothing left to do, the turn ends in the same breath."""
+        completed = self._completed
+        if completed is not None:
+            self.usage = completed.usage or TokenUsage()
+            self.wants_more = completed.response.end_turn is False
+        done = self.error is None and not self.calls and not self.wants_more
+        end = None
+        if done and not await self.run.journal.waiting():
+            end = TurnEnd(
+                number=self.run.journal.turn, state="completed", usage=usage_before + self.usage
+            )
+        await self._receive("failed" if self.error else "completed", end)
+        self.wants_more |= done and end is None
+        self._show(await self._sequencer.response_ended())
+
+    async def _receive(self, status: ResponseStatus, end: TurnEnd | None = None) -> None:
+        journal, completed = self.run.journal, self._completed
+        entries = await journal.received(
+            self._items,
+            status=status,
+            usage=completed.usage if completed else None,
+            response_id=completed.response.id if completed else None,
+            error=str(self.error) if self.error else None,
+            end=end,
+        )
+        self._items.clear()
+        self._show(entries)
+        if completed is not None and completed.usage is not None:
+            self.run.emit(
+                UsageReported(
+                    usage=completed.usage,
+                    occupied=journal.occupied,
+                    window=journal.profile.effective_window,
+                )
+            )
+
+    async def _collect(self) -> None:
+        async for finished in self._dispatch.results():
+            entries = await self._sequencer.add(finished)
+            self.stop |= finished.result.stop
+            self.run.emit(_told(finished))
+            self._show(entries)
+
+    async def _break_off(self, results: asyncio.Task[None]) -> None:
+        """Give every open call its result and leave a legal log."""
+        await self._dispatch.abort()
+        await self._receive("interrupted")
+        self._show(await self._sequencer.response_ended())
+        self._dispatch.finish()
+        await results
+
+    def _show(self, entries: Iterable[Entry]) -> None:
+        for entry in entries:
+            if entry.kind == "item":
+                self.recorded += 1
+                self.run.emit(ItemCompleted(seq=entry.seq, item=Raw(entry.body)))
+
+
+def _told(finished: Finished) -> ToolFinished:
+    return ToolFinished(
+        call_id=finished.call.call_id,
+        name=finished.call.name,
+        success=finished.result.success,
+        seconds=round(finished.seconds, 4),
+        output=text_of(finished.result.output)[:_SHOWN_OUTPUT],
+    )

@@ -1,0 +1,8 @@
+"""Hooks: what a host does around turns, calls, prompts and compactions."""
+
+from __future__ import annotations
+
+from .command import CommandHook
+from .registry import Hooks
+
+__all__ = ["CommandHook", "Hooks"]

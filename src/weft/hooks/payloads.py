@@ -1,0 +1,123 @@
+"""Payloads: what hooks are told.
+
+Owns one frozen value per event, which is also the JSON a command hook reads.
+Invariant: new fields may be added, old ones keep their meaning.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from ..wire import Json
+
+__all__ = [
+    "AfterCompaction",
+    "AfterToolCall",
+    "BeforeCompaction",
+    "BeforePromptBuild",
+    "BeforeToolCall",
+    "Payload",
+    "ToolResultReady",
+    "TurnEnded",
+    "TurnStarted",
+]
+
+
+class BeforeToolCall(Struct, frozen=True, kw_only=True, tag_field="event", tag="before_tool_call"):
+    """A call is about to run."""
+
+    thread: str
+    turn: int
+    step: int
+    cwd: str
+    call_id: str
+    tool: str
+    arguments: str
+
+
+class ToolResultReady(Struct, frozen=True, kw_only=True, tag_field="event", tag="tool_result"):
+    """A call has answered; the answer is not recorded yet."""
+
+    thread: str
+    turn: int
+    step: int
+    cwd: str
+    call_id: str
+    tool: str
+    output: str
+    success: bool
+
+
+class AfterToolCall(Struct, frozen=True, kw_only=True, tag_field="event", tag="after_tool_call"):
+    """A call is over."""
+
+    thread: str
+    turn: int
+    step: int
+    cwd: str
+    call_id: str
+    tool: str
+    output: str
+    success: bool
+    seconds: float
+
+
+class BeforePromptBuild(
+    Struct, frozen=True, kw_only=True, tag_field="event", tag="before_prompt_build"
+):
+    """An input is about to be admitted."""
+
+    thread: str
+    cwd: str
+    model: str
+    prompt: str
+
+
+class BeforeCompaction(
+    Struct, frozen=True, kw_only=True, tag_field="event", tag="before_compaction"
+):
+    """The view is about to be folded."""
+
+    thread: str
+    tokens: int
+    trigger: Literal["auto", "manual", "overflow"]
+
+
+class AfterCompaction(Struct, frozen=True, kw_only=True, tag_field="event", tag="after_compaction"):
+    """The view was folded."""
+
+    thread: str
+    tokens_before: int
+    tokens_after: int
+
+
+class TurnStarted(Struct, frozen=True, kw_only=True, tag_field="event", tag="turn_start"):
+    """A turn begins."""
+
+    thread: str
+    turn: str
+    model: str
+
+
+class TurnEnded(Struct, frozen=True, kw_only=True, tag_field="event", tag="turn_end"):
+    """A turn is over."""
+
+    thread: str
+    turn: str
+    status: str
+    text: str
+    usage: Json
+
+
+Payload: TypeAlias = (
+    BeforeToolCall
+    | ToolResultReady
+    | AfterToolCall
+    | BeforePromptBuild
+    | BeforeCompaction
+    | AfterCompaction
+    | TurnStarted
+    | TurnEnded
+)
