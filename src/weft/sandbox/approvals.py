@@ -75,6 +75,9 @@ class Remembered(Struct, frozen=True):
     """Whole commands of this thread: arguments, directory, and whether outside."""
 
 
+_NOTHING = Remembered()
+
+
 class Run(Struct, frozen=True, tag="run"):
     """Run it, in the sandbox or outside."""
 
@@ -133,7 +136,7 @@ def decide(
     *,
     mode: SandboxMode,
     approval: ApprovalPolicy,
-    remembered: Remembered = Remembered(),  # noqa: B008 - frozen
+    remembered: Remembered = _NOTHING,
 ) -> Verdict:
     """What is to happen with `command`."""
     confined = mode != "danger-full-access"
