@@ -9,8 +9,8 @@ import click
 
 from ..home import Home
 from ..lazy import examples
-from ..options import runs
-from ..output import say
+from ..options import as_json, runs
+from ..output import say, say_json
 
 __all__ = ["command"]
 
@@ -21,7 +21,7 @@ _APIS: tuple[Literal["responses", "chat", "messages"], ...] = ("responses", "cha
     "fake",
     epilog=examples(
         "weft fake demo.toml --port 4010",
-        "OPENAI_BASE_URL=http://127.0.0.1:4010/v1 OPENAI_API_KEY=none weft exec 'hello'",
+        "weft fake demo.toml --format chat --json | jq -r .path",
     ),
 )
 @click.argument("script", type=click.Path(exists=True, dir_okay=False, path_type=Path))
@@ -33,12 +33,16 @@ _APIS: tuple[Literal["responses", "chat", "messages"], ...] = ("responses", "cha
     multiple=True,
     help="Speak only this; may be given again  [default: all three]",
 )
+@as_json
 @runs
-async def command(home: Home, *, script: Path, port: int, apis: tuple[str, ...]) -> None:
+async def command(
+    home: Home, *, script: Path, port: int, apis: tuple[str, ...], as_json: bool
+) -> None:
     """Serve SCRIPT on the loopback interface until interrupted.
 
     It speaks the Responses, Chat Completions and Messages formats over real HTTP,
-    with the errors, delays and cuts that the script asks for. Every request is listed.
+    with the errors, delays and cuts that the script asks for. It prints the addresses
+    to give to clients, and then every request.
     """
     import asyncio
 
@@ -47,12 +51,18 @@ async def command(home: Home, *, script: Path, port: int, apis: tuple[str, ...])
     from ...testing.script import load_script
 
     def told(request: Request) -> None:
-        say(f"{request.method} {request.path} {len(request.body)} bytes")
+        method, path, size = request.method, request.path, len(request.body)
+        if as_json:
+            say_json({"method": method, "path": path, "bytes": size})
+        else:
+            say(f"{method} {path} {size} bytes")
 
     del home
     chosen = tuple(api for api in _APIS if not apis or api in apis)
     async with FakeServer(load_script(script), port=port, apis=chosen, on_request=told) as server:
-        root = server.base_url
-        say(f"OPENAI_BASE_URL={root}")
-        say(f"ANTHROPIC_BASE_URL={root.removesuffix('/v1')}")
+        if as_json:
+            say_json({"base_url": server.base_url})
+        else:
+            say(f"OPENAI_BASE_URL={server.base_url}")
+            say(f"ANTHROPIC_BASE_URL={server.base_url.removesuffix('/v1')}")
         await asyncio.get_running_loop().create_future()
