@@ -98,7 +98,8 @@ class Boundary(Struct, frozen=True, kw_only=True):
         return rule.path if rule is not None and rule.access == "write" else None
 
     def _deepest(self, path: Path) -> Rule:
-        return next(rule for rule in reversed(self.rules) if path.is_relative_to(rule.path))
+        lineage = {path, *path.parents}
+        return next(rule for rule in reversed(self.rules) if rule.path in lineage)
 
     def _looks_protected(self, path: Path, root: Path) -> bool:
         """Names that some file systems and tools take for a protected one."""
