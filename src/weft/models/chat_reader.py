@@ -99,6 +99,12 @@ class _Chunk(Struct):
     choices: list[_Choice] | None = None
     usage: _Usage | None = None
     error: Any = None
+    object: str | None = None
+
+    @property
+    def fails(self) -> bool:
+        """Whether it tells of a failure instead of a part of the answer."""
+        return self.error is not None or self.object == "error"
 
 
 _decode = msgspec.json.Decoder(_Chunk).decode
@@ -137,7 +143,7 @@ class ChatReader:
             return
         except (msgspec.DecodeError, UnicodeDecodeError):
             return
-        if chunk.error is not None:
+        if chunk.fails:
             self._fail(payload)
         else:
             self._take(chunk)
@@ -148,7 +154,7 @@ class ChatReader:
             chunk = _decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError):
             chunk = _Chunk()
-        if chunk.error is not None or not chunk.choices:
+        if chunk.fails or not chunk.choices:
             self._fail(body)
             return
         self._take(chunk)
@@ -165,7 +171,7 @@ class ChatReader:
         self.failure = stream_failure(complaint_in(body))
 
     def _take(self, chunk: _Chunk) -> None:
-        if not self._id:
+        if not self._id and (chunk.id or chunk.choices):
             self._id = chunk.id or self._fallback
             self.events.append(Created(ResponseBody(self._id)))
             if chunk.model:

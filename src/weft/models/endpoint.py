@@ -29,7 +29,7 @@ _LARGEST_ANSWER = 64 * 1024 * 1024
 _TAIL_SECONDS = 0.25
 """How long the end of a finished body is waited for, so that its connection is kept."""
 
-_KEY = re.compile(r"\b(sk|pk|gsk|xai|key)-[A-Za-z0-9_*-]{6,}")
+_KEY = re.compile(r"\b(sk|pk|gsk|xai)-[A-Za-z0-9_*-]{6,}")
 
 
 class AnswerReader(Protocol):

@@ -57,6 +57,8 @@ _INVALID = frozenset(
 _RATE = frozenset(("rate_limit_error", "rate_limit_exceeded", "usage_limit_reached"))
 _OVERLOADED = frozenset(("server_is_overloaded", "slow_down"))
 _MAY_PASS = frozenset((408, 409, 425))
+_REFUSALS = frozenset((400, 404, 422))
+"""Where the words of a refusal are read for its reason."""
 _LONGEST_QUOTE = 500
 
 
@@ -97,7 +99,7 @@ def status_failure(status: int, headers: Mapping[str, str], body: bytes) -> Mode
         "request_id": request_id_of(headers),
     }
     after = _retry_after(headers)
-    if status == 413 or (status < 500 and _overflows(said)):
+    if status == 413 or said.code in _OVERFLOW or (status in _REFUSALS and _overflows(said)):
         return ContextOverflow(_overflow_text(said), **facts)
     if status in (401, 402, 403) or said.code in _SPENT:
         return AuthFailed(_text(said, status, "check the key and the account"), **facts)
@@ -114,7 +116,7 @@ def status_failure(status: int, headers: Mapping[str, str], body: bytes) -> Mode
 def stream_failure(said: Complaint, request_id: str = "") -> ModelError:
     """The error that a failure inside a stream stands for."""
     facts: dict[str, Any] = {"code": said.code, "request_id": request_id}
-    if _overflows(said):
+    if said.code not in _RATE and _overflows(said):
         return ContextOverflow(_overflow_text(said), **facts)
     if said.code in _SPENT | _REFUSED_KEY:
         return AuthFailed(_text(said, None, "check the key and the account"), **facts)

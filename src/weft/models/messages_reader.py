@@ -111,6 +111,8 @@ class MessagesReader:
         self._blocks: dict[int, _Block] = {}
         self._usage = _Usage()
         self._stopped = ""
+        self._doubtful: CallInProgress | None = None
+        """A call whose arguments may be cut off; known once something follows it."""
 
     @property
     def events(self) -> list[ModelEvent]:
@@ -182,6 +184,7 @@ class MessagesReader:
             self.events.append(ServerModel(message.model))
 
     def _open(self, index: int, fields: dict[str, Any]) -> None:
+        self._trust()
         block = self._blocks[index] = _Block(fields)
         match fields.get("type"):
             case "tool_use":
@@ -214,13 +217,21 @@ class MessagesReader:
     def _close(self, block: _Block) -> None:
         kind = block.fields.get("type")
         if block.call is not None:
-            self._assembly.called(block.call)
+            self._doubtful = block.call
+            if block.call.whole or not block.call.arguments:
+                self._trust()
         elif kind == "text":
             self._assembly.settle()
         elif kind in THINKING:
             self._assembly.done(reasoning_of(block.fields))
         else:
             self._assembly.done(Unknown(Raw(json_bytes(_unknown(block)))))
+
+    def _trust(self) -> None:
+        """What follows a call shows that it was not cut off."""
+        if self._doubtful is not None:
+            self._assembly.called(self._doubtful)
+        self._doubtful = None
 
     def _finish(self) -> None:
         self._assembly.settle()
@@ -235,6 +246,7 @@ class MessagesReader:
             self.events.append(Incomplete(body))
             self.failure = StreamCut(f"Incomplete response returned, reason: {cut}", code=cut)
         else:
+            self._trust()
             goes_on = False if self._stopped == "pause_turn" else None
             self.events.append(Completed(CompletedBody(id=self._id, usage=usage, end_turn=goes_on)))
             self.complete = True

@@ -21,6 +21,8 @@ OPENAI = '{{"error":{{"message":"m","type":"t","code":"{}"}}}}'
         (400, OPENAI.format("context_length_exceeded"), ContextOverflow, False),
         (400, '{"error":{"code":400,"type":"exceed_context_size_error"}}', ContextOverflow, False),
         (400, '{"object":"error","message":"maximum context length is 4"}', ContextOverflow, False),
+        (500, OPENAI.format("context_length_exceeded"), ContextOverflow, False),
+        (429, '{"message":"Too many tokens, please wait"}', RateLimited, False),
         (413, "<html>too large</html>", ContextOverflow, False),
         (400, OPENAI.format("invalid_image"), InvalidRequest, False),
         (404, '{"error":"model \\"x\\" not found"}', InvalidRequest, False),

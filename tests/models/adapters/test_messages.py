@@ -106,6 +106,16 @@ async def test_a_refusal_is_told_with_its_usage():
     assert (error.code, error.retryable) == ("content_filter", False)
 
 
+async def test_a_call_that_a_limit_cut_off_is_not_handed_out():
+    tool = {"type": "tool_use", "name": "read", "input": {}}
+    half = {"type": "input_json_delta", "partial_json": '{"path":"a'}
+    first, second = block(0, {**tool, "id": "t1"}, half), block(1, {**tool, "id": "t2"}, half)
+    async with answering("messages", stream(first, second, stop="max_tokens")) as (model, _):
+        events, error = await broken(model, request(model))
+    assert done(events) == [FunctionCall(name="read", arguments='{"path":"a', call_id="t1")]
+    assert error.code == "max_output_tokens"
+
+
 async def test_a_full_window_is_an_overflow():
     async with answering("messages", stream(stop="model_context_window_exceeded")) as (model, _):
         _, error = await broken(model, request(model))

@@ -296,11 +296,22 @@ def test_items_that_chat_cannot_say_add_nothing():
     ]
 
 
-def test_reasoning_alone_is_still_a_message_with_content():
-    assert messages(thought("hm"))[1] == {
+def test_reasoning_that_led_to_nothing_is_left_out():
+    assert messages(thought("hm"), user("go on"))[1:] == [{"role": "user", "content": "go on"}]
+
+
+def test_reasoning_of_two_attempts_is_told_together():
+    assert messages(thought("a"), thought("b"), call("c1"), output("c1"))[1] == {
         "role": "assistant",
-        "reasoning_content": "hm",
-        "content": "",
+        "reasoning_content": "a\n\nb",
+        "content": None,
+        "tool_calls": [
+            {
+                "id": "c1",
+                "type": "function",
+                "function": {"name": "read", "arguments": '{"path":"a"}'},
+            }
+        ],
     }
 
 

@@ -181,6 +181,11 @@ def test_thinking_is_replayed_as_it_came():
         assert msgspec.json.decode(kept) == block
 
 
+def test_thinking_that_led_to_nothing_is_left_out():
+    assert messages(user("a"), signed("hm"), user("b")) == messages(user("a"), user("b"))
+    assert messages(user("a"), signed("hm")) == messages(user("a"))
+
+
 def test_reasoning_without_a_signature_is_not_sent():
     foreign = Reasoning(encrypted_content="gAAAA")
     unsigned = reasoning_of({"type": "thinking", "thinking": "hm"})
@@ -238,6 +243,7 @@ def test_marks_are_set_in_the_blocks_that_end_there_and_change_nothing_else():
     blocks = [block for each in told["messages"] for block in each["content"]]
     marks = ["cache_control" in block for block in blocks]
     assert marks == [True, False, True, True, True]
+    assert blocks[1]["type"] == "thinking"
     assert "cache_control" not in told["system"][0]
 
 

@@ -2,6 +2,7 @@
 
 Owns the state of the message that is still open. An assistant message grows in a
 fixed order (reasoning, text, calls); what would have to go back starts a new one.
+Reasoning waits for what it led to, and is left out where that never came.
 """
 
 from __future__ import annotations
@@ -44,14 +45,12 @@ class _Open(enum.IntEnum):
     """How far the open assistant message has got."""
 
     NOTHING = 0
-    REASONING = 1
-    TEXT = 2
-    CALLS = 3
+    TEXT = 1
+    CALLS = 2
 
 
 _ENDS = {
     _Open.NOTHING: b"",
-    _Open.REASONING: b',"content":""}',
     _Open.TEXT: b"}",
     _Open.CALLS: b"]}",
 }
@@ -68,6 +67,7 @@ class ChatItems:
     _order: StepOrder = field(default_factory=lambda: StepOrder(talk=False))
     _media: list[dict[str, object]] = field(default_factory=list)
     """What outputs showed: it follows them in a message of the user's."""
+    _thoughts: list[str] = field(default_factory=list)
 
     def put(self, item: bytes) -> bytes:
         """The bytes that an encoded item adds."""
@@ -80,9 +80,8 @@ class ChatItems:
 
     def copy(self) -> ChatItems:
         """A writer that goes on on its own from here."""
-        return ChatItems(
-            self.developer, self.first, self._open, self._order.copy(), list(self._media)
-        )
+        order, media, thoughts = self._order.copy(), list(self._media), list(self._thoughts)
+        return ChatItems(self.developer, self.first, self._open, order, media, thoughts)
 
     def _write(self, item: Item) -> bytes:
         match item:
@@ -93,40 +92,41 @@ class ChatItems:
             case FunctionCallOutput():
                 return self._message("user", _standing_output(item))
             case Message(role="assistant"):
-                return self._said(_Open.TEXT, "content", _spoken(item.content))
+                return self._said(_spoken(item.content))
             case Message():
                 role = self.developer if item.role == "developer" else item.role
                 return self._message(role, _content(item.content))
             case Reasoning():
-                return self._said(_Open.REASONING, "reasoning_content", _thought(item))
+                self._thoughts += [text] if (text := _spoken(item.content or ())) else []
+                return b""
             case FunctionCall() | CustomToolCall() | LocalShellCall() | ToolSearchCall():
                 return self._call(item)
             case _:
                 return b""
 
-    def _said(self, kind: _Open, name: str, text: str) -> bytes:
-        """A field of the assistant's message, which is opened where there is none."""
+    def _said(self, text: str) -> bytes:
         if not text:
             return b""
-        said = b'"%s":%s' % (name.encode(), json_bytes(text))
-        joins = _Open.NOTHING < self._open < kind
-        lead = b"," if joins else self._begin() + b'{"role":"assistant",'
-        self._open = kind
-        return lead + said
+        lead = self._assistant()
+        self._open = _Open.TEXT
+        return lead + b',"content":' + json_bytes(text)
+
+    def _assistant(self) -> bytes:
+        """The start of a message of the model's, up to what it thought."""
+        thoughts, self._thoughts = self._thoughts, []
+        opening: dict[str, str] = {"role": "assistant"}
+        if thoughts:
+            opening["reasoning_content"] = "\n\n".join(thoughts)
+        return self._begin() + json_bytes(opening)[:-1]
 
     def _call(self, item: FunctionCall | CustomToolCall | LocalShellCall | ToolSearchCall) -> bytes:
         call = json_bytes(_call(item))
-        match self._open:
-            case _Open.CALLS:
-                return b"," + call
-            case _Open.TEXT:
-                lead = b',"tool_calls":['
-            case _Open.REASONING:
-                lead = b',"content":null,"tool_calls":['
-            case _:
-                lead = self._begin() + b'{"role":"assistant","content":null,"tool_calls":['
+        if self._open is _Open.CALLS:
+            return b"," + call
+        joins = self._open is _Open.TEXT and not self._thoughts
+        lead = b"" if joins else self._assistant() + b',"content":null'
         self._open = _Open.CALLS
-        return lead + call
+        return lead + b',"tool_calls":[' + call
 
     def _output(
         self, call: str, item: FunctionCallOutput | CustomToolCallOutput | ToolSearchOutput
@@ -136,6 +136,7 @@ class ChatItems:
         else:
             text, media = text_of(item.output), _media(item.output)
         told = {"role": "tool", "tool_call_id": _call_id(call), "content": text}
+        self._thoughts.clear()
         lead = self._end() + self._comma()
         self._media += media
         return lead + json_bytes(told)
@@ -143,6 +144,7 @@ class ChatItems:
     def _message(self, role: str, content: object) -> bytes:
         if not content:
             return b""
+        self._thoughts.clear()
         return self._begin() + json_bytes({"role": role, "content": content})
 
     def _begin(self) -> bytes:
@@ -189,10 +191,6 @@ def _spoken(parts: tuple[Part, ...]) -> str:
         part.refusal if isinstance(part, Refusal) else getattr(part, "text", "") for part in parts
     )
     return "\n".join(text for text in texts if text)
-
-
-def _thought(item: Reasoning) -> str:
-    return _spoken(item.content or ())
 
 
 def _content(parts: tuple[Part, ...]) -> str | list[dict[str, object]]:

@@ -1,7 +1,8 @@
 """Items as content blocks, one after the other.
 
-Owns whose message is open. The results of calls come first in the user's message
-that follows them, because nothing may stand between calls and results.
+Owns whose message is open. The results of calls come first in the user's message that
+follows them, because nothing may stand between calls and results. Thinking waits for
+what it led to: a message that ends with it is refused.
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ class MessageBlocks:
 
     _speaker: Speaker = ""
     _order: StepOrder = field(default_factory=lambda: StepOrder(talk=True))
+    _thoughts: list[bytes] = field(default_factory=list)
 
     def put(self, item: bytes) -> bytes:
         """The bytes that an encoded item adds."""
@@ -75,7 +77,7 @@ class MessageBlocks:
 
     def copy(self) -> MessageBlocks:
         """A writer that goes on on its own from here."""
-        return MessageBlocks(self._speaker, self._order.copy())
+        return MessageBlocks(self._speaker, self._order.copy(), list(self._thoughts))
 
     def _write(self, item: Item) -> bytes:
         match item:
@@ -84,8 +86,8 @@ class MessageBlocks:
             case Message():
                 return self._add("user", map(json_bytes, _blocks(item.content)))
             case Reasoning():
-                block = block_of(item)
-                return self._add("assistant", [] if block is None else [block])
+                self._thoughts += [] if (block := block_of(item)) is None else [block]
+                return b""
             case FunctionCall() | CustomToolCall() | LocalShellCall() | ToolSearchCall():
                 return self._add("assistant", [json_bytes(_call(item))])
             case FunctionCallOutput() | CustomToolCallOutput() | ToolSearchOutput():
@@ -97,9 +99,11 @@ class MessageBlocks:
                 return b""
 
     def _add(self, speaker: Speaker, blocks: Iterable[bytes]) -> bytes:
-        told = b",".join(blocks)
-        if not told:
+        added = list(blocks)
+        if not added:
             return b""
+        thoughts, self._thoughts = self._thoughts, []
+        told = b",".join([*thoughts, *added] if speaker == "assistant" else added)
         if speaker == self._speaker:
             return b"," + told
         end = b"]}," if self._speaker else b""

@@ -27,8 +27,6 @@ MARK = b',"cache_control":{"type":"ephemeral"}'
 MOST_MARKS = 4
 """Marks a request may have; of more, the last ones are set."""
 
-_BLOCK = b'{"type":"'
-_UNMARKABLE = (b'{"type":"thinking"', b'{"type":"redacted_thinking"')
 _BEHIND_A_BLOCK = (b"", b"]", b'],"messages":[')
 
 
@@ -54,7 +52,8 @@ class MessagesFormat:
     def marked(self, body: bytes, ends: tuple[int, ...]) -> bytes:
         """`body` with a cache mark in the block that ends at each offset.
 
-        Thinking cannot be marked; an offset behind it, or behind no block, is passed over.
+        An offset behind no block is passed over. Thinking, which cannot be marked, is
+        never the last block of what an item adds.
         """
         braces = sorted({brace for end in ends if (brace := _brace(body, end)) is not None})
         pieces, at = [], 0
@@ -69,9 +68,7 @@ def _brace(body: bytes, end: int) -> int | None:
     brace = body.rfind(b"}", 0, end)
     if brace < 0 or body[brace + 1 : end] not in _BEHIND_A_BLOCK:
         return None
-    # Inside a JSON string these bytes would be escaped: this is the start of a block.
-    start = body.rfind(_BLOCK, 0, brace)
-    return None if body.startswith(_UNMARKABLE, max(start, 0)) else brace
+    return brace
 
 
 def _params(head: Head, tools: tuple[FlatTool, ...]) -> dict[str, object]:
