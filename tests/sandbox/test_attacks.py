@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from weft.sandbox.policy import Limits
+from weft.sandbox.policy import Limits, SandboxPolicy
 
 from .arena import KEY, ROOMY, SECRET, Arena
 
@@ -336,6 +336,19 @@ def test_unix_sockets_reach_nothing(ground: Arena, kind: str, local_sockets: boo
             assert not nothing_arrives(server)
         finally:
             Path(address).unlink(missing_ok=True)
+
+
+def test_sockets_of_the_desktop_stay_hidden_in_a_writable_tmp(own_ground: Arena):
+    directory = Path("/tmp/.ICE-unix")
+    made = not directory.exists()
+    directory.mkdir(exist_ok=True)
+    try:
+        policy = SandboxPolicy(mode="workspace-write", local_sockets=True)
+        done = own_ground.shell(f"touch {directory}/x; ls {directory}; ls -A /run", policy=policy)
+        assert (done.code, done.stdout) == (2, "")
+    finally:
+        if made:
+            directory.rmdir()
 
 
 def test_a_socket_pair_cannot_be_turned_outwards(ground: Arena):

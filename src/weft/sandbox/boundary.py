@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from ..errors import ConfigError
 from .gitdir import git_directories
-from .policy import PROTECTED_NAMES, Limits, SandboxPolicy
+from .policy import PROTECTED_NAMES, SOCKET_DIRECTORIES, Limits, SandboxPolicy
 
 __all__ = ["Access", "Boundary", "PinnedPath", "Rule", "draw"]
 
@@ -120,6 +120,7 @@ def draw(
     if policy.mode == "danger-full-access":
         return Boundary(rules=(Rule(_TOP, "write"),), confined=False, network=True)
     accesses: dict[Path, Access] = {_TOP: "read"}
+    accesses |= {_real(each): "hidden" for each in SOCKET_DIRECTORIES if Path(each).exists()}
     if policy.mode == "workspace-write":
         accesses |= _writable_rules(policy, workspace, environ)
     for name in policy.hidden:
@@ -136,12 +137,13 @@ def _writable_rules(
     policy: SandboxPolicy, workspace: Path, environ: Mapping[str, str]
 ) -> dict[Path, Access]:
     named = [_real(_expanded(root, environ)) for root in policy.writable_roots]
-    implied = [_real(workspace), *map(_real, _temporary(policy, environ))]
-    roots = [root for root in (*implied, *named) if root.exists()]
-    accesses: dict[Path, Access] = dict.fromkeys(roots, "write")
-    for root in roots:
-        for path in _protected(root):
-            accesses[path] = "read"
+    shared = [root for root in map(_real, _temporary(policy, environ)) if root.exists()]
+    own = [root for root in (_real(workspace), *named) if root.exists()]
+    accesses: dict[Path, Access] = dict.fromkeys((*shared, *own), "write")
+    # Others work in temporary directories too, so no name is kept free there in advance.
+    taken = [path for root in shared for path in _protected(root) if os.path.lexists(path)]
+    kept = [path for root in own for path in _protected(root)]
+    accesses |= dict.fromkeys((*taken, *kept), "read")
     # A root that the user spelled out wins over the protection of the same path.
     return accesses | {root: "write" for root in named if root in accesses}
 

@@ -17,8 +17,6 @@ from .placeholders import is_placeholder
 
 __all__ = ["mount_arguments"]
 
-_SOCKET_DIRECTORIES = ("/run", "/var/run", "/tmp/.X11-unix", "/tmp/.ICE-unix")  # noqa: S108
-"""Where services of the machine wait for orders."""
 _RESOLVER = Path("/etc/resolv.conf")
 
 
@@ -27,17 +25,15 @@ def mount_arguments(boundary: Boundary, *, proc: bool) -> list[str]:
 
     Raises `SandboxUnavailable` for a protected path that no mount can protect.
     """
-    top, *rules = (rule for rule in boundary.rules if rule.access == "write" or _is_there(rule))
-    sockets = [Path(each) for each in _SOCKET_DIRECTORIES if _is_real_directory(Path(each))]
+    top, *rules = (rule for rule in boundary.rules if rule.access != "hidden" or rule.path.exists())
     hidden = [rule.path for rule in rules if rule.access == "hidden" and rule.path.is_dir()]
     return [
         *("--bind" if top.access == "write" else "--ro-bind", "/", "/"),
         *("--dev", "/dev"),
         *(("--proc", "/proc") if proc else ("--tmpfs", "/proc")),
-        *_emptied(sockets, "0755"),
-        *(_resolver(sockets) if boundary.network else ()),
         *_placed(boundary, rules),
-        *_closed((*sockets, *hidden)),
+        *(_resolver(hidden) if boundary.network else ()),
+        *_closed(hidden),
     ]
 
 
@@ -67,7 +63,7 @@ def _mount(boundary: Boundary, path: Path) -> Iterator[str]:
         )
     match boundary.access(path):
         case "hidden" if path.is_dir():
-            yield from _emptied([path], "0111")
+            yield from ("--perms", "0111", "--tmpfs", str(path))
         case "hidden":
             yield from ("--ro-bind", "/dev/null", str(path))
         case "write" if not is_placeholder(path):
@@ -76,28 +72,14 @@ def _mount(boundary: Boundary, path: Path) -> Iterator[str]:
             yield from ("--ro-bind", str(path), str(path))
 
 
-def _emptied(directories: Iterable[Path], mode: str) -> Iterator[str]:
-    for directory in directories:
-        yield from ("--perms", mode, "--tmpfs", str(directory))
-
-
 def _closed(directories: Iterable[Path]) -> Iterator[str]:
     """Made read-only last, because deeper mounts need their mount points in them."""
     for directory in directories:
         yield from ("--remount-ro", str(directory))
 
 
-def _resolver(sockets: Iterable[Path]) -> Iterator[str]:
+def _resolver(hidden: Iterable[Path]) -> Iterator[str]:
     """The resolver's file often lies among the sockets; names cannot be looked up without it."""
     resolver = Path(os.path.realpath(_RESOLVER))
-    if any(resolver.is_relative_to(each) for each in sockets):
+    if any(resolver.is_relative_to(each) for each in hidden):
         yield from ("--ro-bind-try", str(resolver), str(resolver))
-
-
-def _is_there(rule: Rule) -> bool:
-    """A missing hidden path hides nothing; a missing protected one has a placeholder."""
-    return rule.access == "read" or rule.path.exists()
-
-
-def _is_real_directory(path: Path) -> bool:
-    return path.is_dir() and not path.is_symlink()

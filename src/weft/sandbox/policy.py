@@ -11,12 +11,22 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-__all__ = ["CREDENTIALS", "PROTECTED_NAMES", "Limits", "SandboxMode", "SandboxPolicy"]
+__all__ = [
+    "CREDENTIALS",
+    "PROTECTED_NAMES",
+    "SOCKET_DIRECTORIES",
+    "Limits",
+    "SandboxMode",
+    "SandboxPolicy",
+]
 
 SandboxMode: TypeAlias = Literal["read-only", "workspace-write", "danger-full-access"]
 
 PROTECTED_NAMES = (".git", ".weft", ".codex", ".agents")
 """What stays read-only directly below every writable root: files that make others run code."""
+
+SOCKET_DIRECTORIES = ("/run", "/var/run", "/tmp/.X11-unix", "/tmp/.ICE-unix")  # noqa: S108
+"""Where services of the machine wait for orders; hidden unless a root opens one."""
 
 CREDENTIALS = (
     "~/.ssh",
