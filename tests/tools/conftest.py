@@ -10,6 +10,7 @@ import pytest
 from weft.models.profile import ModelProfile
 from weft.sandbox.bubblewrap import Bubblewrap
 from weft.sandbox.probe import find_bubblewrap
+from weft.specs import SPECS, spec_name
 from weft.tools.builtin import builtin_tools
 from weft.tools.local import LocalExecutor
 
@@ -43,3 +44,11 @@ async def scene(workspace: Path, shared_home: Path) -> AsyncIterator[Scene]:
     tools = builtin_tools(ModelProfile(slug="m", apply_patch="freeform", images=True))
     yield Scene(executor, workspace, shared_home, tools=tools)
     await executor.close()
+
+
+@pytest.fixture
+def scene_tools() -> dict[str, str]:
+    profile = ModelProfile(slug="m", apply_patch="freeform", images=True, original_images=True)
+    return {
+        spec_name(tool.spec): SPECS.encode(tool.spec).decode() for tool in builtin_tools(profile)
+    }

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import os
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from weft.sandbox.policy import SandboxMode, SandboxPolicy
 from weft.specs import spec_name
 from weft.tools.contract import (
     Consultation,
+    Kept,
     Progress,
     Tool,
     ToolCall,
@@ -27,6 +29,7 @@ from weft.tools.dispatch import call_of
 from weft.tools.executor import Bounds, ToolExecutor
 
 CHUNK = re.compile(r"Chunk ID: [0-9a-f]{6}\n")
+HANDLE = re.compile(r"sha256:[0-9a-f]{64}")
 WALL = re.compile(r"Wall time: \d+\.\d+ seconds")
 WORKSPACE = SandboxPolicy(mode="workspace-write", exclude_slash_tmp=True)
 DURATION = re.compile(r'"duration_seconds":\d+\.\d')
@@ -66,7 +69,8 @@ class Scene:
     cwd: Path
     home: Path
     host: Host = field(default_factory=Host)
-    shelf: Shelf = field(default_factory=Shelf)
+    shelf: Kept = field(default_factory=Shelf)
+    approvals: Approvals | None = None
     policy: SandboxPolicy = WORKSPACE
     approval: ApprovalPolicy = "on-request"
     consult: Consultation | None = None
@@ -89,7 +93,7 @@ class Scene:
             cwd=self.cwd,
             policy=self.policy,
             approval=self.approval,
-            approvals=Approvals(self.home),
+            approvals=self.approvals or Approvals(self.home),
             executor=self.executor,
             kept=self.shelf,
             ask=self.host.ask,
@@ -115,6 +119,7 @@ def function_call(name: str, arguments: str, call_id: str = "c1") -> ToolCall:
 def told(result: ToolResult) -> str:
     """What the model reads, without what differs from run to run."""
     text = text_of(result.output)
+    text = HANDLE.sub("sha256:···", text)
     text = CHUNK.sub("Chunk ID: ······\n", text)
     text = DURATION.sub('"duration_seconds":·', text)
     return WALL.sub("Wall time: · seconds", text)
@@ -136,9 +141,9 @@ def marked(mark: str) -> list[int]:
     return found
 
 
-async def until(condition: Callable[[], bool], wait: Callable[[float], Awaitable[None]]) -> None:
-    for _ in range(400):
+async def until(condition: Callable[[], bool]) -> None:
+    for _ in range(1000):
         if condition():
             return
-        await wait(0.01)
+        await asyncio.sleep(0.01)
     raise AssertionError("it did not happen")

@@ -6,7 +6,8 @@ Invariant: no more than one piece is in memory, when storing and when reading ba
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
 
 import msgspec
 from msgspec import Struct
@@ -92,36 +93,86 @@ async def read_range(kept: Kept, output: KeptOutput, start: int, size: int) -> b
 
 
 async def search(
-    kept: Kept, output: KeptOutput, pattern: str, *, longest: int
+    kept: Kept, output: KeptOutput, pattern: str, *, start: int = 0, longest: int
 ) -> AsyncIterator[Match]:
-    """The lines that contain `pattern`; no more than `longest` bytes of each are looked at.
+    """The lines from byte `start` on that contain `pattern`; only `longest` bytes of each count.
 
     In a pattern `*` stands for any text and `|` parts alternatives. It is no regular
-    expression: a line is looked through once, whatever a model asks for.
+    expression: output is looked through once, whatever a model asks for.
     """
-    wanted = [alternative.split("*") for alternative in pattern.split("|")]
-    base, rest, dropping = 0, b"", False
-    for handle in output.pieces:
-        data = rest + await kept.get(handle)
-        start = 0
-        while (end := data.find(b"\n", start)) >= 0:
-            if not dropping and (match := _match(wanted, data[start:end], longest)):
-                yield Match(base + start, match)
-            start, dropping = end + 1, False
-        base, rest = base + start, data[start:]
-        if not dropping and len(rest) > longest:
-            if match := _match(wanted, rest, longest):
-                yield Match(base, match)
-            dropping = True
-        if dropping:
-            base, rest = base + len(rest), b""
-    if rest and (match := _match(wanted, rest, longest)):
-        yield Match(base, match)
+    wanted = _Wanted([alternative.split("*") for alternative in pattern.split("|")], longest)
+    # The byte before decides whether a line begins at `start`.
+    first = max(start - 1, 0) // PIECE
+    lines = _Lines(base=first * PIECE, longest=longest, inside=first > 0)
+    for handle in output.pieces[first:]:
+        data = lines.joined(await kept.get(handle))
+        for match in wanted.among(data, lines.base):
+            if match.offset >= start:
+                yield match
+        for offset, line in lines.advance(data):
+            if offset >= start and (found := wanted.line(line)) is not None:
+                yield Match(offset, found)
+    if lines.rest and lines.base >= start and (found := wanted.line(lines.rest)) is not None:
+        yield Match(lines.base, found)
 
 
-def _match(wanted: list[list[str]], line: bytes, longest: int) -> str | None:
-    text = line[:longest].decode(errors="replace").removesuffix("\r")
-    return text if any(_contains(text, parts) for parts in wanted) else None
+@dataclass(slots=True)
+class _Lines:
+    """Puts lines together again that were cut by the end of a piece.
+
+    Of a line longer than `longest` only the beginning is looked at.
+    """
+
+    base: int
+    longest: int
+    inside: bool
+    """In the middle of a line that is passed over."""
+    rest: bytes = b""
+
+    def joined(self, piece: bytes) -> bytes:
+        """What is to be looked at next; it starts at `base`."""
+        if not self.inside:
+            return self.rest + piece
+        end = piece.find(b"\n")
+        passed = len(piece) if end < 0 else end + 1
+        self.inside = end < 0
+        self.base += passed
+        return piece[passed:]
+
+    def advance(self, data: bytes) -> Iterator[tuple[int, bytes]]:
+        """Go on to the line that has not ended yet; gives one that is too long to wait for."""
+        ended = data.rfind(b"\n") + 1
+        self.base, self.rest = self.base + ended, data[ended:]
+        if len(self.rest) > self.longest:
+            yield self.base, self.rest
+            self.base, self.rest, self.inside = self.base + len(self.rest), b"", True
+
+
+@dataclass(slots=True)
+class _Wanted:
+    """What lines are looked for."""
+
+    alternatives: list[list[str]]
+    longest: int
+
+    def among(self, data: bytes, base: int) -> Iterator[Match]:
+        """The matching lines that end in `data`."""
+        anchors = [max(parts, key=len).encode() for parts in self.alternatives]
+        at = 0
+        while at < len(data):
+            hits = [hit for anchor in anchors if (hit := data.find(anchor, at)) >= 0]
+            end = data.find(b"\n", min(hits)) if hits else -1
+            if end < 0:
+                return
+            begin = data.rfind(b"\n", at, min(hits)) + 1 or at
+            if (line := self.line(data[begin:end])) is not None:
+                yield Match(base + begin, line)
+            at = end + 1
+
+    def line(self, data: bytes) -> str | None:
+        """`data` as text, if it is wanted."""
+        text = data[: self.longest].decode(errors="replace").removesuffix("\r")
+        return text if any(_contains(text, parts) for parts in self.alternatives) else None
 
 
 def _contains(text: str, parts: list[str]) -> bool:

@@ -6,8 +6,6 @@ Invariant: every byte that was kept can be reached.
 
 from __future__ import annotations
 
-import asyncio
-
 from msgspec import Struct
 
 from ..errors import NotFound
@@ -102,10 +100,8 @@ async def _matches(
     lines: list[str] = []
     room = limit
     more = ""
-    async for match in search(context.kept, output, pattern, longest=_LONGEST_LINE):
-        await asyncio.sleep(0)
-        if match.offset < start:
-            continue
+    found = search(context.kept, output, pattern, start=start, longest=_LONGEST_LINE)
+    async for match in found:
         line = f"{match.offset}: {match.line}"
         if room < len(line.encode()):
             more = f"\nMore matches from byte {match.offset} on"

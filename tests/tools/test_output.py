@@ -1,0 +1,290 @@
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from inline_snapshot import snapshot
+
+from weft.tools.excerpt import BUFFER, HeadTail, looks_binary
+from weft.tools.keeping import PIECE, Keeper, open_kept, read_range, search
+from weft.truncate import Policy, truncate_text
+
+from .scenes import HANDLE, Scene, Shelf, told
+
+
+async def handle_of(scene: Scene, cmd: str) -> str:
+    result = await scene.call("exec_command", cmd=cmd, max_output_tokens=10)
+    found = HANDLE.search(str(result.output))
+    assert found is not None
+    return found[0]
+
+
+async def test_a_stretch_is_read_back(scene: Scene):
+    handle = await handle_of(scene, "seq 1 2000")
+    text = await scene.text("read_output", handle=handle, offset=2000, limit=20)
+    assert text == snapshot("""\
+Bytes 2000 to 2020 of 8893 bytes
+528
+529
+530
+531
+532
+""")
+    assert await scene.text("read_output", handle=handle, offset=-10) == snapshot("""\
+Bytes 8883 to 8893 of 8893 bytes
+1999
+2000
+""")
+    assert await scene.text("read_output", handle=handle, offset=10**9) == snapshot(
+        "Bytes 8893 to 8893 of 8893 bytes\n"
+    )
+
+
+async def test_lines_are_found_with_the_byte_they_start_at(scene: Scene):
+    handle = await handle_of(scene, "seq 1 2000; echo last line")
+    assert await scene.text("read_output", handle=handle, pattern="77|last*ne") == snapshot("""\
+39 matching lines in 8903 bytes
+219: 77
+596: 177
+996: 277
+1396: 377
+1796: 477
+2196: 577
+2596: 677
+2968: 770
+2972: 771
+2976: 772
+2980: 773
+2984: 774
+2988: 775
+2992: 776
+2996: 777
+3000: 778
+3004: 779
+3396: 877
+3796: 977
+4273: 1077
+4773: 1177
+5273: 1277
+5773: 1377
+6273: 1477
+6773: 1577
+7273: 1677
+7738: 1770
+7743: 1771
+7748: 1772
+7753: 1773
+7758: 1774
+7763: 1775
+7768: 1776
+7773: 1777
+7778: 1778
+7783: 1779
+8273: 1877
+8773: 1977
+8893: last line\
+""")
+    some = await scene.text("read_output", handle=handle, pattern="77", limit=20)
+    assert some == snapshot("""\
+2 matching lines in 8903 bytes
+219: 77
+596: 177
+More matches from byte 996 on\
+""")
+    assert await scene.text("read_output", handle=handle, pattern="absent") == snapshot(
+        "0 matching lines in 8903 bytes"
+    )
+
+
+async def test_binary_output_is_read_back_as_hex(scene: Scene):
+    handle = await handle_of(scene, r"printf '\000\001\377'; head -c 50 /dev/zero")
+    assert await scene.text("read_output", handle=handle, limit=9) == snapshot("""\
+Bytes 0 to 3 of 53 bytes
+00 01 ff\
+""")
+
+
+async def test_a_handle_that_is_none_is_an_honest_result(scene: Scene):
+    other = await scene.shelf.put(b"no page")
+    for handle in ("sha256:none", other):
+        result = await scene.call("read_output", handle=handle)
+        assert not result.success
+        assert told(result).startswith("read_output failed: no ")
+
+
+async def test_a_session_is_kept_from_its_start(scene: Scene):
+    await scene.call("exec_command", cmd="echo first; sleep 0.5; seq 1 500", yield_time_ms=250)
+    result = await scene.call("write_stdin", session_id=1, max_output_tokens=10)
+    handle = HANDLE.findall(str(result.output))[0]
+    text = await scene.text("read_output", handle=handle, limit=8)
+    assert text == "Bytes 0 to 8 of 1898 bytes\nfirst\n1\n"
+
+
+FLOOD = """
+import asyncio, hashlib, resource, sys
+from pathlib import Path
+from tests.tools.scenes import Host, Scene
+from weft.models.profile import ModelProfile
+from weft.tools.builtin import builtin_tools
+from weft.tools.local import LocalExecutor
+
+class Disk:
+    def __init__(self, directory):
+        self.directory = directory
+
+    async def put(self, data):
+        name = hashlib.sha256(data).hexdigest()
+        (self.directory / name).write_bytes(data)
+        return "sha256:" + name
+
+    async def get(self, handle):
+        return (self.directory / handle[7:]).read_bytes()
+
+async def main(work, home, shelf):
+    executor = LocalExecutor(home=home)
+    tools = builtin_tools(ModelProfile(slug="m"))
+    scene = Scene(executor, work, home, shelf=Disk(shelf), tools=tools)
+    scene.host.shown = type("Nowhere", (), {"append": lambda self, each: None})()
+    await scene.call("exec_command", cmd="true")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    result = await scene.call(
+        "exec_command", cmd="seq 1 12222222", yield_time_ms=30000, max_output_tokens=50
+    )
+    while "session ID" in result.output:
+        result = await scene.call("write_stdin", session_id=2, max_output_tokens=50)
+    handle = result.output.split("Full output: ")[1].split(" ")[0]
+    tail = await scene.call("read_output", handle=handle, offset=-18)
+    hit = await scene.call("read_output", handle=handle, pattern="11111111")
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    await executor.close()
+    print(tail.output)
+    print(hit.output)
+    print(grown // 1024, file=sys.stderr)
+
+asyncio.run(main(*map(Path, sys.argv[1:])))
+"""
+
+
+def test_a_hundred_megabytes_take_little_memory(tmp_path: Path):
+    places = [tmp_path / name for name in ("work", "home", "shelf")]
+    for place in places:
+        place.mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", FLOOD, *map(str, places)],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == snapshot("""\
+Bytes 98888933 to 98888951 of 98888951 bytes
+12222221
+12222222
+
+1 matching lines in 98888951 bytes
+88888943: 11111111
+""")
+    assert int(done.stderr) < 48
+
+
+@given(st.lists(st.binary(max_size=200), max_size=20), st.integers(0, 40))
+def test_an_excerpt_of_what_fits_is_cut_like_any_text(chunks: list[bytes], limit: int):
+    buffer = HeadTail()
+    for chunk in chunks:
+        buffer.add(chunk)
+    whole = b"".join(chunks)
+    excerpt = buffer.take(whole=True)
+    text = whole.decode(errors="replace")
+    assert (excerpt.text, excerpt.size, excerpt.omitted) == (text, len(whole), 0)
+    for mode in ("tokens", "bytes"):
+        policy = Policy(mode, limit)
+        assert excerpt.cut(policy) == truncate_text(text, policy)
+
+
+@pytest.mark.parametrize("mode", ["tokens", "bytes"])
+def test_an_excerpt_with_a_gap_is_cut_as_if_there_were_none(mode):
+    line = "zwölf Boxkämpfer\n"
+    count = 3 * BUFFER // len(line.encode())
+    buffer = HeadTail()
+    for _ in range(count):
+        buffer.add(line.encode())
+    excerpt = buffer.take(whole=True)
+    policy = Policy(mode, 100)
+    assert excerpt.cut(policy) == truncate_text(line * count, policy)
+    assert excerpt.lines == count
+    assert f"\n... {excerpt.omitted} bytes omitted ...\n" in excerpt.text
+    assert excerpt.omitted == count * len(line.encode()) - BUFFER
+
+
+@given(st.text(max_size=50), st.integers(0, 200))
+def test_half_a_character_waits_for_its_rest(text: str, at: int):
+    data = text.encode()
+    buffer = HeadTail()
+    buffer.add(data[:at])
+    first = buffer.take(whole=False)
+    buffer.add(data[at:])
+    second = buffer.take(whole=True)
+    assert first.text + second.text == text
+    assert first.chars + second.chars == len(text)
+
+
+@given(st.text())
+def test_text_never_looks_binary(text: str):
+    assert looks_binary(text.encode()) == ("\0" in text)
+
+
+@pytest.mark.parametrize("size", [0, 1, PIECE - 1, PIECE, PIECE + 1, 2 * PIECE + 7])
+async def test_every_kept_byte_can_be_read(size: int):
+    shelf = Shelf()
+    data = bytes(n * 7 % 251 for n in range(size % 5000)) + b"x" * (size - size % 5000)
+    keeper = Keeper(shelf)
+    for start in range(0, size, 65_536):
+        await keeper.add(data[start : start + 65_536])
+    page = await open_kept(shelf, await keeper.handle())
+    assert (page.size, page.dropped) == (size, 0)
+    assert await read_range(shelf, page, 0, size + 10) == data
+    middle = max(size - 100, 0)
+    assert await read_range(shelf, page, middle, 50) == data[middle : middle + 50]
+
+
+@given(
+    st.lists(st.sampled_from(["ab", "b", "a\n", "\n", "cab\n", "x" * 40]), max_size=60),
+    st.sampled_from(["a", "b|x", "a*b", "", "c*b|xx"]),
+    st.integers(0, 100),
+)
+async def test_a_search_finds_what_a_simple_one_finds(words: list[str], pattern: str, start: int):
+    data = "".join(words)
+    filler = "-" * (PIECE - 1 - 50) + "\n"
+    shelf = Shelf()
+    keeper = Keeper(shelf)
+    await keeper.add((filler + data).encode())
+    page = await open_kept(shelf, await keeper.handle())
+    begin = len(filler) + start
+    found = [
+        (each.offset, each.line)
+        async for each in search(shelf, page, pattern, start=begin, longest=10)
+    ]
+    expected = []
+    offset = len(filler)
+    for line in data.splitlines(keepends=True):
+        shown = line.removesuffix("\n")[:10]
+        alternatives = [part.replace("*", ".*") for part in pattern.split("|")]
+        if offset >= begin and any(re.search(each, shown) for each in alternatives):
+            expected.append((offset, shown))
+        offset += len(line)
+    assert found == expected
+
+
+async def test_what_comes_after_the_cap_is_counted():
+    shelf = Shelf()
+    keeper = Keeper(shelf, cap=10)
+    for _ in range(3):
+        await keeper.add(b"1234567")
+    page = await open_kept(shelf, await keeper.handle())
+    assert (page.size, page.dropped) == (10, 11)
+    assert await read_range(shelf, page, 0, 100) == b"1234567123"
