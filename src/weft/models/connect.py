@@ -12,12 +12,9 @@ from typing import Literal, TypeAlias
 from msgspec import Struct, structs
 
 from ..errors import ConfigError
-from .chat import ChatModel
 from .contract import AuthFailed, Capabilities, Model
 from .endpoint import Endpoint
-from .messages import MessagesModel
 from .profile import ModelProfile
-from .responses import ResponsesModel
 from .retry import Backoff
 from .transport import Timeouts, Transport
 
@@ -85,10 +82,16 @@ def connect(
     capabilities = _capabilities(profile, config)
     match config.api:
         case "responses":
+            from .responses import ResponsesModel
+
             return ResponsesModel(name, capabilities, endpoint, shared_transport)
         case "chat":
+            from .chat import ChatModel
+
             return ChatModel(name, capabilities, endpoint, shared_transport)
         case "messages":
+            from .messages import MessagesModel
+
             return MessagesModel(name, capabilities, endpoint, shared_transport)
 
 

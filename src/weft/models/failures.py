@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 import msgspec
@@ -176,11 +175,15 @@ def _quote(text: str) -> str:
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
     """The seconds a server asks us to wait; a date is read against the server's own clock."""
+    if "retry-after" not in headers and "retry-after-ms" not in headers:
+        return None
     for name, scale in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
         try:
             return max(float(headers[name]) / scale, 0.0)
         except (KeyError, ValueError):
             continue
+    from email.utils import parsedate_to_datetime
+
     try:
         until = parsedate_to_datetime(headers["retry-after"])
         return max((until - parsedate_to_datetime(headers["date"])).total_seconds(), 0.0)

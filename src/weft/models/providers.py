@@ -7,11 +7,9 @@ that provider only, and shown to nobody.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
-from importlib.metadata import entry_points
 from typing import TypeAlias
 
 import msgspec
@@ -21,6 +19,7 @@ from .catalog import Catalog
 from .connect import ProviderConfig, connect
 from .contract import Model
 from .profile import ModelProfile
+from .tables import nearest
 from .transport import AsyncTransport, Transport
 
 __all__ = ["GROUP", "ModelOpener", "Opening", "ProviderConfig", "open_model", "provider_names"]
@@ -100,21 +99,28 @@ def open_model(
 
 def provider_names(config: Mapping[str, ProviderConfig] | None = None) -> tuple[str, ...]:
     """Every provider that can be asked for."""
+    from importlib.metadata import entry_points
+
     others = {point.name for point in entry_points(group=GROUP)}
     return tuple(sorted({*_PROVIDERS, *_OPENERS, *others, *(config or {})}))
 
 
 def _split(name: str, catalog: Catalog, config: Mapping[str, ProviderConfig]) -> tuple[str, str]:
     provider, colon, slug = name.partition(":")
-    known = provider_names(config)
-    if colon and provider in known:
+    if colon and _is_known(provider, config):
         return provider, slug
     profile = catalog.profile(name)
-    if (not colon or profile.known) and profile.provider in known:
+    if (not colon or profile.known) and _is_known(profile.provider, config):
         return profile.provider, profile.slug
-    close = difflib.get_close_matches(provider, known, n=1)
-    hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known)}"
-    raise ConfigError(f"there is no provider {provider!r} for the model {name!r}; {hint}")
+    known = provider_names(config)
+    hint = nearest(provider, known) or f"; known are {', '.join(known)}"
+    raise ConfigError(f"there is no provider {provider!r} for the model {name!r}{hint}")
+
+
+def _is_known(provider: str, config: Mapping[str, ProviderConfig]) -> bool:
+    # Other packages are asked last: that reads the metadata of all that are installed.
+    ours = provider in _PROVIDERS or provider in _OPENERS or provider in config
+    return ours or provider in provider_names()
 
 
 def _opener(provider: str) -> ModelOpener | None:
@@ -124,6 +130,8 @@ def _opener(provider: str) -> ModelOpener | None:
         return opener
     if provider in _PROVIDERS:
         return None
+    from importlib.metadata import entry_points
+
     found = next(iter(entry_points(group=GROUP, name=provider)), None)
     if found is None:
         return None
