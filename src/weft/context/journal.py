@@ -35,8 +35,6 @@ from ..entries import (
 from ..errors import StaleEpoch
 from ..ids import new_id
 from ..items import (
-    CustomToolCallOutput,
-    FunctionCallOutput,
     Item,
     Message,
     decode_item,
@@ -61,8 +59,6 @@ from ..store.contract import (
     Index,
     Lease,
     LedgerRow,
-    OutboxDraft,
-    OutboxRow,
     Store,
     Turn,
     TurnEnd,
@@ -79,14 +75,11 @@ from .ledger import Ledger
 from .preview import preview
 from .recipe import ranges, rebase
 from .request import HEAD_SEGMENTS, Renderer, Request
-from .rules import OUTCOME_UNKNOWN, synthetic_output
+from .staging import ToolOutput, answers, settled, stage, staged
 from .task import task_snapshot
 from .view import View, advance
 
-__all__ = ["STAGED", "Journal", "ResponseStatus"]
-
-STAGED = "output"
-"""The outbox topic of outputs whose place in the log is not free yet."""
+__all__ = ["Journal", "ResponseStatus"]
 
 
 ResponseStatus = Literal["completed", "failed", "interrupted"]
@@ -266,9 +259,12 @@ class Journal:
     async def append(self, *items: Item, origin: Origin | None = None) -> tuple[Entry, ...]:
         """Record items of the present step, such as the outputs of tools."""
         drafts = tuple(self._draft(item, origin) for item in items if recordable(item))
-        settled = await self._staged_for(items) if self._staged else ()
-        committed = await self._commit(Change(entries=drafts, settle=settled))
-        self._staged -= len(settled)
+        done: tuple[int, ...] = ()
+        if self._staged:
+            waiting = await staged(self.store, self.id)
+            done = settled(items, self.turn, self.step, waiting)
+        committed = await self._commit(Change(entries=drafts, settle=done))
+        self._staged -= len(done)
         return committed.entries
 
     async def say(self, fragment: Fragment) -> tuple[Entry, ...]:
@@ -298,12 +294,9 @@ class Journal:
             await self._commit(Change(entries=drafts, take=taken))
         return len(drafts)
 
-    async def stage(self, output: FunctionCallOutput | CustomToolCallOutput) -> None:
+    async def stage(self, output: ToolOutput) -> None:
         """Make the output of a tool durable before its place in the log is free."""
-        row = OutboxDraft(
-            topic=STAGED, key=output.call_id or "", body=Raw(encode_item(output)), state="ready"
-        )
-        await self._commit(Change(outbox=(row,)))
+        await self._commit(Change(outbox=(stage(output, self.turn, self.step),)))
         self._staged += 1
 
     async def recover(self) -> tuple[Entry, ...]:
@@ -311,31 +304,17 @@ class Journal:
 
         Looks only at what was there when the thread was opened, and only once.
         """
-        calls = [call for call in self.view.open_calls if (call.seq or 0) <= self._opened]
-        self._opened = 0
-        if not calls:
+        if not self._opened:
             return ()
-        staged = {row.key: row for row in await self._outputs()}
-        drafts = tuple(
-            item_draft(
-                decode_item(staged[key].body)
-                if (key := call.shape.call_id or "") in staged
-                else synthetic_output(call, OUTCOME_UNKNOWN),
-                turn=call.turn,
-                step=call.step,
-                limit=self.profile.truncation,
-            )
-            for call in calls
-        )
-        settled = tuple(row.number for row in staged.values())
-        return (await self._commit(Change(entries=drafts, settle=settled))).entries
-
-    async def _outputs(self) -> list[OutboxRow]:
-        return await self.store.outbox(thread=self.id, topic=STAGED)
-
-    async def _staged_for(self, items: Sequence[Item]) -> tuple[int, ...]:
-        calls = {getattr(item, "call_id", None) for item in items}
-        return tuple(row.number for row in await self._outputs() if row.key in calls)
+        calls = [call for call in self.view.open_calls if (call.seq or 0) <= self._opened]
+        waiting = await staged(self.store, self.id)
+        entries: tuple[Entry, ...] = ()
+        if calls or waiting:
+            drafts = answers(calls, waiting, self.profile.truncation)
+            done = tuple(row.number for row in waiting.values())
+            entries = (await self._commit(Change(entries=drafts, settle=done))).entries
+        self._opened = 0
+        return entries
 
     async def finish(
         self,

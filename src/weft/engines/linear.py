@@ -52,12 +52,13 @@ class LinearCompaction:
 
         Raises `CannotCompact` when that would not make it smaller.
         """
-        view = journal.view
+        view, epoch = journal.view, journal.view.epoch
         keep_from = live_start(view.rows) if live else len(view.rows)
         old = view.rows[:keep_from]
         if all(row.contextual for row in old):
             raise CannotCompact(f"thread {journal.id!r} has nothing yet that could be folded")
         summary, left_out = await self._summarise(old, journal)
+        upto = view.upto
         kept = (inline(message) for message in retained(old, journal.home))
         recipe = journal.plan_base(keep_from, after=[*kept, inline(summary)])
         before, after = view.tokens, recipe_tokens(recipe, view)
@@ -66,7 +67,7 @@ class LinearCompaction:
                 f"folding thread {journal.id!r} would take it from {before} to {after} tokens; "
                 "shorten its newest messages or start a new thread"
             )
-        await journal.publish(recipe, epoch=view.epoch, reason=Reason.COMPACTION, by="linear")
+        await journal.publish(recipe, epoch=epoch, upto=upto, reason=Reason.COMPACTION, by="linear")
         return Compacted(before, after, left_out)
 
     async def _summarise(self, rows: Sequence[Row], journal: Journal) -> tuple[Message, int]:
