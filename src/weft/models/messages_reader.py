@@ -25,7 +25,7 @@ from ..events import (
     UnknownEvent,
 )
 from ..items import Reasoning, Unknown
-from ..usage import InputDetails, WireUsage
+from ..usage import InputDetails, OutputDetails, WireUsage
 from ..wire import json_bytes
 from .assembly import Assembly, CallInProgress
 from .contract import ContextOverflow, ModelError, ModelEvent, StreamCut
@@ -38,29 +38,37 @@ __all__ = ["MessagesReader"]
 _CUT_SHORT = {"max_tokens": "max_output_tokens", "refusal": "content_filter"}
 
 
-class _Usage(Struct, omit_defaults=True):
+class _OutputDetails(Struct):
+    thinking_tokens: int | None = None
+
+
+class _Usage(Struct):
     input_tokens: int | None = None
     output_tokens: int | None = None
     cache_read_input_tokens: int | None = None
     cache_creation_input_tokens: int | None = None
+    output_tokens_details: _OutputDetails | None = None
 
     def updated(self, later: _Usage) -> _Usage:
         """The figures so far; each is a running total."""
-        figures = msgspec.structs.asdict(later).items()
-        told = {name: value for name, value in figures if value is not None}
-        return msgspec.structs.replace(
-            self, **{name: max(value, getattr(self, name) or 0) for name, value in told.items()}
+        return _Usage(
+            _later(self.input_tokens, later.input_tokens),
+            _later(self.output_tokens, later.output_tokens),
+            _later(self.cache_read_input_tokens, later.cache_read_input_tokens),
+            _later(self.cache_creation_input_tokens, later.cache_creation_input_tokens),
+            later.output_tokens_details or self.output_tokens_details,
         )
 
     def wire(self) -> WireUsage:
         read, written = self.cache_read_input_tokens, self.cache_creation_input_tokens
         # The API counts what came from the cache apart; we count it in.
         asked = (self.input_tokens or 0) + (read or 0) + (written or 0)
-        made = self.output_tokens or 0
+        made, details = self.output_tokens or 0, self.output_tokens_details
         return WireUsage(
             input_tokens=asked,
             input_tokens_details=InputDetails(read, written),
             output_tokens=made,
+            output_tokens_details=OutputDetails(details.thinking_tokens) if details else None,
             total_tokens=asked + made,
         )
 
@@ -250,6 +258,10 @@ class MessagesReader:
             goes_on = False if self._stopped == "pause_turn" else None
             self.events.append(Completed(CompletedBody(id=self._id, usage=usage, end_turn=goes_on)))
             self.complete = True
+
+
+def _later(before: int | None, now: int | None) -> int | None:
+    return before if now is None else max(before or 0, now)
 
 
 def _claimed_type(payload: bytes) -> str:

@@ -27,6 +27,7 @@ MARK = b',"cache_control":{"type":"ephemeral"}'
 MOST_MARKS = 4
 """Marks a request may have; of more, the last ones are set."""
 
+_TIERS = ("auto", "standard_only")
 _BEHIND_A_BLOCK = (b"", b"]", b'],"messages":[')
 
 
@@ -85,7 +86,7 @@ def _params(head: Head, tools: tuple[FlatTool, ...]) -> dict[str, object]:
         fields["output_config"] = {**kept, "format": schema}
     if tools:
         fields["tool_choice"] = _tool_choice(head)
-    if head.service_tier is not None:
+    if head.service_tier in _TIERS:
         fields["service_tier"] = head.service_tier
     # A plain value comes last, so that no brace of a parameter looks like a block's.
     return {**fields, "stream": True}

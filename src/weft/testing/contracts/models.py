@@ -120,15 +120,17 @@ class ModelContract(ABC):
         assert b"first this" in server.requests[-1].body
 
     async def test_usage_counts_cached_tokens_in(self) -> None:
-        tokens = Tokens(input=100, cached=60, output=20, reasoning=0)
+        tokens = Tokens(input=100, cached=60, output=20, reasoning=5)
         async with self.answering(Answer(text="x", usage=tokens)) as (model, _):
             events = await self.ask(model)
         usage = completed(events).usage
         assert usage is not None
-        assert structs.replace(
-            usage, cache_write_input_tokens=None, reasoning_output_tokens=None
-        ) == TokenUsage(
-            input_tokens=100, cached_input_tokens=60, output_tokens=20, total_tokens=120
+        assert structs.replace(usage, cache_write_input_tokens=None) == TokenUsage(
+            input_tokens=100,
+            cached_input_tokens=60,
+            output_tokens=20,
+            reasoning_output_tokens=5,
+            total_tokens=120,
         )
 
     async def test_a_request_too_large_is_an_overflow(self) -> None:

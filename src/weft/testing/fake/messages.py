@@ -30,7 +30,8 @@ class MessagesVoice:
             events.append(self.error(answer.error))
         else:
             stopped = {"stop_reason": _reason(spoken), "stop_sequence": None}
-            usage = {"output_tokens": spoken.output_tokens}
+            thought = {"thinking_tokens": spoken.reasoning_tokens}
+            usage = {"output_tokens": spoken.output_tokens, "output_tokens_details": thought}
             events.append({"type": "message_delta", "delta": stopped, "usage": usage})
             events.append({"type": "message_stop"})
         return [frame(event) for event in events]
