@@ -1,23 +1,53 @@
-"""What Weft does, in ten seconds: no key, no network, nothing left behind.
+"""What Weft does, in a few seconds: no key, no network, nothing left behind.
 
-A thread is opened in a small project and takes three turns. The answers are written
-in this file; no model is called. After each request you see what the model would see,
-and at the end the ledger shows how much of each request a provider's cache could reuse.
+A scripted model, spoken to over real HTTP on the loopback interface, mends a failing test
+in a small project: it reads, patches and runs the test in the real sandbox. Then the
+thread is compacted, opened again by a new process and asked what happened, and the ledger
+shows how much of each request a provider's cache could reuse.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
 import weft
-from weft.entries import Inline, Reason
-from weft.items import FunctionCall, FunctionCallOutput, Item, Message, OutputText, encode_item
-from weft.prompt.summary import summary_message
-from weft.store.contract import LedgerRow
-from weft.wire import Json
+from weft.harness.events import Event, TextDelta, ToolFinished, ToolStarted, TurnCompleted
+from weft.testing import ScriptedModel
+from weft.testing.script import Answer, Call
+
+CODE = "def add(a, b):\n    return a - b\n"
+TEST = (
+    "from calc import add\n\nassert add(2, 3) == 5, f'2 + 3 is not {add(2, 3)}'\nprint('passed')\n"
+)
+PATCH = """apply_patch <<'EOF'
+*** Begin Patch
+*** Update File: calc.py
+@@
+ def add(a, b):
+-    return a - b
++    return a + b
+*** End Patch
+EOF
+"""
+
+
+def run(command: str) -> tuple[Call, ...]:
+    return (Call(name="exec_command", arguments={"cmd": command}),)
+
+
+MENDING = [
+    Answer(text="Let me see what fails.", calls=run("python3 test_calc.py")),
+    Answer(text="The sum is a difference. Reading the code.", calls=run("cat calc.py")),
+    Answer(calls=run(PATCH)),
+    Answer(calls=run("python3 test_calc.py")),
+    Answer(text="`add` subtracted; it adds now, and the test passes."),
+    Answer(text="Goal: make test_calc.py pass. Done: calc.py adds; the test passes."),
+]
+LATER = [Answer(text="I mended `add` in calc.py, which subtracted, and saw its test pass.")]
 
 
 async def main() -> None:
@@ -25,80 +55,76 @@ async def main() -> None:
         home, project = Path(directory, "home"), Path(directory, "project")
         home.mkdir()
         (project / ".git").mkdir(parents=True)
-        (project / "AGENTS.md").write_text("Run the tests before you say that you are done.\n")
-        async with weft.Thread.open(model="openai:gpt-5.5", cwd=project, home=home) as thread:
-            rows = await work(thread, project)
-        ledger(rows)
+        (project / "calc.py").write_text(CODE)
+        (project / "test_calc.py").write_text(TEST)
+        (project / "AGENTS.md").write_text("Run the test before you say that you are done.\n")
+        thread = await mend(home, project)
+        say("A new process opens the thread and asks what happened")
+        subprocess.run([sys.executable, __file__, str(home), thread], check=True)  # noqa: S603, ASYNC221
+        await show_ledger(home, thread)
 
 
-async def work(thread: weft.Thread, project: Path) -> list[LedgerRow]:
-    rows = []
-
-    title("A turn: the first request carries the whole context")
-    await thread.admit("make the failing test pass")
-    rows.append(await send(thread, call("rg -n 'def add' .")))
-    await thread.append(FunctionCallOutput(call_id="c1", output="calc.py:1:def add(a, b):"))
-    rows.append(await send(thread, answer("Fixed: `add` subtracted. The tests pass.")))
-    await thread.finish()
-
-    title("AGENTS.md changes: only the difference is appended, before the new input")
-    (project / "AGENTS.md").write_text("Run the tests, and keep a changelog.\n")
-    await thread.admit("now add a changelog")
-    rows.append(await send(thread, answer("Added CHANGELOG.md.")))
-    await thread.finish()
-
-    title("Compaction: a new base; the first context keeps its bytes")
-    await thread.admit("what is left to do?")
-    live = len(thread.view.rows) - 1
-    summary = inline(summary_message("The add bug is fixed; CHANGELOG.md exists."))
-    await thread.rebase(live, reason=Reason.COMPACTION, after=[summary])
-    rows.append(await send(thread, answer("Nothing: both tasks are done.")))
-    await thread.finish()
-
-    title("The last turn is taken back")
-    await thread.rollback(1)
-    await thread.admit("write the release notes")
-    rows.append(await send(thread, answer("Here they are.")))
-    return rows
+async def mend(home: Path, project: Path) -> str:
+    say("make test_calc.py pass")
+    model = ScriptedModel(MENDING, "demo")
+    async with weft.Thread.open(
+        model=model, cwd=project, home=home, tools=None, sandbox="workspace-write", approval="never"
+    ) as thread:
+        async for event in thread.run("make test_calc.py pass"):
+            tell(event)
+        say("What the model saw last")
+        print(weft.layout(thread.request(), thread.registry), end="")
+        say("The thread is compacted: one summary, and what you said word for word")
+        folded = await thread.compact()
+        print(weft.layout(thread.request(), thread.registry), end="")
+        print(f"{folded.tokens_before} tokens became {folded.tokens_after}")
+    await model.close()
+    return thread.id
 
 
-async def send(thread: weft.Thread, *answers: Item) -> LedgerRow:
-    """Show the request, note it in the log and the ledger, and record an answer."""
-    request = thread.request()
-    print(weft.layout(request, thread.registry))
-    row = await thread.sent(request)
-    await thread.received(answers)
-    return row
+async def recall(home: Path, thread_id: str) -> None:
+    """What the second process does."""
+    model = ScriptedModel(LATER, "demo")
+    async with weft.Thread.open(thread_id, model=model, home=home, tools=None) as thread:
+        async for event in thread.run("what did you do?"):
+            tell(event)
+    await model.close()
 
 
-def call(command: str) -> Item:
-    return FunctionCall(name="exec_command", arguments=json.dumps({"cmd": command}), call_id="c1")
+def tell(event: Event) -> None:
+    match event:
+        case TextDelta(text):
+            print(text, end="", flush=True)
+        case ToolStarted(arguments=arguments):
+            print(f"\n  $ {arguments[:90]}")
+        case ToolFinished(output=output):
+            last = output.rstrip().splitlines()[-1] if output.strip() else ""
+            print(f"    {last[:90]}")
+        case TurnCompleted(status=status, usage=usage):
+            cached = usage.cached_input_tokens or 0
+            print(f"\n  {status}: {usage.input_tokens} tokens read, {cached} of them cached")
 
 
-def answer(text: str) -> Item:
-    return Message(role="assistant", content=(OutputText(text),))
-
-
-def inline(message: Message) -> Inline:
-    return Inline(body=Json(encode_item(message)))
-
-
-def title(text: str) -> None:
-    print(f"\n── {text}\n")
-
-
-def ledger(rows: list[LedgerRow]) -> None:
-    title("The ledger: what each request shared with the one before, and why not")
+async def show_ledger(home: Path, thread_id: str) -> None:
+    say("The ledger: what each request shared with the one before, and why not")
+    store = await weft.SqliteStore.open(home)
+    index = weft.SqliteIndex(store, home)
     print("request  epoch   bytes  shared     %  reason")
-    for row in rows:
+    for row in await index.rows(thread_id):
         share = 100 * row.shared_size / row.size
         print(
             f"{row.turn}.{row.step:<6} {row.epoch:>5} {row.size:>7} {row.shared_size:>7} "
             f"{share:>5.1f}  {row.reason or ''}"
         )
-    print("\nThe answers above were written in examples/demo.py; no model was called.")
-    print("Try it on your own project:  .venv/bin/weft prompt 'explain this repository'")
+    await index.close()
+    await store.close()
+    print("\nThe model was scripted (its answers stand in examples/demo.py).")
+    print("With a real one:  OPENAI_API_KEY=… .venv/bin/weft exec 'explain this repository'")
+
+
+def say(text: str) -> None:
+    print(f"\n── {text}\n", flush=True)
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    asyncio.run(recall(Path(sys.argv[1]), sys.argv[2]) if len(sys.argv) > 2 else main())

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from .prompt.registry import Registry, default_registry
     from .prompt.state import StateFragment
     from .provenance import InputProvenance, InternalEvent
-    from .store import MemoryStore, SqliteStore, Store
+    from .store.contract import Store
+    from .store.index import SqliteIndex
+    from .store.memory import MemoryStore
+    from .store.sqlite import SqliteStore
     from .thread import Thread
 
 __version__ = "0.1.0"
@@ -44,6 +47,7 @@ __all__ = [
     "Recipe",
     "Registry",
     "Request",
+    "SqliteIndex",
     "SqliteStore",
     "StateFragment",
     "Store",
@@ -64,16 +68,17 @@ _HOMES = {
     "InputProvenance": "provenance",
     "InternalEvent": "provenance",
     "Markers": "prompt.fragment",
-    "MemoryStore": "store",
+    "MemoryStore": "store.memory",
     "Origin": "entries",
     "PromptContext": "prompt.observation",
     "Reason": "entries",
     "Recipe": "entries",
     "Registry": "prompt.registry",
     "Request": "context.request",
-    "SqliteStore": "store",
+    "SqliteIndex": "store.index",
+    "SqliteStore": "store.sqlite",
     "StateFragment": "prompt.state",
-    "Store": "store",
+    "Store": "store.contract",
     "Thread": "thread",
     "View": "context.view",
     "WeftError": "errors",

@@ -8,7 +8,6 @@ from weft.context.row import Row
 from weft.context.task import fold_task
 from weft.entries import Draft
 from weft.items import (
-    CustomToolCall,
     CustomToolCallOutput,
     FunctionCall,
     FunctionCallOutput,
@@ -17,19 +16,8 @@ from weft.items import (
 )
 from weft.prompt import PlanStep, Task
 
-PATCH = """\
-*** Begin Patch
-*** Add File: new.py
-+x
-*** Update File: old.py
-*** Move to: moved.py
-@@
--a
-+b
-*** Delete File: gone.py
-*** End Patch"""
-APPLIED = "Success. Updated the following files:\nA new.py\n"
-FILES = ("new.py", "old.py", "moved.py", "gone.py")
+APPLIED = "Success. Updated the following files:\nA new.py\nM moved.py\nD gone.py\n"
+FILES = ("new.py", "moved.py", "gone.py")
 
 
 def rows(*items: Item) -> list[Row]:
@@ -38,10 +26,6 @@ def rows(*items: Item) -> list[Row]:
 
 def plan(arguments: str, call_id: str = "p") -> FunctionCall:
     return FunctionCall(name="update_plan", arguments=arguments, call_id=call_id)
-
-
-def patch(call_id: str = "q", text: str = PATCH) -> CustomToolCall:
-    return CustomToolCall(name="apply_patch", input=text, call_id=call_id)
 
 
 def applied(call_id: str = "q", text: str = APPLIED) -> CustomToolCallOutput:
@@ -70,36 +54,29 @@ def test_an_empty_plan_clears_it():
 
 
 def test_a_patch_that_was_applied_names_its_files():
-    assert fold_task(rows(patch(), applied()), {}) == Task(files=FILES)
+    assert fold_task(rows(applied()), {}) == Task(files=FILES)
 
 
-@pytest.mark.parametrize("end", [(), (applied(text="patch rejected"),), (applied("another call"),)])
-def test_a_patch_that_was_not_applied_touches_nothing(end):
-    assert fold_task(rows(patch(), *end), {}) == Task()
+def test_a_patch_that_was_not_applied_touches_nothing():
+    assert fold_task(rows(applied(text="patch rejected")), {}) == Task()
 
 
-def test_a_patch_may_come_as_a_function():
-    call = FunctionCall(
-        name="apply_patch",
-        arguments='{"input":"*** Begin Patch\\n*** Add File: a.py\\n+x\\n*** End Patch"}',
-        call_id="q",
-    )
-    done = FunctionCallOutput(call_id="q", output=APPLIED)
-    assert fold_task(rows(call, done), {}) == Task(files=("a.py",))
-    broken = FunctionCall(name="apply_patch", arguments="{", call_id="q")
-    assert fold_task(rows(broken, done), {}) == Task()
+def test_a_patch_may_have_been_applied_from_a_shell():
+    told = f"Wall time: 0.0043 seconds\nOutput:\n{APPLIED}\nA not-a-file"
+    done = FunctionCallOutput(call_id="q", output=told)
+    assert fold_task(rows(done), {}) == Task(files=FILES)
 
 
 def test_files_are_named_once_in_the_order_they_were_touched():
-    second = "*** Begin Patch\n*** Update File: b.py\n*** Update File: new.py\n*** End Patch"
-    listed = rows(patch(), applied(), patch("r", second), applied("r"))
+    second = "Success. Updated the following files:\nM b.py\nM new.py\n"
+    listed = rows(applied(), applied("r", second))
     assert fold_task(listed, {}) == Task(files=(*FILES, "b.py"))
 
 
 def test_what_was_known_before_goes_on():
     before = Task("Ship it", (PlanStep("read"),), ("a.py",))
     assert fold_task([], {}, before) == before
-    after = fold_task(rows(patch(), applied()), {}, before)
+    after = fold_task(rows(applied()), {}, before)
     assert after == Task("Ship it", (PlanStep("read"),), ("a.py", *FILES))
 
 

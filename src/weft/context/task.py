@@ -7,13 +7,13 @@ a summary, no compaction can lose them. Invariant: a pure function of the rows.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import takewhile
 from typing import Literal
 
 import msgspec
 from msgspec import Raw, Struct
 
 from ..items import (
-    CustomToolCall,
     CustomToolCallOutput,
     FunctionCall,
     FunctionCallOutput,
@@ -27,21 +27,8 @@ from .view import View
 
 __all__ = ["fold_task", "task_snapshot"]
 
-_PATCH_HEADERS = (
-    "*** Add File: ",
-    "*** Update File: ",
-    "*** Delete File: ",
-    "*** Move to: ",
-)
-_RELEVANT = frozenset(
-    {
-        "function_call",
-        "custom_tool_call",
-        "function_call_output",
-        "custom_tool_call_output",
-    }
-)
-_APPLIED = "Success. Updated the following files"
+_RELEVANT = frozenset({"function_call", "function_call_output", "custom_tool_call_output"})
+_APPLIED = "Success. Updated the following files:\n"
 
 
 class _Step(Struct, frozen=True):
@@ -51,10 +38,6 @@ class _Step(Struct, frozen=True):
 
 class _Plan(Struct, frozen=True):
     plan: tuple[_Step, ...]
-
-
-class _Patch(Struct, frozen=True):
-    input: str
 
 
 def task_snapshot(view: View, keep_from: int) -> Json | None:
@@ -72,21 +55,14 @@ def fold_task(
     """The task after `rows`, starting from what was known `before`."""
     task = before or Task()
     plan, files = task.plan, dict.fromkeys(task.files)
-    waiting: dict[str, str] = {}
     for row in rows:
         if row.shape.type not in _RELEVANT:
             continue
         match row.item:
             case FunctionCall(name="update_plan", arguments=arguments):
                 plan = _plan(arguments, plan)
-            case FunctionCall(name="apply_patch", arguments=arguments, call_id=call_id):
-                waiting[call_id] = _patch(arguments)
-            case CustomToolCall(name="apply_patch", input=patch, call_id=call_id):
-                waiting[call_id] = patch
-            case FunctionCallOutput() | CustomToolCallOutput() as output:
-                patch = waiting.pop(output.call_id or "", "")
-                if _APPLIED in text_of(output.output):
-                    files.update(dict.fromkeys(_touched(patch)))
+            case FunctionCallOutput(output=output) | CustomToolCallOutput(output=output):
+                files.update(dict.fromkeys(_touched(text_of(output))))
     return Task(_goal(settings, task.goal), plan, tuple(files))
 
 
@@ -99,21 +75,12 @@ def _plan(arguments: str, before: tuple[PlanStep, ...]) -> tuple[PlanStep, ...]:
         return before
 
 
-def _patch(arguments: str) -> str:
-    try:
-        return msgspec.json.decode(arguments, type=_Patch).input
-    except msgspec.MsgspecError:
-        return ""
-
-
-def _touched(patch: str) -> list[str]:
-    lines = (line.strip() for line in patch.splitlines())
-    return [
-        line.removeprefix(header).strip()
-        for line in lines
-        for header in _PATCH_HEADERS
-        if line.startswith(header)
-    ]
+def _touched(output: str) -> list[str]:
+    """The files that a patch changed, as its result names them, however it was applied."""
+    _, found, listed = output.partition(_APPLIED)
+    lines = listed.splitlines() if found else []
+    named = takewhile(lambda line: line[:2] in ("A ", "M ", "D "), lines)
+    return [line[2:] for line in named]
 
 
 def _goal(settings: Mapping[str, Json], before: str) -> str:
