@@ -26,38 +26,39 @@ ANTHROPIC_VERSION = "2023-06-01"
 
 
 class ProviderConfig(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How to reach a provider.
+    """How to reach a provider; a field that is left out says nothing.
 
     Without a `base_url` the variable ``<PROVIDER>_BASE_URL`` must name one; it always
     comes first. The key is `key`, else what the variable `key_variable` holds, which is
     ``<PROVIDER>_API_KEY`` unless it says otherwise.
     """
 
-    api: Api = "chat"
-    base_url: str = ""
-    key: str = ""
-    key_variable: str = ""
-    key_required: bool = True
-    headers: dict[str, str] = {}
-    idle_timeout: float | None = 300.0
-    retries: int = 4
-    remote_compaction: Literal["", "none", "endpoint", "trigger"] = ""
+    api: Api | None = None
+    """``chat`` unless it says otherwise."""
+    base_url: str | None = None
+    key: str | None = None
+    key_variable: str | None = None
+    key_required: bool | None = None
+    """Whether there is nothing to be had without a key; so unless it says otherwise."""
+    headers: dict[str, str] | None = None
+    idle_timeout: float | None = None
+    """Seconds of silence after which a stream counts as cut; 300 unless it says otherwise."""
+    retries: int | None = None
+    """How often a request without an answer is sent again; 4 unless it says otherwise."""
+    remote_compaction: Literal["none", "endpoint", "trigger"] | None = None
 
     def changed(self, other: ProviderConfig | None) -> ProviderConfig:
-        """These settings with what `other` says on top; its defaults say nothing."""
-        if other is None:
-            return self
-        plain = ProviderConfig()
-        said = {
-            name: value
-            for name in self.__struct_fields__
-            if (value := getattr(other, name)) != getattr(plain, name)
-        }
+        """These settings with what `other` says on top."""
+        told = structs.asdict(other) if other is not None else {}
+        said = {name: value for name, value in told.items() if value is not None}
         return structs.replace(self, **said)
 
     def __repr__(self) -> str:
         key = "…" if self.key else ""
         return f"ProviderConfig(api={self.api!r}, base_url={self.base_url!r}, key={key!r})"
+
+
+_DEFAULTS = ProviderConfig(api="chat", key_required=True, idle_timeout=300.0)
 
 
 def connect(
@@ -70,14 +71,15 @@ def connect(
 ) -> Model:
     """The adapter for `profile`. Raises `ConfigError` and `AuthFailed`."""
     name = f"{profile.provider}:{profile.slug}"
+    config = _DEFAULTS.changed(config)
     key = _key(profile.provider, config, environ)
     endpoint = Endpoint(
         _base_url(profile.provider, config, environ),
         transport,
-        {**_credentials(config.api, key), **config.headers},
+        {**_credentials(config.api, key), **(config.headers or {})},
         (key,),
         Timeouts(idle=config.idle_timeout),
-        Backoff(retries=config.retries),
+        Backoff() if config.retries is None else Backoff(retries=config.retries),
     )
     capabilities = _capabilities(profile, config)
     match config.api:
@@ -85,7 +87,7 @@ def connect(
             from .responses import ResponsesModel
 
             return ResponsesModel(name, capabilities, endpoint, shared_transport)
-        case "chat":
+        case "chat" | None:
             from .chat import ChatModel
 
             return ChatModel(name, capabilities, endpoint, shared_transport)
@@ -116,7 +118,7 @@ def _variable(provider: str, suffix: str) -> str:
 
 def _base_url(provider: str, config: ProviderConfig, environ: Mapping[str, str]) -> str:
     variable = _variable(provider, "BASE_URL")
-    url = (environ.get(variable) or config.base_url).rstrip("/")
+    url = (environ.get(variable) or config.base_url or "").rstrip("/")
     if not url:
         raise ConfigError(
             f"where is the provider {provider!r}? Set {variable} or `base_url` in its settings"
@@ -136,7 +138,7 @@ def _key(provider: str, config: ProviderConfig, environ: Mapping[str, str]) -> s
     return key
 
 
-def _credentials(api: Api, key: str) -> dict[str, str]:
+def _credentials(api: Api | None, key: str) -> dict[str, str]:
     if api == "messages":
         version = {"anthropic-version": ANTHROPIC_VERSION}
         return {**version, "x-api-key": key} if key else version

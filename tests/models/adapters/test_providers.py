@@ -88,12 +88,12 @@ def test_a_provider_without_an_address_says_what_to_set():
 async def test_the_config_adds_and_changes_providers(transport: AsyncTransport):
     config = {
         "attic": ProviderConfig(base_url="http://127.0.0.1:9/v1", key_required=False),
-        "openai": ProviderConfig(base_url="http://127.0.0.1:8/v1", key="own"),
+        "openai": ProviderConfig(api="chat", base_url="http://127.0.0.1:8/v1", key="own"),
     }
     attic = opened("attic:coder:7b", transport, config=config)
     openai = opened("openai:gpt-5.5", transport, config=config, environ={})
     assert (type(attic), attic.name) == (ChatModel, "attic:coder:7b")
-    assert isinstance(openai, ResponsesModel | ChatModel)
+    assert isinstance(openai, ChatModel)
     assert openai.endpoint.base_url == "http://127.0.0.1:8/v1"
 
 
