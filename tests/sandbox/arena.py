@@ -134,9 +134,19 @@ def started(uid: int) -> Iterator[subprocess.Popen[bytes]]:
             stdout=subprocess.PIPE,
             env={**os.environ, "ARENA_SECRET": SECRET},
         ) as process:
-            yield process
-            assert process.stdin
-            process.stdin.close()
+            try:
+                yield process
+            finally:
+                _ended(process)
+
+
+def _ended(process: subprocess.Popen[bytes]) -> None:
+    assert process.stdin
+    process.stdin.close()
+    try:
+        process.wait(5)
+    except subprocess.TimeoutExpired:
+        process.kill()
 
 
 def interpreter(uid: int) -> str:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 import subprocess
 from collections.abc import Iterator
 
@@ -21,8 +20,7 @@ def ground(somebody: tuple[int, subprocess.Popen[bytes]]) -> Iterator[Arena]:
         yield built
 
 
-@pytest.fixture
-def own_ground() -> Iterator[Arena]:
-    uid = os.geteuid()
-    with started(uid) as process, arena(uid, process) as built:
+@pytest.fixture(params=IDENTITIES, ids=lambda uid: f"uid{uid}")
+def own_ground(request: pytest.FixtureRequest) -> Iterator[Arena]:
+    with started(request.param) as process, arena(request.param, process) as built:
         yield built

@@ -14,7 +14,7 @@ import pytest
 
 from weft.sandbox.policy import Limits, SandboxPolicy
 
-from .arena import KEY, ROOMY, SECRET, Arena
+from .arena import KEY, ROOMY, SECRET, Arena, arena, started
 
 WRITES = {
     "by path": "echo owned > $OUT/victim",
@@ -88,6 +88,11 @@ def test_no_privilege_is_left_or_can_be_gained(ground: Arena):
         *("", "", ""),
         *("1", "2"),
     ]
+
+
+def test_no_further_user_namespace_can_be_made(ground: Arena):
+    assert ground.shell("unshare --user true").code == 1
+    assert ground.shell("unshare --user true", unconfined=True).code == 0
 
 
 REPOSITORY = {
@@ -338,13 +343,15 @@ def test_unix_sockets_reach_nothing(ground: Arena, kind: str, local_sockets: boo
             Path(address).unlink(missing_ok=True)
 
 
-def test_sockets_of_the_desktop_stay_hidden_in_a_writable_tmp(own_ground: Arena):
+def test_sockets_of_the_desktop_stay_hidden_in_a_writable_tmp():
     directory = Path("/tmp/.ICE-unix")
     made = not directory.exists()
     directory.mkdir(exist_ok=True)
+    policy = SandboxPolicy(mode="workspace-write", local_sockets=True)
+    uid = os.geteuid()
     try:
-        policy = SandboxPolicy(mode="workspace-write", local_sockets=True)
-        done = own_ground.shell(f"touch {directory}/x; ls {directory}; ls -A /run", policy=policy)
+        with started(uid) as process, arena(uid, process) as ground:
+            done = ground.shell(f"touch {directory}/x; ls {directory}; ls -A /run", policy=policy)
         assert (done.code, done.stdout) == (2, "")
     finally:
         if made:
