@@ -156,7 +156,7 @@ async def main(work, home, shelf):
         "exec_command", cmd="seq 1 12222222", yield_time_ms=30000, max_output_tokens=50
     )
     while "session ID" in result.output:
-        result = await scene.call("write_stdin", session_id=2, max_output_tokens=50)
+        result = await scene.call("write_stdin", session_id=1, max_output_tokens=50)
     handle = result.output.split("Full output: ")[1].split(" ")[0]
     tail = await scene.call("read_output", handle=handle, offset=-18)
     hit = await scene.call("read_output", handle=handle, pattern="11111111")

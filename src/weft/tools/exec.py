@@ -162,7 +162,7 @@ class ExecCommand:
             return bounds.result(call.name)
         try:
             return await self._ran(call, context, asked, command, bounds)
-        except (OSError, SandboxUnavailable) as error:
+        except (OSError, ValueError, SandboxUnavailable) as error:
             return ToolResult(f"{call.name} failed: {error}", success=False)
 
     async def _ran(
@@ -201,8 +201,7 @@ class ExecCommand:
                 thread=context.thread,
             )
         )
-        keeper = Keeper(context.kept)
-        return Session(self._sessions.number(), process, keeper, tty=asked.tty)
+        return Session(process, Keeper(context.kept), tty=asked.tty)
 
 
 class WriteStdin:

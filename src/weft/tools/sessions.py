@@ -30,8 +30,10 @@ _PROTECTED = 8
 class Session:
     """One process, and its output so far."""
 
-    def __init__(self, number: int, process: Process, keeper: Keeper, *, tty: bool) -> None:
-        self.number, self.process, self.keeper, self.tty = number, process, keeper, tty
+    def __init__(self, process: Process, keeper: Keeper, *, tty: bool = False) -> None:
+        self.process, self.keeper, self.tty = process, keeper, tty
+        self.number: int | None = None
+        """What a model calls it by, once it outlives its call."""
         self.exit_code: int | None = None
         self._output = HeadTail()
         self._listener: Callable[[str], None] | None = None
@@ -87,10 +89,6 @@ class Sessions:
         self._live: dict[int, Session] = {}
         self._numbers = itertools.count(1)
 
-    def number(self) -> int:
-        """A number that no session has had."""
-        return next(self._numbers)
-
     def find(self, number: int) -> Session | None:
         """The session `number`, which then counts as the most recently used."""
         session = self._live.pop(number, None)
@@ -102,11 +100,13 @@ class Sessions:
         """Let `session` live on; the least recently used one ends when there are too many."""
         if len(self._live) >= MOST:
             await self.remove(self._dispensable()).kill()
+        session.number = next(self._numbers)
         self._live[session.number] = session
 
     def remove(self, session: Session) -> Session:
         """Forget `session`."""
-        self._live.pop(session.number, None)
+        if session.number is not None:
+            self._live.pop(session.number, None)
         return session
 
     def _dispensable(self) -> Session:

@@ -39,7 +39,6 @@ __all__ = ["ShellTool", "local_shell", "shell", "shell_command"]
 
 _DEFAULT_TIMEOUT = 10_000
 _TIMED_OUT = 124
-_NO_NUMBER = 0
 
 _COMMON: dict[str, dict[str, object]] = {
     "workdir": {
@@ -128,7 +127,7 @@ class ShellTool:
             return bounds.result(call.name)
         try:
             return await self._ran(call, context, wish, bounds)
-        except (OSError, SandboxUnavailable) as error:
+        except (OSError, ValueError, SandboxUnavailable) as error:
             return ToolResult(f"{call.name} failed: {error}", success=False)
 
     async def _ran(
@@ -171,7 +170,7 @@ async def _started(context: ToolContext, wish: Wish, bounds: Bounds) -> Session:
         thread=context.thread,
     )
     process = await context.executor.start(spec)
-    return Session(_NO_NUMBER, process, Keeper(context.kept), tty=False)
+    return Session(process, Keeper(context.kept))
 
 
 def shell(policy: Policy) -> ShellTool:

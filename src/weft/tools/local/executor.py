@@ -51,20 +51,14 @@ class LocalExecutor:
 
     async def start(self, spec: ProcessSpec) -> LocalProcess:
         """Start a process in a session of its own."""
-        mark = uuid7().hex
-        launch, boundary = await self._prepared(spec, mark)
+        launch, boundary = await self._prepared(spec)
         try:
             # From the loop's own thread: the sandbox ends with the thread that started it.
             spawned = spawn(launch, tty=spec.tty, confined=boundary.confined)
         except BaseException:
             launch.close()
             raise
-
-        def ended(process: LocalProcess) -> None:
-            launch.close()
-            self._processes.discard(process)
-
-        process = LocalProcess(spawned, mark=mark, tty=spec.tty, ended=ended)
+        process = LocalProcess(spawned, launch, tty=spec.tty, gone=self._processes.discard)
         self._processes.add(process)
         return process
 
@@ -88,16 +82,16 @@ class LocalExecutor:
         """End every process that is still running."""
         await asyncio.gather(*(process.kill() for process in tuple(self._processes)))
 
-    async def _prepared(self, spec: ProcessSpec, mark: str) -> tuple[Launch, Boundary]:
+    async def _prepared(self, spec: ProcessSpec) -> tuple[Launch, Boundary]:
         loop = asyncio.get_running_loop()
-        work = loop.run_in_executor(None, self._prepare, spec, mark)
+        work = loop.run_in_executor(None, self._prepare, spec)
         try:
             return await asyncio.shield(work)
         except asyncio.CancelledError:
             work.add_done_callback(_give_back)
             raise
 
-    def _prepare(self, spec: ProcessSpec, mark: str) -> tuple[Launch, Boundary]:
+    def _prepare(self, spec: ProcessSpec) -> tuple[Launch, Boundary]:
         if not spec.cwd.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, "is no directory", str(spec.cwd))
         boundary = self._boundary(spec.bounds)
@@ -107,7 +101,7 @@ class LocalExecutor:
         launch = self._sandbox_for(boundary).command(
             spec.argv,
             cwd=spec.cwd,
-            env={**environment, **spec.env, MARK: mark},
+            env={**environment, **spec.env, MARK: uuid7().hex},
             boundary=boundary,
             tty=spec.tty,
         )

@@ -21,15 +21,12 @@ __all__ = ["read_file", "replace_file"]
 def read_file(path: Path, boundary: Boundary, limit: int | None = None) -> bytes:
     """The bytes of a regular file that `boundary` lets commands read."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-    with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor, not a path
-        mode = os.fstat(descriptor).st_mode
-        if stat.S_ISDIR(mode):
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-        if not stat.S_ISREG(mode):
-            raise OSError(errno.EINVAL, "is no regular file", str(path))
-        if not boundary.readable(_opened(descriptor, path)):
-            raise PermissionError(errno.EACCES, "is hidden by the sandbox policy", str(path))
-        return file.read() if limit is None else file.read(limit)
+    try:
+        _check_readable(descriptor, path, boundary)
+        with open(descriptor, "rb", closefd=False) as file:
+            return file.read() if limit is None else file.read(limit)
+    finally:
+        os.close(descriptor)
 
 
 def replace_file(path: Path, data: bytes, boundary: Boundary) -> None:
@@ -43,6 +40,16 @@ def replace_file(path: Path, data: bytes, boundary: Boundary) -> None:
             with suppress(FileNotFoundError):
                 os.unlink(temporary, dir_fd=pinned.parent)
             raise
+
+
+def _check_readable(descriptor: int, path: Path, boundary: Boundary) -> None:
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if not stat.S_ISREG(mode):
+        raise OSError(errno.EINVAL, "is no regular file", str(path))
+    if not boundary.readable(_opened(descriptor, path)):
+        raise PermissionError(errno.EACCES, "is hidden by the sandbox policy", str(path))
 
 
 def _opened(descriptor: int, path: Path) -> Path:
@@ -64,7 +71,7 @@ def _mode(pinned: PinnedPath) -> int | None:
 def _write_new(parent: int, name: str, data: bytes, mode: int | None) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(name, flags, 0o666, dir_fd=parent)
-    with open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor, not a path
+    with open(descriptor, "wb") as file:  # noqa: PTH123 - no path
         file.write(data)
         file.flush()
         if mode is not None:

@@ -14,7 +14,8 @@ import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 
-from .remains import clear
+from ...sandbox.launch import Launch
+from .remains import MARK, clear
 from .spawn import Spawned
 from .streams import Stream, ready
 
@@ -25,18 +26,18 @@ class LocalProcess:
     """A process, its session and its output. Made by `LocalExecutor.start`."""
 
     def __init__(
-        self, spawned: Spawned, *, mark: str, tty: bool, ended: Callable[[LocalProcess], None]
+        self, spawned: Spawned, launch: Launch, *, tty: bool, gone: Callable[[LocalProcess], None]
     ) -> None:
         self._pid, self._watch = spawned.pid, spawned.watch
         self._stream = Stream(spawned.stream)
-        self._mark, self._tty, self._ended = mark, tty, ended
+        self._launch, self._tty, self._gone = launch, tty, gone
         self._end = asyncio.create_task(self._see_it_through())
 
     async def output(self) -> AsyncIterator[bytes]:
         """What it writes, until it ends."""
         while data := await self._stream.read():
             yield data
-        self._stream.close()
+        self._let_go()
 
     async def write(self, data: bytes) -> None:
         """Type into its terminal."""
@@ -53,20 +54,25 @@ class LocalProcess:
         if not self._end.done():
             self._signal_session()
             await asyncio.shield(self._end)
-        self._stream.close()
+        self._let_go()
 
     async def _see_it_through(self) -> int:
         try:
             await ready(self._watch)
             self._signal_session()
-            await clear(self._mark)
+            await clear(self._launch.env[MARK])
         finally:
             # Cancelled with the loop: it must end with us, whatever it is doing.
             self._signal_session()
             code = self._reap()
+            self._launch.close()
             self._stream.end()
-            self._ended(self)
         return code
+
+    def _let_go(self) -> None:
+        """The output has been read or given up; nothing is held any more."""
+        self._stream.close()
+        self._gone(self)
 
     def _reap(self) -> int:
         _, status = os.waitpid(self._pid, 0)

@@ -42,6 +42,7 @@ from .messages import (
 __all__ = ["PipeExecutor", "PipedProcess"]
 
 _FAREWELL = 5.0
+_GONE = "the other end of the pipe is gone; connect again"
 _SELF = (sys.executable, "-m", "weft.tools.pipe")
 
 
@@ -116,17 +117,24 @@ class PipeExecutor:
     async def ask(self, operation: Operation) -> Any:
         """The far end's answer. Raises what was raised there, or `ConnectionError`."""
         if self._listening.done():
-            raise ConnectionError("the other end of the pipe is gone; connect again")
+            raise ConnectionError(_GONE)
         number = next(self._numbers)
         answer: asyncio.Future[int | bytes | str | None] = (
             asyncio.get_running_loop().create_future()
         )
         self._waiting[number] = answer
         try:
-            await self._channel.send(encode(Request(number, operation)))
+            await self._send(Request(number, operation))
             return await answer
         finally:
+            answer.cancel()
             self._waiting.pop(number, None)
+
+    async def _send(self, request: Request) -> None:
+        try:
+            await self._channel.send(encode(request))
+        except BrokenPipeError as error:
+            raise ConnectionError(_GONE) from error
 
     async def _listen(self) -> None:
         try:
@@ -135,7 +143,7 @@ class PipeExecutor:
         except (OSError, msgspec.DecodeError) as error:
             lost = ConnectionError(f"the other end of the pipe does not make sense: {error}")
         else:
-            lost = ConnectionError("the other end of the pipe is gone; connect again")
+            lost = ConnectionError(_GONE)
         for answer in self._waiting.values():
             if not answer.done():
                 answer.set_exception(lost)

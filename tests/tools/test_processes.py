@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from weft.tools.executor import ProcessSpec
+from weft.tools.local import LocalExecutor
+
+from .scenes import Scene, marked, until
+
+
+def descriptors() -> list[str]:
+    return sorted(each.name for each in Path("/proc/self/fd").iterdir())
+
+
+def children() -> list[int]:
+    found: list[int] = []
+    for task in Path("/proc/self/task").iterdir():
+        found += map(int, (task / "children").read_text().split())
+    return found
+
+
+async def drained(executor: LocalExecutor, spec: ProcessSpec) -> bytes:
+    process = await executor.start(spec)
+    output = b"".join([data async for data in process.output()])
+    await process.wait()
+    return output
+
+
+def spec_of(scene: Scene, script: str, *, tty: bool = False) -> ProcessSpec:
+    return ProcessSpec(argv=("sh", "-c", script), cwd=scene.cwd, bounds=scene.bounds, tty=tty)
+
+
+@pytest.fixture
+def executor(scene: Scene) -> LocalExecutor:
+    assert isinstance(scene.executor, LocalExecutor)
+    return scene.executor
+
+
+@pytest.mark.parametrize("tty", [False, True])
+@pytest.mark.parametrize("mode", ["workspace-write", "danger-full-access"])
+async def test_neither_descriptors_nor_zombies_are_left(
+    scene: Scene, executor: LocalExecutor, mode, tty: bool
+):
+    spec = spec_of(scene.in_mode(mode), "echo x; exit 1", tty=tty)
+    await drained(executor, spec)
+    before = descriptors(), children()
+    for _ in range(5):
+        await drained(executor, spec)
+        (await executor.start(spec), await executor.start(spec))
+    await executor.close()
+    assert (descriptors(), children()) == before
+
+
+async def test_a_start_that_is_given_up_leaves_nothing(scene: Scene, executor: LocalExecutor):
+    await drained(executor, spec_of(scene, "true"))
+    before = descriptors()
+    for pause in (0, 0, 0.001, 0.002, 0.005, 0.01):
+        starting = asyncio.ensure_future(executor.start(spec_of(scene, "sleep 64.5")))
+        await asyncio.sleep(pause)
+        starting.cancel()
+        await asyncio.wait({starting})
+    await executor.close()
+    await until(lambda: descriptors() == before)
+    assert marked("64.5") == []
+
+
+async def test_a_process_inherits_nothing_of_ours(scene: Scene, executor: LocalExecutor):
+    ours = os.open("/dev/null", os.O_RDONLY)
+    os.set_inheritable(ours, True)
+    try:
+        spec = spec_of(scene.in_mode("danger-full-access"), "ls /proc/self/fd | wc -l")
+        # Three standard ones, and the directory that is being listed.
+        assert await drained(executor, spec) == b"4\n"
+    finally:
+        os.close(ours)
+
+
+async def test_signals_that_python_ignores_work_in_commands(scene: Scene, executor: LocalExecutor):
+    spec = spec_of(scene.in_mode("danger-full-access"), "yes | head -n 1; echo ${PIPESTATUS}")
+    spec = ProcessSpec(argv=("bash", "-c", spec.argv[2]), cwd=scene.cwd, bounds=spec.bounds)
+    assert await drained(executor, spec) == b"y\n141\n"
+
+
+async def test_the_loop_runs_on_beside_a_fast_writer(scene: Scene, executor: LocalExecutor):
+    process = await executor.start(spec_of(scene, "yes"))
+    ticks = 0
+
+    async def drain() -> None:
+        async for _ in process.output():
+            pass
+
+    reading = asyncio.ensure_future(drain())
+    for _ in range(20):
+        await asyncio.sleep(0.001)
+        ticks += 1
+    await process.kill()
+    await reading
+    assert ticks == 20
+
+
+CHILD = """
+import asyncio, sys
+from pathlib import Path
+from weft.sandbox.policy import SandboxPolicy
+from weft.tools.executor import Bounds, ProcessSpec
+from weft.tools.local import LocalExecutor
+
+async def main(work, home, mode, script):
+    executor = LocalExecutor(home=Path(home))
+    bounds = Bounds(policy=SandboxPolicy(mode=mode), workspace=Path(work))
+    spec = ProcessSpec(argv=("sh", "-c", script), cwd=Path(work), bounds=bounds)
+    process = await executor.start(spec)
+    print((await anext(process.output())).decode(), flush=True)
+    await {ending}
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+def child(ending: str, scene: Scene, mode: str, script: str) -> subprocess.Popen[str]:
+    arguments = [str(scene.cwd), str(scene.home), mode, script]
+    return subprocess.Popen(
+        [sys.executable, "-c", CHILD.replace("{ending}", ending), *arguments],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+async def test_a_sandboxed_command_dies_with_a_killed_parent(scene: Scene):
+    script = "setsid sleep 65.5 & echo up; sleep 65.5"
+    parent = await asyncio.to_thread(child, "process.wait()", scene, "workspace-write", script)
+    assert parent.stdout is not None
+    assert await asyncio.to_thread(parent.stdout.readline) == "up\n"
+    assert marked("65.5")
+    parent.send_signal(signal.SIGKILL)
+    await asyncio.to_thread(parent.wait)
+    parent.stdout.close()
+    await until(lambda: marked("65.5") == [])
+
+
+async def test_a_loop_that_ends_takes_its_processes_with_it(scene: Scene):
+    script = "echo up; sleep 66.5"
+    parent = await asyncio.to_thread(child, "asyncio.sleep(0)", scene, "danger-full-access", script)
+    out, _ = await asyncio.to_thread(parent.communicate)
+    assert (out.strip(), parent.returncode) == ("up", 0)
+    assert marked("66.5") == []
