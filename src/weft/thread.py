@@ -90,7 +90,7 @@ class Thread(Journal):
         approval: ApprovalPolicy | None = None,
         network: bool | None = None,
         writable_roots: Sequence[str] | None = None,
-        tools: Sequence[Tool | ToolSpec] | None = (),
+        tools: Sequence[Tool | ToolSpec] | None = None,
         choices: Choices | None = None,
         settings: PromptContext | None = None,
         executor: ToolExecutor | None = None,
@@ -103,8 +103,10 @@ class Thread(Journal):
     ) -> AsyncIterator[Self]:
         """Open a thread for writing, or make a new one.
 
-        Without a `store`, threads live in `home` (by default `WEFT_HOME`, or the
-        platform's data directory). Raises `ThreadBusy` when someone else writes it.
+        Commands may write in `cwd` and below unless `sandbox` or `settings` say otherwise,
+        and `tools` are the built-in ones unless you bring your own. Without a `store`,
+        threads live in `home` (by default `WEFT_HOME`, or the platform's data directory).
+        Raises `ThreadBusy` when someone else writes the thread.
         """
         named = model if isinstance(model, str) or model is None else model.name
         if thread is None and named is None:
@@ -320,7 +322,8 @@ def told(
         "writable_roots": None if writable_roots is None else tuple(writable_roots),
     }
     given = {name: value for name, value in asked.items() if value is not None}
-    return msgspec.structs.replace(settings or PromptContext(cwd=""), **given)
+    usual = PromptContext(cwd="", sandbox_mode="workspace-write")
+    return msgspec.structs.replace(settings or usual, **given)
 
 
 def policy_of(settings: PromptContext) -> SandboxPolicy:
