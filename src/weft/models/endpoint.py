@@ -115,35 +115,27 @@ class Endpoint:
         self, response: Response, reader: AnswerReader
     ) -> AsyncGenerator[list[ModelEvent], None]:
         """What the reader makes of the body; ends with `complete` or `failure` set."""
-        if "application/json" in response.headers.get("content-type", ""):
-            await self._whole(response, reader)
-        else:
-            parser, chunks = EventParser(), response.chunks()
-            cut: ModelError = StreamCut(
-                "the stream ended before the answer was complete; try again", retryable=True
-            )
-            try:
+        cut: ModelError = StreamCut(
+            "the stream ended before the answer was complete; try again", retryable=True
+        )
+        try:
+            if "application/json" in response.headers.get("content-type", ""):
+                reader.whole(await response.read(_LARGEST_ANSWER))
+            else:
+                parser, chunks = EventParser(), response.chunks()
                 async for chunk in chunks:
                     if batch := _read(reader, parser.feed(chunk)):
                         yield batch
-                    if reader.failure is not None:
+                    if _is_over(reader):
+                        await _finish(chunks, reader)
                         return
-                    if reader.complete:
-                        await _finish(chunks)
-                        return
-                _read_rest(reader, parser.finish())
-            except Failure as error:
-                cut = self._cut(error)
-            if not reader.complete and reader.failure is None:
-                reader.end(cut)
+                _read_all(reader, parser.finish())
+        except Failure as error:
+            cut = self._cut(error)
+        if not _is_over(reader):
+            reader.end(cut)
         if batch := _taken(reader):
             yield batch
-
-    async def _whole(self, response: Response, reader: AnswerReader) -> None:
-        try:
-            reader.whole(await response.read(_LARGEST_ANSWER))
-        except Failure as error:
-            reader.end(self._cut(error))
 
     def _unreached(self, error: Failure) -> ModelError:
         timed_out = isinstance(error, TimedOut)
@@ -180,15 +172,19 @@ def _connected(response: Response) -> Connected:
 
 
 def _read(reader: AnswerReader, payloads: list[bytes]) -> list[ModelEvent]:
-    _read_rest(reader, payloads)
+    _read_all(reader, payloads)
     return _taken(reader)
 
 
-def _read_rest(reader: AnswerReader, payloads: list[bytes]) -> None:
+def _read_all(reader: AnswerReader, payloads: list[bytes]) -> None:
     for payload in payloads:
-        if reader.complete or reader.failure is not None:
+        if _is_over(reader):
             return
         reader.read(payload)
+
+
+def _is_over(reader: AnswerReader) -> bool:
+    return reader.complete or reader.failure is not None
 
 
 def _taken(reader: AnswerReader) -> list[ModelEvent]:
@@ -196,8 +192,10 @@ def _taken(reader: AnswerReader) -> list[ModelEvent]:
     return taken
 
 
-async def _finish(chunks: AsyncIterator[bytes]) -> None:
+async def _finish(chunks: AsyncIterator[bytes], reader: AnswerReader) -> None:
     """Read to the end of a body whose content is complete."""
+    if not reader.complete:
+        return
     with suppress(Failure, TimeoutError):
         async with asyncio.timeout(_TAIL_SECONDS):
             async for _ in chunks:

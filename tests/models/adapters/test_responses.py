@@ -183,3 +183,11 @@ async def test_nobody_listening_is_tried_again_and_then_told():
         await server.__aenter__()
     assert (error.code, error.retryable) == ("connection", True)
     assert "secret-key" not in str(error) + repr(model)
+
+
+async def test_a_compressed_answer_that_nobody_asked_for_is_a_cut():
+    zipped = Answer(body="xyz", headers={**SSE, "content-encoding": "gzip"})
+    async with answering("responses", zipped) as (model, _):
+        _, error = await broken(model, request(model))
+    assert isinstance(error, StreamCut)
+    assert "gzip" in str(error)
