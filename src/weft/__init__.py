@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from .context.view import View
     from .entries import Entry, Flags, Head, Origin, Reason, Recipe
     from .errors import WeftError
+    from .harness.events import Event, TurnCompleted
+    from .hooks import Hooks
     from .models.catalog import Catalog
     from .prompt.fragment import Fragment, Markers
     from .prompt.observation import PromptContext
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from .store.memory import MemoryStore
     from .store.sqlite import SqliteStore
     from .thread import Thread
+    from .tools.decorator import tool
 
 __version__ = "0.1.0"
 
@@ -34,9 +37,11 @@ __all__ = [
     "Catalog",
     "Choices",
     "Entry",
+    "Event",
     "Flags",
     "Fragment",
     "Head",
+    "Hooks",
     "InputProvenance",
     "InternalEvent",
     "Markers",
@@ -52,19 +57,23 @@ __all__ = [
     "StateFragment",
     "Store",
     "Thread",
+    "TurnCompleted",
     "View",
     "WeftError",
     "default_registry",
     "layout",
+    "tool",
 ]
 
 _HOMES = {
     "Catalog": "models.catalog",
     "Choices": "context.head",
     "Entry": "entries",
+    "Event": "harness.events",
     "Flags": "entries",
     "Fragment": "prompt.fragment",
     "Head": "entries",
+    "Hooks": "hooks",
     "InputProvenance": "provenance",
     "InternalEvent": "provenance",
     "Markers": "prompt.fragment",
@@ -80,10 +89,12 @@ _HOMES = {
     "StateFragment": "prompt.state",
     "Store": "store.contract",
     "Thread": "thread",
+    "TurnCompleted": "harness.events",
     "View": "context.view",
     "WeftError": "errors",
     "default_registry": "prompt.registry",
     "layout": "context.layout",
+    "tool": "tools.decorator",
 }
 
 
