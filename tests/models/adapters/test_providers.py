@@ -154,3 +154,8 @@ def test_other_packages_add_providers(tmp_path: Path, monkeypatch: pytest.Monkey
     with pytest.raises(ConfigError, match="update or remove that package"):
         opened("broken:x")
     sys.modules.pop("cellar_models")
+
+
+def test_the_catalog_knows_every_provider_that_can_be_opened():
+    catalog = Catalog.load()
+    assert [name for name in provider_names() if catalog.split(f"{name}:m") != (name, "m")] == []
