@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from .harness.contract import Harness
     from .harness.events import Event
     from .hooks import Hooks
+    from .models.connect import ProviderConfig
     from .models.contract import Model
     from .sandbox.approvals import ApprovalPolicy as Enforced
     from .sandbox.approvals import Decision
@@ -69,9 +70,16 @@ class Thread(Journal):
     hooks: Hooks | None = None
     client: Model | None = None
     """A model to use instead of the one that `model` names."""
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
+    """Where keys and addresses of providers are looked up."""
+    providers: Mapping[str, ProviderConfig] = field(default_factory=dict)
+    """Providers beside those that Weft knows, or changes to them."""
+    output_limit: int | None = None
+    """Tokens of a result that the built-in tools return; None for the model's own limit."""
     observers: list[Callable[[Event], None]] = field(default_factory=list)
     _agent: Agent | None = field(init=False, default=None)
     _opened_for: str = field(init=False, default="")
+    _builtin: bool = field(init=False, default=False)
     _turns: asyncio.Lock = field(init=False, default_factory=asyncio.Lock)
     _task: asyncio.Task[None] | None = field(init=False, default=None)
     _interrupted: bool = field(init=False, default=False)
@@ -99,6 +107,9 @@ class Thread(Journal):
         store: Store | None = None,
         index: Index | None = None,
         registry: Registry | None = None,
+        environ: Mapping[str, str] | None = None,
+        providers: Mapping[str, ProviderConfig] | None = None,
+        output_limit: int | None = None,
         title: str = "",
     ) -> AsyncIterator[Self]:
         """Open a thread for writing, or make a new one.
@@ -150,6 +161,9 @@ class Thread(Journal):
                 harness=harness,
                 hooks=hooks,
                 client=None if isinstance(model, str) else model,
+                environ=os.environ if environ is None else environ,
+                providers=providers or {},
+                output_limit=output_limit,
             )
             opened._offer(tools)
             stack.push_async_callback(opened._close)
@@ -227,12 +241,35 @@ class Thread(Journal):
         async with self._turns:
             await self.publish(Recipe(), epoch=self.view.epoch, reason=Reason.RESET)
 
+    def use(self, model: str) -> None:
+        """Ask another model from the next turn on; built-in tools become those it knows."""
+        if self.client is not None:
+            raise ConfigError(
+                f"the host brought {self.client.name!r}; open the thread with {model!r}"
+            )
+        self.model = model
+        if self._builtin:
+            self._offer(None)
+
+    async def observe(self) -> PromptContext:
+        """What fragments would see now, the commands that the user has approved included."""
+        from .sandbox.memory import Approvals
+
+        seen = await Journal.observe(self)
+        if self.home is None:
+            return seen
+        rules = await asyncio.to_thread(Approvals(self.home).prefixes)
+        prefixes = tuple(tuple(rule.prefix) for rule in rules)
+        return msgspec.structs.replace(seen, approved_prefixes=prefixes)
+
     def _offer(self, tools: Sequence[Tool | ToolSpec] | None) -> None:
         """Decide what the model may call: the host's tools, or the built-in ones."""
+        self._builtin = tools is None
         if tools is None:
             from .tools.builtin import builtin_tools
 
-            tools = builtin_tools(self.profile)
+            profile = self.profile
+            tools = builtin_tools(profile, truncation=profile.truncation_policy(self.output_limit))
         self.toolset = tuple(tool for tool in tools if not isinstance(tool, msgspec.Struct))
         self.tools = tuple(
             tool if isinstance(tool, msgspec.Struct) else tool.spec for tool in tools
@@ -272,7 +309,10 @@ class Thread(Journal):
         self.executor = self.executor or LocalExecutor(home=home)
         return Agent(
             journal=self,
-            model=self.client or open_model(self.model, environ=os.environ, catalog=self.catalog),
+            model=self.client
+            or open_model(
+                self.model, environ=self.environ, catalog=self.catalog, config=self.providers
+            ),
             tools=tuple(self.toolset or ()),
             executor=self.executor,
             harness=self.harness or LoopHarness(),
