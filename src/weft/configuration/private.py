@@ -1,0 +1,47 @@
+"""Private files: small JSON files of the user's that nobody else may read.
+
+Invariant: a file is replaced whole, with mode 0600 from its first byte on.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from ..errors import ConfigError
+
+__all__ = ["read_private", "write_private"]
+
+T = TypeVar("T", bound=Struct)
+
+
+def read_private(path: Path, kind: type[T]) -> T:
+    """What the file holds; the defaults of `kind` when there is none. Raises `ConfigError`."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except (FileNotFoundError, NotADirectoryError):
+        return kind()
+    except (OSError, msgspec.DecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is no file that Weft wrote"
+        raise ConfigError(f"cannot read {str(path)!r}: {why}; mend or remove it") from None
+
+
+def write_private(path: Path, value: Struct) -> None:
+    """Put `value` in the place of the file."""
+    body = msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(body)
+            stream.flush()
+            os.fsync(stream.fileno())
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise

@@ -1,0 +1,100 @@
+"""Settings: every key of a configuration, its type and its default.
+
+Owns the keys. Invariant: a key that was once accepted keeps its name and meaning, and
+None means that the user leaves the choice to the model.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeAlias
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+__all__ = [
+    "DEFAULT_MODEL",
+    "AgentsMd",
+    "HookEvent",
+    "HookSettings",
+    "Price",
+    "ProviderSettings",
+    "Settings",
+]
+
+DEFAULT_MODEL = "openai:gpt-5.5"
+"""For a new thread where nobody names one."""
+
+Text: TypeAlias = Annotated[str, Meta(min_length=1)]
+Positive: TypeAlias = Annotated[int, Meta(gt=0)]
+Natural: TypeAlias = Annotated[int, Meta(ge=0)]
+Seconds: TypeAlias = Annotated[float, Meta(gt=0)]
+Amount: TypeAlias = Annotated[float, Meta(ge=0)]
+
+HookEvent: TypeAlias = Literal[
+    "before_tool_call",
+    "tool_result",
+    "after_tool_call",
+    "before_prompt_build",
+    "before_compaction",
+    "after_compaction",
+    "turn_start",
+    "turn_end",
+]
+
+
+class AgentsMd(Struct, frozen=True, kw_only=True):
+    """How project instructions are found."""
+
+    max_bytes: Natural = 32 * 1024
+    fallback_names: tuple[str, ...] = ()
+    root_markers: tuple[str, ...] = (".git",)
+
+
+class ProviderSettings(Struct, frozen=True, kw_only=True):
+    """How to reach a provider; what is left out stays as Weft knows it."""
+
+    api: Literal["responses", "chat", "messages"] | UnsetType = UNSET
+    base_url: Text | UnsetType = UNSET
+    key_variable: Text | UnsetType = UNSET
+    key_required: bool | UnsetType = UNSET
+    headers: dict[str, str] | UnsetType = UNSET
+    idle_timeout: Seconds | UnsetType = UNSET
+    retries: Natural | UnsetType = UNSET
+    remote_compaction: Literal["none", "endpoint", "trigger"] | UnsetType = UNSET
+
+
+class Price(Struct, frozen=True, kw_only=True):
+    """What a million tokens cost."""
+
+    input: Amount
+    output: Amount
+    cached_input: Amount | None = None
+    """None: as much as other input."""
+    currency: Text = "USD"
+
+
+class HookSettings(Struct, frozen=True, kw_only=True):
+    """A command to run at an event."""
+
+    event: HookEvent
+    command: Annotated[tuple[str, ...], Meta(min_length=1)]
+    timeout: Seconds = 60.0
+    tools: tuple[str, ...] = ()
+    """Only for calls of these."""
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    """What was settled."""
+
+    model: Text = DEFAULT_MODEL
+    effort: Text | None = None
+    verbosity: Literal["low", "medium", "high"] | None = None
+    sandbox: Literal["read-only", "workspace-write", "danger-full-access"] = "workspace-write"
+    approval: Literal["never", "on-request", "untrusted"] = "on-request"
+    network: bool = False
+    writable_roots: tuple[str, ...] = ()
+    tool_output_token_limit: Positive | None = None
+    developer_instructions: Text | None = None
+    agents_md: AgentsMd = AgentsMd()
+    providers: dict[str, ProviderSettings] = {}
+    prices: dict[str, Price] = {}
+    hooks: dict[str, HookSettings] = {}
