@@ -6,13 +6,13 @@ from weft.models.contract import ModelError, RateLimited
 from weft.models.retry import Backoff
 
 
-def recorded(**fields: float) -> tuple[Backoff, list[float]]:
+def recorded(patience: float = 60.0) -> tuple[Backoff, list[float]]:
     waits: list[float] = []
 
     async def sleep(seconds: float) -> None:
         waits.append(seconds)
 
-    return Backoff(sleep=sleep, random=lambda: 0.5, **fields), waits  # type: ignore[arg-type]
+    return Backoff(sleep=sleep, random=lambda: 0.5, patience=patience), waits
 
 
 async def attempts(backoff: Backoff, *errors: ModelError) -> int:
