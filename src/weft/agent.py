@@ -29,14 +29,16 @@ from .harness.events import (
     ToolProgress,
     TurnCompleted,
     TurnStarted,
+    TurnStatus,
 )
 from .hooks import Hooks
 from .hooks.payloads import BeforePromptBuild, TurnEnded
 from .hooks.payloads import TurnStarted as TurnStartedHook
+from .hooks.registry import Answer
 from .ids import new_id
 from .items import Message, text_of
 from .models.contract import Model
-from .prompt.events import HookContext
+from .prompt.events import HookContext, TurnAborted
 from .provenance import InputProvenance, InternalEvent
 from .sandbox.approvals import ApprovalPolicy, Ask, Decision
 from .sandbox.memory import Approvals
@@ -44,9 +46,18 @@ from .sandbox.policy import SandboxPolicy
 from .store.contract import Store, Turn
 from .tools.contract import Progress, Tool, ToolContext, UserQuestion
 from .tools.executor import ToolExecutor
+from .usage import TokenUsage
+from .whole import whole
 from .wire import json_bytes
 
 __all__ = ["Agent", "Input"]
+
+_STATUS: dict[str, TurnStatus] = {
+    "completed": "completed",
+    "failed": "failed",
+    "aborted": "interrupted",
+}
+"""What hosts hear of the states that no turn leaves."""
 
 T = TypeVar("T")
 Answers = dict[str, tuple[str, ...]] | None
@@ -95,11 +106,21 @@ class Agent:
 
     async def turn(self, given: Input) -> TurnCompleted:
         """Run one turn to its end."""
-        if is_full(self._run()):
-            await make_room(self._run(), "auto", live=False)
-        turn = await self._admit(given)
-        outcome = await self.harness.run(self._run(turn))
-        return await self._over(turn, outcome)
+        turn = None
+        try:
+            if is_full(self._run()):
+                await make_room(self._run(), "auto", live=False)
+            answers = await self._hooked(given)
+            if (reason := _blocked(answers)) is not None:
+                return TurnCompleted(turn=given.turn_id or "", status="failed", error=reason)
+            turn = await self._admitted(given)
+            if turn.state in _STATUS:
+                return _as_it_ended(turn)
+            await self._begin(turn, answers)
+            return await self._over(turn, await self.harness.run(self._run(turn)))
+        except asyncio.CancelledError:
+            self.emit(await whole(self._broken_off(given, turn)))
+            raise
 
     async def compact(self) -> Compacted:
         """Fold the view now. Raises `CannotCompact`, `TooLong` and `ModelError`."""
@@ -112,20 +133,26 @@ class Agent:
             raise NotFound("open question", question, "it was answered or withdrawn before")
         waiting.set_result(answer)
 
-    async def _admit(self, given: Input) -> Turn:
-        journal = self.journal
-        prompt = text_of(given.said.content)
-        answers = await self.hooks.tell(
-            BeforePromptBuild(
-                thread=journal.id, cwd=str(journal.cwd), model=journal.model, prompt=prompt
-            )
+    async def _hooked(self, given: Input) -> Sequence[Answer]:
+        """What hooks say to an input."""
+        asked = BeforePromptBuild(
+            thread=self.journal.id,
+            cwd=str(self.journal.cwd),
+            model=self.journal.model,
+            prompt=text_of(given.said.content),
         )
-        turn = await journal.admit(
+        return await self.hooks.tell(asked)
+
+    async def _admitted(self, given: Input) -> Turn:
+        return await self.journal.admit(
             given.said,
             turn_id=given.turn_id,
             provenance=given.provenance,
             events=given.events,
         )
+
+    async def _begin(self, turn: Turn, answers: Sequence[Answer]) -> None:
+        journal = self.journal
         for answer in answers:
             if answer.context:
                 await journal.say(HookContext(answer.context))
@@ -140,7 +167,19 @@ class Agent:
             )
         )
         await self.hooks.tell(TurnStartedHook(thread=journal.id, turn=turn.id, model=journal.model))
-        return turn
+
+    async def _broken_off(self, given: Input, turn: Turn | None) -> TurnCompleted:
+        """How an interrupted turn stands; one that no harness has ended is ended here."""
+        if turn is None:
+            return TurnCompleted(turn=given.turn_id or "", status="interrupted")
+        journal = self.journal
+        now = await journal.store.turn(journal.id, turn.number)
+        if now.state not in _STATUS:
+            await journal.say(TurnAborted())
+            await journal.finish("aborted")
+            now = await journal.store.turn(journal.id, turn.number)
+        ended = _as_it_ended(now)
+        return await self._over(turn, Outcome(status=ended.status, usage=ended.usage))
 
     async def _over(self, turn: Turn, outcome: Outcome) -> TurnCompleted:
         await self.hooks.tell(
@@ -209,3 +248,14 @@ class Agent:
 
     def _show(self, progress: Progress) -> None:
         self.emit(ToolProgress(call_id=progress.call_id, text=progress.text))
+
+
+def _blocked(answers: Sequence[Answer]) -> str | None:
+    """Why an input is not admitted, if a hook does not want it."""
+    reasons = [answer.block for answer in answers if answer.block is not None]
+    return f"a hook does not want this input: {reasons[0]}" if reasons else None
+
+
+def _as_it_ended(turn: Turn) -> TurnCompleted:
+    """What was told of a turn when it ended."""
+    return TurnCompleted(turn=turn.id, status=_STATUS[turn.state], usage=turn.usage or TokenUsage())

@@ -212,7 +212,7 @@ class Thread(Journal):
 
     def interrupt(self) -> None:
         """Break the turn off. Every open call gets its result; harmless when nothing runs."""
-        if self._task is not None and not self._task.done():
+        if self._task is not None and not self._task.done() and not self._interrupted:
             self._interrupted = True
             self._task.cancel()
 
@@ -277,7 +277,6 @@ class Thread(Journal):
 
     async def _turn(self, given: object) -> None:
         from .agent import Input
-        from .harness.events import TurnCompleted
 
         assert isinstance(given, Input)
         agent = await self._ready()
@@ -286,7 +285,6 @@ class Thread(Journal):
         except asyncio.CancelledError:
             if not self._interrupted:
                 raise
-            self._hear(TurnCompleted(turn=given.turn_id or "", status="interrupted"))
 
     async def _ready(self) -> Agent:
         """The agent, made at first use and again when the model changed."""

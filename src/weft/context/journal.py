@@ -56,6 +56,7 @@ from ..store.contract import (
     Admission,
     Change,
     Committed,
+    InboxMessage,
     Index,
     Lease,
     LedgerRow,
@@ -66,6 +67,7 @@ from ..store.contract import (
 )
 from ..truncate import approx_tokens
 from ..usage import TokenUsage
+from ..whole import whole
 from ..wire import Json, json_bytes
 from .calibration import learn
 from .compose import change_of_head, item_draft, missing_outputs, opening, recordable
@@ -276,11 +278,11 @@ class Journal:
 
     async def waiting(self) -> bool:
         """Whether others have left messages for this thread."""
-        return bool(await self.store.inbox(self.id))
+        return bool(await self._inbox())
 
     async def take_inbox(self) -> int:
         """Append what others have left, in order; how many messages that were."""
-        messages = [m for m in await self.store.inbox(self.id) if m.kind == "input"]
+        messages = await self._inbox()
         drafts = tuple(
             msgspec.structs.replace(
                 item_draft(decode_item(message.body), turn=self.turn, step=self.step),
@@ -293,6 +295,9 @@ class Journal:
             taken = tuple(message.number for message in messages)
             await self._commit(Change(entries=drafts, take=taken))
         return len(drafts)
+
+    async def _inbox(self) -> list[InboxMessage]:
+        return [message for message in await self.store.inbox(self.id) if message.kind == "input"]
 
     async def stage(self, output: ToolOutput) -> None:
         """Make the output of a tool durable before its place in the log is free."""
@@ -454,6 +459,10 @@ class Journal:
             return await self._write(change)
 
     async def _write(self, change: Change) -> Committed:
+        """Write, and see what was written: half of it would leave the view behind the log."""
+        return await whole(self._written(change))
+
+    async def _written(self, change: Change) -> Committed:
         committed = await self.store.commit(self.lease, change)
         view = await advance(self.view, self.store, committed.entries, self.registry)
         if view is not self.view:

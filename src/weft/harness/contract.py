@@ -15,12 +15,17 @@ from msgspec import Struct
 from ..context.journal import Journal
 from ..hooks.registry import Hooks
 from ..models.contract import Model
+from ..models.retry import Backoff
 from ..store.contract import Turn
 from ..tools.contract import Tool, ToolContext
 from ..usage import TokenUsage
 from .events import Event, TurnStatus
 
-__all__ = ["Harness", "Outcome", "TurnRun"]
+__all__ = ["STREAM_PATIENCE", "Harness", "Outcome", "TurnRun"]
+
+
+STREAM_PATIENCE = Backoff(retries=5)
+"""How an answer that broke off is asked for again, unless a harness knows better."""
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
@@ -46,6 +51,7 @@ class TurnRun:
     """What the calls of a step get to work with."""
     emit: Callable[[Event], None]
     hooks: Hooks = field(default_factory=Hooks)
+    patience: Backoff = STREAM_PATIENCE
 
 
 class Harness(Protocol):

@@ -8,21 +8,21 @@ tools, policy or models; it runs what it was given.
 from __future__ import annotations
 
 import asyncio
-import random
-from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
+from ..errors import WeftError
 from ..models.contract import ContextOverflow, ModelError
+from ..models.retry import Backoff
 from ..prompt.events import TurnAborted
 from ..usage import TokenUsage
+from ..whole import whole
 from .compaction import is_full, make_room
-from .contract import Outcome, TurnRun
+from .contract import STREAM_PATIENCE, Outcome, TurnRun
 from .events import Retrying
 from .step import Step
 
 __all__ = ["LoopHarness"]
-
-_FIRST_DELAY = 0.2
 
 
 @dataclass(slots=True)
@@ -30,17 +30,22 @@ class LoopHarness:
     """Weft's own loop."""
 
     name: str = "weft"
-    stream_retries: int = 5
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    jitter: Callable[[], float] = lambda: random.uniform(0.9, 1.1)  # noqa: S311
+    patience: Backoff = STREAM_PATIENCE
+    """How often, and after which waits, an answer that broke off is asked for again."""
 
     async def run(self, run: TurnRun) -> Outcome:
         """Run the turn."""
-        turn = _Turn(self, run)
+        run.patience = self.patience
+        turn = _Turn(run)
         try:
             return await turn.steps()
         except asyncio.CancelledError:
-            await turn.aborted()
+            await whole(turn.aborted())
+            raise
+        except Exception:
+            # The cause is what matters; that the end could not be written follows from it.
+            with suppress(WeftError):
+                await run.journal.finish("failed", usage=turn.usage)
             raise
 
 
@@ -48,37 +53,43 @@ class LoopHarness:
 class _Turn:
     """What a turn has come to between two steps."""
 
-    harness: LoopHarness
     run: TurnRun
     usage: TokenUsage = field(default_factory=TokenUsage)
     text: str = ""
     failures: int = 0
     overflowed: bool = False
+    stuck: bool = False
+    """Room could not be made; asking for it at each step would only cost."""
+    ended: bool = False
 
     async def steps(self) -> Outcome:
-        while True:
-            if is_full(self.run):
-                await make_room(self.run, "auto", live=True)
+        while not self.ended:
+            await self.run.journal.take_inbox()
+            if not self.stuck and is_full(self.run):
+                self.stuck = not await make_room(self.run, "auto", live=True)
             step = Step(self.run)
-            await step.execute(self.usage)
-            self.usage += step.usage
-            self.text = step.text or self.text
-            if step.error is not None:
-                if not await self._recovered(step.error, progressed=step.recorded > 0):
-                    return await self._failed(step.error)
-                continue
-            self.failures, self.overflowed = 0, False
+            try:
+                await step.execute(self.usage)
+            finally:
+                self._note(step)
+            if step.error is None:
+                self.failures, self.overflowed = 0, False
+            elif not await self._recovered(step.error):
+                return await self._failed(step.error)
             if step.stop:
                 return await self._stopped()
-            taken = await self.run.journal.take_inbox()
-            if not (step.calls or step.wants_more or taken):
-                return Outcome(status="completed", text=self.text, usage=self.usage)
+        return Outcome(status="completed", text=self.text, usage=self.usage)
 
     async def aborted(self) -> None:
         """Note that the turn was broken off, for the model and for the log."""
-        journal = self.run.journal
-        await journal.say(TurnAborted())
-        await journal.finish("aborted", usage=self.usage)
+        if not self.ended:
+            await self.run.journal.say(TurnAborted())
+            await self.run.journal.finish("aborted", usage=self.usage)
+
+    def _note(self, step: Step) -> None:
+        self.usage += step.usage
+        self.text = step.text or self.text
+        self.ended = step.ended
 
     async def _stopped(self) -> Outcome:
         await self.aborted()
@@ -88,22 +99,24 @@ class _Turn:
         await self.run.journal.finish("failed", usage=self.usage)
         return Outcome(status="failed", text=self.text, usage=self.usage, error=str(error))
 
-    async def _recovered(self, error: ModelError, *, progressed: bool) -> bool:
+    async def _recovered(self, error: ModelError) -> bool:
         """Whether asking again makes sense, after having waited for as long as it takes."""
         if isinstance(error, ContextOverflow):
             # Once: a view that was folded and still does not fit will not fit later.
             first, self.overflowed = not self.overflowed, True
             return first and await make_room(self.run, "overflow", live=True)
-        if not error.retryable:
+        patience = self.run.patience
+        delay = patience.wait(error, self.failures)
+        if delay is None:
             return False
-        self.failures = 1 if progressed else self.failures + 1
-        most = self.harness.stream_retries
-        if self.failures > most:
-            return False
-        backoff = _FIRST_DELAY * 2 ** (self.failures - 1) * self.harness.jitter()
-        delay = backoff if error.retry_after is None else error.retry_after
+        self.failures += 1
         self.run.emit(
-            Retrying(attempt=self.failures, most=most, delay=round(delay, 3), reason=str(error))
+            Retrying(
+                attempt=self.failures,
+                most=patience.retries,
+                delay=round(delay, 3),
+                reason=str(error),
+            )
         )
-        await self.harness.sleep(delay)
+        await patience.sleep(delay)
         return True

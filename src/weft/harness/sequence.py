@@ -7,6 +7,7 @@ exactly one of them, and the next writer puts the staged ones where they belong.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -25,19 +26,23 @@ class Sequencer:
     _waiting: dict[int, Finished] = field(init=False, default_factory=dict)
     _next: int = field(init=False, default=0)
     _open: bool = field(init=False, default=False)
+    _writing: asyncio.Lock = field(init=False, default_factory=asyncio.Lock)
+    """Held while results are written: an earlier one must not be overtaken on its way."""
 
     async def add(self, finished: Finished) -> Sequence[Entry]:
         """Make a result durable; the entries that are in the log now because of it."""
-        self._waiting[finished.position] = finished
-        if self._open and finished.position == self._next:
-            return await self._flush()
-        await self.journal.stage(finished.item)
-        return ()
+        async with self._writing:
+            self._waiting[finished.position] = finished
+            if self._open and finished.position == self._next:
+                return await self._flush()
+            await self.journal.stage(finished.item)
+            return ()
 
     async def response_ended(self) -> Sequence[Entry]:
         """From now on results may follow the calls."""
-        self._open = True
-        return await self._flush()
+        async with self._writing:
+            self._open = True
+            return await self._flush()
 
     async def _flush(self) -> Sequence[Entry]:
         ready = []

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from msgspec import Raw
 
 from ..context.journal import ResponseStatus
+from ..context.request import Request
 from ..entries import Entry
 from ..events import (
     Completed,
@@ -24,11 +25,13 @@ from ..events import (
     ReasoningTextDelta,
 )
 from ..items import CustomToolCall, FunctionCall, Item, LocalShellCall, Message, text_of
-from ..models.contract import ModelError, ModelEvent, ModelRequest
-from ..store.contract import TurnEnd
+from ..models.contract import ModelError, ModelEvent
+from ..store.contract import LedgerRow, TurnEnd
 from ..tools.contract import CallItem
 from ..tools.dispatch import Dispatch, Finished, call_of
 from ..usage import TokenUsage
+from ..whole import whole
+from .asking import addressed
 from .contract import TurnRun
 from .events import (
     ItemCompleted,
@@ -58,11 +61,11 @@ class Step:
     error: ModelError | None = None
     stop: bool = False
     """The user wants the turn to end here."""
-    recorded: int = 0
-    """Items of the answer that are in the log."""
-    wants_more: bool = False
+    ended: bool = False
+    """The turn's end is in the log."""
     _items: list[Item] = field(default_factory=list)
     _completed: Completed | None = None
+    _asked: bool = False
     _sequencer: Sequencer = field(init=False)
     _dispatch: Dispatch = field(init=False)
 
@@ -78,30 +81,31 @@ class Step:
         results = asyncio.create_task(self._collect())
         try:
             await self._ask()
-            await self._end(usage_before)
+            await whole(self._end(usage_before))
             self._dispatch.finish()
             await results
         except BaseException:
-            await self._break_off(results)
+            await whole(self._break_off(results))
             raise
 
     async def _ask(self) -> None:
         journal = self.run.journal
         request = journal.request()
-        row = await journal.sent(request)
+        row = await whole(self._sent(request))
         self.run.emit(
             StepStarted(step=journal.step, size=row.size, shared=row.shared_size, reason=row.reason)
         )
-        assert journal.view.head is not None
-        asked = ModelRequest(
-            head=journal.view.head, body=request.body, thread=journal.id, turn=journal.turn
-        )
         try:
-            async with aclosing(self.run.model.stream(asked)) as answer:
+            async with aclosing(self.run.model.stream(addressed(self.run, request))) as answer:
                 async for batch in answer:
                     await self._take(batch)
         except ModelError as error:
             self.error = error
+
+    async def _sent(self, request: Request) -> LedgerRow:
+        row = await self.run.journal.sent(request)
+        self._asked = True
+        return row
 
     async def _take(self, batch: Iterable[ModelEvent]) -> None:
         for event in batch:
@@ -122,7 +126,7 @@ class Step:
         if isinstance(item, Message):
             self.text = text_of(item.content)
         if isinstance(item, FunctionCall | CustomToolCall | LocalShellCall):
-            await self._call(item)
+            await whole(self._call(item))
 
     async def _call(self, item: CallItem) -> None:
         """Log a call, then start it while the answer still streams."""
@@ -136,18 +140,15 @@ class Step:
 
     async def _end(self, usage_before: TokenUsage) -> None:
         """Log the rest of the answer; with nothing left to do, the turn ends in the same breath."""
-        completed = self._completed
+        completed, journal = self._completed, self.run.journal
         if completed is not None:
             self.usage = completed.usage or TokenUsage()
-            self.wants_more = completed.response.end_turn is False
-        done = self.error is None and not self.calls and not self.wants_more
+        wants_more = completed is not None and completed.response.end_turn is False
         end = None
-        if done and not await self.run.journal.waiting():
-            end = TurnEnd(
-                number=self.run.journal.turn, state="completed", usage=usage_before + self.usage
-            )
+        if not (self.error or self.calls or wants_more or await journal.waiting()):
+            usage = usage_before + self.usage
+            end = TurnEnd(number=journal.turn, state="completed", usage=usage)
         await self._receive("failed" if self.error else "completed", end)
-        self.wants_more |= done and end is None
         self._show(await self._sequencer.response_ended())
 
     async def _receive(self, status: ResponseStatus, end: TurnEnd | None = None) -> None:
@@ -161,6 +162,7 @@ class Step:
             end=end,
         )
         self._items.clear()
+        self._asked, self.ended = False, end is not None
         self._show(entries)
         if completed is not None and completed.usage is not None:
             self.run.emit(
@@ -181,7 +183,8 @@ class Step:
     async def _break_off(self, results: asyncio.Task[None]) -> None:
         """Give every open call its result and leave a legal log."""
         await self._dispatch.abort()
-        await self._receive("interrupted")
+        if self._asked:
+            await self._receive("interrupted")
         self._show(await self._sequencer.response_ended())
         self._dispatch.finish()
         await results
@@ -189,7 +192,6 @@ class Step:
     def _show(self, entries: Iterable[Entry]) -> None:
         for entry in entries:
             if entry.kind == "item":
-                self.recorded += 1
                 self.run.emit(ItemCompleted(seq=entry.seq, item=Raw(entry.body)))
 
 

@@ -60,13 +60,13 @@ class Hooks:
         self._hooks.setdefault(event, []).append(_Registered(hook, frozenset(tools)))
 
     async def ask(self, payload: Payload) -> list[Answer]:
-        """The answers of all hooks for this event, in order. Raises what a hook raises."""
-        tool = getattr(payload, "tool", None)
+        """The answers of all hooks for this event, in order, up to one that blocks.
+
+        Raises what a hook raises.
+        """
         answers = []
-        for registered in self._hooks.get(type(payload), ()):
-            if registered.tools and tool not in registered.tools:
-                continue
-            answer = await registered.hook(payload)
+        for hook in self._for(payload):
+            answer = await hook(payload)
             if answer is not None:
                 answers.append(answer)
                 if answer.block is not None:
@@ -74,12 +74,14 @@ class Hooks:
         return answers
 
     async def tell(self, payload: Payload) -> list[Answer]:
-        """Like `ask`, but a hook that fails is only logged."""
-        try:
-            return await self.ask(payload)
-        except Exception:  # noqa: BLE001 - whatever it raises, it must not end the turn
-            _log.exception("a hook for %s failed", payload.__struct_config__.tag)
-            return []
+        """The answers of all hooks for this event; one that fails is only logged."""
+        answers = [await _heard(hook, payload) for hook in self._for(payload)]
+        return [answer for answer in answers if answer is not None]
+
+    def _for(self, payload: Payload) -> list[Hook]:
+        tool = getattr(payload, "tool", None)
+        registered = self._hooks.get(type(payload), ())
+        return [each.hook for each in registered if not each.tools or tool in each.tools]
 
     async def before_tool_call(self, call: ToolCall, context: ToolContext) -> HookVerdict:
         """Whether a call runs, and with what."""
@@ -95,12 +97,16 @@ class Hooks:
     async def tool_result(
         self, call: ToolCall, result: ToolResult, context: ToolContext
     ) -> ToolResult:
-        """The result to record."""
+        """The result to record: each hook reads what the one before has made of it."""
         payload = ToolResultReady(
             output=text_of(result.output), success=result.success, **_about(call, context)
         )
-        changed = [a.output for a in await self.tell(payload) if a.output is not None]
-        return msgspec.structs.replace(result, output=changed[-1]) if changed else result
+        for hook in self._for(payload):
+            answer = await _heard(hook, payload)
+            if answer is not None and answer.output is not None:
+                payload = msgspec.structs.replace(payload, output=answer.output)
+                result = msgspec.structs.replace(result, output=answer.output)
+        return result
 
     async def after_tool_call(
         self, call: ToolCall, result: ToolResult, seconds: float, context: ToolContext
@@ -114,6 +120,14 @@ class Hooks:
                 **_about(call, context),
             )
         )
+
+
+async def _heard(hook: Hook, payload: Payload) -> Answer | None:
+    try:
+        return await hook(payload)
+    except Exception:  # noqa: BLE001 - whatever it raises, it must not end the turn
+        _log.exception("a hook for %s failed", payload.__struct_config__.tag)
+        return None
 
 
 def _about(call: ToolCall, context: ToolContext) -> dict[str, Any]:
