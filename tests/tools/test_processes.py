@@ -145,6 +145,26 @@ async def test_a_sandboxed_command_dies_with_a_killed_parent(scene: Scene):
     await until(lambda: marked("65.5") == [])
 
 
+async def test_an_unconfined_command_of_a_killed_program_is_ended_by_the_next(
+    scene: Scene, executor: LocalExecutor
+):
+    script = "echo up; setsid sleep 70.5"
+    parent = await asyncio.to_thread(child, "process.wait()", scene, "danger-full-access", script)
+    assert parent.stdout is not None
+    assert await asyncio.to_thread(parent.stdout.readline) == "up\n"
+    other = await executor.start(spec_of(scene.in_mode("danger-full-access"), "sleep 71.5"))
+    await until(lambda: bool(marked("70.5") and marked("71.5")))
+    parent.send_signal(signal.SIGKILL)
+    await asyncio.to_thread(parent.wait)
+    parent.stdout.close()
+    assert marked("70.5")
+    following = LocalExecutor(home=scene.home)
+    await drained(following, spec_of(scene.in_mode("danger-full-access"), "true"))
+    await until(lambda: marked("70.5") == [])
+    assert marked("71.5")
+    await other.kill()
+
+
 async def test_a_loop_that_ends_takes_its_processes_with_it(scene: Scene):
     script = "echo up; sleep 66.5"
     parent = await asyncio.to_thread(child, "asyncio.sleep(0)", scene, "danger-full-access", script)

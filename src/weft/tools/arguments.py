@@ -7,13 +7,13 @@ accepted there, never an exception a model does not see.
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import msgspec
 
 __all__ = ["BadArguments", "read_arguments"]
 
-T = TypeVar("T")
+T = TypeVar("T", bound=msgspec.Struct)
 
 
 class BadArguments(ValueError):
@@ -23,7 +23,8 @@ class BadArguments(ValueError):
 def read_arguments(name: str, text: str, type_: type[T]) -> T:
     """The arguments of a call of `name`. Raises `BadArguments`."""
     try:
-        return msgspec.convert(_whole_numbers(msgspec.json.decode(text or "{}")), type_)
+        given = _whole_numbers(msgspec.json.decode(text or "{}"))
+        return msgspec.convert(_without_nulls(given, type_), type_)
     except msgspec.ValidationError as error:
         raise BadArguments(f"invalid arguments for {name}: {error}") from error
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
@@ -43,3 +44,15 @@ def _whole_numbers(value: Any) -> Any:
             return {key: _whole_numbers(each) for key, each in value.items()}
         case _:
             return value
+
+
+def _without_nulls(given: Any, type_: type) -> Any:
+    """`given` without nulls that stand for "not given" where nothing else fits them."""
+    if not isinstance(given, dict):
+        return given
+    optional = {
+        field.encode_name
+        for field in msgspec.structs.fields(type_)
+        if not field.required and type(None) not in get_args(field.type)
+    }
+    return {name: each for name, each in given.items() if each is not None or name not in optional}

@@ -51,6 +51,28 @@ _TOKENS: dict[str, object] = {
 }
 
 
+_EXEC_PARAMETERS: dict[str, dict[str, object]] = {
+    "cmd": {"type": "string", "description": "The command line to run."},
+    "workdir": {
+        "type": "string",
+        "description": "The directory to run in; the thread's own by default.",
+    },
+    "shell": {"type": "string", "description": "The shell to use; the user's own by default."},
+    "login": {
+        "type": "boolean",
+        "description": "Whether the shell reads login files; true by default.",
+    },
+    "tty": {
+        "type": "boolean",
+        "description": "Whether the command gets a terminal to read from and write to; "
+        "false by default: its input is empty.",
+    },
+    "yield_time_ms": _YIELD,
+    "max_output_tokens": _TOKENS,
+    **ESCALATION,
+}
+
+
 class _Exec(Struct, forbid_unknown_fields=True):
     cmd: str
     workdir: str | None = None
@@ -111,32 +133,7 @@ class ExecCommand:
             name="exec_command",
             description="Runs a command in a shell. Returns its output, or, when it is still "
             "running, what it has written so far and a session ID for write_stdin.",
-            parameters=parameters(
-                {
-                    "cmd": {"type": "string", "description": "The command line to run."},
-                    "workdir": {
-                        "type": "string",
-                        "description": "The directory to run in; the thread's own by default.",
-                    },
-                    "shell": {
-                        "type": "string",
-                        "description": "The shell to use; the user's own by default.",
-                    },
-                    "login": {
-                        "type": "boolean",
-                        "description": "Whether the shell reads login files; true by default.",
-                    },
-                    "tty": {
-                        "type": "boolean",
-                        "description": "Whether the command gets a terminal to read from and "
-                        "write to; false by default: its input is empty.",
-                    },
-                    "yield_time_ms": _YIELD,
-                    "max_output_tokens": _TOKENS,
-                    **ESCALATION,
-                },
-                required=("cmd",),
-            ),
+            parameters=parameters(_EXEC_PARAMETERS, required=("cmd",)),
         )
 
     def aborted(self, call: ToolCall, seconds: float) -> str:

@@ -12,7 +12,6 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ...ids import uuid7
 from ...sandbox.boundary import Boundary, draw
 from ...sandbox.environment import command_environment
 from ...sandbox.launch import Launch, NoSandbox, Sandbox
@@ -21,7 +20,7 @@ from ..executor import Bounds, ProcessSpec
 from ..patch.plan import apply_patch
 from .files import read_file, replace_file
 from .process import LocalProcess
-from .remains import MARK
+from .remains import MARK, clear_orphans, new_mark
 from .spawn import spawn
 
 __all__ = ["LocalExecutor"]
@@ -48,6 +47,7 @@ class LocalExecutor:
         self._allowed = tuple(allowed)
         self._sandbox = sandbox
         self._processes: set[LocalProcess] = set()
+        self._tidy = False
 
     async def start(self, spec: ProcessSpec) -> LocalProcess:
         """Start a process in a session of its own."""
@@ -94,6 +94,10 @@ class LocalExecutor:
     def _prepare(self, spec: ProcessSpec) -> tuple[Launch, Boundary]:
         if not spec.cwd.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, "is no directory", str(spec.cwd))
+        if not self._tidy:
+            # Nothing ends unconfined commands when their program is killed; the next one does.
+            clear_orphans()
+            self._tidy = True
         boundary = self._boundary(spec.bounds)
         environment = command_environment(
             self._environ, allowed=self._allowed, thread=spec.thread, network=boundary.network
@@ -101,7 +105,7 @@ class LocalExecutor:
         launch = self._sandbox_for(boundary).command(
             spec.argv,
             cwd=spec.cwd,
-            env={**environment, **spec.env, MARK: uuid7().hex},
+            env={**environment, **spec.env, MARK: new_mark()},
             boundary=boundary,
             tty=spec.tty,
         )
