@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -9,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from weft.tools.dispatch import Dispatch
 from weft.tools.executor import ProcessSpec
 from weft.tools.local import LocalExecutor
 
-from .scenes import Scene, marked, until
+from .scenes import Scene, function_call, marked, until
 
 
 def descriptors() -> list[str]:
@@ -103,6 +106,27 @@ async def test_the_loop_runs_on_beside_a_fast_writer(scene: Scene, executor: Loc
     await process.kill()
     await reading
     assert ticks == 20
+
+
+@pytest.mark.parametrize("seed", range(10))
+async def test_an_abort_at_any_moment_leaves_nothing(
+    scene: Scene, executor: LocalExecutor, seed: int
+):
+    chance = random.Random(seed)
+    await drained(executor, spec_of(scene, "true"))
+    before = descriptors()
+    where = scene.in_mode(chance.choice(["workspace-write", "danger-full-access"]))
+    dispatch = Dispatch(where.tools, where.context)
+    for number in range(3):
+        arguments = {"cmd": "setsid sleep 72.5 & sleep 72.5", "tty": chance.random() < 0.5}
+        call = function_call("exec_command", json.dumps(arguments), str(number))
+        dispatch.submit(call.item)
+    await asyncio.sleep(chance.random() / 8)
+    await dispatch.abort()
+    finished = [each async for each in dispatch.results()]
+    assert sorted(each.position for each in finished) == [0, 1, 2]
+    assert marked("72.5") == []
+    await until(lambda: descriptors() == before)
 
 
 CHILD = """
