@@ -13,6 +13,7 @@ from typing import Literal, TypeAlias
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
+from .errors import StoreCorrupt, StoreError, StoreTooNew
 from .items import Item, decode_item
 from .provenance import InputProvenance, InternalEvent
 from .usage import TokenUsage
@@ -123,13 +124,36 @@ class Entry(Draft, frozen=True, kw_only=True):
 
     @property
     def item(self) -> Item:
-        """The item in `body`; only for entries of kind ``item``."""
-        return decode_item(self.body)
+        """The item in `body`; only for entries of kind ``item``.
+
+        Raises `StoreCorrupt` when the body is no JSON.
+        """
+        try:
+            return decode_item(self.body)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise self.unreadable(error) from error
 
     @property
     def control(self) -> Control:
-        """What a control entry says."""
-        return msgspec.json.decode(self.body, type=CONTROLS[self.kind])
+        """What a control entry says.
+
+        Raises `StoreTooNew` for what this version does not know, `StoreCorrupt` for
+        what is no JSON.
+        """
+        try:
+            return msgspec.json.decode(self.body, type=CONTROLS[self.kind])
+        except (KeyError, msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise self.unreadable(error) from error
+
+    def unreadable(self, error: Exception) -> StoreError:
+        """What to raise when `body` cannot be read."""
+        name = f"entry {self.seq} of thread {self.thread!r} ({self.kind})"
+        before = "go on from an earlier step with `weft fork --at`"
+        if isinstance(error, KeyError | msgspec.ValidationError):
+            return StoreTooNew(
+                f"{name} says what this Weft does not know: {error}; upgrade, or {before}"
+            )
+        return StoreCorrupt(f"{name} is damaged: {error}; {before}")
 
     def is_(self, flag: Flags) -> bool:
         """Whether `flag` is set."""
@@ -195,6 +219,12 @@ class Reason(enum.StrEnum):
     INSTRUCTIONS = "instructions"
     RESET = "reset"
     IMPORT = "import"
+    OTHER = "other"
+    """One that only a newer version knows by name."""
+
+    @classmethod
+    def _missing_(cls, _value: object) -> Reason:
+        return cls.OTHER
 
 
 class Head(Struct, frozen=True, omit_defaults=True, kw_only=True):

@@ -210,7 +210,7 @@ def test_an_item_that_cannot_be_read_is_shown_all_the_same(weft):
     broken_lines = b'{"type":"new_thing",\n "x": [1,\r\n2]}'
     thread = asyncio.run(store_raw(weft.home, [lone, broken_lines]))
     assert tidy(weft("show", thread).text) == snapshot("""\
-unreadable · TIME
+unreadable item · TIME
   {"type":"message","role":"user","content":[{"type":"input_text","text":"\\ud800"}]}
 
 new_thing · TIME

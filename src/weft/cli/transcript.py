@@ -21,6 +21,7 @@ from ..entries import (
     Rollback,
     Settings,
 )
+from ..errors import StoreCorrupt, StoreError
 from ..items import (
     AgentMessage,
     CustomToolCall,
@@ -65,8 +66,8 @@ class Transcript:
         """The heading and the indented text of one entry."""
         try:
             title, text = self._item(entry.item) if entry.kind == "item" else _control(entry)
-        except msgspec.DecodeError:
-            title, text = "unreadable", one_line(entry.body.decode(errors="replace"))
+        except StoreError:
+            title, text = f"unreadable {entry.kind}", one_line(entry.body.decode(errors="replace"))
         heading = printable(title)
         if self.everything:
             heading = f"#{entry.seq} {entry.turn}.{entry.step} {heading}"
@@ -109,7 +110,7 @@ def _has_words(entry: Entry) -> bool:
     """Whether there is anything to read; thinking often is for its origin only."""
     try:
         item = entry.item
-    except msgspec.DecodeError:
+    except StoreCorrupt:
         return True
     return not isinstance(item, Reasoning) or bool(
         text_of((*item.summary, *(item.content or ()))).strip()
@@ -119,7 +120,10 @@ def _has_words(entry: Entry) -> bool:
 def _failed(entry: Entry) -> bool:
     if entry.kind != "response":
         return False
-    control = entry.control
+    try:
+        control = entry.control
+    except StoreError:
+        return True
     return isinstance(control, ResponseMark) and control.status != "completed"
 
 

@@ -5,6 +5,8 @@ Owns those keys. Invariant: a key that was once printed keeps its name and meani
 
 from __future__ import annotations
 
+import json
+
 from msgspec import Raw
 
 from ..entries import Entry, Flags
@@ -56,6 +58,11 @@ def flag_names(flags: Flags) -> list[str]:
     return [flag.name.lower() for flag in Flags if flag & flags and flag.name]
 
 
-def _on_one_line(body: bytes) -> Raw:
+def _on_one_line(body: bytes) -> Raw | str:
+    """The JSON in `body`; of what is none, a text."""
+    try:
+        json.loads(body)
+    except ValueError:
+        return body.decode(errors="replace")
     # In JSON a raw line break can only stand between tokens.
     return Raw(body.replace(b"\n", b" ").replace(b"\r", b" "))

@@ -58,7 +58,10 @@ class Row(Struct, frozen=True, kw_only=True):
     @classmethod
     def of_entry(cls, entry: Entry) -> Row:
         """The row of an item entry."""
-        return cls.of_draft(entry, entry.seq)
+        try:
+            return cls.of_draft(entry, entry.seq)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise entry.unreadable(error) from error
 
     @classmethod
     def of_draft(cls, draft: Draft, seq: int | None = None) -> Row:

@@ -7,6 +7,8 @@ what is empty is stored as null, and reading a row gives back an equal value.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any, TypeAlias
 
@@ -45,6 +47,8 @@ class _Tagged(Struct):
 
 _fragments = msgspec.json.Decoder(tuple[FragmentMark, ...]).decode
 _events = msgspec.json.Decoder(tuple[InternalEvent, ...]).decode
+_event = msgspec.json.Decoder(InternalEvent).decode
+_elements = msgspec.json.Decoder(list[Raw]).decode
 _provenance = msgspec.json.Decoder(InputProvenance).decode
 _usage = msgspec.json.Decoder(TokenUsage).decode
 _tagged = msgspec.json.Decoder(_Tagged).decode
@@ -94,12 +98,37 @@ def entry_from(row: Row, thread: str) -> Entry:
         tokens=row[6],
         flags=_FLAGS[row[7]] if row[7] < len(_FLAGS) else Flags(row[7]),
         fragments=() if fragments is None else _fragments(fragments),
-        provenance=None if provenance is None else _provenance(provenance),
-        events=() if events is None else _events(events),
+        provenance=_known_provenance(provenance),
+        events=_known_events(events),
         origin=None if origin is None else _origin(origin),
         source_id=row[12],
-        body=row[13],
+        body=b"" if row[13] is None else row[13],
     )
+
+
+def _known_provenance(text: str | None) -> InputProvenance | None:
+    """Who wrote it; a writer of a kind that only a newer version knows is no signal."""
+    if text is None:
+        return None
+    try:
+        return _provenance(text)
+    except msgspec.ValidationError:
+        return None
+
+
+def _known_events(text: str | None) -> tuple[InternalEvent, ...]:
+    """The announced events of kinds that this version knows."""
+    if text is None:
+        return ()
+    try:
+        return _events(text)
+    except msgspec.ValidationError:
+        return tuple(event for raw in _elements(text) for event in _if_known(raw))
+
+
+def _if_known(raw: Raw) -> Iterator[InternalEvent]:
+    with suppress(msgspec.ValidationError):
+        yield _event(raw)
 
 
 @lru_cache(maxsize=256)
@@ -138,8 +167,8 @@ def message_from(row: Row, thread: str) -> InboxMessage:
         key=key,
         kind=kind,
         body=Raw(body),
-        provenance=None if provenance is None else _provenance(provenance),
-        events=() if events is None else _events(events),
+        provenance=_known_provenance(provenance),
+        events=_known_events(events),
     )
 
 

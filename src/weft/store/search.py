@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from ..entries import Entry, Flags
+from ..errors import StoreCorrupt
 from ..items import (
     AgentMessage,
     CustomToolCall,
@@ -56,7 +57,10 @@ def words_of(entry: Entry) -> str:
     """The text of an entry that can be searched for; empty for what is not said."""
     if entry.kind != "item" or entry.flags & (Flags.CONTEXTUAL | Flags.VOLATILE):
         return ""
-    return _text(entry.item)
+    try:
+        return _text(entry.item)
+    except StoreCorrupt:
+        return ""
 
 
 def _text(item: Item) -> str:
