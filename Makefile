@@ -20,7 +20,7 @@ $(STAMP): pyproject.toml
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --editable '.[codex]' --group test --group check
 	@touch $@
 
-demo: $(STAMP) ## open a thread and show the request it makes, byte for byte; no key, no network
+demo: $(STAMP) ## a scripted model mends a failing test in the sandbox; no key, no network
 	@$(BIN)/python examples/demo.py
 
 test: $(STAMP) ## all tests, under ten minutes on two cores

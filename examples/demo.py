@@ -35,15 +35,19 @@ EOF
 """
 
 
+# Without -B Python may take its cache of the old file, changed within the same second, for the new.
+TRY = "python3 -B test_calc.py"
+
+
 def run(command: str) -> tuple[Call, ...]:
     return (Call(name="exec_command", arguments={"cmd": command}),)
 
 
 MENDING = [
-    Answer(text="Let me see what fails.", calls=run("python3 test_calc.py")),
+    Answer(text="Let me see what fails.", calls=run(TRY)),
     Answer(text="The sum is a difference. Reading the code.", calls=run("cat calc.py")),
     Answer(calls=run(PATCH)),
-    Answer(calls=run("python3 test_calc.py")),
+    Answer(calls=run(TRY)),
     Answer(text="`add` subtracted; it adds now, and the test passes."),
     Answer(text="Goal: make test_calc.py pass. Done: calc.py adds; the test passes."),
 ]

@@ -62,4 +62,18 @@ def test_the_readme_shows_what_its_example_prints(tmp_path: Path):
         text=True,
         check=True,
     )
-    assert done.stdout.startswith(shown.group(1))
+    start, found, rest = shown.group(1).partition("…\n")
+    assert (found, rest) == ("…\n", "")
+    assert done.stdout.startswith(start)
+
+
+def test_the_demo_does_what_its_script_claims():
+    done = subprocess.run(
+        [sys.executable, "-W", "error", ROOT / "examples" / "demo.py"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    tries = re.findall(r"-B test_calc\.py\"}\n +(.*)", done.stdout)
+    assert tries == ["AssertionError: 2 + 3 is not -1", "passed"]
