@@ -29,7 +29,7 @@ def test_a_fresh_home_is_fine(weft):
         "prompts",
         "fragments",
         "codex",
-        "bwrap",
+        "sandbox",
         "rg",
         "openai key",
         "anthropic key",
@@ -59,6 +59,19 @@ def test_every_trouble_has_a_remedy_in_the_readable_report(weft):
     assert "warn    rg             not found; searching files will be slow" in done.lines
     assert "  rg: install ripgrep" in done.lines
     assert all(check["remedy"] for check in status(weft).values() if check["status"] != "ok")
+
+
+def test_the_sandbox_is_tried_not_looked_up(weft, tmp_path):
+    assert status(weft)["sandbox"]["detail"].startswith("commands are confined by /")
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    check = status(weft, PATH=f"{SCRIPT.parent}:{empty}")["sandbox"]
+    assert check == {
+        "name": "sandbox",
+        "status": "warn",
+        "detail": "commands cannot be sandboxed: 'prlimit' is not on the search path",
+        "remedy": "install util-linux",
+    }
 
 
 def test_keys_are_told_by_name_never_by_value(weft):

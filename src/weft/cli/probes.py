@@ -60,7 +60,7 @@ def examine(
         "prompts": lambda: _prompts(home),
         "fragments": _fragments,
         "codex": _codex,
-        "bwrap": lambda: _tool("bwrap", "commands cannot be sandboxed", "bubblewrap"),
+        "sandbox": lambda: _sandbox(environ),
         "rg": lambda: _tool("rg", "searching files will be slow", "ripgrep"),
         **{f"{name} key": partial(_key, key, environ) for name, key in _KEYS.items()},
     }
@@ -216,6 +216,20 @@ def _codex() -> Check:
             "put `codex` on the search path, or `pip install 'weft[codex]'`",
         )
     return _runs(str(binary), "Codex")
+
+
+def _sandbox(environ: Mapping[str, str]) -> Check:
+    """Whether commands can be confined: tried, not looked up."""
+    from ..errors import SandboxUnavailable
+    from ..sandbox.probe import find_bubblewrap
+
+    with tempfile.TemporaryDirectory(prefix="weft-doctor-") as scratch:
+        try:
+            sandbox = find_bubblewrap(Path(scratch), environ)
+        except SandboxUnavailable as error:
+            detail, _, remedy = str(error).partition("; ")
+            return _warn(detail, remedy)
+    return _ok(f"commands are confined by {sandbox.binary}")
 
 
 def _tool(name: str, without: str, package: str) -> Check:
