@@ -15,14 +15,22 @@ from weft.specs import FunctionTool
 from weft.thread import Thread
 from weft.wire import Json
 
+from .scripts import scripted
 from .test_threads import tidy
 
 PLACEHOLDER = "thr_00000000-0000-7000-8000-000000000000"
 
 
 async def truth(weft, said, thread=None, **options) -> bytes:
-    """The body that a real turn would send."""
-    async with Thread.open(thread, home=weft.home, **options) as opened:
+    """The body that a turn without a terminal would send."""
+    async with Thread.open(
+        thread,
+        home=weft.home,
+        tools=None,
+        sandbox="workspace-write",
+        approval="never",
+        **options,
+    ) as opened:
         await opened.admit(said)
         return opened.request().body.replace(opened.id.encode(), PLACEHOLDER.encode())
 
@@ -102,30 +110,46 @@ def test_another_model_is_imagined_byte_for_byte(weft, worked):
     assert "shared  0 bytes (0%) of the request at entry 20, then params differs" in shown
 
 
-async def hosted(weft) -> tuple[str, bytes]:
+async def hosted(weft) -> str:
     """A thread of a host with tools, settings and a call that never ended."""
     tool = FunctionTool(name="look", description="", parameters=Json(b"{}"), strict=False)
-    settings = PromptContext(cwd="", sandbox_mode="workspace-write", writable_roots=("/srv",))
-    options: dict[str, Any] = {
-        "settings": settings,
-        "tools": [tool],
-        "choices": Choices(effort="high"),
-    }
+    settings = PromptContext(cwd="", sandbox_mode="read-only", writable_roots=("/srv",))
     async with Thread.open(
-        model="openai:gpt-5.5", cwd=weft.project, home=weft.home, **options
+        model="openai:gpt-5.5",
+        cwd=weft.project,
+        home=weft.home,
+        settings=settings,
+        tools=[tool],
+        choices=Choices(effort="high"),
     ) as thread:
         await thread.admit("look")
         await thread.sent(thread.request())
         await thread.received([FunctionCall(name="look", arguments="{}", call_id="c1")])
-    async with Thread.open(thread.id, home=weft.home, **options) as thread:
-        _, request = await thread.preview("go on")
-        return thread.id, request.body
+    return thread.id
 
 
 @pytest.mark.usefixtures("shell")
-def test_what_a_host_chose_stays_as_it_was(weft):
-    thread, body = asyncio.run(hosted(weft))
-    assert weft("prompt", "go on", "--thread", thread, "--json").out == body + b"\n"
+def test_a_thread_of_a_host_is_shown_as_exec_would_go_on_with_it(weft):
+    thread = asyncio.run(hosted(weft))
+    imagined = weft("prompt", "go on", "--thread", thread, "--json").out
+    real = asyncio.run(truth(weft, "go on", thread))
+    assert imagined.replace(thread.encode(), PLACEHOLDER.encode()) == real + b"\n"
+
+
+@pytest.mark.usefixtures("shell")
+def test_what_exec_sends_is_what_prompt_shows(weft):
+    model = scripted(weft, {"text": "Done."})
+    (weft.home / "config.toml").write_text(
+        'verbosity = "high"\neffort = "high"\ntool_output_token_limit = 500\nnetwork = true\n'
+        'developer_instructions = "Be brief."\n'
+    )
+    imagined = weft("prompt", "go", "--model", model, "--json").out
+    weft("exec", "go", "--model", model)
+    requests = [e for e in weft("show", "last", "--json").json_lines if e["kind"] == "request"]
+    sent = weft("prompt", "--thread", "last", "--at", str(requests[0]["seq"]), "--json").out
+    thread = weft("threads", "--json").json[0]["id"]
+    assert sent.replace(thread.encode(), PLACEHOLDER.encode()) == imagined
+    assert b"Be brief." in imagined
 
 
 def test_a_recorded_request_is_shown_as_it_was_sent(weft, worked):
@@ -161,7 +185,7 @@ def test_a_thread_as_it_stands_tells_what_it_shares(weft):
 def test_options_that_would_be_ignored_are_refused(weft, worked):
     assert "--at needs --thread" in weft.refused("prompt", "hi", "--at", "3", code=2)
     said = weft.refused("prompt", "--thread", worked, "--model", "gpt-5.4", code=2)
-    assert "--cwd and --model need TEXT" in said
+    assert "--model and the like need TEXT" in said
 
 
 def test_a_thread_without_input_has_nothing_to_send(weft):

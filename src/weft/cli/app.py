@@ -21,6 +21,7 @@ from .lazy import LazyGroup, examples
 __all__ = ["COMMANDS", "ReaderGone", "run", "weft"]
 
 COMMANDS = {
+    "exec": "Run one turn and print the answer.",
     "new": "Make a thread, with a first input if you give one.",
     "threads": "List threads, or search what was said in them.",
     "show": "Read a thread.",

@@ -16,10 +16,7 @@ import click
 from ..errors import NotFound
 from ..store.contract import Index, Store, ThreadInfo
 
-__all__ = ["DEFAULT_MODEL", "Home", "find_thread"]
-
-DEFAULT_MODEL = "openai:gpt-5.5"
-"""For a thread that has none yet, where neither `--model` nor WEFT_MODEL names one."""
+__all__ = ["Home", "find_thread"]
 
 _CANDIDATES = 5
 

@@ -7,42 +7,46 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import os
+import select
+import stat
 import sys
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
 import click
-from click.core import ParameterSource
 
-from .home import DEFAULT_MODEL
+from ..configuration.settings import DEFAULT_MODEL
 
 __all__ = [
     "as_json",
     "cwd_option",
-    "given",
+    "is_piped",
     "model_option",
+    "prompt_argument",
     "runs",
+    "standard_input",
     "text_argument",
     "thread_argument",
     "title_option",
 ]
 
+_SILENCE = 1.0
 
-def runs(function: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    """Makes a command of a coroutine function; its first argument is the `Home`."""
+
+def runs(function: Callable[..., Coroutine[Any, Any, int | None]]) -> Callable[..., int | None]:
+    """Makes a command of a coroutine function; its first argument is the `Home`.
+
+    What it returns is the exit code.
+    """
 
     @click.pass_obj
     @functools.wraps(function)
-    def command(home: Any, *args: Any, **options: Any) -> None:
-        asyncio.run(function(home, *args, **options))
+    def command(home: Any, *args: Any, **options: Any) -> int | None:
+        return asyncio.run(function(home, *args, **options))
 
     return command
-
-
-def given(option: str) -> bool:
-    """Whether an option stands on the command line, not in the environment."""
-    return click.get_current_context().get_parameter_source(option) is ParameterSource.COMMANDLINE
 
 
 def _encodable(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
@@ -56,8 +60,37 @@ def _spoken(ctx: click.Context, parameter: click.Parameter, value: str | None) -
 
     Read here, before any event loop could swallow the first Ctrl-C.
     """
-    if value != "-":
-        return _encodable(ctx, parameter, value)
+    return standard_input() if value == "-" else _encodable(ctx, parameter, value)
+
+
+def _spoken_and_piped(
+    ctx: click.Context, parameter: click.Parameter, value: str | None
+) -> str | None:
+    """The text that was given, followed by what standard input holds where it is a pipe or file."""
+    if value == "-":
+        return standard_input()
+    text = _encodable(ctx, parameter, value)
+    if not is_piped():
+        return text
+    piped = standard_input()
+    if text is None:
+        return piped
+    return f"{text}\n\n<stdin>\n{piped.rstrip()}\n</stdin>" if piped.strip() else text
+
+
+def is_piped() -> bool:
+    """Whether standard input is a pipe or a file, rather than a person or nothing."""
+    try:
+        mode = os.fstat(sys.stdin.fileno()).st_mode
+    except (AttributeError, OSError, ValueError):
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISREG(mode)
+
+
+def standard_input() -> str:
+    """All of standard input. Says that it waits when nothing comes."""
+    if not sys.stdin.isatty() and not select.select([sys.stdin], [], [], _SILENCE)[0]:
+        click.echo("weft: waiting for the end of standard input", err=True)
     data = sys.stdin.buffer.read()
     try:
         return data.decode()
@@ -73,8 +106,13 @@ thread_argument = click.argument("name", metavar="THREAD")
 
 text_argument = click.argument("text", required=False, callback=_spoken)
 
+prompt_argument = click.argument(
+    "text", metavar="[PROMPT]", required=False, callback=_spoken_and_piped
+)
+
 cwd_option = click.option(
     "--cwd",
+    "-C",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="The directory the thread works in  [default: this one, or the thread's own]",
 )
@@ -82,8 +120,7 @@ cwd_option = click.option(
 model_option = click.option(
     "--model",
     metavar="MODEL",
-    envvar="WEFT_MODEL",
-    help=f"[env: WEFT_MODEL; default: the thread's own, else {DEFAULT_MODEL}]",
+    help=f"[default: WEFT_MODEL, the thread's own, the configured one, {DEFAULT_MODEL}]",
 )
 
 title_option = click.option(

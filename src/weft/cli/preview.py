@@ -7,12 +7,11 @@ works beside a writer and on a home that cannot be written.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from pathlib import Path
 
 import click
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import UNSET, Struct
 
 from ..context.compose import change_of_head, missing_outputs, opening
 from ..context.head import build_head
@@ -27,18 +26,15 @@ from ..entries import Draft, Entry, Head, Reason, RequestMark
 from ..errors import NotFound
 from ..models.catalog import Catalog
 from ..models.profile import ModelProfile
-from ..prompt.agents_md import AgentsMdState
-from ..prompt.environment import EnvironmentSnapshot, EnvironmentState
 from ..prompt.input import user_message
 from ..prompt.instructions import base_instructions
 from ..prompt.machine import observe_machine
-from ..prompt.model_switch import ModelState
 from ..prompt.observation import PromptContext
 from ..prompt.registry import Registry
-from ..prompt.state import Known
 from ..prompt.tell import observe
 from ..store.contract import Store
-from ..wire import Json, json_bytes
+from ..thread import named_model
+from .opening import Setup, choices_of, prompt_settings
 from .output import printable
 
 __all__ = [
@@ -56,7 +52,6 @@ PLACEHOLDER = "thr_00000000-0000-7000-8000-000000000000"
 """Stands for the id of a thread that was not made."""
 
 _PAGE = 256
-_SEEN_ON_THE_MACHINE = {AgentsMdState.id, EnvironmentState.id, ModelState.id}
 
 
 class Peek(Struct, frozen=True):
@@ -90,66 +85,51 @@ async def as_it_stands(store: Store, thread: str, registry: Registry, at: int | 
     return Peek(view, request, recorded=recorded)
 
 
-async def with_input(
-    view: View,
-    registry: Registry,
-    text: str | None,
-    *,
-    model: str,
-    cwd: Path,
-    home: Path,
-) -> Peek:
-    """The request once `text` was admitted; without a text, its context alone.
-
-    What a thread was told about its settings stays; only the machine is looked at.
-    """
-    catalog = await asyncio.to_thread(Catalog.load, home / "models.toml")
-    profile = catalog.profile(model)
-    instructions = await asyncio.to_thread(base_instructions, profile, home)
-    settings = PromptContext(cwd="", model=profile.slug, model_instructions=instructions)
-    context = await asyncio.to_thread(observe_machine, cwd, settings=settings, home=home)
+async def with_input(view: View, registry: Registry, text: str | None, setup: Setup) -> Peek:
+    """The request once `text` was admitted; without a text, its context alone."""
+    catalog = await asyncio.to_thread(Catalog.load, setup.home / "models.toml")
+    profile = catalog.profile(setup.model or named_model(view.head))
+    instructions = await asyncio.to_thread(base_instructions, profile, setup.home)
+    told = msgspec.structs.replace(
+        prompt_settings(setup.settings), model=profile.slug, model_instructions=instructions
+    )
+    context = await asyncio.to_thread(observe_machine, setup.cwd, settings=told, home=setup.home)
     warn_of(context)
-    states = _present(view, observe(registry, context))
-    drafts: tuple[Draft, ...] = opening(view, registry, states, user_message(text or "…"))
+    drafts: tuple[Draft, ...] = opening(
+        view, registry, observe(registry, context), user_message(text or "…")
+    )
     if text is None:
         drafts = drafts[:-1]
-    head = _head(view.head, profile, instructions)
+    kept = view.head.instructions if view.head else instructions
+    head = _head(setup, profile, kept)
     breaks = change_of_head(view.head, head)
     shown, request = preview(view, head, (*missing_outputs(view), *drafts), registry, reason=breaks)
     return Peek(shown, request, breaks)
 
 
-def _present(view: View, states: Mapping[str, Json | None]) -> dict[str, Json | None]:
-    """`states` without what only the thread's host knows and has told before."""
-    present = {
-        name: snapshot
-        for name, snapshot in states.items()
-        if name in _SEEN_ON_THE_MACHINE or not isinstance(view.baselines.get(name), Known)
-    }
-    told, now = view.baselines.get(EnvironmentState.id), states.get(EnvironmentState.id)
-    if isinstance(told, Known) and told.snapshot is not None and now is not None:
-        present[EnvironmentState.id] = _moved(told.snapshot, now)
-    return present
+def _head(setup: Setup, profile: ModelProfile, instructions: str) -> Head:
+    """The head with the built-in tools of the model and the choices of the configuration."""
+    from ..tools.builtin import builtin_tools
+
+    settings = setup.settings
+    limit = profile.truncation_policy(settings.tool_output_token_limit)
+    return build_head(
+        profile,
+        instructions=instructions,
+        tools=[tool.spec for tool in builtin_tools(profile, truncation=limit)],
+        choices=choices_of(settings),
+        api=_api(profile, setup),
+    )
 
 
-def _moved(told: Json, now: Json) -> Json:
-    """The environment that was told, at the place and in the shell of now."""
-    try:
-        before = msgspec.json.decode(told, type=EnvironmentSnapshot)
-    except msgspec.ValidationError:
-        return now
-    here = msgspec.json.decode(now, type=EnvironmentSnapshot)
-    return Raw(json_bytes(msgspec.structs.replace(before, cwd=here.cwd, shell=here.shell)))
+def _api(profile: ModelProfile, setup: Setup) -> str:
+    """The API that the configuration or a script names; empty for the provider's usual one."""
+    if profile.provider == "scripted":
+        from ..testing.script import load_script
 
-
-def _head(kept: Head | None, profile: ModelProfile, instructions: str) -> Head:
-    """The head that was, while the model stays; otherwise one for the new model."""
-    if kept is None:
-        return build_head(profile, instructions=instructions)
-    if (kept.provider, kept.model) == (profile.provider, profile.slug):
-        return kept
-    head = build_head(profile, instructions=kept.instructions)
-    return msgspec.structs.replace(head, tools=kept.tools)
+        return load_script(Path(profile.slug).expanduser()).api
+    configured = setup.settings.providers.get(profile.provider)
+    return "" if configured is None or configured.api is UNSET else configured.api
 
 
 def sent_rows(peek: Peek) -> list[Row]:

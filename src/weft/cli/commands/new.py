@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import Any
 
 import click
 
-from ..home import DEFAULT_MODEL, Home
+from ..home import Home
 from ..lazy import examples
-from ..options import (
-    as_json,
-    cwd_option,
-    given,
-    model_option,
-    runs,
-    text_argument,
-    title_option,
-)
+from ..options import as_json, runs, text_argument, title_option
 from ..output import say, say_json
+from ..terminal import is_attended
 from ..views import thread_json
+from ..wishes import running, wishes_of
 
 __all__ = ["command"]
 
@@ -27,35 +21,27 @@ __all__ = ["command"]
     "new", epilog=examples('weft new "explain the tests"', "git diff | weft new - --title review")
 )
 @text_argument
-@cwd_option
-@model_option
 @title_option
+@running
 @as_json
 @runs
-async def command(
-    home: Home,
-    *,
-    text: str | None,
-    cwd: Path | None,
-    model: str | None,
-    title: str,
-    as_json: bool,
-) -> None:
+async def command(home: Home, *, text: str | None, title: str, as_json: bool, **asked: Any) -> None:
     """Make a thread and print its id.
 
     With TEXT (`-` reads it from standard input) the thread starts with that input and
     the context that goes with it. Nothing is sent to a model.
     """
     from ...prompt.input import user_message
-    from ...thread import Thread
+    from ..opening import open_thread, prepare, warn_of_project
     from ..preview import warn_of
 
-    if text is None and given("model"):
+    wishes = wishes_of(asked)
+    if text is None and wishes.model:
         raise click.UsageError("--model needs TEXT: a thread remembers it with its first input.")
     message = None if text is None else user_message(text)
-    async with Thread.open(
-        model=model or DEFAULT_MODEL, cwd=cwd, home=home.path, title=title
-    ) as thread:
+    setup = await prepare(home, wishes, attended=is_attended())
+    warn_of_project(setup)
+    async with open_thread(setup, title=title, keep_empty=True) as thread:
         if message is not None:
             context = await thread.observe()
             warn_of(context)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
@@ -14,9 +13,10 @@ from ...prompt.registry import Registry, default_registry
 from ...store.contract import Store, ThreadInfo
 from ...thread import named_model
 from ...truncate import approx_tokens
-from ..home import DEFAULT_MODEL, Home, find_thread
+from ..home import Home, find_thread
 from ..lazy import examples
-from ..options import as_json, cwd_option, given, model_option, runs, text_argument
+from ..opening import prepare, warn_of_project
+from ..options import as_json, runs, text_argument
 from ..output import Column, say, say_bytes, table
 from ..preview import (
     PLACEHOLDER,
@@ -27,6 +27,8 @@ from ..preview import (
     sent_rows,
     with_input,
 )
+from ..terminal import is_attended
+from ..wishes import Wishes, running, wishes_of
 
 __all__ = ["command"]
 
@@ -44,8 +46,7 @@ class Question(Struct, frozen=True, kw_only=True):
     text: str | None
     name: str | None
     at: int | None
-    cwd: Path | None
-    model: str | None
+    wishes: Wishes
 
 
 @click.command(
@@ -59,18 +60,18 @@ class Question(Struct, frozen=True, kw_only=True):
 @text_argument
 @click.option("--thread", "name", metavar="THREAD", help="The thread to look at.")
 @click.option("--at", type=int, metavar="SEQ", help="As it was when this entry was the newest.")
-@cwd_option
-@model_option
+@running
 @as_json
 @runs
 async def command(home: Home, *, as_json: bool, **asked: Any) -> None:
-    """Show the request that would be sent; nothing is sent, made or changed.
+    """Show the request that `weft exec` would send; nothing is sent, made or changed.
 
     Without --thread: what a new thread would send for TEXT (`-` reads it from standard
     input). With --thread: what it would send next for TEXT, or, without TEXT, its
     request as it stands. With --json: the body, byte for byte.
     """
-    question = Question(**asked)
+    wishes = wishes_of(asked)
+    question = Question(**asked, wishes=wishes)
     registry = default_registry()
     if question.name is None:
         peek, earlier = await _of_a_new_thread(home, registry, question), None
@@ -85,14 +86,10 @@ async def command(home: Home, *, as_json: bool, **asked: Any) -> None:
 async def _of_a_new_thread(home: Home, registry: Registry, question: Question) -> Peek:
     if question.at is not None:
         raise click.UsageError("--at needs --thread.")
-    return await with_input(
-        View(thread=PLACEHOLDER, upto=0, cache_key=PLACEHOLDER),
-        registry,
-        question.text,
-        model=question.model or DEFAULT_MODEL,
-        cwd=question.cwd or Path(),
-        home=home.path,
-    )
+    setup = await prepare(home, question.wishes, attended=is_attended())
+    warn_of_project(setup)
+    view = View(thread=PLACEHOLDER, upto=0, cache_key=PLACEHOLDER)
+    return await with_input(view, registry, question.text, setup)
 
 
 async def _of_a_thread(
@@ -110,24 +107,18 @@ async def _of_a_thread(
 
 
 async def _as_it_stands(store: Store, thread: str, registry: Registry, question: Question) -> Peek:
-    if question.cwd is not None or given("model"):
-        raise click.UsageError("--cwd and --model need TEXT: a recorded request has its own.")
+    if question.wishes != Wishes():
+        raise click.UsageError("--model and the like need TEXT: a recorded request has its own.")
     return await as_it_stands(store, thread, registry, question.at)
 
 
 async def _with_input(
     home: Home, store: Store, info: ThreadInfo, registry: Registry, question: Question
 ) -> Peek:
+    setup = await prepare(home, question.wishes, info.id, attended=is_attended())
+    warn_of_project(setup)
     view = await load_view(store, info.id, registry, upto=question.at)
-    own = named_model(view.head) if view.head else DEFAULT_MODEL
-    return await with_input(
-        view,
-        registry,
-        question.text,
-        model=question.model or own,
-        cwd=question.cwd or Path(info.cwd),
-        home=home.path,
-    )
+    return await with_input(view, registry, question.text, setup)
 
 
 def _print(peek: Peek, earlier: Previous | None, registry: Registry) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
+from ...configuration.settings import DEFAULT_MODEL
 from ...entries import Rollback
-from ..home import DEFAULT_MODEL, Home, find_thread
+from ..home import Home, find_thread
 from ..lazy import examples
 from ..options import as_json, runs, thread_argument
 from ..output import say, say_json

@@ -1,0 +1,118 @@
+"""Activity: what an agent does, in lines that people read.
+
+Owns the words for calls, results and everything else that is no answer. Invariant: a
+line is safe for a terminal and short, whatever a model or a tool wrote.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from ..harness.events import (
+    CompactionFinished,
+    CompactionStarted,
+    Event,
+    NoticeRaised,
+    Retrying,
+    ToolFinished,
+    ToolStarted,
+)
+from .output import one_line
+
+__all__ = ["activity", "called", "patch_in", "result_line"]
+
+_WIDTH = 160
+_PATCH = re.compile(r"^\*\*\* Begin Patch\n.*?^\*\*\* End Patch", re.MULTILINE | re.DOTALL)
+_PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE)
+_EXIT = re.compile(r"^(?:Process exited with code|Exit code:) (-?\d+)$", re.MULTILINE)
+
+
+def activity(event: Event) -> str | None:
+    """The line for an event; None for one that people need not see."""
+    match event:
+        case ToolStarted(name=name, arguments=arguments):
+            return f"• {called(name, arguments)}"
+        case ToolFinished():
+            return f"  {result_line(event)}"
+        case Retrying():
+            again = f"trying again in {event.delay:.1f} s ({event.attempt} of {event.most})"
+            return f"! {one_line(event.reason, _WIDTH)}; {again}"
+        case CompactionStarted(tokens=tokens):
+            return f"• folding about {tokens:,} tokens into a summary"
+        case CompactionFinished(error=None):
+            return f"  from about {event.tokens_before:,} tokens to {event.tokens_after:,}"
+        case CompactionFinished(error=error):
+            return f"! not folded: {one_line(error or '', _WIDTH)}"
+        case NoticeRaised(level=level, text=text):
+            return f"{'·' if level == 'info' else '!'} {one_line(text, _WIDTH)}"
+        case _:
+            return None
+
+
+def called(name: str, arguments: str) -> str:
+    """What a call does, on one line."""
+    if patch := patch_in(name, arguments):
+        return one_line(f"patch {', '.join(_PATCHED.findall(patch))}", _WIDTH)
+    given = _object(arguments)
+    match name:
+        case "exec_command" | "shell_command" | "shell" | "local_shell":
+            command = given.get("cmd") or given.get("command") or arguments
+            line = command if isinstance(command, str) else " ".join(map(str, command))
+            return one_line(line, _WIDTH)
+        case "write_stdin":
+            typed = given.get("chars") or ""
+            wrote = f"types {typed!r} into" if typed else "looks at"
+            return one_line(f"{wrote} session {given.get('session_id')}", _WIDTH)
+        case "update_plan":
+            return one_line(f"plan: {_steps(given)}", _WIDTH)
+        case "view_image":
+            return one_line(f"looks at {given.get('path')}", _WIDTH)
+        case _:
+            return one_line(f"{name} {arguments}", _WIDTH)
+
+
+def patch_in(name: str, arguments: str) -> str | None:
+    """The patch that a call applies, by itself or through a shell."""
+    if name == "apply_patch":
+        text = str(_object(arguments).get("input") or arguments)
+    else:
+        command = _object(arguments).get("cmd") or _object(arguments).get("command") or ""
+        text = command if isinstance(command, str) else "\n".join(map(str, command))
+        if "apply_patch" not in text:
+            return None
+    found = _PATCH.search(text)
+    return found[0] if found else None
+
+
+def result_line(event: ToolFinished) -> str:
+    """How a call went: its exit code if it had one, the time, the first words it said."""
+    code = _EXIT.search(event.output)
+    failed = not event.success or (code is not None and code[1] != "0")
+    how = (f"exit {code[1]}" if code else "failed") if failed else "ok"
+    said = _said(event.output) if failed or not code else ""
+    return " · ".join(filter(None, [how, f"{event.seconds:.1f} s", one_line(said, _WIDTH)]))
+
+
+def _said(output: str) -> str:
+    """An output without the lines that a tool puts before it."""
+    _, mark, text = output.partition("\nOutput:\n")
+    return (text if mark else output).strip()
+
+
+def _steps(given: dict[str, Any]) -> str:
+    marks = {"completed": "✓", "in_progress": "→"}
+    steps = given.get("plan")
+    entries = [step for step in steps if isinstance(step, dict)] if isinstance(steps, list) else []
+    return ", ".join(
+        f"{marks.get(str(step.get('status')), '○')} {step.get('step', '')}" for step in entries
+    )
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,82 @@
+"""The meter: how full the window is, how much came from a cache, and what it cost.
+
+Owns the figures of a thread while it is open. Invariant: a figure that nobody reported
+and a price that nobody configured are left out, never guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ..configuration.settings import Price
+from ..harness.events import Event, UsageReported
+from ..usage import TokenUsage
+
+__all__ = ["Meter"]
+
+_MILLION = 1_000_000
+
+
+@dataclass(slots=True)
+class Meter:
+    """Adds up what providers report."""
+
+    prices: Mapping[str, Price] = field(default_factory=dict)
+    total: TokenUsage = field(default_factory=TokenUsage)
+    occupied: int | None = None
+    window: int | None = None
+    _costs: dict[str, float] = field(default_factory=dict)
+    _unpriced: bool = False
+
+    def hear(self, event: Event, model: str) -> None:
+        """Count what an event reports about a request to `model`."""
+        if not isinstance(event, UsageReported):
+            return
+        self.total += event.usage
+        self.occupied, self.window = event.occupied, event.window
+        price = self.prices.get(model) or self.prices.get(model.partition(":")[2])
+        if price is None:
+            self._unpriced = True
+        else:
+            so_far = self._costs.get(price.currency, 0.0)
+            self._costs[price.currency] = so_far + _cost(event.usage, price)
+
+    @property
+    def context(self) -> str:
+        """How much of the window is in use."""
+        if self.occupied is None:
+            return ""
+        if not self.window:
+            return f"context {self.occupied:,} tokens"
+        return f"context {100 * self.occupied / self.window:.0f}% of {self.window:,}"
+
+    @property
+    def tokens(self) -> str:
+        """Tokens in and out."""
+        usage = self.total
+        return f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"
+
+    @property
+    def cached(self) -> str:
+        """The share of the input that came from a cache."""
+        cached, given = self.total.cached_input_tokens, self.total.input_tokens
+        return "" if cached is None or not given else f"{100 * cached // given}% cached"
+
+    @property
+    def cost(self) -> str:
+        """What was spent, where every request has a price."""
+        if self._unpriced or not self._costs:
+            return ""
+        return " + ".join(f"{amount:.4f} {currency}" for currency, amount in self._costs.items())
+
+    def line(self) -> str:
+        """All of it."""
+        return " · ".join(filter(None, [self.tokens, self.cached, self.context, self.cost]))
+
+
+def _cost(usage: TokenUsage, price: Price) -> float:
+    cached = usage.cached_input_tokens or 0
+    cheaper = price.input if price.cached_input is None else price.cached_input
+    given = (usage.input_tokens - cached) * price.input + cached * cheaper
+    return (given + usage.output_tokens * price.output) / _MILLION

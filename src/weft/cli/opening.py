@@ -1,0 +1,179 @@
+"""Opening: from the configuration and the command line to a thread that can run.
+
+Owns what commands agree on: which settings hold, which model is asked, which tools it
+has. Invariant: `weft prompt` and `weft exec` prepare a turn through the same code.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+from msgspec import Struct
+
+from ..configuration import Config, Settings, load_config
+from ..configuration.keys import KeyFile
+from ..context.head import Choices
+from ..models.connect import ProviderConfig
+from ..prompt.observation import PromptContext
+from ..store.contract import ThreadInfo
+from .home import Home, find_thread
+from .output import printable
+from .wishes import Wishes
+
+if TYPE_CHECKING:
+    from ..hooks import Hooks
+    from ..thread import Thread
+
+__all__ = [
+    "Setup",
+    "choices_of",
+    "hooks_of",
+    "open_thread",
+    "prepare",
+    "prompt_settings",
+    "providers_of",
+    "warn_of_project",
+]
+
+
+class Setup(Struct, frozen=True, kw_only=True):
+    """Everything that is settled before a thread is opened."""
+
+    home: Path
+    cwd: Path
+    config: Config
+    settings: Settings
+    """Those of the configuration, and what this run makes of them."""
+    info: ThreadInfo | None = None
+    """The thread to go on with; None makes one."""
+
+    @property
+    def model(self) -> str | None:
+        """The model to ask; None for the one the thread has asked so far."""
+        fresh = self.info is None or self.info.turns == 0
+        chosen = self.config.layer_of("model") in ("flag", "environment")
+        return self.settings.model if fresh or chosen else None
+
+
+async def prepare(
+    home: Home, wishes: Wishes, resume: str | None = None, *, attended: bool = True
+) -> Setup:
+    """Read what is settled. Where nobody is `attended`, nobody is asked by default."""
+    info = None
+    if resume is not None:
+        async with home.store() as store:
+            info = await find_thread(store, resume)
+    cwd = (wishes.cwd or (Path(info.cwd) if info else Path())).absolute()
+    config = load_config(home.path, cwd, os.environ, wishes.flags())
+    settings = _of_this_run(config, cwd, wishes, attended=attended)
+    return Setup(home=home.path, cwd=cwd, config=config, settings=settings, info=info)
+
+
+def _of_this_run(config: Config, cwd: Path, wishes: Wishes, *, attended: bool) -> Settings:
+    settings = config.settings
+    if not attended and config.layer_of("approval") == "default":
+        settings = msgspec.structs.replace(settings, approval="never")
+    roots = [Path(root).expanduser() for root in settings.writable_roots]
+    added = [place.absolute() for place in wishes.add_dirs]
+    writable = tuple(str(cwd / root) for root in (*roots, *added))
+    return msgspec.structs.replace(settings, writable_roots=writable)
+
+
+def warn_of_project(setup: Setup) -> None:
+    """Say that a project's file does not count."""
+    if setup.config.untrusted is not None:
+        click.echo(
+            f"weft: {printable(str(setup.config.untrusted))} is ignored; "
+            "read it, then `weft trust` lets it count",
+            err=True,
+        )
+
+
+@asynccontextmanager
+async def open_thread(
+    setup: Setup, *, title: str = "", keep_empty: bool = False
+) -> AsyncIterator[Thread]:
+    """The thread, with the built-in tools of its model.
+
+    One that was made and never said anything is forgotten, unless `keep_empty`.
+    """
+    made = ""
+    try:
+        async with _opened(setup, title) as thread:
+            made = "" if setup.info or keep_empty else thread.id
+            yield thread
+    finally:
+        if made:
+            await _forget_if_empty(setup.home, made)
+
+
+async def _forget_if_empty(home: Path, thread: str) -> None:
+    async with Home(home).store() as store:
+        if (await store.info(thread)).last == 0:
+            await store.delete(thread)
+
+
+def _opened(setup: Setup, title: str) -> AbstractAsyncContextManager[Thread]:
+    from ..thread import Thread
+
+    settings = setup.settings
+    return Thread.open(
+        setup.info.id if setup.info else None,
+        model=setup.model,
+        cwd=setup.cwd,
+        home=setup.home,
+        settings=prompt_settings(settings),
+        tools=None,
+        choices=choices_of(settings),
+        hooks=hooks_of(settings),
+        environ=KeyFile(setup.home).over(os.environ, settings.providers),
+        providers=providers_of(settings),
+        output_limit=settings.tool_output_token_limit,
+        title=title,
+    )
+
+
+def prompt_settings(settings: Settings) -> PromptContext:
+    """What the model is told about the settings, which is what is enforced."""
+    return PromptContext(
+        cwd="",
+        sandbox_mode=settings.sandbox,
+        approval_policy=settings.approval,
+        network_access=settings.network,
+        writable_roots=settings.writable_roots,
+        developer_instructions=settings.developer_instructions,
+    )
+
+
+def choices_of(settings: Settings) -> Choices:
+    """What is asked for beyond a model's defaults."""
+    return Choices(effort=settings.effort, verbosity=settings.verbosity)
+
+
+def providers_of(settings: Settings) -> Mapping[str, ProviderConfig]:
+    """The configured providers, as models are opened with them."""
+    return {
+        name: ProviderConfig(**msgspec.to_builtins(provider))
+        for name, provider in settings.providers.items()
+    }
+
+
+def hooks_of(settings: Settings) -> Hooks:
+    """The commands that the configuration runs at events."""
+    from typing import get_args
+
+    from ..hooks import CommandHook, Hooks
+    from ..hooks.payloads import Payload
+
+    events = {payload.__struct_config__.tag: payload for payload in get_args(Payload)}
+    hooks = Hooks()
+    for hook in settings.hooks.values():
+        command = CommandHook(hook.command, timeout=hook.timeout)
+        hooks.on(events[hook.event], command, tools=hook.tools)
+    return hooks

@@ -1,0 +1,125 @@
+"""Reports: what `weft exec` prints while a turn runs.
+
+Invariant: standard output holds the answer, or events as JSON, and nothing else; what
+the agent does on the way goes to standard error.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import click
+from msgspec import Struct
+
+from ..harness.events import Event, TextDelta, ToolStarted, TurnCompleted
+from .activity import activity
+from .output import printable, say_json
+
+__all__ = ["Failed", "JsonReport", "PlainReport", "Report", "ThreadStarted"]
+
+
+class ThreadStarted(Struct, frozen=True, tag="thread.started"):
+    """The first line: which thread this is."""
+
+    thread_id: str
+
+
+class Failed(Struct, frozen=True, tag="error"):
+    """The last line when a turn could not even end."""
+
+    message: str
+
+
+class Report(Protocol):
+    """Prints what happens."""
+
+    def started(self, thread: str, about: str) -> None:
+        """A thread was opened; `about` says in which circumstances."""
+        ...
+
+    def hear(self, event: Event) -> None:
+        """Something happened."""
+        ...
+
+    def failed(self, message: str) -> None:
+        """The turn ended with an exception."""
+        ...
+
+
+class JsonReport:
+    """One event on one line."""
+
+    def started(self, thread: str, about: str) -> None:
+        """Say which thread this is."""
+        del about
+        say_json(ThreadStarted(thread))
+
+    def hear(self, event: Event) -> None:
+        """Print the event."""
+        say_json(event)
+
+    def failed(self, message: str) -> None:
+        """Print what went wrong; the exit code and standard error say it too."""
+        say_json(Failed(message))
+
+
+@dataclass(slots=True)
+class PlainReport:
+    """The answer for people and pipes.
+
+    A terminal (`live`) sees the model write. Others get the last message only, whole.
+    """
+
+    live: bool
+    _said: str = field(init=False, default="")
+
+    def started(self, thread: str, about: str) -> None:
+        """Say in which circumstances the turn runs."""
+        _note(f"{thread} · {about}")
+
+    def hear(self, event: Event) -> None:
+        """Print what people want to know about the event."""
+        match event:
+            case TextDelta(text=text):
+                self._wrote(text)
+            case TurnCompleted():
+                self._over(event)
+            case _:
+                self._did(event)
+
+    def failed(self, message: str) -> None:
+        """Leave the line that was begun; the message follows from elsewhere."""
+        del message
+        self._break_line()
+
+    def _wrote(self, text: str) -> None:
+        self._said += text
+        if self.live:
+            click.echo(printable(text), nl=False)
+
+    def _did(self, event: Event) -> None:
+        if isinstance(event, ToolStarted) and self._said and not self.live:
+            _note(self._said.strip())
+            self._said = ""
+        if line := activity(event):
+            self._break_line()
+            _note(line)
+
+    def _over(self, event: TurnCompleted) -> None:
+        self._break_line()
+        if event.status == "completed" and not self.live and event.text:
+            click.echo(printable(event.text.rstrip("\n")))
+        if event.error:
+            _note(f"weft: {event.error}")
+        if event.status == "interrupted":
+            _note("weft: interrupted; the thread can be resumed")
+
+    def _break_line(self) -> None:
+        if self.live and self._said:
+            click.echo("" if self._said.endswith("\n") else "\n", nl=False)
+            self._said = ""
+
+
+def _note(text: str) -> None:
+    click.echo(printable(text), err=True)

@@ -1,0 +1,96 @@
+"""A single turn: its events go to a report, its questions to whoever is there.
+
+Invariant: a question is always answered; without a person, by a refusal that says why.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import click
+from msgspec import UNSET, UnsetType
+
+from ..configuration import Settings
+from ..harness.events import ApprovalRequested, Event, QuestionsAsked, TurnCompleted
+from ..prompt.input import UserPart
+from ..sandbox.approvals import Decision, No, NoAndStop
+from ..thread import Thread
+from ..wire import Json
+from .asking import ask_approval, ask_questions
+from .breaking import Breaker
+from .meter import Meter
+from .output import one_line
+from .reports import Report
+from .terminal import read_line
+
+__all__ = ["Single"]
+
+T = TypeVar("T")
+_NOBODY = "nobody is there to approve it; find another way or stop"
+
+
+@dataclass(slots=True)
+class Single:
+    """Runs one turn of a thread on the command line."""
+
+    thread: Thread
+    report: Report
+    settings: Settings
+    attended: bool
+    meter: Meter = field(init=False)
+    _breaker: Breaker = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.meter = Meter(self.settings.prices)
+        self._breaker = Breaker(self.thread)
+
+    async def turn(self, *said: UserPart, schema: Json | UnsetType = UNSET) -> TurnCompleted:
+        """Run the turn; how it ended."""
+        self._breaker.install()
+        done: TurnCompleted | None = None
+        async for event in self.thread.run(*said, schema=schema):
+            self.meter.hear(event, self.thread.model)
+            self.report.hear(event)
+            if self._breaker.asked.is_set():
+                # It may have come before there was a turn to interrupt.
+                self.thread.interrupt()
+            await self._asked(event)
+            done = event if isinstance(event, TurnCompleted) else done
+        assert done is not None, "a turn always ends with its end"
+        return done
+
+    async def _asked(self, event: Event) -> None:
+        match event:
+            case ApprovalRequested(id=question, call=call) if not self.attended:
+                line = one_line(" ".join(call.argv))
+                click.echo(f"! refused, for nobody can be asked: {line}", err=True)
+                self.thread.answer(question, No(_NOBODY))
+            case ApprovalRequested(id=question, call=call):
+                decision: Decision | None = await self._heard(ask_approval(call, read_line))
+                if not self._breaker.asked.is_set():
+                    self.thread.answer(question, decision or NoAndStop())
+            case QuestionsAsked(id=question, questions=questions):
+                answers = None
+                if self.attended:
+                    answers = await self._heard(ask_questions(questions, read_line))
+                if not self._breaker.asked.is_set():
+                    self.thread.answer(question, answers)
+
+    async def _heard(self, asking: Awaitable[T]) -> T | None:
+        """What the person says; None once the turn is being broken off, by a key or a signal."""
+        answer = asyncio.ensure_future(asking)
+        broken = asyncio.ensure_future(self._breaker.asked.wait())
+        await asyncio.wait({answer, broken}, return_when=asyncio.FIRST_COMPLETED)
+        broken.cancel()
+        if not answer.done():
+            answer.cancel()
+            await asyncio.wait({answer})
+        if answer.cancelled():
+            return None
+        if isinstance(answer.exception(), KeyboardInterrupt | EOFError):
+            self._breaker.again()
+            return None
+        return answer.result()

@@ -1,0 +1,387 @@
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from inline_snapshot import snapshot
+
+from .scripts import call, scripted, shell
+from .terminal import SCRIPT, Weft
+from .test_terminal import screen, without_colour
+
+USAGE = {"input": 1000, "cached": 800, "output": 10}
+VARYING = re.compile(r"(thr|turn)_[0-9a-f-]{36}")
+
+
+def inputs(weft: Weft, thread: str = "last") -> list[str]:
+    """What the person said, in order."""
+    entries = weft("show", thread, "--json").json_lines
+    said = [e["item"] for e in entries if e["kind"] == "item" and not e["flags"]]
+    return [i["content"][0]["text"] for i in said if i.get("role") == "user"]
+
+
+def steady(line: dict[str, Any]) -> dict[str, Any]:
+    """An event without what differs from run to run."""
+    text = json.dumps({**line, "seconds": 0} if "seconds" in line else line)
+    text = re.sub(r"(Chunk ID: |Wall time: )[\w.]+", r"\1_", VARYING.sub(r"\1_1", text))
+    text = re.sub(r"(msg|fc_call|call)_[0-9a-f]{16}", r"\1", text)
+    text = re.sub(r"scripted:[^\"]+", "scripted:SCRIPT", text)
+    found: dict[str, Any] = json.loads(text)
+    return {**found, "size": 0, "shared": 0} if "size" in found else found
+
+
+def test_the_answer_is_on_standard_output_and_the_work_on_standard_error(weft):
+    model = scripted(
+        weft, {"text": "Looking.", "calls": [shell("echo hi")]}, {"text": "It says hi.\n"}
+    )
+    done = weft("exec", "what does it say?", "--model", model)
+    assert done.text == "It says hi.\n"
+    first, *work = done.err.splitlines()
+    assert VARYING.sub("THREAD", first) == (
+        f"THREAD · {model} · workspace-write, no network · asks never"
+    )
+    assert [re.sub(r"\d+\.\d", "0.0", line) for line in work] == [
+        "Looking.",
+        "• echo hi",
+        "  ok · 0.0 s",
+    ]
+
+
+def test_events_are_json_lines(weft):
+    model = scripted(
+        weft, {"calls": [shell("true")], "usage": USAGE}, {"text": "Done.", "usage": USAGE}
+    )
+    lines = weft("exec", "go", "--json", "--model", model).json_lines
+    assert [steady(line) for line in lines if line["type"] != "usage.reported"] == snapshot(
+        [
+            {"type": "thread.started", "thread_id": "thr_1"},
+            {
+                "type": "turn.started",
+                "thread": "thr_1",
+                "turn": "turn_1",
+                "number": 1,
+                "model": "scripted:SCRIPT",
+                "harness": "weft",
+                "sandbox": "workspace-write",
+            },
+            {"type": "step.started", "step": 1, "size": 0, "shared": 0, "reason": "start"},
+            {
+                "type": "item.completed",
+                "seq": 7,
+                "item": {
+                    "type": "function_call",
+                    "id": "fc_call_0",
+                    "name": "exec_command",
+                    "arguments": '{"cmd":"true","login":false}',
+                    "call_id": "call_0",
+                },
+            },
+            {
+                "type": "tool.started",
+                "call_id": "call_0",
+                "name": "exec_command",
+                "arguments": '{"cmd":"true","login":false}',
+            },
+            {
+                "type": "tool.finished",
+                "call_id": "call_0",
+                "name": "exec_command",
+                "success": True,
+                "seconds": 0,
+                "output": """\
+Chunk ID: _
+Wall time: _ seconds
+Process exited with code 0
+Original token count: 0
+Output:
+""",
+            },
+            {
+                "type": "item.completed",
+                "seq": 9,
+                "item": {
+                    "type": "function_call_output",
+                    "call_id": "call_0",
+                    "output": """\
+Chunk ID: _
+Wall time: _ seconds
+Process exited with code 0
+Original token count: 0
+Output:
+""",
+                },
+            },
+            {"type": "step.started", "step": 2, "size": 0, "shared": 0, "reason": None},
+            {"type": "text.delta", "text": "Done."},
+            {
+                "type": "item.completed",
+                "seq": 11,
+                "item": {
+                    "type": "message",
+                    "id": "msg",
+                    "role": "assistant",
+                    "content": [{"type": "output_text", "text": "Done."}],
+                },
+            },
+            {
+                "type": "turn.completed",
+                "turn": "turn_1",
+                "status": "completed",
+                "text": "Done.",
+                "usage": {
+                    "input_tokens": 2000,
+                    "cached_input_tokens": 1600,
+                    "output_tokens": 20,
+                    "reasoning_output_tokens": 0,
+                    "total_tokens": 2020,
+                },
+                "error": None,
+            },
+        ]
+    )
+
+
+def test_the_input_can_be_piped_and_follows_the_prompt(weft):
+    model = scripted(weft, {"text": "Read."})
+    weft("exec", "--model", model, stdin=b"from a pipe")
+    assert inputs(weft) == ["from a pipe"]
+    weft("exec", "-", "--model", model, stdin=b"dashed")
+    assert inputs(weft) == ["dashed"]
+    weft("exec", "review", "--model", model, stdin=b"+ a line\n")
+    assert inputs(weft) == ["review\n\n<stdin>\n+ a line\n</stdin>"]
+    weft("exec", "alone", "--model", model)
+    assert inputs(weft) == ["alone"]
+
+
+def test_nothing_to_say_is_a_usage_error(weft):
+    said = weft.refused("exec", "--model", scripted(weft), code=2)
+    assert "There is no PROMPT, and standard input is empty." in said
+    assert weft("threads", "--json").json == []
+
+
+def test_a_thread_goes_on_by_name_or_as_the_last_one(weft):
+    model = scripted(weft, {"text": "Yes."})
+    weft("exec", "one", "--model", model)
+    first = weft("threads", "--json").json[0]["id"]
+    weft("exec", "another", "--model", model)
+    weft("exec", "two", "--resume", first)
+    assert inputs(weft, first) == ["one", "two"]
+    weft("exec", "three", "--last")
+    assert inputs(weft, first) == ["one", "two", "three"]
+    said = weft.refused("exec", "four", "--last", "--resume", first, code=2)
+    assert "--last and --resume name the thread twice" in said
+
+
+def test_a_turn_that_fails_ends_with_1_and_says_why(weft):
+    error = {"status": 400, "code": "bad", "message": "no such thing"}
+    model = scripted(weft, {"error": error})
+    done = weft.attempt("exec", "go", "--model", model)
+    assert (done.code, done.out) == (1, b"")
+    assert "no such thing" in done.err
+    assert "Traceback" not in done.err
+
+
+def test_a_turn_that_cannot_begin_leaves_no_thread(weft):
+    done = weft.attempt("exec", "go", "--json")
+    assert done.code == 1
+    assert done.json_lines[1]["type"] == "error"
+    assert "no key for the provider 'openai'; set OPENAI_API_KEY" in done.err
+    assert weft("threads", "--json").json == []
+
+
+def test_a_schema_shapes_the_request(weft, tmp_path):
+    schema = tmp_path / "schema.json"
+    schema.write_text('{ "type": "object" }')
+    model = scripted(weft, {"text": '{"ok":true}'})
+    done = weft("exec", "is it ok?", "--output-schema", str(schema), "--model", model)
+    assert done.json == {"ok": True}
+    body = weft("prompt", "--thread", "last", "--json").json
+    assert body["text"]["format"]["schema"] == {"type": "object"}
+    schema.write_text("[]")
+    said = weft.refused("exec", "x", "--output-schema", str(schema), "--model", model)
+    assert "holds no JSON schema" in said
+
+
+def test_the_last_message_goes_to_a_file_as_it_is(weft, tmp_path):
+    model = scripted(weft, {"text": "a \x1b[31mred\x1b[0m word"})
+    done = weft("exec", "go", "-o", str(tmp_path / "last.md"), "--model", model)
+    assert (tmp_path / "last.md").read_text() == "a \x1b[31mred\x1b[0m word"
+    assert done.text == "a \\x1b[31mred\\x1b[0m word\n"
+
+
+def test_usage_is_told_with_a_price_only_where_one_is_configured(weft):
+    model = scripted(weft, {"text": "Done.", "usage": USAGE})
+    told = weft("exec", "go", "--show-usage", "--model", model).err.splitlines()[-1]
+    assert told == "1,000 tokens in, 10 out · 80% cached · context 0% of 258,400"
+    (weft.home / "config.toml").write_text(
+        f'[prices."{model}"]\ninput = 2.0\ncached_input = 0.5\noutput = 8.0\n'
+    )
+    told = weft("exec", "go", "--show-usage", "--model", model).err.splitlines()[-1]
+    assert told.endswith(" · 0.0009 USD")
+
+
+def test_images_are_shown_to_the_model(weft, tmp_path):
+    png = tmp_path / "dot.png"
+    png.write_bytes(b"\x89PNG\r\n\x1a\n")
+    model = scripted(weft, {"text": "A dot."})
+    weft("exec", "what is it?", "--image", str(png), "--model", model)
+    entries = weft("show", "last", "--json").json_lines
+    said = next(e["item"] for e in entries if e["kind"] == "item" and not e["flags"])
+    assert [part["type"] for part in said["content"]] == [
+        "input_text",
+        "input_text",
+        "input_image",
+        "input_text",
+    ]
+
+
+def test_without_a_terminal_nobody_is_asked(weft):
+    escalated = shell("true", sandbox_permissions="require_escalated", justification="May I?")
+    model = scripted(weft, {"calls": [escalated]}, {"text": "Then not."})
+    done = weft("exec", "go", "--approval", "on-request", "--model", model)
+    assert "! refused, for nobody can be asked: " in done.err
+    assert "nobody is there to approve it" in weft("show", "last").text
+    assert done.text == "Then not.\n"
+
+
+def test_the_sandbox_holds_unless_told_otherwise_and_its_absence_is_said(weft):
+    written = weft.project / "written"
+    model = scripted(weft, {"calls": [shell("touch written")]}, {"text": "Tried."})
+    weft("exec", "go", "--sandbox", "read-only", "--model", model)
+    assert not written.exists()
+    weft("exec", "go", "--model", model)
+    assert written.exists()
+    written.unlink()
+    done = weft("exec", "go", "--yolo", "--model", model)
+    assert written.exists()
+    assert "NO SANDBOX: commands can do whatever you can · asks never" in done.err
+    said = weft.refused("exec", "go", "--yolo", "--sandbox", "read-only", code=2)
+    assert "--yolo already says" in said
+
+
+def test_directories_can_be_added(weft):
+    outside = Path(tempfile.mkdtemp(dir=Path.home()))
+    try:
+        model = scripted(weft, {"calls": [shell(f"touch {outside}/file")]}, {"text": "Tried."})
+        weft("exec", "go", "--model", model)
+        assert list(outside.iterdir()) == []
+        weft("exec", "go", "--add-dir", str(outside), "--model", model)
+        assert [path.name for path in outside.iterdir()] == ["file"]
+    finally:
+        shutil.rmtree(outside)
+
+
+def test_a_terminal_sees_the_model_write_and_can_approve(weft):
+    escalated = shell("echo out", sandbox_permissions="require_escalated", justification="May I?")
+    model = scripted(weft, {"text": "Asking.", "calls": [escalated]}, {"text": "Thank \x1b[2Jyou."})
+    with screen(weft, "exec", "go", "--model", model) as terminal:
+        terminal.until(b"(y)es once")
+        terminal.type(b"what\r")
+        terminal.until(b"none of the answers")
+        terminal.type(b"y\r")
+        code, text = terminal.end()
+    assert code == 0
+    plain = without_colour(text)
+    assert "? run OUTSIDE the sandbox: " in plain
+    assert "Thank \\x1b[2Jyou." in plain
+    assert "Process exited with code 0" in weft("show", "last").text
+
+
+def started(weft: Weft, model: str, *args: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [SCRIPT, "exec", "go", "--json", "--model", model, *args],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=weft.env,
+        cwd=weft.project,
+    )
+
+
+def heard(process: subprocess.Popen[bytes], kind: str) -> dict[str, Any]:
+    assert process.stdout is not None
+    for line in process.stdout:
+        event: dict[str, Any] = json.loads(line)
+        if event["type"] == kind:
+            return event
+    raise AssertionError(f"no {kind}")
+
+
+STALLED = {"text": "never", "delay": 600}
+
+
+@pytest.mark.parametrize(
+    ("moment", "answers"),
+    [
+        ("thread.started", [STALLED]),
+        ("turn.started", [STALLED]),
+        ("step.started", [STALLED]),
+        ("text.delta", [{"text": "Half a", "stall": {"events": 5}}]),
+        ("tool.started", [{"calls": [shell("sleep 600")]}]),
+        ("tool.progress", [{"calls": [shell("echo begun; sleep 600")]}]),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_ctrl_c_ends_the_turn_with_everything_in_its_place(weft, moment, answers):
+    model = scripted(weft, *answers)
+    with started(weft, model) as process:
+        heard(process, moment)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate()
+    assert (process.returncode, b"Traceback" in err) == (130, False), err
+    if moment == "thread.started":
+        return
+    assert json.loads(out.splitlines()[-1])["status"] == "interrupted"
+    entries = weft("show", "last", "--all", "--json").json_lines
+    items = [e["item"] for e in entries if e["kind"] == "item"]
+    calls = [i["call_id"] for i in items if i["type"] == "function_call"]
+    assert calls == [i["call_id"] for i in items if i["type"] == "function_call_output"]
+    assert weft("exec", "again", "--last", "--model", scripted(weft, {"text": "Back."})).text == (
+        "Back.\n"
+    )
+
+
+def test_ctrl_c_twice_leaves_at_once_and_leaves_no_process(weft):
+    marker = weft.home.parent / "alive"
+    os.mkfifo(marker)
+    held = shell(f"exec 9>{marker}; trap '' INT TERM; echo begun; while :; do sleep 1; done")
+    model = scripted(weft, {"calls": [held]})
+    with started(weft, model, "--yolo") as process:
+        reader = os.open(marker, os.O_RDONLY | os.O_NONBLOCK)
+        os.set_blocking(reader, True)
+        heard(process, "tool.progress")
+        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGTERM)
+        process.communicate()
+    assert process.returncode == 130
+    # The end of the pipe: whoever held it is gone.
+    assert os.read(reader, 1) == b""
+    os.close(reader)
+
+
+def test_the_answer_to_an_interview_reaches_the_model(weft):
+    option = {"label": "Red", "description": "a colour"}
+    question = {"id": "q", "header": "Hue", "question": "Which?", "options": [option, option]}
+    asks = call("request_user_input", questions=[question])
+    model = scripted(weft, {"calls": [asks]}, {"text": "Fine."})
+    with screen(weft, "exec", "go", "--model", model) as terminal:
+        terminal.until(b"or nothing to dismiss")
+        terminal.type(b"1\r")
+        code, _ = terminal.end()
+    assert code == 0
+    assert '"Red"' in weft("show", "last").text
+
+
+def test_a_missing_directory_is_named(weft, tmp_path):
+    model = scripted(weft, {"text": "x"})
+    done = weft.attempt("exec", "go", "-o", str(tmp_path / "no" / "file"), "--model", model)
+    assert (done.code, done.out) == (2, b"")
+    assert f"There is no directory {str(tmp_path / 'no')!r} for --output." in done.err
