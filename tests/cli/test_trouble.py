@@ -128,7 +128,7 @@ def test_a_home_that_cannot_be_written_can_be_read(shared, tmp_path, args):
 def test_a_home_that_cannot_be_written_says_so(shared, tmp_path, args):
     done = by_another_user(shared, tmp_path / "copy", *args)
     assert (done.returncode, done.stdout, "Traceback" in done.stderr) == (1, "", False)
-    assert f"weft: {str(shared.home)!r} cannot be written" in done.stderr
+    assert f"weft: '{shared.home}/log.db' cannot be written" in done.stderr
     assert "check the owner and mode" in done.stderr
 
 

@@ -52,6 +52,23 @@ async def main():
 asyncio.run(main())
 """
 
+FULL = """
+import json, resource
+resource.setrlimit(resource.RLIMIT_FSIZE, (3_000, resource.RLIM_INFINITY))
+
+async def main():
+    async with await SqliteStore.open(directory) as store:
+        told = [len(await store.read(thread))]
+        for write in (store.create(), store.acquire(thread)):
+            try:
+                await write
+            except StoreError as error:
+                told.append(f"{type(error).__name__}: {error}")
+    print(json.dumps(told))
+
+asyncio.run(main())
+"""
+
 UNPRIVILEGED = """
 if os.getuid() == 0:
     os.setgid(65534)
@@ -138,6 +155,16 @@ async def test_a_full_disk_stops_the_writer_and_loses_nothing(tmp_path):
         assert entries[-1].body == said("room again")
     with closing(sqlite3.connect(tmp_path / "log.db")) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+
+
+async def test_a_log_on_a_full_disk_can_be_read(tmp_path):
+    thread = await written(tmp_path)
+    before = (tmp_path / "log.db").read_bytes()
+    with Child(FULL, tmp_path, thread) as child:
+        readable, *errors = json.loads(child.result())
+    assert readable == 3
+    assert [error.partition(" '")[0] for error in errors] == ["StoreFull: no room to write"] * 2
+    assert (tmp_path / "log.db").read_bytes() == before
 
 
 async def test_a_directory_without_write_permission_can_be_read(open_directory):

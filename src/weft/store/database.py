@@ -66,10 +66,10 @@ def open_writer(path: Path, busy_seconds: float = BUSY_SECONDS) -> sqlite3.Conne
 
 
 def open_reader(path: Path) -> sqlite3.Connection:
-    """The log for reading only, also from a directory that cannot be written."""
+    """The log for reading only, also where nothing can be written."""
     try:
         return _open_checked(path, "mode=ro")
-    except StoreReadOnly:
+    except (StoreReadOnly, StoreFull):
         # Reading a WAL file needs its shared memory. Where that can neither be found nor
         # made, a file without a pending WAL is complete by itself.
         wal = path.with_name(f"{path.name}-wal")

@@ -175,7 +175,8 @@ def _marks(connection: sqlite3.Connection) -> tuple[int, ...]:
     try:
         return tuple(connection.execute(query).fetchone()[0] for query in _MARKS)
     finally:
-        if began:
+        # After some failures SQLite has ended the transaction by itself.
+        if began and connection.in_transaction:
             connection.execute("ROLLBACK")
 
 

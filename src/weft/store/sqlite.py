@@ -17,7 +17,7 @@ from typing import Self, TypeVar
 
 from ..config import home
 from ..entries import Entry
-from ..errors import NotFound, StoreReadOnly
+from ..errors import NotFound, StoreError, StoreFull, StoreReadOnly
 from . import changes, families, queries
 from .contract import (
     Change,
@@ -51,11 +51,14 @@ T = TypeVar("T")
 class SqliteStore:
     """Threads in a directory, durable and shared between processes.
 
-    A directory that cannot be written opens all the same; only writing then raises
-    `StoreReadOnly`. Use it as an async context manager, or call `close`.
+    A directory that cannot be written, or is full, opens all the same; only writing
+    then raises `StoreReadOnly` or `StoreFull`. Use it as an async context manager, or
+    call `close`.
     """
 
-    def __init__(self, directory: Path, writer: Writer | None, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, directory: Path, writer: Writer | StoreError, clock: Callable[[], float]
+    ) -> None:
         self.directory = directory
         self._writer = writer
         self._readers = Readers(directory / "log.db")
@@ -73,8 +76,8 @@ class SqliteStore:
         """The store in `directory`, made when it is not there; Weft's home by default.
 
         `busy_seconds` is how long to wait for another process that is writing. Raises
-        `StoreCorrupt`, `StoreTooNew`, `StoreFull`, `StoreBusy`, or `StoreReadOnly` when
-        there is neither a log to read nor a place to make one.
+        `StoreCorrupt`, `StoreTooNew` or `StoreBusy`, and `StoreReadOnly` or `StoreFull`
+        when there is neither a log to read nor a place to make one.
         """
         return await asyncio.to_thread(cls._open, directory, clock, busy_seconds)
 
@@ -85,13 +88,12 @@ class SqliteStore:
         directory = home() if directory is None else directory
         path = directory / "log.db"
         try:
-            writer = Writer(open_writer(path, busy_seconds), path)
-        except StoreReadOnly:
+            return cls(directory, Writer(open_writer(path, busy_seconds), path), clock)
+        except (StoreReadOnly, StoreFull) as error:
             if not path.exists():
                 raise
             open_reader(path).close()
-            writer = None
-        return cls(directory, writer, clock)
+            return cls(directory, error, clock)
 
     async def __aenter__(self) -> Self:
         return self
@@ -107,7 +109,7 @@ class SqliteStore:
     @property
     def read_only(self) -> bool:
         """Whether the directory could only be opened for reading."""
-        return self._writer is None
+        return not isinstance(self._writer, Writer)
 
     async def create(self, *, cwd: str = "", title: str = "") -> ThreadInfo:
         """A new, empty thread."""
@@ -242,15 +244,12 @@ class SqliteStore:
     def _close(self) -> None:
         # The writer goes last: whoever closes last folds the WAL into the file.
         self._readers.close()
-        if self._writer is not None:
+        if isinstance(self._writer, Writer):
             self._writer.close()
 
     async def _write(self, job: Job[T], discard: Callable[[T], None] | None = None) -> T:
-        if self._writer is None:
-            raise StoreReadOnly(
-                f"{str(self.directory)!r} cannot be written, only read; "
-                "check the owner and mode of the directory and its files"
-            )
+        if not isinstance(self._writer, Writer):
+            raise type(self._writer)(*self._writer.args)
         if discard is None:
             return await self._writer.run(job)
         return await self._writer.run(job, discard)
