@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import json
 import stat
+import subprocess
 
 from weft.prompt.imported import ImportedPrompts
 
@@ -72,6 +74,16 @@ def test_the_sandbox_is_tried_not_looked_up(weft, tmp_path):
         "detail": "commands cannot be sandboxed: 'prlimit' is not on the search path",
         "remedy": "install util-linux",
     }
+
+
+def test_a_working_directory_that_is_gone_is_only_a_warning(weft):
+    gone = weft.project / "gone"
+    gone.mkdir()
+    script = f'cd "{gone}" && rmdir "{gone}" && exec "{SCRIPT}" doctor --json'
+    done = subprocess.run(
+        ["/bin/sh", "-c", script], env=weft.env, capture_output=True, text=True, check=True
+    )
+    assert json.loads(done.stdout)["ok"]
 
 
 def test_keys_are_told_by_name_never_by_value(weft):

@@ -226,9 +226,9 @@ def _sandbox(environ: Mapping[str, str]) -> Check:
     with tempfile.TemporaryDirectory(prefix="weft-doctor-") as scratch:
         try:
             sandbox = find_bubblewrap(Path(scratch), environ)
-        except SandboxUnavailable as error:
+        except (SandboxUnavailable, OSError) as error:
             detail, _, remedy = str(error).partition("; ")
-            return _warn(detail, remedy)
+            return _warn(detail, remedy or "go to a directory that exists")
     return _ok(f"commands are confined by {sandbox.binary}")
 
 
