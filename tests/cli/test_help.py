@@ -10,7 +10,16 @@ import pytest
 from weft.cli.app import COMMANDS
 from weft.cli.app import weft as group
 
-COMMAND_NAMES = [*COMMANDS, "prompts import", "prompts show", "prompts remove"]
+COMMAND_NAMES = [
+    *COMMANDS,
+    "prompts import",
+    "prompts show",
+    "prompts remove",
+    "auth list",
+    "auth set",
+    "auth remove",
+    "config explain",
+]
 
 
 def loaded(name: str) -> click.Command:

@@ -18,7 +18,7 @@ from ..errors import ConfigError
 from .check import Key, dotted, hint_of, leaves, nearest
 from .environment import from_environment, variable_of
 from .files import ConfigFile, project_file
-from .settings import Settings
+from .settings import HookSettings, Price, Settings
 from .trust import Trust
 
 __all__ = ["Config", "Explained", "Kind", "Layer", "load_config"]
@@ -88,7 +88,7 @@ class Config:
         told = [
             Explained(
                 key=dotted(path),
-                value=layer.leaves[path],
+                value=_shown(path, layer.leaves[path]),
                 layer=layer.kind,
                 source=layer.locate(path),
                 used=index == 0,
@@ -103,6 +103,11 @@ class Config:
                 )
             )
         return told
+
+
+def _shown(path: Key, value: Any) -> Any:
+    """The value as it may be seen: headers can carry keys."""
+    return dict.fromkeys(value, "…") if path[-1] == "headers" else value
 
 
 def load_config(
@@ -154,7 +159,17 @@ def _joined(layers: list[Layer]) -> Settings:
         return msgspec.convert(table, Settings)
     except msgspec.ValidationError as error:
         # Single values were checked before: only a field that a table lacks is left.
-        raise ConfigError(f"the configuration is not complete: {error}; add it") from error
+        raise ConfigError(f"{_incomplete(table)} is not complete: {error}; add it") from error
+
+
+def _incomplete(table: dict[str, Any]) -> str:
+    for section, kind in (("hooks", HookSettings), ("prices", Price)):
+        for name, value in table.get(section, {}).items():
+            try:
+                msgspec.convert(value, kind)
+            except msgspec.ValidationError:
+                return dotted((section, name))
+    raise AssertionError(table)
 
 
 def _defaults() -> list[tuple[Key, Any]]:

@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+import json
+
+from inline_snapshot import snapshot
+
+from .scripts import scripted, shell
+from .test_terminal import screen
+
+
+def test_config_shows_each_value_with_its_source(weft):
+    (weft.home / "config.toml").write_text('model = "a"\nnetwork = true\n')
+    weft.environ["WEFT_SANDBOX"] = "read-only"
+    shown = weft("config").text.replace(str(weft.home), "HOME")
+    assert [line.split() for line in shown.splitlines()[:7]] == [
+        ["KEY", "VALUE", "FROM"],
+        ["model", '"a"', "HOME/config.toml:1"],
+        ["effort", "-", "default"],
+        ["verbosity", "-", "default"],
+        ["sandbox", '"read-only"', "WEFT_SANDBOX"],
+        ["approval", '"on-request"', "default"],
+        ["network", "true", "HOME/config.toml:2"],
+    ]
+    weft.environ["WEFT_MODEL"] = "b"
+    explained = weft("config", "explain", "model").text.replace(str(weft.home), "HOME")
+    assert explained == snapshot(
+        """\
+KEY    VALUE             FROM
+model  "b"               WEFT_MODEL
+model  "a"               HOME/config.toml:1 (overruled)
+model  "openai:gpt-5.5"  default (overruled)
+"""
+    )
+    assert weft("config", "explain", "network", "--json").json[0] == {
+        "key": "network",
+        "value": True,
+        "layer": "user",
+        "source": f"{weft.home}/config.toml:2",
+        "used": True,
+    }
+
+
+def test_a_wrong_configuration_stops_every_command_that_needs_it(weft):
+    (weft.home / "config.toml").write_text("modle = 'x'\n")
+    for args in (["exec", "x"], ["prompt", "x"], ["new", "x"], ["config"], ["models"]):
+        said = weft.refused(*args)
+        assert said.startswith(f"weft: {weft.home}/config.toml:1: key 'modle' is unknown; did you")
+    assert weft("threads", "--json").json == []
+
+
+def test_a_project_is_told_about_until_it_is_trusted(weft):
+    file = weft.project / ".weft" / "config.toml"
+    file.parent.mkdir()
+    file.write_text('developer_instructions = "Whistle."\n')
+    done = weft("prompt", "x", "--json")
+    assert "Whistle" not in done.text
+    assert done.err == f"weft: {file} is ignored; read it, then `weft trust` lets it count\n"
+    assert f"{file} does not count: it is not trusted" in weft("config").text
+    assert weft("trust").text == f"trusted: {file}\n"
+    done = weft("prompt", "x", "--json")
+    assert ("Whistle" in done.text, done.err) == (True, "")
+    assert weft("trust", "--remove", "--json").json == {"file": str(file), "trusted": False}
+    assert "Whistle" not in weft("prompt", "x", "--json").text
+    file.unlink()
+    assert "it has no .weft/config.toml" in weft.refused("trust")
+
+
+def test_the_configured_model_is_asked_and_a_thread_keeps_its_own(weft):
+    first = scripted(weft, {"text": "First."}, name="first.jsonl")
+    second = scripted(weft, {"text": "Second."}, name="second.jsonl")
+    (weft.home / "config.toml").write_text(f'model = "{first}"\n')
+    assert weft("exec", "x").text == "First.\n"
+    (weft.home / "config.toml").write_text(f'model = "{second}"\n')
+    assert weft("exec", "x", "--last").text == "First.\n"
+    assert weft("exec", "x").text == "Second.\n"
+    weft.environ["WEFT_MODEL"] = first
+    assert weft("exec", "x", "--last").text == "First.\n"
+
+
+def test_hooks_of_the_configuration_run(weft):
+    heard = weft.home.parent / "heard.jsonl"
+    hook = weft.home.parent / "hook"
+    hook.write_text(f"#!/bin/sh\ncat >> {heard}; echo >> {heard}\n")
+    hook.chmod(0o755)
+    (weft.home / "config.toml").write_text(
+        f"[hooks.a]\nevent = 'before_tool_call'\ncommand = ['{hook}']\n"
+        f"[hooks.b]\nevent = 'turn_end'\ncommand = ['{hook}']\n"
+    )
+    model = scripted(weft, {"calls": [shell("true")]}, {"text": "Done."})
+    weft("exec", "x", "--model", model)
+    events = [json.loads(line)["event"] for line in heard.read_text().splitlines()]
+    assert events == ["before_tool_call", "turn_end"]
+
+
+def test_a_configured_provider_is_asked_with_the_kept_key(weft):
+    script = weft.home.parent / "script.toml"
+    script.write_text('[[answer]]\ntext = "Hello."\n')
+    import subprocess
+
+    from .terminal import SCRIPT
+
+    with subprocess.Popen(
+        [SCRIPT, "fake", str(script), "--json"], stdout=subprocess.PIPE, env=weft.env
+    ) as server:
+        assert server.stdout is not None
+        address = json.loads(server.stdout.readline())["base_url"]
+        (weft.home / "config.toml").write_text(
+            f"[providers.mine]\napi = 'chat'\nbase_url = '{address}'\nkey_variable = 'MINE'\n"
+        )
+        said = weft.attempt("exec", "x", "--model", "mine:m").err
+        assert "no key for the provider 'mine'; set MINE" in said
+        weft("auth", "set", "mine", stdin=b"sk-mine\n")
+        assert weft("exec", "x", "--model", "mine:m").text == "Hello.\n"
+        server.terminate()
+
+
+def test_keys_are_listed_by_name_and_never_shown(weft):
+    assert weft("auth").text == "no keys are known; `weft auth set PROVIDER` keeps one\n"
+    said = [weft("auth", "set", "openai", stdin=b"sk-very-secret\n")]
+    weft.environ["ANTHROPIC_API_KEY"] = "sk-very-secret"
+    said += [weft("auth"), weft("auth", "list", "--json"), weft("models"), weft("doctor")]
+    assert said[1].text == snapshot(
+        """\
+PROVIDER   VARIABLE           KEY
+anthropic  ANTHROPIC_API_KEY  environment
+openai     OPENAI_API_KEY     kept
+"""
+    )
+    assert [done for done in said if "secret" in done.text + done.err] == []
+    assert (weft.home / "auth.json").stat().st_mode & 0o777 == 0o600
+    assert weft("auth", "remove", "openai").text == "forgot the key of openai\n"
+    assert "no key of the provider 'openai'" in weft.refused("auth", "remove", "openai")
+    said_of = weft.refused("auth", "set", "opnai", stdin=b"x")
+    assert said_of == "weft: no provider 'opnai'; did you mean 'openai'?\n"
+
+
+def test_commands_never_see_a_kept_key(weft):
+    weft("auth", "set", "openai", stdin=b"sk-very-secret\n")
+    look = shell(f"env; cat {weft.home}/auth.json")
+    for flags in (["--sandbox", "workspace-write"], ["--sandbox", "read-only"]):
+        model = scripted(weft, {"calls": [look]}, {"text": "Looked."})
+        weft("exec", "x", "--model", model, *flags)
+        assert "sk-very-secret" not in weft("show", "last", "--all").text
+
+
+def test_a_key_is_asked_for_unseen(weft):
+    with screen(weft, "auth", "set", "openai") as terminal:
+        terminal.until(b"Key of openai: ")
+        terminal.type(b"sk-typed\n")
+        code, text = terminal.end()
+    assert code == 0
+    assert "sk-typed" not in text
+    assert "sk-typed" in (weft.home / "auth.json").read_text()
+
+
+def test_models_are_listed_with_what_they_can_do(weft):
+    weft("auth", "set", "openai", stdin=b"sk\n")
+    known = {entry["model"]: entry for entry in weft("models", "--json").json}
+    assert known["openai:gpt-5.5"] == snapshot(
+        {
+            "model": "openai:gpt-5.5",
+            "window": 272000,
+            "efforts": ["low", "medium", "high", "xhigh"],
+            "default_effort": "medium",
+            "shell": "unified_exec",
+            "apply_patch": "freeform",
+            "images": True,
+            "key": "kept",
+        }
+    )
+    assert "openai:gpt-5.5" in weft("models").text

@@ -1,0 +1,299 @@
+from __future__ import annotations
+
+import stat
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from inline_snapshot import snapshot
+
+from weft.configuration import Config, Explained, Settings, load_config
+from weft.configuration.files import ConfigFile, project_file
+from weft.configuration.keys import KeyFile
+from weft.configuration.settings import AgentsMd, HookSettings, Price, ProviderSettings
+from weft.configuration.trust import Trust
+from weft.errors import ConfigError
+
+
+@dataclass
+class Place:
+    """A home and a project, each with a configuration or none."""
+
+    home: Path
+    project: Path
+    environ: dict[str, str] = field(default_factory=dict)
+
+    def user(self, text: str) -> Path:
+        file = self.home / "config.toml"
+        file.write_text(text)
+        return file
+
+    def own(self, text: str, *, trusted: bool = True) -> Path:
+        file = self.project / ".weft" / "config.toml"
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text)
+        if trusted:
+            Trust(self.home).give(file)
+        return file
+
+    def load(self, **flags: tuple[str, object]) -> Config:
+        return load_config(self.home, self.project, self.environ, flags)
+
+    def refused(self, **flags: tuple[str, object]) -> str:
+        with pytest.raises(ConfigError) as caught:
+            self.load(**flags)
+        return str(caught.value).replace(str(self.home), "HOME").replace(str(self.project), "HERE")
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    home, project = tmp_path / "home", tmp_path / "project"
+    home.mkdir()
+    (project / ".git").mkdir(parents=True)
+    return Place(home, project)
+
+
+def test_nothing_settled_leaves_the_defaults(place):
+    assert place.load().settings == Settings()
+
+
+def test_the_later_layer_wins_key_by_key(place):
+    place.user('model = "a"\neffort = "low"\nnetwork = true\nsandbox = "read-only"\n')
+    place.own('effort = "medium"\napproval = "untrusted"\n')
+    place.environ = {"WEFT_NETWORK": "off", "WEFT_EFFORT": "high"}
+    config = place.load(model=("--model", "b"))
+    assert config.settings == Settings(
+        model="b", effort="high", network=False, sandbox="read-only", approval="untrusted"
+    )
+    layers = {key: config.layer_of(key) for key in ("model", "effort", "approval", "verbosity")}
+    assert layers == {
+        "model": "flag",
+        "effort": "environment",
+        "approval": "project",
+        "verbosity": "default",
+    }
+
+
+def test_tables_are_joined_leaf_by_leaf(place):
+    place.user(
+        "[providers.mine]\napi = 'chat'\nbase_url = 'http://a'\n"
+        "[prices.'mine:m']\ninput = 1\noutput = 2\n"
+        "[hooks.log]\nevent = 'turn_end'\ncommand = ['log']\n"
+        "[agents_md]\nmax_bytes = 10\n"
+    )
+    place.own(
+        "[providers.mine]\nbase_url = 'http://b'\nheaders = { a = 'b' }\n"
+        "[hooks.lint]\nevent = 'after_tool_call'\ncommand = ['lint']\ntools = ['apply_patch']\n"
+    )
+    assert place.load().settings == Settings(
+        providers={
+            "mine": ProviderSettings(api="chat", base_url="http://b", headers={"a": "b"}),
+        },
+        prices={"mine:m": Price(input=1.0, output=2.0)},
+        hooks={
+            "log": HookSettings(event="turn_end", command=("log",)),
+            "lint": HookSettings(
+                event="after_tool_call", command=("lint",), tools=("apply_patch",)
+            ),
+        },
+        agents_md=AgentsMd(max_bytes=10),
+    )
+
+
+def test_every_value_knows_where_it_is_from(place):
+    user = place.user(
+        '# mine\nmodel = "a"\n\nwritable_roots = [\n  "/srv", # one\n]\n\n'
+        'developer_instructions = """\nmodel = "no"\n"""\n[providers.x]\napi = "chat"\n'
+    )
+    place.environ = {"WEFT_MODEL": "b"}
+    config = place.load(sandbox=("--yolo", "danger-full-access"))
+    assert config.explain("model") == [
+        Explained(key="model", value="b", layer="environment", source="WEFT_MODEL"),
+        Explained(key="model", value="a", layer="user", source=f"{user}:2", used=False),
+        Explained(key="model", value="openai:gpt-5.5", layer="default", source="", used=False),
+    ]
+    assert {entry.key: entry.source for entry in config.explain() if entry.source} == {
+        "model": "WEFT_MODEL",
+        "sandbox": "--yolo",
+        "writable_roots": f"{user}:4",
+        "developer_instructions": f"{user}:8",
+        "providers.x.api": f"{user}:12",
+    }
+
+
+def test_headers_are_told_by_name_only(place):
+    place.user("[providers.x]\nheaders = { authorization = 'Bearer secret' }\n")
+    (entry,) = place.load().explain("providers")
+    assert entry.value == {"authorization": "…"}
+
+
+def test_a_key_that_does_not_exist_cannot_be_explained(place):
+    with pytest.raises(ConfigError, match="there is no key 'sandbx'; did you mean 'sandbox'"):
+        place.load().explain("sandbx")
+    assert place.load().explain("providers.mine.api") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            'model = "a"\nsanbox = "read-only"\n',
+            (
+                "HOME/config.toml:2: key 'sanbox' is unknown; did you mean 'sandbox'? (accepted: "
+                "agents_md, approval, developer_instructions, effort, hooks, model, network, "
+                "prices, providers, sandbox, tool_output_token_limit, verbosity, writable_roots)"
+            ),
+        ),
+        (
+            'sandbox = "none"',
+            (
+                "HOME/config.toml:1: 'sandbox' is 'none'; accepted: 'read-only', "
+                "'workspace-write', 'danger-full-access'"
+            ),
+        ),
+        ('network = "yes"', "HOME/config.toml:1: 'network' is 'yes'; accepted: true or false"),
+        (
+            "tool_output_token_limit = 0",
+            "HOME/config.toml:1: 'tool_output_token_limit' is 0; accepted: a whole number above 0",
+        ),
+        (
+            "\n\n[providers.x]\napi = 'soap'\n",
+            (
+                "HOME/config.toml:4: 'providers.x.api' is 'soap'; accepted: 'responses', 'chat', "
+                "'messages'"
+            ),
+        ),
+        (
+            "providers.x.headers = 3",
+            "HOME/config.toml:1: 'providers.x.headers' is 3; accepted: a table of strings",
+        ),
+        ("hooks = 3", "HOME/config.toml:1: 'hooks' must be a table, not 3"),
+        (
+            "[hooks.a]\nevent = 'turn_end'\n",
+            (
+                "hooks.a is not complete: Object missing required field `command` - at "
+                "`$.hooks[...]`; add it"
+            ),
+        ),
+        (
+            "model = ",
+            (
+                "HOME/config.toml is not valid TOML: Invalid value (at end of document); "
+                "correct or remove it"
+            ),
+        ),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_place_and_what_is_accepted(place, text, said):
+    place.user(text)
+    assert place.refused() == said
+
+
+def test_variables_are_read_in_the_type_of_their_key(place):
+    place.environ = {
+        "WEFT_NETWORK": "1",
+        "WEFT_WRITABLE_ROOTS": "/a:/b",
+        "WEFT_TOOL_OUTPUT_TOKEN_LIMIT": "500",
+        "WEFT_VERBOSITY": "",
+        "WEFT_HOME": "/somewhere",
+        "WEFT_THREAD_ID": "thr_1",
+    }
+    assert place.load().settings == Settings(
+        network=True, writable_roots=("/a", "/b"), tool_output_token_limit=500
+    )
+
+
+def test_a_variable_that_is_wrong_or_nearly_right_is_an_error(place):
+    place.environ = {"WEFT_SANDBOX": "off"}
+    assert place.refused() == snapshot(
+        "WEFT_SANDBOX: 'sandbox' is 'off'; accepted: 'read-only', 'workspace-write', "
+        "'danger-full-access'"
+    )
+    place.environ = {"WEFT_SANBOX": "read-only"}
+    assert place.refused() == (
+        "the variable 'WEFT_SANBOX' sets nothing; did you mean 'WEFT_SANDBOX'? Unset it"
+    )
+
+
+def test_a_project_counts_only_while_its_file_is_the_one_that_was_trusted(place):
+    file = place.own('sandbox = "danger-full-access"\n', trusted=False)
+    config = place.load()
+    assert (config.settings, config.untrusted) == (Settings(), file)
+    Trust(place.home).give(file)
+    assert place.load().settings.sandbox == "danger-full-access"
+    file.write_text('sandbox = "danger-full-access"\napproval = "never"\n')
+    assert place.load().untrusted == file
+    Trust(place.home).give(file)
+    assert Trust(place.home).files == (str(file),)
+    assert Trust(place.home).withdraw(file)
+    assert not Trust(place.home).withdraw(file)
+    assert place.load().settings == Settings()
+
+
+def test_the_project_s_file_is_the_nearest_below_its_root(place):
+    file = place.own("", trusted=False)
+    deep = place.project / "a" / "b"
+    deep.mkdir(parents=True)
+    assert project_file(deep) == file
+    (place.project / "a" / ".git").mkdir()
+    assert project_file(deep) is None
+
+
+@given(
+    st.lists(
+        st.sampled_from(["model = 'm'", "# c", "", "effort = '''\n\nx'''", "network = true"]),
+        unique_by=lambda line: line or object(),
+    )
+)
+def test_a_line_is_found_whatever_stands_around_it(lines):
+    import tomllib
+
+    text = "\n".join(lines)
+    file = ConfigFile(Path("f"), text, tomllib.loads(text))
+    for key in file.table:
+        number = int(file.locate((key,)).removeprefix("f:"))
+        assert text.splitlines()[number - 1].startswith(f"{key} =")
+
+
+def test_keys_are_kept_for_their_owner_only(tmp_path):
+    keys = KeyFile(tmp_path / "home")
+    keys.put("openai", " sk-secret\n")
+    keys.put("anthropic", "other")
+    assert stat.S_IMODE(keys.path.stat().st_mode) == 0o600
+    assert keys.providers == ("anthropic", "openai")
+    assert keys.over({"PATH": "/bin", "ANTHROPIC_API_KEY": "mine"}, {}) == {
+        "PATH": "/bin",
+        "ANTHROPIC_API_KEY": "mine",
+        "OPENAI_API_KEY": "sk-secret",
+    }
+    elsewhere = {"openai": ProviderSettings(key_variable="OTHER")}
+    assert keys.over({}, elsewhere)["OTHER"] == "sk-secret"
+    assert keys.remove("openai")
+    assert not keys.remove("openai")
+    assert b"sk-secret" not in keys.path.read_bytes()
+
+
+@pytest.mark.parametrize("key", ["", "  ", "two words", "kéy", "a\x1bb"])
+def test_what_can_be_no_key_is_not_kept(tmp_path, key):
+    with pytest.raises(ConfigError, match="that is no key for 'openai'") as caught:
+        KeyFile(tmp_path).put("openai", key)
+    assert not key.strip() or key not in str(caught.value)
+
+
+def test_a_file_of_keys_that_others_can_read_is_not_used(tmp_path):
+    keys = KeyFile(tmp_path)
+    keys.put("openai", "sk-secret")
+    keys.path.chmod(0o644)
+    with pytest.raises(ConfigError, match="can be read by others; `chmod 600` it"):
+        keys.over({}, {})
+
+
+def test_a_damaged_file_of_keys_is_named_without_its_content(tmp_path):
+    keys = KeyFile(tmp_path)
+    keys.path.write_text('{"keys": {"openai": 12345}}')
+    keys.path.chmod(0o600)
+    with pytest.raises(ConfigError, match="mend or remove it") as caught:
+        _ = keys.providers
+    assert "12345" not in str(caught.value)
