@@ -402,6 +402,21 @@ async def test_a_summary_is_shown_with_what_it_covers(woven):
     assert [line.fragments for line in lines[2:4]] == [("environment",), ()]
 
 
+@pytest.mark.parametrize("model", ["anthropic:claude-opus-5", "openrouter:some/model"])
+async def test_a_request_in_another_wire_format_has_the_same_layout(model):
+    async with scene(model=model) as found:
+        await found.say("u1")
+        await found.call_tool(1)
+        assert layout(found.thread) == snapshot("""\
+00 developer  <permissions>
+01 user       <agents_md>
+02 user       <environment>
+03 user       u1
+04 call       exec_command({"cmd":"ls"})
+05 output     exec_command README.md
+""")
+
+
 def test_every_kind_of_item_has_a_line():
     items: list[Item] = [
         CustomToolCall(call_id="a", name="apply_patch", input="*** Begin Patch"),

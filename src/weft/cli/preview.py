@@ -16,11 +16,8 @@ from msgspec import UNSET, Struct
 from ..context.compose import change_of_head, missing_outputs, opening
 from ..context.head import build_head
 from ..context.ledger import compare
-from ..context.outbound import outbound
 from ..context.preview import preview
 from ..context.request import Renderer, Request
-from ..context.row import Row
-from ..context.rules import normalise
 from ..context.view import View, load_view
 from ..entries import Draft, Entry, Head, Reason, RequestMark
 from ..errors import NotFound
@@ -43,7 +40,6 @@ __all__ = [
     "Previous",
     "as_it_stands",
     "previous_request",
-    "sent_rows",
     "warn_of",
     "with_input",
 ]
@@ -130,21 +126,6 @@ def _api(profile: ModelProfile, setup: Setup) -> str:
         return load_script(Path(profile.slug).expanduser()).api
     configured = setup.settings.providers.get(profile.provider)
     return "" if configured is None or configured.api is UNSET else configured.api
-
-
-def sent_rows(peek: Peek) -> list[Row]:
-    """The rows of a view that its request really shows."""
-    head = peek.view.head
-    assert head is not None
-    bodies = ((row, outbound(row, head)) for row in peek.view.rows)
-    sent = [msgspec.structs.replace(row, body=body) for row, body in bodies if body is not None]
-    written = [segment.seq for segment in peek.request.segments if segment.kind == "item"]
-    shown: list[Row] = []
-    for row in normalise(sent):
-        # A wire format may have no place for an item.
-        if len(shown) < len(written) and row.seq == written[len(shown)]:
-            shown.append(row)
-    return shown
 
 
 async def previous_request(

@@ -50,7 +50,7 @@ class Line(Struct, frozen=True):
 
 
 class _Body(Struct):
-    input: list[Raw]
+    input: list[Raw] | None = None
 
 
 def layout(request: Request, registry: Registry) -> str:
@@ -59,10 +59,12 @@ def layout(request: Request, registry: Registry) -> str:
 
 
 def request_lines(request: Request, registry: Registry) -> list[Line]:
-    """The items of a request, read from its bytes."""
-    items = map(decode_item, msgspec.json.decode(request.body, type=_Body).input)
-    seqs = [segment.seq for segment in request.segments if segment.kind == "item"]
-    return list(_lines(zip(items, seqs, strict=True), registry))
+    """The items of a request, read from its bytes where those are items."""
+    items = msgspec.json.decode(request.body, type=_Body).input
+    if items is None:
+        return row_lines(request.rows, registry)
+    seqs = (row.seq for row in request.rows)
+    return list(_lines(zip(map(decode_item, items), seqs, strict=True), registry))
 
 
 def row_lines(rows: Sequence[Row], registry: Registry) -> list[Line]:

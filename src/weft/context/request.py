@@ -37,6 +37,8 @@ class Request(Struct, frozen=True):
     segments: tuple[Segment, ...]
     ends: tuple[int, ...]
     """How far into the body each segment reaches."""
+    rows: tuple[Row, ...]
+    """The items it shows, one for each segment after the head."""
     epoch: int
     upto: int
 
@@ -87,6 +89,7 @@ class RequestEncoder:
             body=bytes(encoded.data) + encoded.writer.closing(),
             segments=tuple(encoded.segments),
             ends=tuple(encoded.ends),
+            rows=tuple(encoded.rows),
             epoch=epoch,
             upto=upto,
         )
@@ -125,12 +128,14 @@ class _Encoded:
     data: bytearray = field(default_factory=bytearray)
     segments: list[Segment] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)
+    rows: list[Row] = field(default_factory=list)
     digest: bytes = b""
 
     def put_rows(self, rows: Sequence[Row]) -> None:
         for row in normalise(rows):
             if data := self.writer.put(row.body):
                 self.put("item", data, row.seq)
+                self.rows.append(row)
 
     def put(self, kind: SegmentKind, data: bytes, seq: int | None = None) -> None:
         chained = hashlib.blake2b(self.digest, digest_size=16)
@@ -147,5 +152,6 @@ class _Encoded:
             bytearray(self.data),
             list(self.segments),
             list(self.ends),
+            list(self.rows),
             self.digest,
         )

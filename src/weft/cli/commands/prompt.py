@@ -24,7 +24,6 @@ from ..preview import (
     Previous,
     as_it_stands,
     previous_request,
-    sent_rows,
     with_input,
 )
 from ..terminal import is_attended
@@ -125,7 +124,7 @@ def _print(peek: Peek, earlier: Previous | None, registry: Registry) -> None:
     for title, value in _heading(peek, earlier).items():
         say(f"{title:<8}{value}")
     say("")
-    table(_COLUMNS, [_row(line) for line in row_lines(sent_rows(peek), registry)])
+    table(_COLUMNS, [_row(line) for line in row_lines(peek.request.rows, registry)])
 
 
 def _row(line: Line) -> list[str]:
