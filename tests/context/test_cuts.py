@@ -132,3 +132,17 @@ async def test_a_cut_inside_the_first_step_of_a_new_base_hides_only_that_step():
         )
         assert await found.thread.revert(opening) == opening - 1
         assert [row.turn for row in found.thread.view.rows] == [1] * 5
+
+
+async def test_a_cut_inside_a_step_that_was_rolled_back_moves_to_its_start_too():
+    async with scene() as found:
+        await found.turn("u1")
+        await found.say("u2")
+        await found.step(call(1))
+        await found.thread.append(output(1))
+        called = next(row.seq for row in found.thread.view.rows if row.shape.type[-4:] == "call")
+        assert called is not None
+        before = await boundary(found, called)
+        await found.thread.revert(before)
+        assert before < called
+        assert await boundary(found, called) == before

@@ -37,7 +37,8 @@ async def turn_start(store: Store, thread: str, turns: int) -> int:
                 start = entry.seq
     if len(seen) < turns:
         raise IllegalCut(
-            f"thread {thread!r} has {len(seen)} turns that can be rolled back, not {turns}"
+            f"thread {thread!r} has {len(seen)} turns that can be rolled back, not {turns}; "
+            "`weft show` lists what is left"
         )
     return start
 
@@ -64,7 +65,9 @@ async def _end_of_step(store: Store, thread: str, seq: int, last: int) -> int:
     while end < last:
         page = await store.read(thread, end + 1, last, limit=_PAGE)
         for follower in page:
-            if (follower.turn, follower.step) != (entry.turn, entry.step):
+            # A rollback belongs to the step it was made in, and would hide what is looked for.
+            same = (follower.turn, follower.step) == (entry.turn, entry.step)
+            if not same or follower.kind == "rollback":
                 return end
             end = follower.seq
     return end
