@@ -35,11 +35,14 @@ def held(boundary: Boundary, lock_file: Path) -> Iterator[None]:
             _make(gap)
         yield
     finally:
-        with suppress(OSError):
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            for path in _protected(boundary):
-                _remove(path)
-        os.close(lock)
+        # Whatever goes wrong here, a lock that is kept would stop every later command.
+        try:
+            with suppress(OSError):
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                for path in _protected(boundary):
+                    _remove(path)
+        finally:
+            os.close(lock)
 
 
 def _opened(lock_file: Path) -> int:

@@ -127,6 +127,7 @@ def _which(name: str, search: str) -> Path | None:
             continue
         if directory.is_relative_to(here):
             continue
-        if file.is_file() and os.access(file, os.X_OK):
+        # Asked of the kernel: `is_file` raises for a directory that we may not enter.
+        if os.access(file, os.X_OK) and file.is_file():
             return file
     return None
