@@ -18,7 +18,7 @@ from msgspec import Struct, field
 
 from .wire import json_bytes
 
-__all__ = ["Answer", "Loopback", "Request", "Script", "answer_text", "stream"]
+__all__ = ["Answer", "Listener", "Loopback", "Request", "Script", "answer_text", "stream"]
 
 _LARGEST_BODY = 64 * 1024 * 1024
 _LARGEST_HEAD = 1 << 18
@@ -75,20 +75,29 @@ def answer_text(text: str, *, response_id: str = "resp_1", total_tokens: int = 0
     )
 
 
-class Loopback:
-    """Serves `script` on ``http://127.0.0.1:<port>/v1`` and records what was asked.
+class Listener:
+    """Listens on ``http://127.0.0.1:<port>/v1`` while it is entered.
 
-    Anything but ``POST /v1/responses`` is recorded and answered with 404.
+    A subclass says in `talk` how one connection goes; the client may leave at any time.
     """
 
-    def __init__(self, script: Script) -> None:
+    def __init__(self, port: int = 0) -> None:
         self.requests: list[Request] = []
-        self._script = script
+        self.connections = 0
+        """Connections that were made to it."""
+        self._port = port
         self._server: asyncio.Server | None = None
         self._open: set[asyncio.Task[None]] = set()
 
+    async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer what comes over one connection."""
+        raise NotImplementedError
+
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=_LARGEST_HEAD)
+        # A stream of asyncio has TCP_NODELAY set.
+        self._server = await asyncio.start_server(
+            self._accept, "127.0.0.1", self._port, limit=_LARGEST_HEAD, backlog=512
+        )
         return self
 
     async def __aexit__(
@@ -115,21 +124,35 @@ class Loopback:
         """What a client is given as its base URL."""
         return f"http://127.0.0.1:{self.port}/v1"
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        task = asyncio.ensure_future(self._serve(reader, writer))
         self._open.add(task)
+        task.add_done_callback(self._open.discard)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            await self._exchange(reader, writer)
+            await self.talk(reader, writer)
         except (ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             pass  # The client went away, or speaks no HTTP.
         finally:
-            self._open.discard(task)
             writer.close()
             with suppress(ConnectionError, asyncio.CancelledError):
                 await writer.wait_closed()
 
-    async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+
+class Loopback(Listener):
+    """Plays `script` and records what was asked.
+
+    Anything but ``POST /v1/responses`` is recorded and answered with 404.
+    """
+
+    def __init__(self, script: Script) -> None:
+        super().__init__()
+        self._script = script
+
+    async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Read one request and give its answer."""
         request = await _read_request(reader)
         self.requests.append(request)
         answer = Answer(status=404)

@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from contextlib import suppress
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import msgspec
 
-from ...loopback import Request
+from ...loopback import Listener, Request
 from ..script import Answer, Api, Break, Failure, Playback, Script
 from .cache import PromptCache
 from .chat import ChatVoice
@@ -41,12 +39,11 @@ _VOICES: dict[Api, Voice] = {
 _MARK = b',"cache_control":{"type":"ephemeral"}'
 _JSON = {"content-type": "application/json"}
 _STREAM = {"content-type": "text/event-stream", "cache-control": "no-cache"}
-_LARGEST_HEAD = 1 << 18
 _BYTES_PER_TOKEN = 4
 
 
-class FakeServer:
-    """Serves `script` on ``http://127.0.0.1:<port>/v1`` and records what was asked."""
+class FakeServer(Listener):
+    """Serves `script` in every wire format and records what was asked."""
 
     def __init__(
         self,
@@ -56,61 +53,21 @@ class FakeServer:
         apis: tuple[Api, ...] = ("responses", "chat", "messages"),
         on_request: Callable[[Request], None] | None = None,
     ) -> None:
-        self.requests: list[Request] = []
-        self.connections = 0
-        """Connections that were made to it."""
+        super().__init__(port)
         self.hung_up = 0
         """Answers whose client went away before the end."""
-        self._script, self._port, self._apis = script, port, apis
+        self._script, self._apis = script, apis
         self._on_request = on_request
         self._playbacks: dict[str, Playback] = {}
         self._cache = PromptCache()
-        self._server: asyncio.Server | None = None
-        self._open: set[asyncio.Task[None]] = set()
-
-    async def __aenter__(self) -> Self:
-        # A stream of asyncio has TCP_NODELAY set.
-        self._server = await asyncio.start_server(
-            self._accept, "127.0.0.1", self._port, limit=_LARGEST_HEAD, backlog=512
-        )
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        assert self._server is not None
-        self._server.close()
-        for task in list(self._open):
-            task.cancel()
-        await asyncio.gather(*self._open, return_exceptions=True)
-        await self._server.wait_closed()
-
-    @property
-    def port(self) -> int:
-        """The port it listens on."""
-        assert self._server is not None, "enter the server with `async with` first"
-        return int(self._server.sockets[0].getsockname()[1])
-
-    @property
-    def base_url(self) -> str:
-        """What a client is given as its base URL."""
-        return f"http://127.0.0.1:{self.port}/v1"
 
     @property
     def left(self) -> tuple[Answer, ...]:
         """The answers that nobody has asked for yet."""
         return self._playback("").left
 
-    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.connections += 1
-        task = asyncio.ensure_future(self._serve(reader, writer))
-        self._open.add(task)
-        task.add_done_callback(self._open.discard)
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer requests until one ends the connection or the client has enough."""
         try:
             while (request := await read_request(reader)) is not None:
                 reply = Reply(reader, writer)
@@ -119,12 +76,6 @@ class FakeServer:
                     break
         except HungUp:
             self.hung_up += 1
-        except (ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            pass  # The client went away between answers, or speaks no HTTP.
-        finally:
-            writer.close()
-            with suppress(ConnectionError, asyncio.CancelledError):
-                await writer.wait_closed()
 
     async def _exchange(self, request: Request, reply: Reply) -> None:
         self.requests.append(request)
