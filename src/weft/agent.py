@@ -20,7 +20,7 @@ from .context.journal import Journal
 from .engines.linear import Compacted
 from .errors import NotFound
 from .harness.compaction import fold, is_full, make_room
-from .harness.contract import Harness, Outcome, TurnRun
+from .harness.contract import CALL, Harness, Outcome, TurnRun
 from .harness.events import (
     ApprovalRequested,
     ApprovalWithdrawn,
@@ -44,7 +44,8 @@ from .sandbox.approvals import ApprovalPolicy, Ask, Decision
 from .sandbox.memory import Approvals
 from .sandbox.policy import SandboxPolicy
 from .store.contract import Store, Turn
-from .tools.contract import Progress, Tool, ToolContext, UserQuestion
+from .tools.contract import Progress, Tool, ToolContext, ToolResult, UserQuestion
+from .tools.dispatch import output_item
 from .tools.executor import ToolExecutor
 from .usage import TokenUsage
 from .whole import whole
@@ -58,6 +59,8 @@ _STATUS: dict[str, TurnStatus] = {
     "aborted": "interrupted",
 }
 """What hosts hear of the states that no turn leaves."""
+
+_WITHDRAWN = "Withdrawn: the run ended before the user answered; what was asked for was not done."
 
 T = TypeVar("T")
 Answers = dict[str, tuple[str, ...]] | None
@@ -235,16 +238,22 @@ class Agent:
         return await self._wait(question, QuestionsAsked(id=question, questions=questions))
 
     async def _wait(self, question: str, event: Event) -> T:
+        """The host's answer. If this process ends before it comes, the call reads as withdrawn."""
+        call = CALL.get()
+        withdrawn = output_item(call, ToolResult(_WITHDRAWN, success=False))
+        await self.journal.stage(withdrawn)
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._waiting[question] = future  # type: ignore[assignment]
         self.emit(event)
         try:
-            return await future
+            answer = await future
         except asyncio.CancelledError:
             self.emit(ApprovalWithdrawn(id=question))
             raise
         finally:
             del self._waiting[question]
+        await self.journal.unstage(withdrawn)
+        return answer
 
     def _show(self, progress: Progress) -> None:
         self.emit(ToolProgress(call_id=progress.call_id, text=progress.text))

@@ -176,7 +176,7 @@ class Thread(Journal):
         schema: Json | UnsetType = UNSET,
         provenance: InputProvenance | None = None,
         events: Sequence[InternalEvent] = (),
-    ) -> AsyncIterator[Event]:
+    ) -> AsyncGenerator[Event, None]:
         """Run a turn and hear what happens, until `TurnCompleted`.
 
         A second `run` waits for the first. With a `schema` the answer is JSON that fits
@@ -196,7 +196,10 @@ class Thread(Journal):
             try:
                 while (event := await heard.get()) is not None:
                     yield event
-                await self._task
+                if self._interrupted and self._task.cancelled():
+                    yield never_began(turn_id)
+                else:
+                    await self._task
             finally:
                 await self._settle()
                 self._listener = self._task = None
@@ -343,6 +346,13 @@ class Thread(Journal):
         if self._agent is not None:
             await self._agent.executor.close()
             await self._close_model()
+
+
+def never_began(turn_id: str | None) -> Event:
+    """What is heard of a turn that was interrupted before it could do anything."""
+    from .harness.events import TurnCompleted
+
+    return TurnCompleted(turn=turn_id or "", status="interrupted")
 
 
 def told(

@@ -304,6 +304,12 @@ class Journal:
         await self._commit(Change(outbox=(stage(output, self.turn, self.step),)))
         self._staged += 1
 
+    async def unstage(self, output: ToolOutput) -> None:
+        """Take back an output that was staged for the present step."""
+        done = settled((output,), self.turn, self.step, await staged(self.store, self.id))
+        await self._commit(Change(settle=done))
+        self._staged -= len(done)
+
     async def recover(self) -> tuple[Entry, ...]:
         """Answer the calls that a crash left open: with what was staged, else as unknown.
 

@@ -1,14 +1,17 @@
 """The linear engine's compaction: fold what is old into one summary.
 
-Owns the layout ``C0 │ Δ │ retained user messages │ summary │ live rows`` and the choice
-of what stays. Invariants: the prompt that asks for a summary is never recorded, a
-summary is never collected as something a person said, and a compaction makes the view
-strictly smaller or fails.
+Owns the layout ``C0 │ Δ │ retained user messages │ summary │ live rows``; where a
+provider folds conversations itself, its sealed item stands where the summary would.
+Invariants: the prompt that asks for a summary is never recorded, a summary is never
+collected as something a person said, and a compaction makes the view strictly smaller
+or fails.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -18,18 +21,27 @@ from ..context.journal import Journal
 from ..context.recipe import recipe_tokens
 from ..context.row import Row
 from ..context.tokens import estimate_item
-from ..entries import Inline, Reason
+from ..entries import Inline, Origin, Reason
 from ..errors import CannotCompact, TooLong
-from ..items import Message, encode_item
+from ..items import Item, Message, encode_item
 from ..prompt.input import user_message
 from ..prompt.instructions import compaction_prompt
 from ..prompt.summary import summary_message
-from .retain import live_start, retained, without_oldest
+from .retain import (
+    PROVIDER_RETAINED_TOKENS,
+    RETAINED_TOKENS,
+    live_start,
+    retained,
+    without_oldest,
+)
 
-__all__ = ["Compacted", "Complete", "LinearCompaction", "inline"]
+__all__ = ["Compacted", "Complete", "LinearCompaction", "ProviderFold", "inline"]
 
 Complete: TypeAlias = Callable[[Sequence[Row], Message], Awaitable[str]]
 """Ask the model about some rows; raises `TooLong` when they do not fit its window."""
+
+ProviderFold: TypeAlias = Callable[[Sequence[Row]], Awaitable[Item]]
+"""Let the provider fold rows into one item; raises `TooLong` or `CannotCompact`."""
 
 
 class Compacted(Struct, frozen=True):
@@ -39,6 +51,16 @@ class Compacted(Struct, frozen=True):
     tokens_after: int
     left_out: int = 0
     """Rows that did not fit into the request for the summary."""
+    by: str = "linear"
+    """``provider`` where the provider folded."""
+
+
+class _Folded(Struct, frozen=True):
+    """What stands for the old rows."""
+
+    parts: list[Inline]
+    left_out: int = 0
+    by: str = "linear"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +68,7 @@ class LinearCompaction:
     """Folds a thread's view with a model's help."""
 
     complete: Complete
+    provider: ProviderFold | None = None
 
     async def compact(self, journal: Journal, *, live: bool) -> Compacted:
         """Fold the view; with `live` a turn is under way and its newest rows stay.
@@ -53,25 +76,43 @@ class LinearCompaction:
         Raises `CannotCompact` when that would not make it smaller.
         """
         view, epoch = journal.view, journal.view.epoch
-        keep_from = live_start(view.rows) if live else len(view.rows)
+        limit = journal.profile.auto_compact_limit
+        keep_from = live_start(view.rows, limit) if live else len(view.rows)
         old = view.rows[:keep_from]
-        if all(row.contextual for row in old):
-            raise CannotCompact(f"thread {journal.id!r} has nothing yet that could be folded")
-        summary, left_out = await self._summarise(old, journal)
+        # What stands in the recipe was folded before; folding it again is no progress.
+        if all(row.contextual or row.seq is None for row in old):
+            raise CannotCompact(f"thread {journal.id!r} has nothing new that could be folded")
+        folded = await self._folded(old, journal)
         upto = view.upto
-        kept = (inline(message) for message in retained(old, journal.home))
-        recipe = journal.plan_base(keep_from, after=[*kept, inline(summary)])
+        recipe = journal.plan_base(keep_from, after=folded.parts)
         before, after = view.tokens, recipe_tokens(recipe, view)
         if after >= before:
             raise CannotCompact(
                 f"folding thread {journal.id!r} would take it from {before} to {after} tokens; "
                 "shorten its newest messages or start a new thread"
             )
-        await journal.publish(recipe, epoch=epoch, upto=upto, reason=Reason.COMPACTION, by="linear")
-        return Compacted(before, after, left_out)
+        await journal.publish(
+            recipe, epoch=epoch, upto=upto, reason=Reason.COMPACTION, by=folded.by
+        )
+        return Compacted(before, after, folded.left_out, folded.by)
+
+    async def _folded(self, rows: Sequence[Row], journal: Journal) -> _Folded:
+        """By the provider where it can; a summary is the way that always works."""
+        if self.provider is not None:
+            with suppress(TooLong, CannotCompact):
+                sealed = inline(await self.provider(rows), journal.origin)
+                kept = await self._kept(rows, journal, PROVIDER_RETAINED_TOKENS)
+                return _Folded([*map(inline, kept), sealed], by="provider")
+        summary, left_out = await self._summarise(rows, journal)
+        kept = await self._kept(rows, journal, RETAINED_TOKENS)
+        return _Folded([*map(inline, kept), inline(summary)], left_out)
+
+    async def _kept(self, rows: Sequence[Row], journal: Journal, budget: int) -> list[Message]:
+        # Telling summaries from what people said may read imported prompts.
+        return await asyncio.to_thread(retained, rows, journal.home, budget)
 
     async def _summarise(self, rows: Sequence[Row], journal: Journal) -> tuple[Message, int]:
-        prompt = user_message(compaction_prompt(journal.home))
+        prompt = user_message(await asyncio.to_thread(compaction_prompt, journal.home))
         asked = list(rows)
         while True:
             try:
@@ -82,10 +123,11 @@ class LinearCompaction:
                     raise
                 asked = shorter
             else:
-                return summary_message(text, journal.home), len(rows) - len(asked)
+                summary = await asyncio.to_thread(summary_message, text, journal.home)
+                return summary, len(rows) - len(asked)
 
 
-def inline(message: Message) -> Inline:
-    """A message as part of a recipe."""
-    body = encode_item(message)
-    return Inline(body=Raw(body), tokens=estimate_item(message, len(body)))
+def inline(item: Item, origin: Origin | None = None) -> Inline:
+    """An item as part of a recipe."""
+    body = encode_item(item)
+    return Inline(body=Raw(body), tokens=estimate_item(item, len(body)), origin=origin)

@@ -15,13 +15,26 @@ from ..items import Message, text_of
 from ..prompt.summary import is_summary, retained_message
 from ..truncate import Policy, approx_tokens, truncate_text
 
-__all__ = ["LIVE_TOKENS", "RETAINED_TOKENS", "live_start", "retained", "without_oldest"]
+__all__ = [
+    "LIVE_TOKENS",
+    "PROVIDER_RETAINED_TOKENS",
+    "RETAINED_TOKENS",
+    "live_start",
+    "retained",
+    "without_oldest",
+]
 
 RETAINED_TOKENS = 20_000
 """How much of what the user said stays."""
 
+PROVIDER_RETAINED_TOKENS = 64_000
+"""The same beside an item that only the provider can read."""
+
 LIVE_TOKENS = 8_000
-"""How much of a turn's earlier steps stays raw beside its newest one."""
+"""How much of a turn's earlier steps stays raw beside its newest one, at most."""
+
+_LIVE_SHARE = 4
+"""A window is left at least this many times larger than that."""
 
 
 def retained(
@@ -40,15 +53,18 @@ def retained(
     return [retained_message(text) for text in reversed(chosen)]
 
 
-def live_start(rows: Sequence[Row]) -> int:
-    """Where the live rows begin: the newest step, and as many before it as are cheap."""
+def live_start(rows: Sequence[Row], limit: int | None = None) -> int:
+    """Where the live rows begin: the newest step, and as many before it as are cheap.
+
+    `limit` is how many tokens a view may have, if there is a limit.
+    """
     if not rows:
         return 0
     newest = (rows[-1].turn, rows[-1].step)
     cuts = legal_cuts(rows)
     start = next(i for i, row in enumerate(rows) if (row.turn, row.step) == newest)
     best = max(cut for cut in cuts if cut <= start)
-    spare = LIVE_TOKENS
+    spare = LIVE_TOKENS if limit is None else min(LIVE_TOKENS, limit // _LIVE_SHARE)
     for cut in reversed([cut for cut in cuts if cut < best]):
         spare -= sum(row.tokens for row in rows[cut:best])
         if spare < 0 or rows[cut].turn != newest[0]:

@@ -13,7 +13,7 @@ from ..engines.linear import Compacted, LinearCompaction
 from ..errors import CannotCompact, HookFailed, TooLong
 from ..hooks.payloads import AfterCompaction, BeforeCompaction
 from ..models.contract import ModelError
-from .completion import completer
+from .completion import completer, provider_fold
 from .contract import TurnRun
 from .events import CompactionFinished, CompactionStarted, NoticeRaised
 
@@ -51,17 +51,21 @@ async def fold(run: TurnRun, trigger: Trigger, *, live: bool) -> Compacted:
             )
     run.emit(CompactionStarted(by="linear", tokens=tokens))
     try:
-        done = await LinearCompaction(completer(run)).compact(journal, live=live)
+        engine = LinearCompaction(completer(run), provider_fold(run))
+        done = await engine.compact(journal, live=live)
     except BaseException as error:
         run.emit(
             CompactionFinished(
-                by="linear", tokens_before=tokens, tokens_after=tokens, error=str(error)
+                by="linear",
+                tokens_before=tokens,
+                tokens_after=tokens,
+                error=str(error) or "interrupted",
             )
         )
         raise
     run.emit(
         CompactionFinished(
-            by="linear", tokens_before=done.tokens_before, tokens_after=done.tokens_after
+            by=done.by, tokens_before=done.tokens_before, tokens_after=done.tokens_after
         )
     )
     await run.hooks.tell(

@@ -1,28 +1,52 @@
 """Completions: asking the thread's own model something outside the conversation.
 
-Owns the request for a summary. Where a provider caches prefixes it rides the
-conversation's own head and prefix, so that only the question is new; calls the model
-makes instead of answering are not run. Invariant: nothing of it is recorded.
+Owns the request for a summary, and the one that lets a provider fold the conversation
+itself. Where a provider caches prefixes they ride the conversation's own head and
+prefix, so that only the question is new; calls the model makes instead of answering
+are refused. Invariant: nothing of it is recorded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
+from dataclasses import replace
+from typing import TypeVar
 
 import msgspec
 
 from ..context.compose import item_draft
-from ..context.request import RequestEncoder
+from ..context.request import Request, RequestEncoder
 from ..context.row import Row
-from ..engines.linear import Complete
-from ..errors import TooLong
+from ..context.rules import synthetic_output
+from ..engines.linear import Complete, ProviderFold
+from ..entries import Head
+from ..errors import CannotCompact, TooLong
 from ..events import OutputItemDone
-from ..items import Message, text_of
-from ..models.contract import ContextOverflow, ModelRequest
+from ..items import (
+    Compaction,
+    CompactionTrigger,
+    ContextCompaction,
+    CustomToolCall,
+    FunctionCall,
+    Item,
+    LocalShellCall,
+    Message,
+    text_of,
+)
+from ..models.contract import ContextOverflow, ModelError, ModelRequest, RemoteCompaction
+from .asking import addressed
 from .contract import TurnRun
 
-__all__ = ["completer"]
+__all__ = ["completer", "provider_fold"]
+
+T = TypeVar("T")
+
+_REFUSED = "Refused: no tools while you summarise. Answer with the summary."
+_ROUNDS = 3
+"""How often a model that calls tools instead of answering is asked."""
+
+_PROVIDER_RETRIES = 2
 
 
 def completer(run: TurnRun) -> Complete:
@@ -30,29 +54,98 @@ def completer(run: TurnRun) -> Complete:
 
     async def complete(rows: Sequence[Row], prompt: Message) -> str:
         asked = [*rows, Row.of_draft(item_draft(prompt))]
-        try:
-            return await _answer(run, _request(run, asked))
-        except ContextOverflow as error:
-            raise TooLong(str(error)) from error
+        for _ in range(_ROUNDS):
+            items = await _answer(run, _question(run, asked))
+            text = _text(items)
+            answers = _refusals(run, items)
+            if text or not answers:
+                return text
+            asked += answers
+        return ""
 
     return complete
 
 
-def _request(run: TurnRun, rows: Sequence[Row]) -> ModelRequest:
-    view = run.journal.view
-    assert view.head is not None
-    head = view.head
+def provider_fold(run: TurnRun) -> ProviderFold | None:
+    """Lets the provider of `run` fold a conversation; None where it cannot."""
+    form = run.model.capabilities.remote_compaction
+    if form == "none":
+        return None
+    ask = _triggered if form == "trigger" else _compacted
+
+    async def fold(rows: Sequence[Row]) -> Item:
+        try:
+            items = await ask(run, rows)
+        except ModelError as error:
+            raise CannotCompact(f"the provider could not fold the thread: {error}") from error
+        found = [item for item in items if isinstance(item, Compaction | ContextCompaction)]
+        if len(found) != 1:
+            raise CannotCompact(f"the provider gave {len(found)} compactions instead of one")
+        return found[0]
+
+    return fold
+
+
+async def _triggered(run: TurnRun, rows: Sequence[Row]) -> list[Item]:
+    trigger = item_draft(CompactionTrigger(), origin=run.journal.origin)
+    return await _answer(run, _question(run, [*rows, Row.of_draft(trigger)]), _PROVIDER_RETRIES)
+
+
+async def _compacted(run: TurnRun, rows: Sequence[Row]) -> list[Item]:
+    model = run.model
+    assert isinstance(model, RemoteCompaction), "its capabilities say that it can"
+    request = _question(run, rows)
+    return await _patiently(run, lambda: model.compact(request), _PROVIDER_RETRIES)
+
+
+def _question(run: TurnRun, rows: Sequence[Row]) -> ModelRequest:
+    head = run.journal.view.head
+    assert head is not None, "rows were sent under a head"
     if not run.model.capabilities.caches_prefixes:
         head = msgspec.structs.replace(head, tools=())
-    request = RequestEncoder(head, view.cache_key).encode(rows, epoch=view.epoch, upto=view.upto)
-    return ModelRequest(head=head, body=request.body, thread=run.journal.id, turn=run.journal.turn)
+    return addressed(run, _rendered(run, head, rows), head)
 
 
-async def _answer(run: TurnRun, request: ModelRequest) -> str:
-    text = ""
-    async with aclosing(run.model.stream(request)) as answer:
-        async for batch in answer:
-            for event in batch:
-                if isinstance(event, OutputItemDone) and isinstance(item := event.item, Message):
-                    text = text_of(item.content)
-    return text
+def _rendered(run: TurnRun, head: Head, rows: Sequence[Row]) -> Request:
+    view = run.journal.view
+    return RequestEncoder(head, view.cache_key).encode(rows, epoch=view.epoch, upto=view.upto)
+
+
+async def _answer(run: TurnRun, request: ModelRequest, retries: int | None = None) -> list[Item]:
+    async def ask() -> list[Item]:
+        items: list[Item] = []
+        async with aclosing(run.model.stream(request)) as answer:
+            async for batch in answer:
+                items += [event.item for event in batch if isinstance(event, OutputItemDone)]
+        return items
+
+    return await _patiently(run, ask, retries)
+
+
+async def _patiently(
+    run: TurnRun, ask: Callable[[], Awaitable[T]], retries: int | None = None
+) -> T:
+    """What `ask` gives, asked for again while it may help. Raises `TooLong`."""
+    patience = run.patience
+    if retries is not None:
+        patience = replace(patience, retries=min(retries, patience.retries))
+    try:
+        return await patience.run(ask)
+    except ContextOverflow as error:
+        raise TooLong(str(error)) from error
+
+
+def _text(items: Sequence[Item]) -> str:
+    said = [text_of(item.content) for item in items if isinstance(item, Message)]
+    return said[-1] if said else ""
+
+
+def _refusals(run: TurnRun, items: Sequence[Item]) -> list[Row]:
+    """What the model said, with every call refused; nothing when it called nothing."""
+    said = [Row.of_draft(item_draft(item, origin=run.journal.origin)) for item in items]
+    calls = [
+        Row.of_draft(item_draft(synthetic_output(row, _REFUSED)))
+        for row, item in zip(said, items, strict=True)
+        if isinstance(item, FunctionCall | CustomToolCall | LocalShellCall)
+    ]
+    return [*said, *calls] if calls else []

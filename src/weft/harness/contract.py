@@ -7,6 +7,7 @@ allowed, offered or delivered was decided before it was asked.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -17,12 +18,15 @@ from ..hooks.registry import Hooks
 from ..models.contract import Model
 from ..models.retry import Backoff
 from ..store.contract import Turn
-from ..tools.contract import Tool, ToolContext
+from ..tools.contract import Tool, ToolCall, ToolContext
 from ..usage import TokenUsage
 from .events import Event, TurnStatus
 
-__all__ = ["STREAM_PATIENCE", "Harness", "Outcome", "TurnRun"]
+__all__ = ["CALL", "STREAM_PATIENCE", "Harness", "Outcome", "TurnRun"]
 
+
+CALL: ContextVar[ToolCall] = ContextVar("call")
+"""The call that the present task runs."""
 
 STREAM_PATIENCE = Backoff(retries=5)
 """How an answer that broke off is asked for again, unless a harness knows better."""

@@ -32,7 +32,7 @@ from ..tools.dispatch import Dispatch, Finished, call_of
 from ..usage import TokenUsage
 from ..whole import whole
 from .asking import addressed
-from .contract import TurnRun
+from .contract import CALL, TurnRun
 from .events import (
     ItemCompleted,
     RateLimitsReported,
@@ -83,7 +83,7 @@ class Step:
             await self._ask()
             await whole(self._end(usage_before))
             self._dispatch.finish()
-            await results
+            await asyncio.shield(results)
         except BaseException:
             await whole(self._break_off(results))
             raise
@@ -136,6 +136,7 @@ class Step:
         call = call_of(item)
         self.run.emit(ToolStarted(call_id=call.call_id, name=call.name, arguments=call.arguments))
         self.calls += 1
+        CALL.set(call)
         self._dispatch.submit(item)
 
     async def _end(self, usage_before: TokenUsage) -> None:

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from pathlib import Path
+from typing import Literal
 
 from ..items import Item
 from ..loopback import Request
@@ -21,6 +22,7 @@ from ..models.formats import format_named
 from ..models.profile import ModelProfile
 from ..models.providers import Opening
 from ..models.transport import AsyncTransport
+from ..whole import whole
 from .fake import FakeServer
 from .script import Answer, Script, load_script
 
@@ -33,11 +35,18 @@ class ScriptedModel:
     """Answers from a script; `requests` are those it was sent."""
 
     def __init__(
-        self, script: Script | Sequence[Answer], name: str = "script", *, retries: int = 4
+        self,
+        script: Script | Sequence[Answer],
+        name: str = "script",
+        *,
+        retries: int = 4,
+        idle_timeout: float | None = 300.0,
+        remote_compaction: Literal["none", "endpoint", "trigger"] = "none",
     ) -> None:
         if not isinstance(script, Script):
             script = Script(answers=tuple(script))
         self._script, self._slug, self._retries = script, name, retries
+        self._idle_timeout, self._remote_compaction = idle_timeout, remote_compaction
         self._server = FakeServer(script)
         self._starting = asyncio.Lock()
         self._model: Model | None = None
@@ -58,7 +67,7 @@ class ScriptedModel:
             reasoning_summaries=True,
             output_schema=True,
             prompt_cache_key=responses,
-            remote_compaction="endpoint" if responses else "none",
+            remote_compaction=self._remote_compaction if responses else "none",
             images=True,
             freeform_tools=responses,
         )
@@ -102,9 +111,14 @@ class ScriptedModel:
     async def _started(self) -> Model:
         async with self._starting:
             if self._model is None:
-                await self._server.__aenter__()
-                self._model = self._connect()
+                # Broken off halfway, it would listen and nobody could stop it.
+                await whole(self._start())
+            assert self._model is not None
             return self._model
+
+    async def _start(self) -> None:
+        await self._server.__aenter__()
+        self._model = self._connect()
 
     def _connect(self) -> Model:
         config = ProviderConfig(
@@ -112,6 +126,7 @@ class ScriptedModel:
             base_url=self._server.base_url,
             key_required=False,
             retries=self._retries,
+            idle_timeout=self._idle_timeout,
         )
         profile = ModelProfile(slug=self._slug, provider=PROVIDER, images=True)
         return connect(profile, config, {}, AsyncTransport())

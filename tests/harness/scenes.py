@@ -1,0 +1,216 @@
+"""What the tests of the loop have in common: a thread, a script, and what was heard."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from weft import Thread
+from weft.entries import Entry
+from weft.harness.events import (
+    Event,
+    ItemCompleted,
+    NoticeRaised,
+    ReasoningDelta,
+    Retrying,
+    StepStarted,
+    TextDelta,
+    ToolFinished,
+    ToolProgress,
+    ToolStarted,
+    TurnCompleted,
+)
+from weft.harness.loop import LoopHarness
+from weft.items import (
+    CustomToolCall,
+    CustomToolCallOutput,
+    FunctionCall,
+    FunctionCallOutput,
+    Message,
+    decode_item,
+    item_type,
+    text_of,
+)
+from weft.models.retry import Backoff
+from weft.testing.script import Answer, Call, Script
+from weft.testing.scripted import ScriptedModel
+
+__all__ = [
+    "Clock",
+    "call",
+    "calls_answered_once",
+    "hear",
+    "last",
+    "log",
+    "of",
+    "opened",
+    "outline",
+    "processes",
+    "scripted",
+]
+
+
+class Clock:
+    """Time that passes at once, and remembers how long it was asked to take."""
+
+    def __init__(self) -> None:
+        self.waits: list[float] = []
+
+    async def sleep(self, seconds: float) -> None:
+        self.waits.append(round(seconds, 3))
+
+
+def scripted(*answers: Answer, retries: int = 0, **options: Any) -> ScriptedModel:
+    """A model with no patience of its own, so that the loop's is seen."""
+    name = options.pop("name", "script")
+    model = {k: options.pop(k) for k in ("idle_timeout", "remote_compaction") if k in options}
+    return ScriptedModel(Script(answers=answers, **options), name, retries=retries, **model)
+
+
+def call(name: str, /, **arguments: object) -> Call:
+    """A call of a function."""
+    return Call(name=name, arguments=arguments)
+
+
+@asynccontextmanager
+async def opened(
+    place: Path,
+    model: ScriptedModel,
+    *,
+    thread: str | None = None,
+    facts: str = "",
+    clock: Clock | None = None,
+    retries: int = 5,
+    tools: Any = (),
+    **options: Any,
+) -> AsyncIterator[Thread]:
+    """A thread in `place`; `facts` are lines about its model for the catalog."""
+    home, project = place / "home", place / "project"
+    for directory in (home, project):
+        directory.mkdir(exist_ok=True)
+    if facts:
+        (home / "models.toml").write_text(f"[models.script]\n{facts}\n")
+    patience = Backoff(retries=retries, sleep=(clock or Clock()).sleep, random=lambda: 0.5)
+    options = {"sandbox": "danger-full-access", "approval": "never"} | options
+    try:
+        async with Thread.open(
+            thread,
+            model=model,
+            home=home,
+            cwd=project,
+            tools=tools,
+            harness=LoopHarness(patience=patience),
+            **options,
+        ) as opened_thread:
+            yield opened_thread
+    finally:
+        await model.close()
+
+
+async def hear(
+    thread: Thread,
+    *said: Any,
+    at: Callable[[Event], Awaitable[None] | None] = lambda _: None,
+    **options: Any,
+) -> list[Event]:
+    """Every event of a turn; `at` is called with each as it is heard."""
+    heard: list[Event] = []
+    async for event in thread.run(*said, **options):
+        heard.append(event)
+        done = at(event)
+        if done is not None:
+            await done
+    return heard
+
+
+def of(events: Sequence[Event], *kinds: type) -> list[Any]:
+    """The events of some kinds."""
+    return [event for event in events if isinstance(event, kinds)]
+
+
+def last(events: Sequence[Event]) -> TurnCompleted:
+    """How the turn ended."""
+    end = events[-1]
+    assert of(events, TurnCompleted) == [end]
+    assert isinstance(end, TurnCompleted)
+    return end
+
+
+def outline(events: Sequence[Event]) -> list[str]:
+    """Events in a few words each; deltas that follow one another count once."""
+    told: list[str] = []
+    for event in events:
+        line = _word(event)
+        if not (told and told[-1] == line and isinstance(event, TextDelta | ReasoningDelta)):
+            told.append(line)
+    return told
+
+
+def _word(event: Event) -> str:
+    match event:
+        case StepStarted(step=step):
+            return f"step {step}"
+        case ToolStarted(name=name):
+            return f"{name} started"
+        case ToolFinished(name=name, output=output):
+            return f"{name} finished: {output}"
+        case ToolProgress(text=text):
+            return f"progress {text}"
+        case ItemCompleted(item=item):
+            return f"item {item_type(decode_item(item))}"
+        case TurnCompleted(status=status):
+            return status
+        case Retrying(attempt=attempt, most=most):
+            return f"retry {attempt}/{most}"
+        case NoticeRaised(level=level):
+            return level
+        case _:
+            return str(event.__struct_config__.tag)
+
+
+async def log(thread: Thread) -> list[str]:
+    """What people, models and tools said, in log order; context is left out."""
+    entries = await thread.store.read(thread.id)
+    return [_line(entry) for entry in entries if entry.kind == "item" and not entry.fragments]
+
+
+def _line(entry: Entry) -> str:
+    item = decode_item(entry.body)
+    match item:
+        case Message():
+            return f"{item.role}: {text_of(item.content)}"
+        case FunctionCall() | CustomToolCall():
+            return f"call {item.name}"
+        case FunctionCallOutput() | CustomToolCallOutput():
+            return f"output {text_of(item.output)}"
+        case _:
+            return item_type(item)
+
+
+async def calls_answered_once(thread: Thread) -> bool:
+    """Whether the log holds one result for each call."""
+    calls: Counter[tuple[int, str | None]] = Counter()
+    for entry in await thread.store.read(thread.id):
+        item = decode_item(entry.body) if entry.kind == "item" else None
+        if isinstance(item, FunctionCall | CustomToolCall):
+            calls[entry.turn, item.call_id] += 1
+        elif isinstance(item, FunctionCallOutput | CustomToolCallOutput):
+            calls[entry.turn, item.call_id] -= 1
+    return bool(calls) and not any(calls.values())
+
+
+def processes(mark: str) -> list[int]:
+    """The processes whose arguments or environment hold `mark`."""
+    found = []
+    for directory in Path("/proc").iterdir():
+        if not directory.name.isdigit() or int(directory.name) == os.getpid():
+            continue
+        with suppress(OSError):
+            told = (directory / "cmdline").read_bytes() + (directory / "environ").read_bytes()
+            if mark.encode() in told:
+                found.append(int(directory.name))
+    return found

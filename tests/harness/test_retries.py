@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+import pytest
+
+from weft.harness.events import Retrying, ToolFinished
+from weft.testing.script import Answer, Break, Failure
+from weft.tools.decorator import tool
+
+from .scenes import Clock, call, calls_answered_once, hear, last, log, of, opened, scripted
+
+OVERLOADED = Answer(error=Failure(status=503, code="server_error", message="too busy"))
+CUT = Answer(text="never heard whole", cut=Break(events=2))
+
+
+class Counted:
+    """A tool that counts how often it ran."""
+
+    def __init__(self) -> None:
+        self.ran = 0
+
+        @tool
+        async def count() -> int:
+            """Counts."""
+            self.ran += 1
+            return self.ran
+
+        self.tool = count
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        OVERLOADED,
+        Answer(error=Failure(status=502, body="<html>bad gateway</html>")),
+        Answer(error=Failure(code="server_error", message="it broke")),
+        CUT,
+        Answer(text="x", cut=Break(bytes=0)),
+        Answer(text="x", cut=Break(bytes=70)),
+        Answer(body="this is no event stream", headers={"content-type": "text/event-stream"}),
+        Answer(body="data: {not json}\n\n", headers={"content-type": "text/event-stream"}),
+    ],
+    ids=["503", "502", "failed", "cut", "at once", "inside an event", "garbage", "no json"],
+)
+async def test_what_may_pass_is_tried_again(tmp_path, failure):
+    clock = Clock()
+    async with opened(tmp_path, scripted(failure, Answer(text="well")), clock=clock) as thread:
+        events = await hear(thread, "hi")
+        assert await log(thread) == ["user: hi", "assistant: well"]
+    assert last(events).status == "completed"
+    assert [(e.attempt, e.most, e.delay) for e in of(events, Retrying)] == [(1, 5, 0.2)]
+    assert clock.waits == [0.2]
+
+
+async def test_waits_double_until_the_limit_and_then_the_turn_fails(tmp_path):
+    clock, model = Clock(), scripted(*[OVERLOADED] * 6, Answer(text="back again"))
+    async with opened(tmp_path, model, clock=clock) as thread:
+        events = await hear(thread, "hi")
+        turn = await thread.store.turn(thread.id, 1)
+        again = await hear(thread, "still there?")
+        assert await log(thread) == ["user: hi", "user: still there?", "assistant: back again"]
+    assert clock.waits == [0.2, 0.4, 0.8, 1.6, 3.2]
+    assert (last(events).status, turn.state) == ("failed", "failed")
+    assert (
+        last(events).error
+        == "the provider answered 503 ('server_error'): too busy; try again later"
+    )
+    assert last(again).status == "completed"
+
+
+async def test_a_step_that_worked_gives_the_patience_back(tmp_path):
+    counted, clock = Counted(), Clock()
+    model = scripted(CUT, Answer(calls=(call("count"),)), CUT, Answer(text="done"))
+    async with opened(tmp_path, model, clock=clock, retries=1, tools=(counted.tool,)) as thread:
+        assert last(await hear(thread, "hi")).status == "completed"
+    assert clock.waits == [0.2, 0.2]
+
+
+async def test_a_server_that_cuts_every_answer_is_not_asked_for_ever(tmp_path):
+    # The message is complete each time, so each attempt leaves something in the log.
+    cut = Answer(text="going", cut=Break(events=4), times=0)
+    async with opened(tmp_path, scripted(cut), retries=3) as thread:
+        events = await hear(thread, "hi")
+        assert await log(thread) == ["user: hi", *["assistant: going"] * 4]
+    assert last(events).status == "failed"
+
+
+async def test_the_server_says_how_long_to_wait(tmp_path):
+    limited = Failure(
+        status=429, code="rate_limit_exceeded", message="slow", headers={"retry-after": "7"}
+    )
+    clock = Clock()
+    model = scripted(Answer(error=limited), Answer(text="now"))
+    async with opened(tmp_path, model, clock=clock) as thread:
+        assert last(await hear(thread, "hi")).text == "now"
+    assert clock.waits == [7.0]
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        Failure(status=429, code="rate_limit_exceeded", headers={"retry-after": "86400"}),
+        Failure(status=429, code="usage_limit_reached", message="used up"),
+        Failure(status=400, code="invalid_request_error", message="what is this?"),
+        Failure(status=401, code="invalid_api_key", message="who are you?"),
+        Failure(status=404, message="no such model"),
+    ],
+    ids=["tomorrow", "used up", "invalid", "key", "model"],
+)
+async def test_what_will_not_pass_fails_the_turn_and_leaves_the_thread_usable(tmp_path, failure):
+    clock, model = Clock(), scripted(Answer(error=failure), Answer(text="better"))
+    async with opened(tmp_path, model, clock=clock) as thread:
+        failed = await hear(thread, "hi")
+        turn = await thread.store.turn(thread.id, 1)
+        better = await hear(thread, "again")
+    assert (last(failed).status, turn.state, clock.waits) == ("failed", "failed", [])
+    assert failure.message in (last(failed).error or "")
+    assert last(better).text == "better"
+
+
+async def test_after_a_cut_the_turn_goes_on_with_what_was_complete(tmp_path):
+    counted = Counted()
+    # created, the message's five events, the call's two: cut before the end.
+    cut = Answer(text="one two", calls=(call("count"),), cut=Break(events=7))
+    model = scripted(cut, Answer(text="It ran."))
+    async with opened(tmp_path, model, tools=(counted.tool,)) as thread:
+        events = await hear(thread, "go")
+        assert await log(thread) == [
+            "user: go",
+            "assistant: one two",
+            "call count",
+            "output 1",
+            "assistant: It ran.",
+        ]
+        assert await calls_answered_once(thread)
+        rows = await thread.index.rows(thread.id)
+    assert counted.ran == 1
+    assert len(of(events, ToolFinished)) == 1
+    assert [row.difference for row in rows] == [None, None]
+    assert last(events).status == "completed"
+
+
+async def test_a_call_that_was_cut_off_is_not_run(tmp_path):
+    counted = Counted()
+    cut = Answer(calls=(call("count"),), cut=Break(events=2))
+    async with opened(
+        tmp_path, scripted(cut, Answer(text="fine")), tools=(counted.tool,)
+    ) as thread:
+        await hear(thread, "go")
+        assert await log(thread) == ["user: go", "assistant: fine"]
+    assert counted.ran == 0
+
+
+async def test_a_silent_server_is_given_up_and_asked_again(tmp_path):
+    silent = Answer(text="one two three", stall=Break(events=2))
+    model = scripted(silent, Answer(text="awake"), idle_timeout=0.05)
+    async with opened(tmp_path, model) as thread:
+        events = await hear(thread, "hi")
+    assert last(events).text == "awake"
+    assert len(of(events, Retrying)) == 1
+
+
+@pytest.mark.parametrize(
+    ("api", "ran"),
+    [("messages", ["call count", "output 1"]), ("chat", [])],
+    ids=["messages", "chat: nothing says that the call was whole"],
+)
+async def test_other_formats_go_on_after_a_cut_too(tmp_path, api, ran):
+    counted = Counted()
+    cut = Answer(calls=(call("count"),), error=Failure(code="api_error", message="hm"))
+    model = scripted(cut, Answer(text="on"), api=api)
+    async with opened(tmp_path, model, tools=(counted.tool,)) as thread:
+        events = await hear(thread, "go")
+        assert await log(thread) == ["user: go", *ran, "assistant: on"]
+    assert (counted.ran, last(events).status) == (len(ran) // 2, "completed")
