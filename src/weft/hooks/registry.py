@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
+from ..errors import HookFailed
 from ..items import text_of
 from ..tools.contract import ToolCall, ToolContext, ToolResult
 from ..tools.hooks import Block, HookVerdict, Merge
@@ -62,11 +63,11 @@ class Hooks:
     async def ask(self, payload: Payload) -> list[Answer]:
         """The answers of all hooks for this event, in order, up to one that blocks.
 
-        Raises what a hook raises.
+        Raises `HookFailed`.
         """
         answers = []
         for hook in self._for(payload):
-            answer = await hook(payload)
+            answer = await _asked(hook, payload)
             if answer is not None:
                 answers.append(answer)
                 if answer.block is not None:
@@ -120,6 +121,16 @@ class Hooks:
                 **_about(call, context),
             )
         )
+
+
+async def _asked(hook: Hook, payload: Payload) -> Answer | None:
+    try:
+        return await hook(payload)
+    except HookFailed:
+        raise
+    except Exception as error:
+        tag = payload.__struct_config__.tag
+        raise HookFailed(f"a hook for {tag!r} failed: {type(error).__name__}: {error}") from error
 
 
 async def _heard(hook: Hook, payload: Payload) -> Answer | None:
