@@ -202,3 +202,34 @@ def test_what_may_be_written_really_lies_in_a_root(
         real = Path(os.path.realpath(path))
         assert real.is_relative_to(workspace)
         assert real == workspace or real.relative_to(workspace).parts[0] not in (".git", ".weft")
+
+
+@pytest.mark.parametrize("named", ["user/.ssh/key", "user/.ssh", "run"])
+def test_no_file_that_commands_can_write_opens_what_is_hidden(place: Path, named: str):
+    (place / "user/.ssh").mkdir()
+    (place / "user/.ssh/key").write_text("a secret")
+    (place / "outside/.git").write_text(f"gitdir: {place / named}\n")
+    boundary = line(place, hidden=("~/.ssh", str(place / "run")))
+    assert not boundary.readable(place / named)
+
+
+def test_a_link_opens_nothing_that_is_hidden(place: Path):
+    (place / "user/.ssh").mkdir()
+    (place / "outside/.codex").symlink_to(place / "user/.ssh/key")
+    assert not line(place, hidden=("~/.ssh",)).readable(place / "user/.ssh/key")
+
+
+def test_a_pipe_in_place_of_a_file_of_gits_is_not_waited_for(place: Path):
+    (place / "workspace/.git").write_text("gitdir: elsewhere\n")
+    (place / "workspace/elsewhere").mkdir()
+    os.mkfifo(place / "workspace/elsewhere/commondir")
+    assert not line(place).writable(place / "workspace/elsewhere/config")
+
+
+def test_a_repository_that_no_path_leads_to_is_none(place: Path):
+    (place / "workspace/.git").write_text("gitdir: \0\n")
+    assert rules(line(place, exclude_tmpdir_env_var=True), place) == {
+        "home": "hidden",
+        "workspace": "write",
+        **protected("workspace"),
+    }

@@ -8,7 +8,7 @@ sandboxed command alike, so both draw the same line.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -58,7 +58,7 @@ class Boundary(Struct, frozen=True, kw_only=True):
 
     def access(self, path: Path) -> Access:
         """What may be done at `path`, which must be absolute and free of links."""
-        rule = self._deepest(path)
+        rule = _deepest(self.rules, path)
         if rule.access == "write" and self._looks_protected(path, rule.path):
             return "read"
         return rule.access
@@ -94,12 +94,8 @@ class Boundary(Struct, frozen=True, kw_only=True):
 
     def enclosing_root(self, path: Path) -> Path | None:
         """The writable path that `path` lies below, whatever its own rule says."""
-        rule = self._deepest(path.parent) if path != _TOP else None
+        rule = _deepest(self.rules, path.parent) if path != _TOP else None
         return rule.path if rule is not None and rule.access == "write" else None
-
-    def _deepest(self, path: Path) -> Rule:
-        lineage = {path, *path.parents}
-        return next(rule for rule in reversed(self.rules) if rule.path in lineage)
 
     def _looks_protected(self, path: Path, root: Path) -> bool:
         """Names that some file systems and tools take for a protected one."""
@@ -121,31 +117,53 @@ def draw(
         return Boundary(rules=(Rule(_TOP, "write"),), confined=False, network=True)
     accesses: dict[Path, Access] = {_TOP: "read"}
     accesses |= {_real(each): "hidden" for each in SOCKET_DIRECTORIES if Path(each).exists()}
-    if policy.mode == "workspace-write":
-        accesses |= _writable_rules(policy, workspace, environ)
+    roots = _roots(policy, workspace, environ)
+    accesses |= dict.fromkeys((*roots.shared, *roots.own), "write")
     for name in policy.hidden:
         accesses[_real(_expanded(name, environ))] = "hidden"
+    accesses = _without(_real(home), accesses)
     return Boundary(
-        rules=_ordered(_without(_real(home), accesses)),
+        rules=_ordered(accesses | _protections(roots, _ordered(accesses))),
         network=policy.network,
         local_sockets=policy.local_sockets,
         limits=policy.limits,
     )
 
 
-def _writable_rules(
-    policy: SandboxPolicy, workspace: Path, environ: Mapping[str, str]
-) -> dict[Path, Access]:
-    named = [_real(_expanded(root, environ)) for root in policy.writable_roots]
-    shared = [root for root in map(_real, _temporary(policy, environ)) if root.exists()]
-    own = [root for root in (_real(workspace), *named) if root.exists()]
-    accesses: dict[Path, Access] = dict.fromkeys((*shared, *own), "write")
+class _Roots(Struct, frozen=True):
+    """The directories that a policy opens for writing."""
+
+    shared: tuple[Path, ...] = ()
+    """Temporary ones, in which others work too."""
+    own: tuple[Path, ...] = ()
+    named: tuple[Path, ...] = ()
+    """Those of `own` that the user spelled out."""
+
+
+def _roots(policy: SandboxPolicy, workspace: Path, environ: Mapping[str, str]) -> _Roots:
+    if policy.mode != "workspace-write":
+        return _Roots()
+    named = tuple(_real(_expanded(root, environ)) for root in policy.writable_roots)
+    shared = tuple(root for root in map(_real, _temporary(policy, environ)) if root.exists())
+    own = tuple(root for root in (_real(workspace), *named) if root.exists())
+    return _Roots(shared, own, named)
+
+
+def _protections(roots: _Roots, rules: Sequence[Rule]) -> dict[Path, Access]:
+    """What stays read-only of what `rules` let commands write.
+
+    Commands can write the files that name these paths, so none of them may open
+    anything: what `rules` hide stays hidden.
+    """
     # Others work in temporary directories too, so no name is kept free there in advance.
-    taken = [path for root in shared for path in _protected(root) if os.path.lexists(path)]
-    kept = [path for root in own for path in _protected(root)]
-    accesses |= dict.fromkeys((*taken, *kept), "read")
-    # A root that the user spelled out wins over the protection of the same path.
-    return accesses | {root: "write" for root in named if root in accesses}
+    taken = [path for root in roots.shared for path in _protected(root) if os.path.lexists(path)]
+    kept = [path for root in roots.own for path in _protected(root)]
+    return {
+        path: "read"
+        for path in (*taken, *kept)
+        # A root that the user spelled out wins over the protection of the same path.
+        if path not in roots.named and _deepest(rules, path).access == "write"
+    }
 
 
 def _temporary(policy: SandboxPolicy, environ: Mapping[str, str]) -> Iterator[Path]:
@@ -172,6 +190,11 @@ def _without(home: Path, accesses: Mapping[Path, Access]) -> dict[Path, Access]:
     """`accesses` with all of `home` hidden; no rule opens a part of it again."""
     kept = {path: access for path, access in accesses.items() if not path.is_relative_to(home)}
     return {**kept, home: "hidden"}
+
+
+def _deepest(rules: Sequence[Rule], path: Path) -> Rule:
+    lineage = {path, *path.parents}
+    return next(rule for rule in reversed(rules) if rule.path in lineage)
 
 
 def _ordered(accesses: Mapping[Path, Access]) -> tuple[Rule, ...]:

@@ -6,6 +6,7 @@ runs no git, and takes whatever it cannot read for "nothing there".
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 __all__ = ["git_directories"]
@@ -27,9 +28,14 @@ def git_directories(git: Path) -> tuple[Path, ...]:
 
 
 def _line(file: Path) -> str | None:
-    """The first line of a small file."""
+    """The first line of a small file, if it can be part of a path."""
     try:
-        with file.open("rb") as stream:
-            return stream.read(_MOST).decode().partition("\n")[0].strip()
+        # A command may have put a pipe where git keeps a file; nobody waits for it.
+        number = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            line = os.read(number, _MOST).decode().partition("\n")[0].strip()
+        finally:
+            os.close(number)
     except (OSError, UnicodeDecodeError):
         return None
+    return None if "\0" in line else line
