@@ -188,7 +188,9 @@ class Thread(Journal):
         given = Input(said=message, turn_id=turn_id, provenance=provenance, events=events)
         async with self._turns:
             heard: asyncio.Queue[Event | None] = asyncio.Queue()
-            self.choices = msgspec.structs.replace(self.choices, output_schema=schema)
+            usual = self.choices
+            if schema is not UNSET:
+                self.choices = msgspec.structs.replace(usual, output_schema=schema)
             self._listener = heard.put_nowait
             self._interrupted = False
             self._task = asyncio.create_task(self._turn(given))
@@ -202,6 +204,7 @@ class Thread(Journal):
                     await self._task
             finally:
                 await self._settle()
+                self.choices = usual
                 self._listener = self._task = None
 
     async def steer(self, *said: UserPart) -> None:
