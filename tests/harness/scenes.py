@@ -51,6 +51,7 @@ __all__ = [
     "outline",
     "processes",
     "scripted",
+    "unanswered",
 ]
 
 
@@ -192,15 +193,22 @@ def _line(entry: Entry) -> str:
 
 
 async def calls_answered_once(thread: Thread) -> bool:
-    """Whether the log holds one result for each call."""
-    calls: Counter[tuple[int, str | None]] = Counter()
+    """Whether the log holds calls, and one result for each."""
+    return any(line.startswith("call ") for line in await log(thread)) and not await unanswered(
+        thread
+    )
+
+
+async def unanswered(thread: Thread) -> list[tuple[int, int, str | None]]:
+    """The calls of the log that have no result, or more than one."""
+    balance: Counter[tuple[int, int, str | None]] = Counter()
     for entry in await thread.store.read(thread.id):
         item = decode_item(entry.body) if entry.kind == "item" else None
         if isinstance(item, FunctionCall | CustomToolCall):
-            calls[entry.turn, item.call_id] += 1
+            balance[entry.turn, entry.step, item.call_id] += 1
         elif isinstance(item, FunctionCallOutput | CustomToolCallOutput):
-            calls[entry.turn, item.call_id] -= 1
-    return bool(calls) and not any(calls.values())
+            balance[entry.turn, entry.step, item.call_id] -= 1
+    return [call for call, count in balance.items() if count]
 
 
 def processes(mark: str) -> list[int]:
