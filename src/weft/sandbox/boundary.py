@@ -17,9 +17,10 @@ from msgspec import Struct
 
 from ..errors import ConfigError
 from .gitdir import git_directories
+from .pinned import PinnedPath, pinned
 from .policy import PROTECTED_NAMES, SOCKET_DIRECTORIES, Limits, SandboxPolicy
 
-__all__ = ["Access", "Boundary", "PinnedPath", "Rule", "draw"]
+__all__ = ["Access", "Boundary", "Rule", "draw"]
 
 Access: TypeAlias = Literal["write", "read", "hidden"]
 
@@ -31,13 +32,6 @@ class Rule(Struct, frozen=True):
 
     path: Path
     access: Access
-
-
-class PinnedPath(Struct, frozen=True):
-    """A name in a directory that is held open, so that nobody can swap the way to it."""
-
-    parent: int
-    name: str
 
 
 class Boundary(Struct, frozen=True, kw_only=True):
@@ -86,11 +80,8 @@ class Boundary(Struct, frozen=True, kw_only=True):
         entry = _real(path) if path.is_symlink() else _entry(path)
         if not (self.writable(path) and self.writable(entry)):
             raise PermissionError(f"{str(path)!r} is outside the writable roots")
-        descriptor = _open_directory(entry.parent)
-        try:
-            yield PinnedPath(descriptor, entry.name)
-        finally:
-            os.close(descriptor)
+        with pinned(entry) as held:
+            yield held
 
     def enclosing_root(self, path: Path) -> Path | None:
         """The writable path that `path` lies below, whatever its own rule says."""
@@ -221,16 +212,3 @@ def _real(path: Path | str) -> Path:
 def _entry(path: Path) -> Path:
     """`path` with every link resolved but the last."""
     return _real(path) if path.name in ("", "..") else _real(path.parent) / path.name
-
-
-def _open_directory(path: Path) -> int:
-    """A descriptor of `path`, opened step by step without following a link."""
-    descriptor = os.open("/", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW
-    for name in path.parts[1:]:
-        try:
-            deeper = os.open(name, flags, dir_fd=descriptor)
-        finally:
-            os.close(descriptor)
-        descriptor = deeper
-    return descriptor

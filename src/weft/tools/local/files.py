@@ -13,7 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from ...ids import uuid7
-from ...sandbox.boundary import Boundary, PinnedPath
+from ...sandbox.boundary import Boundary
+from ...sandbox.pinned import PinnedPath
 
 __all__ = ["read_file", "replace_file"]
 

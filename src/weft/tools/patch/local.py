@@ -17,6 +17,17 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from .disk import (
+    link,
+    make_directory,
+    may_write,
+    opened,
+    remove_directory,
+    rename,
+    sync_directory,
+    unlink,
+    write_new,
+)
 from .errors import PatchFailed, PatchStale, UndoFailed, system_reason
 from .files import Edit, digest
 
@@ -37,8 +48,7 @@ class LocalFiles:
     def read(self, place: Path) -> bytes | None:
         """The content of a regular file, None where nothing is."""
         try:
-            # A pipe without a writer must not make a patch wait.
-            number = os.open(place, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            number = opened(place)
         except FileNotFoundError:
             return None
         with os.fdopen(number, "rb") as file:
@@ -81,10 +91,10 @@ class _Work:
         with _explained("write", edit.place):
             self._make_parents(edit.place)
             like = edit.place if edit.before is not None else edit.like
-            if edit.before is not None and not os.access(edit.place, os.W_OK):
+            if edit.before is not None and not may_write(edit.place):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
             beside = self.staged[edit.place] = _beside(edit.place)
-            _write(beside, edit.data, like)
+            write_new(beside, edit.data, like)
 
     def swap(self, edit: Edit) -> None:
         """Put the new content in place of the old one, which is kept."""
@@ -101,26 +111,26 @@ class _Work:
         beside = self.staged[place]
         try:
             # A link cannot land on a file that somebody made in the meantime; a rename would.
-            os.link(beside, place)
+            link(beside, place)
         except FileExistsError:
             raise PatchStale(place) from None
         except OSError:
-            beside.rename(place)
+            rename(beside, place)
         self.swapped.append(place)
 
     def _overwrite(self, edit: Edit) -> None:
         kept = self.kept[edit.place]
         if edit.data is None:
-            edit.place.rename(kept)
+            rename(edit.place, kept)
         else:
             _keep(edit.place, kept)
-            self.staged[edit.place].replace(edit.place)
+            rename(self.staged[edit.place], edit.place)
 
     def sync(self) -> None:
         """Make the new names durable."""
         for directory in {place.parent for place in self.swapped}:
             with suppress(OSError):
-                _sync(directory)
+                sync_directory(directory)
 
     def undo(self, error: BaseException) -> None:
         """Restore everything. Raises `UndoFailed` when something resists."""
@@ -128,7 +138,7 @@ class _Work:
         self.forget()
         for directory in reversed(self.made):
             with suppress(OSError):
-                directory.rmdir()
+                remove_directory(directory)
         if left:
             raise UndoFailed(str(error), tuple(left)) from error
 
@@ -136,15 +146,15 @@ class _Work:
         """Drop what was staged and what was kept for undoing."""
         for place in (*self.staged.values(), *self.kept.values()):
             with suppress(OSError):
-                place.unlink()
+                unlink(place)
 
     def _restore(self, place: Path) -> bool:
         kept = self.kept.get(place)
         try:
             if kept is None:
-                place.unlink()
-            elif kept.is_symlink() or kept.exists():
-                kept.replace(place)
+                unlink(place)
+            elif os.path.lexists(kept):
+                rename(kept, place)
         except OSError:
             # The old content stays where it was kept: nobody else has it now.
             self.kept.pop(place, None)
@@ -153,16 +163,19 @@ class _Work:
 
     def _check(self, edit: Edit) -> None:
         """The content must be what the edit was planned for, and at the same place."""
+        # What is removed may be a link; what is written never is.
+        written = edit.data is not None
         with _explained("read", edit.place):
-            data = self.read(edit.place)
-            moved = _real(edit.place.parent) != edit.place.parent
-        if moved or (None if data is None else digest(data)) != edit.before:
+            if LocalFiles().locate(edit.place, follow=written) != edit.place:
+                raise PatchStale(edit.place)
+            data = self.read(edit.place if written else _real(edit.place))
+        if (None if data is None else digest(data)) != edit.before:
             raise PatchStale(edit.place)
 
     def _make_parents(self, place: Path) -> None:
         missing = [each for each in place.parents if not each.exists()]
         for directory in reversed(missing):
-            directory.mkdir()
+            make_directory(directory)
             self.made.append(directory)
 
 
@@ -187,42 +200,7 @@ def _beside(place: Path) -> Path:
 def _keep(place: Path, kept: Path) -> None:
     """A second name for the old content; a copy where the file system has no links."""
     try:
-        os.link(place, kept, follow_symlinks=False)
+        link(place, kept)
     except OSError:
-        _write(kept, place.read_bytes(), place)
-
-
-def _write(place: Path, data: bytes, like: Path | None) -> None:
-    # What replaces a private file is private from its first byte.
-    mode = 0o666 if like is None else 0o600
-    number = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
-    with os.fdopen(number, "wb") as file:
-        file.write(data)
-        file.flush()
-        if like is not None:
-            _imitate(number, like)
-        os.fsync(number)
-
-
-def _imitate(number: int, like: Path) -> None:
-    """Give an open file the owner, extended attributes and mode of `like`."""
-    there = like.stat()
-    mode = stat.S_IMODE(there.st_mode)
-    try:
-        os.fchown(number, there.st_uid, there.st_gid)
-    except OSError:
-        # Whoever owns it now must not inherit a right to act as somebody else.
-        mode &= 0o777
-    if hasattr(os, "listxattr"):
-        with suppress(OSError):
-            for name in os.listxattr(like):
-                os.setxattr(number, name, os.getxattr(like, name))
-    os.fchmod(number, mode)
-
-
-def _sync(directory: Path) -> None:
-    number = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(number)
-    finally:
-        os.close(number)
+        with os.fdopen(opened(place), "rb") as file:
+            write_new(kept, file.read(), place)

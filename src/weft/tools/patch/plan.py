@@ -178,11 +178,12 @@ class _Planner:
     def _place(self, path: Path, *, follow: bool = True) -> Path:
         try:
             place = self.files.locate(path, follow=follow)
+            refused = self.allowed is not None and not self.allowed(place)
         except OSError as error:
             raise PatchFailed(f"Failed to find {path}: {system_reason(error)}", path) from error
         except ValueError as error:
             raise PatchFailed(f"{str(path)!r} is no path: {error}", path) from error
-        if self.allowed is not None and not self.allowed(place):
+        if refused:
             raise PatchRefused(path, place)
         return place
 
