@@ -40,6 +40,8 @@ def test_a_user_can_let_secrets_through_by_name_or_pattern():
         *("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "AWS_ACCESS_KEY_ID", "AWS_SESSION_TOKEN"),
         *("GITHUB_TOKEN", "github_token", "CLIENT_SECRET", "DB_PASSWORD", "PGPASSWORD"),
         *("MYSQL_PWD", "GOOGLE_APPLICATION_CREDENTIALS", "SENTRY_DSN", "GITLAB_PAT"),
+        *("SMTP_PASS", "SSHPASS", "DB_PWD", "NPM_CONFIG__AUTH", "ID_JWT", "RSA_PRIVATEKEY"),
+        *("SLACK_WEBHOOK_URL", "HTTP_BEARER"),
         *("SSH_AUTH_SOCK", "DBUS_SESSION_BUS_ADDRESS", "DOCKER_HOST", "DATABASE_URL"),
     ],
 )
@@ -49,7 +51,10 @@ def test_names_of_secrets_are_known(name: str):
 
 @pytest.mark.parametrize(
     "name",
-    ["PATH", "PWD", "HOME", "KEYBOARD", "TOKENIZERS_PARALLELISM", "PATTERN", "MONKEY", "EDITOR"],
+    [
+        *("PATH", "PWD", "OLDPWD", "HOME", "KEYBOARD", "TOKENIZERS_PARALLELISM", "PATTERN"),
+        *("MONKEY", "EDITOR", "GIT_AUTHOR_NAME", "COMPASS", "BYPASS_CACHE"),
+    ],
 )
 def test_names_that_only_look_alike_are_kept(name: str):
     assert not is_secret(name)

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
 from weft.tools.excerpt import BUFFER, HeadTail, looks_binary
-from weft.tools.keeping import PIECE, Keeper, open_kept, read_range, search
+from weft.tools.keeping import PIECE, Keeper, KeptOutput, open_kept, read_range, search
 from weft.truncate import Policy, truncate_text
+from weft.wire import json_bytes
 
 from .scenes import HANDLE, Scene, Shelf, told
 
@@ -113,6 +114,22 @@ async def test_a_handle_that_is_none_is_an_honest_result(scene: Scene):
     other = await scene.shelf.put(b"no page")
     for handle in ("sha256:none", other):
         result = await scene.call("read_output", handle=handle)
+        assert not result.success
+        assert told(result).startswith("read_output failed: no ")
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        KeptOutput(size=100, pieces=()),
+        KeptOutput(size=-5, pieces=("sha256:none",)),
+        KeptOutput(size=100, pieces=("sha256:none",)),
+    ],
+)
+async def test_a_page_that_a_command_made_up_is_an_honest_result(scene: Scene, page: KeptOutput):
+    handle = await scene.shelf.put(json_bytes(page))
+    for question in ({}, {"pattern": "x"}, {"offset": -3}):
+        result = await scene.call("read_output", handle=handle, **question)
         assert not result.success
         assert told(result).startswith("read_output failed: no ")
 

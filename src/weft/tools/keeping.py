@@ -76,9 +76,13 @@ async def open_kept(kept: Kept, handle: str) -> KeptOutput:
     """The page under `handle`. Raises `NotFound`, also for bytes that are no page."""
     data = await kept.get(handle)
     try:
-        return msgspec.json.decode(data, type=KeptOutput)
-    except msgspec.DecodeError as error:
-        raise NotFound("output", handle, "use a handle from the result of a command") from error
+        page = msgspec.json.decode(data, type=KeptOutput)
+    except msgspec.DecodeError:
+        page = None
+    # A command may print what looks like a page; only a page of ours adds up.
+    if page is None or len(page.pieces) != -(-page.size // PIECE):
+        raise NotFound("output", handle, "use a handle from the result of a command")
+    return page
 
 
 async def read_range(kept: Kept, output: KeptOutput, start: int, size: int) -> bytes:

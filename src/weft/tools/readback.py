@@ -70,17 +70,20 @@ class ReadOutput:
         """Read a stretch, or search."""
         try:
             asked = read_arguments(call.name, call.arguments, _Read)
-            output = await open_kept(context.kept, asked.handle)
+            return ToolResult(await self._told(asked, context))
         except BadArguments as error:
             return ToolResult(str(error), success=False)
         except NotFound as error:
             return ToolResult(f"{call.name} failed: {error}", success=False)
+
+    async def _told(self, asked: _Read, context: ToolContext) -> str:
+        output = await open_kept(context.kept, asked.handle)
         limit = min(max(asked.limit, 1), self._most)
         start = asked.offset if asked.offset >= 0 else output.size + asked.offset
         start = min(max(start, 0), output.size)
         if asked.pattern is None:
-            return ToolResult(await _stretch(context, output, start, limit))
-        return ToolResult(await _matches(context, output, asked.pattern, start, limit))
+            return await _stretch(context, output, start, limit)
+        return await _matches(context, output, asked.pattern, start, limit)
 
 
 async def _stretch(context: ToolContext, output: KeptOutput, start: int, limit: int) -> str:
