@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.harness.scenes import call, hear, last, log, of, opened, outline, scripted
+from weft.entries import Reason
+from weft.errors import StoreError, ThreadBusy
+from weft.harness.events import StepStarted, TurnStarted
+from weft.models.contract import ModelError
+from weft.testing.script import Answer
+from weft.tools.decorator import tool
+
+
+@pytest.mark.parametrize(
+    ("mode", "said"),
+    [("danger-full-access", "none"), ("read-only", "read-only")],
+)
+async def test_a_turn_says_plainly_which_sandbox_it_has(tmp_path, mode, said):
+    async with opened(tmp_path, scripted(Answer(text="hi")), sandbox=mode) as thread:
+        (started,) = of(await hear(thread, "hello"), TurnStarted)
+    assert started == TurnStarted(
+        thread=thread.id,
+        turn=started.turn,
+        number=1,
+        model="scripted:script",
+        harness="weft",
+        sandbox=said,
+    )
+
+
+async def test_turns_go_on_where_another_process_left_off(tmp_path):
+    model = scripted(Answer(text="one"))
+    async with opened(tmp_path, model) as thread:
+        await hear(thread, "first")
+        name, sent = thread.id, model.requests[0].body
+    model = scripted(Answer(text="two"))
+    async with opened(tmp_path, model, thread=name) as thread:
+        events = await hear(thread, "second")
+        assert await log(thread) == [
+            "user: first",
+            "assistant: one",
+            "user: second",
+            "assistant: two",
+        ]
+    (step,) = of(events, StepStarted)
+    assert step.reason is None
+    assert model.requests[0].body.startswith(sent.removesuffix(b"]}"))
+
+
+async def test_a_thread_has_one_writer(tmp_path):
+    async with opened(tmp_path, scripted()) as thread:
+        with pytest.raises(ThreadBusy):
+            async with opened(tmp_path, scripted(), thread=thread.id):
+                pass
+
+
+async def test_a_reset_starts_from_nothing_and_keeps_the_log(tmp_path):
+    model = scripted(Answer(text="a secret"), Answer(text="what secret?"))
+    async with opened(tmp_path, model) as thread:
+        await hear(thread, "remember this")
+        await thread.reset()
+        assert thread.view.reason is Reason.RESET
+        await hear(thread, "what was it?")
+        assert "user: remember this" in await log(thread)
+    assert b"remember this" not in model.requests[1].body
+    assert b"<environment_context>" in model.requests[1].body
+
+
+async def test_a_fork_goes_its_own_way(tmp_path):
+    model = scripted(Answer(text="shared"), Answer(text="mine"))
+    async with opened(tmp_path, model) as thread:
+        await hear(thread, "one")
+        child = await thread.fork()
+        await hear(thread, "two")
+        mine = await log(thread)
+    model = scripted(Answer(text="theirs"))
+    async with opened(tmp_path, model, thread=child) as thread:
+        await hear(thread, "three")
+        theirs = await log(thread)
+    assert mine == ["user: one", "assistant: shared", "user: two", "assistant: mine"]
+    assert theirs == ["user: one", "assistant: shared", "user: three", "assistant: theirs"]
+
+
+async def test_a_rollback_takes_the_last_turn_out_of_the_view(tmp_path):
+    model = scripted(Answer(text="one"), Answer(text="two"), Answer(text="three"))
+    async with opened(tmp_path, model) as thread:
+        await hear(thread, "a")
+        await hear(thread, "b is wrong")
+        await thread.rollback()
+        await hear(thread, "c")
+    assert b"b is wrong" not in model.requests[2].body
+    assert b'"a"' in model.requests[2].body
+
+
+async def test_a_log_that_cannot_be_written_ends_the_turn_with_its_cause(tmp_path: Path):
+    @tool
+    async def cut_off() -> str:
+        """Takes the store away."""
+        await thread.store.close()
+        return "gone"
+
+    model = scripted(Answer(calls=(call("cut_off"),)), Answer(text="never asked"))
+    with pytest.raises(StoreError):
+        async with opened(tmp_path, model, tools=(cut_off,)) as thread:
+            await hear(thread, "go")
+    assert len(model.requests) == 1
+    async with opened(tmp_path, scripted(Answer(text="on")), thread=thread.id) as thread:
+        assert last(await hear(thread, "again")).text == "on"
+        assert (await log(thread))[2].startswith("output Outcome unknown")
+
+
+async def test_a_model_nobody_can_reach_is_told_at_the_first_run(tmp_path: Path):
+    from weft import Thread
+
+    async with Thread.open(
+        model="openai:gpt-5.5", home=tmp_path, cwd=tmp_path, environ={}
+    ) as thread:
+        with pytest.raises(ModelError, match="OPENAI_API_KEY"):
+            await hear(thread, "hi")
+
+
+async def test_an_answer_that_says_it_is_not_the_end_is_followed_by_another_step(tmp_path):
+    more = {"type": "response.completed", "response": {"id": "resp_1", "end_turn": False}}
+    model = scripted(Answer(events=(more,), text=""), Answer(text="now I am done"))
+    async with opened(tmp_path, model) as thread:
+        events = await hear(thread, "go")
+    assert last(events).text == "now I am done"
+    assert [line for line in outline(events) if line.startswith("step")] == ["step 1", "step 2"]
