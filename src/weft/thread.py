@@ -8,9 +8,10 @@ Invariant: one writer per thread and one turn at a time; a second `run` waits.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -36,6 +37,7 @@ from .specs import ToolSpec
 from .store.contract import Index, Post, Store, ThreadInfo
 from .store.index import SqliteIndex
 from .store.sqlite import SqliteStore
+from .whole import whole
 from .wire import Json
 
 if TYPE_CHECKING:
@@ -53,6 +55,8 @@ if TYPE_CHECKING:
     from .tools.executor import ToolExecutor
 
 __all__ = ["Thread"]
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -337,8 +341,7 @@ class Thread(Journal):
         task = self._task
         if task is not None and not task.done():
             self.interrupt()
-            with suppress(asyncio.CancelledError):
-                await task
+            await whole(_ended(task))
 
     async def _close_model(self) -> None:
         if self._agent is not None and self.client is None:
@@ -410,6 +413,13 @@ async def _message(said: Sequence[UserPart | Message]) -> Message:
     if len(parts) == 1 and isinstance(parts[0], str):
         return user_message(parts[0])
     return await asyncio.to_thread(user_message, *parts)
+
+
+async def _ended(task: asyncio.Task[None]) -> None:
+    """Wait for a turn that nobody listens to any more."""
+    await asyncio.wait((task,))
+    if not task.cancelled() and (error := task.exception()) is not None:
+        _log.warning("a turn that was left failed: %s", error)
 
 
 async def _newest_step(store: Store, info: ThreadInfo) -> int:

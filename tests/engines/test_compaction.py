@@ -314,3 +314,14 @@ async def test_a_folded_thread_is_the_same_after_it_was_opened_again(tmp_path):
         before, name = thread.request().body, thread.id
     async with opened(tmp_path, scripted(), thread=name) as thread:
         assert thread.request().body == before
+
+
+async def test_a_summary_is_prose_whatever_the_answer_must_be(tmp_path):
+    schema = msgspec.Raw(b'{"type":"object"}')
+    model = scripted(Answer(text=LONG), Answer(text="a summary"), Answer(text="{}"))
+    async with opened(tmp_path, model) as thread:
+        await hear(thread, "one", schema=schema)
+        await thread.compact()
+        await hear(thread, "two", schema=schema)
+    formats = ["format" in request.payload.get("text", {}) for request in model.requests]
+    assert formats == [True, False, True]

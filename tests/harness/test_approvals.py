@@ -13,6 +13,7 @@ import msgspec
 import pytest
 from msgspec import Raw
 
+from weft.context.head import Choices
 from weft.errors import NotFound
 from weft.harness.events import ApprovalRequested, Event, QuestionsAsked, ToolFinished
 from weft.prompt.input import LocalImage
@@ -187,6 +188,17 @@ async def test_a_schema_goes_with_the_request_and_leaves_with_the_turn(tmp_path)
     assert first["text"]["format"]["schema"] == schema
     assert "format" not in second.get("text", {})
     assert [row.reason for row in rows] == ["start", "params"]
+
+
+async def test_a_schema_that_was_chosen_for_the_thread_holds_for_every_turn(tmp_path):
+    choices = Choices(output_schema=Raw(b'{"type":"object"}'))
+    model = scripted(Answer(text="{}"), Answer(text="[]"), Answer(text="{}"))
+    async with opened(tmp_path, model, choices=choices) as thread:
+        await hear(thread, "one")
+        await hear(thread, "two", schema=Raw(b'{"type":"array"}'))
+        await hear(thread, "three")
+    kinds = [r.payload["text"]["format"]["schema"]["type"] for r in model.requests]
+    assert kinds == ["object", "array", "object"]
 
 
 async def test_images_are_sent_with_what_was_said(tmp_path):

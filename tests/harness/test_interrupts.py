@@ -228,6 +228,39 @@ async def test_cancelling_the_task_that_listens_aborts_the_turn(tmp_path):
         assert last(await hear(thread, "go on")).text == "going on"
 
 
+async def test_cancelling_twice_does_not_leave_a_turn_behind(tmp_path):
+    ending = asyncio.Event()
+
+    @tool
+    async def tough() -> str:
+        """Takes its time to end."""
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ending.set()
+            await asyncio.sleep(0.1)
+        return "never"
+
+    model = scripted(GOING_ON, Answer(calls=(call("tough"),)))
+    async with opened(tmp_path, model, tools=(tough,)) as thread:
+        started = asyncio.Event()
+
+        def note(event: Event) -> None:
+            if isinstance(event, ToolStarted):
+                started.set()
+
+        listening = asyncio.create_task(hear(thread, "hi", at=note))
+        await started.wait()
+        listening.cancel()
+        await ending.wait()
+        listening.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await listening
+        assert (await thread.store.turn(thread.id, 1)).state == "aborted"
+        assert await calls_answered_once(thread)
+        assert last(await hear(thread, "go on")).text == "going on"
+
+
 async def test_closing_the_thread_ends_its_turn(tmp_path):
     model = scripted(GOING_ON, Answer(calls=(call("forever"),)))
     async with opened(tmp_path, model, tools=(forever,)) as thread:

@@ -44,13 +44,13 @@ async def test_200_threads_stream_at_once_and_none_starves(tmp_path: Path):
     await model.close()
     assert ended == ["completed"] * THREADS
     assert len(order) == THREADS * WORDS
-    # When the first has heard everything, everyone has heard something.
+    # When the first has heard everything, everyone has heard a good part.
     counts = dict.fromkeys(range(THREADS), 0)
     for number in order:
         counts[number] += 1
         if counts[number] == WORDS:
             break
-    assert min(counts.values()) > 0
+    assert min(counts.values()) >= WORDS // 4
 
 
 @tool(parallel=True)

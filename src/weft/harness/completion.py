@@ -101,6 +101,8 @@ async def _compacted(run: TurnRun, rows: Sequence[Row]) -> list[Item]:
 def _question(run: TurnRun, rows: Sequence[Row]) -> ModelRequest:
     head = run.journal.view.head
     assert head is not None, "rows were sent under a head"
+    # A summary is prose, whatever shape the turn's answer must have.
+    head = msgspec.structs.replace(head, output_schema=msgspec.UNSET)
     if not run.model.capabilities.caches_prefixes:
         head = msgspec.structs.replace(head, tools=())
     return addressed(run, _rendered(run, head, rows), head)
