@@ -11,12 +11,12 @@ from pathlib import Path
 
 from .errors import ConfigError
 
-__all__ = ["home"]
+__all__ = ["home", "home_path"]
 
 
 def home() -> Path:
-    """`WEFT_HOME`, or the platform's data directory for users; created for its owner only."""
-    directory = _chosen_home()
+    """Weft's home, created for its owner only where it is not there yet."""
+    directory = home_path()
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
@@ -27,7 +27,8 @@ def home() -> Path:
     return directory
 
 
-def _chosen_home() -> Path:
+def home_path() -> Path:
+    """`WEFT_HOME`, or the platform's data directory for users; it need not be there."""
     if named := os.environ.get("WEFT_HOME"):
         return Path(named).expanduser().absolute()
     import platformdirs

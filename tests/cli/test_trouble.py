@@ -228,3 +228,15 @@ def test_nothing_piped_has_colour(weft):
     weft.environ |= {"FORCE_COLOR": "1", "TERM": "xterm-256color"}
     for args in (["threads"], ["show", "last", "--all"], ["prompt", "x"], ["cache", "last"]):
         assert b"\x1b" not in weft(*args).out
+
+
+@pytest.mark.parametrize(
+    "args", [["prompt", "x"], ["threads"], ["prompts"], ["doctor"]], ids=" ".join
+)
+def test_looking_does_not_even_make_the_home(weft, tmp_path, args):
+    user = tmp_path / "user"
+    user.mkdir()
+    environ = {**weft.env, "HOME": str(user)}
+    del environ["WEFT_HOME"]
+    done = subprocess.run([SCRIPT, *args], env=environ, cwd=weft.project, check=False)
+    assert (done.returncode, list(user.iterdir())) == (0, [])

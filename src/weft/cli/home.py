@@ -29,10 +29,10 @@ class Home:
 
     @property
     def path(self) -> Path:
-        """Where it is."""
-        from ..config import home
+        """Where it is; whoever writes there makes it."""
+        from ..config import home_path
 
-        return home() if self.given is None else self.given.expanduser().absolute()
+        return home_path() if self.given is None else self.given.expanduser().absolute()
 
     @asynccontextmanager
     async def store(self) -> AsyncIterator[Store]:
