@@ -7,7 +7,7 @@ from inline_snapshot import snapshot
 from tests.harness.scenes import call, calls_answered_once, hear, last, of, opened, scripted
 from weft.engines.retain import RETAINED_TOKENS
 from weft.entries import Reason
-from weft.errors import CannotCompact
+from weft.errors import CannotCompact, TooLong
 from weft.harness.events import CompactionFinished, CompactionStarted, NoticeRaised
 from weft.loopback import Request
 from weft.models.contract import ModelError
@@ -170,7 +170,7 @@ async def test_a_summary_that_never_fits_is_an_error_and_changes_nothing(tmp_pat
     async with opened(tmp_path, scripted(Answer(text=LONG), forever)) as thread:
         await hear(thread, "one")
         before = thread.request().body
-        with pytest.raises(Exception, match="larger than the model's window"):
+        with pytest.raises(TooLong, match="larger than the model's window"):
             await thread.compact()
         assert thread.request().body == before
 

@@ -76,6 +76,27 @@ async def test_a_no_and_stop_ends_the_turn_with_every_call_answered(tmp_path):
         assert len(model.requests) == 1
 
 
+async def test_two_calls_that_ask_at_once_get_each_their_own_answer(tmp_path):
+    calls = tuple(call("exec_command", cmd=f"touch {name}", login=False) for name in "ab")
+    model = scripted(Answer(calls=calls), Answer(text="done"))
+    async with opened(tmp_path, model, **ASKING) as thread:
+        asked: dict[str, str] = {}
+
+        def decide(event: Event) -> None:
+            if isinstance(event, ApprovalRequested):
+                asked[event.call.argv[-1]] = event.id
+                if len(asked) == 2:
+                    thread.answer(asked["touch b"], Once())
+                    thread.answer(asked["touch a"], No())
+
+        await hear(thread, "go", at=decide)
+        assert await calls_answered_once(thread)
+        assert await thread.store.outbox(thread=thread.id) == []
+        assert "rejected by user" in (await log(thread))[3]
+    project = tmp_path / "project"
+    assert [(project / name).exists() for name in "ab"] == [False, True]
+
+
 async def test_a_question_is_answered_once(tmp_path):
     model = scripted(Answer(calls=(TOUCH,)), Answer(text="done"))
     async with opened(tmp_path, model, **ASKING) as thread:

@@ -15,6 +15,7 @@ from weft.harness.events import (
     CompactionStarted,
     Event,
     ItemCompleted,
+    Retrying,
     StepStarted,
     TextDelta,
     ToolStarted,
@@ -23,11 +24,12 @@ from weft.harness.events import (
     UsageReported,
 )
 from weft.testing.contracts.answers import until
-from weft.testing.script import Answer, Break, Tokens
+from weft.testing.script import Answer, Break, Failure, Tokens
 from weft.testing.scripted import ScriptedModel
 from weft.tools.decorator import tool
 
 from .scenes import (
+    Clock,
     call,
     calls_answered_once,
     hear,
@@ -97,6 +99,18 @@ async def test_before_the_answer_begins(tmp_path):
 async def test_when_the_turn_has_only_been_admitted(tmp_path):
     async with opened(tmp_path, scripted(GOING_ON)) as thread:
         events = await interrupted_at(thread, TurnStarted, "hi")
+        await aborted_and_usable(thread, events)
+
+
+async def test_while_the_loop_waits_to_ask_again(tmp_path):
+    class Frozen(Clock):
+        async def sleep(self, seconds: float) -> None:
+            await super().sleep(seconds)
+            await asyncio.Event().wait()
+
+    busy = Answer(error=Failure(status=503, message="busy"))
+    async with opened(tmp_path, scripted(GOING_ON, busy), clock=Frozen()) as thread:
+        events = await interrupted_at(thread, Retrying, "hi")
         await aborted_and_usable(thread, events)
 
 
