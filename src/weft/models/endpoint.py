@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -18,6 +18,7 @@ from ..events import header_signals
 from .contract import Connected, ModelError, ModelEvent, ModelRequest, StreamCut
 from .failures import request_id_of, status_failure
 from .retry import Backoff
+from .silence import Silence
 from .sse import EventParser
 from .transport import PATIENT, BodyTooLarge, Response, TimedOut, Timeouts, Transport
 from .transport import TransportError as Failure
@@ -105,7 +106,7 @@ class Endpoint:
             if 200 <= response.status < 300:
                 return response
             async with response:
-                said = await _start_of(response)
+                said = await self._start_of(response)
         except Failure as error:
             raise self._unreached(error) from error
         failure = status_failure(response.status, response.headers, said)
@@ -120,12 +121,16 @@ class Endpoint:
         )
         try:
             if "application/json" in response.headers.get("content-type", ""):
-                reader.whole(await response.read(_LARGEST_ANSWER))
+                body = await self._at_once(response, _LARGEST_ANSWER)
+                _understand(reader.whole, body)
             else:
                 parser, chunks = EventParser(), response.chunks()
+                silence = Silence(self.timeouts.idle)
                 async for chunk in chunks:
-                    if batch := _read(reader, parser.feed(chunk)):
+                    payloads = parser.feed(chunk)
+                    if batch := _read(reader, payloads):
                         yield batch
+                    silence.passes(broken=bool(payloads))
                     if _is_over(reader):
                         await _finish(chunks, reader)
                         return
@@ -136,6 +141,21 @@ class Endpoint:
             reader.end(cut)
         if batch := _taken(reader):
             yield batch
+
+    async def _at_once(self, response: Response, limit: int) -> bytes:
+        """A body that is no stream: all of it must come within the longest silence."""
+        try:
+            async with asyncio.timeout(self.timeouts.idle):
+                return await response.read(limit)
+        except TimeoutError as error:
+            raise TimedOut("", "idle", self.timeouts.idle or 0.0) from error
+
+    async def _start_of(self, response: Response) -> bytes:
+        """The beginning of an error body."""
+        try:
+            return await self._at_once(response, _LARGEST_ERROR)
+        except BodyTooLarge as error:
+            return error.start
 
     def _unreached(self, error: Failure) -> ModelError:
         timed_out = isinstance(error, TimedOut)
@@ -180,7 +200,13 @@ def _read_all(reader: AnswerReader, payloads: list[bytes]) -> None:
     for payload in payloads:
         if _is_over(reader):
             return
-        reader.read(payload)
+        _understand(reader.read, payload)
+
+
+def _understand(read: Callable[[bytes], None], data: bytes) -> None:
+    """Let `read` have `data`; what is nested beyond all measure says nothing."""
+    with suppress(RecursionError):
+        read(data)
 
 
 def _is_over(reader: AnswerReader) -> bool:
@@ -200,11 +226,3 @@ async def _finish(chunks: AsyncIterator[bytes], reader: AnswerReader) -> None:
         async with asyncio.timeout(_TAIL_SECONDS):
             async for _ in chunks:
                 pass
-
-
-async def _start_of(response: Response) -> bytes:
-    """The beginning of an error body."""
-    try:
-        return await response.read(_LARGEST_ERROR)
-    except BodyTooLarge as error:
-        return error.start

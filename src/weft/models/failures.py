@@ -73,7 +73,7 @@ def complaint_in(body: bytes) -> Complaint:
     """What an error body says, in any of the shapes servers use."""
     try:
         payload = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return Complaint(_quote(body.decode(errors="replace")))
     if not isinstance(payload, dict):
         return Complaint(_quote(body.decode(errors="replace")))

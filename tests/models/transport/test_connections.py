@@ -371,6 +371,24 @@ async def test_a_server_that_stops_reading_times_out():
     assert caught.value.phase == "idle"
 
 
+@pytest.mark.parametrize("begun", [b"HTTP/1.1 200 OK\r\nx: ", CHUNKED + b"1;x="])
+async def test_dripping_what_is_no_answer_is_silence(begun: bytes):
+    async def handler(peer: Peer) -> None:
+        await peer.request()
+        await peer.send(begun)
+        while True:
+            await peer.send(b"x")
+            await asyncio.sleep(0.01)
+
+    async with serving(handler) as server, AsyncTransport() as transport:
+        with pytest.raises(TimedOut) as caught:
+            async with await transport.post(
+                server.url(), b"", {}, timeouts=Timeouts(idle=0.2)
+            ) as response:
+                await response.read(1)
+    assert caught.value.phase == "idle"
+
+
 async def test_steady_drops_are_no_silence_but_end_at_the_total():
     async def handler(peer: Peer) -> None:
         await peer.request()

@@ -109,8 +109,9 @@ class Connection(asyncio.Protocol):
             # Nobody asked for these; what comes next could not be trusted.
             self.abort()
             return
-        self._patience.touch()
-        exchange.feed(data)
+        # Whoever drips in headers is as silent as one who says nothing.
+        if exchange.feed(data):
+            self._patience.touch()
         if exchange.settled:
             self._wake_writer()
         if exchange.complete:

@@ -61,17 +61,21 @@ class Exchange:
         """Whether a reader waits for more."""
         return self._waiter is not None
 
-    def feed(self, data: bytes) -> None:
-        """Take what the socket gave."""
+    def feed(self, data: bytes) -> bool:
+        """Take what the socket gave; whether a reader gets anything from it."""
         self.received = True
         self.buffered += len(data)
+        before = (self.answered, len(self._pieces), self.complete)
         try:
             self._parse(data)
         except self._refusal as error:
             if not self.complete:
                 self.fail(self._malformed(str(error)), error)
             self.keep_alive = False
-        self._wake()
+        moved = (self.answered, len(self._pieces), self.complete) != before
+        if moved or self.error is not None:
+            self._wake()
+        return moved
 
     def end(self, cause: Exception | None = None) -> None:
         """The other side will send nothing more."""
