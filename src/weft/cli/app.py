@@ -21,6 +21,7 @@ from .lazy import LazyGroup, examples
 __all__ = ["COMMANDS", "ReaderGone", "run", "weft"]
 
 COMMANDS = {
+    "chat": "Talk with the agent; `weft` alone does this too.",
     "exec": "Run one turn and print the answer.",
     "new": "Make a thread, with a first input if you give one.",
     "threads": "List threads, or search what was said in them.",
@@ -87,7 +88,13 @@ def weft(ctx: click.Context, home: Path | None) -> None:
     from .home import Home
 
     ctx.obj = Home(home)
-    if ctx.invoked_subcommand is None:
+    if ctx.invoked_subcommand is not None:
+        return
+    if sys.stdin.isatty() and sys.stdout.isatty():
+        from .commands.chat import command
+
+        ctx.invoke(command)
+    else:
         click.echo(ctx.get_help())
 
 

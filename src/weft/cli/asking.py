@@ -14,7 +14,16 @@ from ..sandbox.approvals import Ask, Decision, ForPrefix, ForThread, No, NoAndSt
 from ..tools.contract import UserQuestion
 from .output import one_line, printable
 
-__all__ = ["Read", "approval_text", "ask_approval", "ask_questions", "decision", "options_of"]
+__all__ = [
+    "Read",
+    "approval_text",
+    "ask_approval",
+    "ask_questions",
+    "chosen",
+    "decision",
+    "options_of",
+    "question_text",
+]
 
 Read: TypeAlias = Callable[[str], Awaitable[str]]
 """Shows a prompt and returns the line that was typed."""

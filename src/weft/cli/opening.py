@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Setup",
+    "about",
     "choices_of",
     "hooks_of",
     "open_thread",
@@ -93,6 +94,15 @@ def warn_of_project(setup: Setup) -> None:
             "read it, then `weft trust` lets it count",
             err=True,
         )
+
+
+def about(setup: Setup, model: str) -> str:
+    """In which circumstances turns run; the absence of a sandbox is said plainly."""
+    settings = setup.settings
+    if settings.sandbox == "danger-full-access":
+        return f"{model} · NO SANDBOX: commands can do whatever you can · asks {settings.approval}"
+    network = "network" if settings.network else "no network"
+    return f"{model} · {settings.sandbox}, {network} · asks {settings.approval}"
 
 
 @asynccontextmanager

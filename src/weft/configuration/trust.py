@@ -31,12 +31,12 @@ class Trust:
     def holds(self, file: Path) -> bool:
         """Whether `file` is trusted as it is now."""
         known = read_private(self._path, _Trusted).files
-        return known.get(str(file)) == _digest(file)
+        return known.get(str(file)) == _digest(file.read_bytes())
 
-    def give(self, file: Path) -> None:
-        """Trust `file` as it is now."""
+    def give(self, file: Path, seen: bytes | None = None) -> None:
+        """Trust `file` as it was `seen`, or as it is now."""
         trusted = read_private(self._path, _Trusted)
-        trusted.files[str(file)] = _digest(file)
+        trusted.files[str(file)] = _digest(file.read_bytes() if seen is None else seen)
         write_private(self._path, trusted)
 
     def withdraw(self, file: Path) -> bool:
@@ -57,5 +57,5 @@ class Trust:
         return self.home / "trusted.json"
 
 
-def _digest(file: Path) -> str:
-    return "sha256:" + hashlib.sha256(file.read_bytes()).hexdigest()
+def _digest(data: bytes) -> str:
+    return "sha256:" + hashlib.sha256(data).hexdigest()

@@ -15,7 +15,7 @@ from ...wire import Json, json_bytes
 from ..breaking import INTERRUPTED
 from ..home import Home
 from ..lazy import examples
-from ..opening import Setup, open_thread, prepare, warn_of_project
+from ..opening import Setup, about, open_thread, prepare, warn_of_project
 from ..options import as_json, prompt_argument, runs
 from ..output import printable
 from ..reports import JsonReport, PlainReport, Report
@@ -125,15 +125,6 @@ async def _run(
     if order.show_usage:
         click.echo(printable(single.meter.line()), err=True)
     return _CODES[done.status]
-
-
-def about(setup: Setup, model: str) -> str:
-    """In which circumstances turns run; the absence of a sandbox is said plainly."""
-    settings = setup.settings
-    if settings.sandbox == "danger-full-access":
-        return f"{model} · NO SANDBOX: commands can do whatever you can · asks {settings.approval}"
-    network = "network" if settings.network else "no network"
-    return f"{model} · {settings.sandbox}, {network} · asks {settings.approval}"
 
 
 def _thread(order: Order) -> str | None:

@@ -1,0 +1,1 @@
+"""The REPL: a person and an agent at one terminal."""

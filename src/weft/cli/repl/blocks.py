@@ -1,0 +1,55 @@
+"""Blocks: a stream of Markdown, cut where a piece of it can be shown for good.
+
+Invariant: the blocks and the rest, one after another, are the text that came in, but
+for blank lines between them; a code block is never cut.
+"""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["Blocks"]
+
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+
+
+class Blocks:
+    """Collects text until a block is whole."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+        self._partial = ""
+        self._fence = ""
+
+    @property
+    def tail(self) -> str:
+        """The line that is being written."""
+        return self._partial or (self._lines[-1] if self._lines else "")
+
+    def feed(self, text: str) -> list[str]:
+        """Take in more text; the blocks that are whole now."""
+        *lines, self._partial = (self._partial + text).split("\n")
+        return [block for line in lines if (block := self._take(line))]
+
+    def rest(self) -> str:
+        """What is left when nothing more comes."""
+        left = "\n".join([*self._lines, self._partial]).strip("\n")
+        self._lines, self._partial, self._fence = [], "", ""
+        return left
+
+    def _take(self, line: str) -> str:
+        fence = _FENCE.match(line)
+        if self._fence:
+            closes = fence is not None and fence[1].startswith(self._fence)
+            if closes and not line.strip().strip(self._fence[0]):
+                self._fence = ""
+        elif fence is not None:
+            self._fence = fence[1]
+        elif not line.strip():
+            return self._emptied()
+        self._lines.append(line)
+        return ""
+
+    def _emptied(self) -> str:
+        block, self._lines = "\n".join(self._lines), []
+        return block

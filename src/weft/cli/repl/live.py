@@ -1,0 +1,85 @@
+"""The live part: what moves while a turn runs, just above the line that is typed on.
+
+Owns the running calls, the sentence being written and the clock. Invariant: it is only
+drawn; whatever should stay is printed by the conversation.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+from prompt_toolkit.formatted_text import StyleAndTextTuples
+
+from ...harness.events import ReasoningDelta, StepStarted, TextDelta, ToolFinished, ToolStarted
+from ..activity import called
+from ..output import one_line
+
+__all__ = ["Live", "RunningCall"]
+
+_FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+_WIDTH = 100
+
+
+@dataclass(frozen=True, slots=True)
+class RunningCall:
+    """A call that has no result yet."""
+
+    name: str
+    arguments: str
+    began: float
+
+    @property
+    def what(self) -> str:
+        """What it does."""
+        return called(self.name, self.arguments)
+
+
+@dataclass(slots=True)
+class Live:
+    """What is going on now."""
+
+    doing: str = ""
+    """Empty when nothing is."""
+    began: float = 0.0
+    tail: str = ""
+    calls: dict[str, RunningCall] = field(default_factory=dict)
+
+    def begin(self, doing: str) -> None:
+        """Something starts."""
+        self.doing, self.began = doing, time.monotonic()
+
+    def end(self) -> None:
+        """Nothing is going on any more."""
+        self.doing, self.tail = "", ""
+        self.calls.clear()
+
+    def hear(self, event: object) -> None:
+        """Follow an event."""
+        match event:
+            case StepStarted():
+                self.doing = "waiting for the model"
+            case ReasoningDelta():
+                self.doing = "thinking"
+            case TextDelta():
+                self.doing = "writing"
+            case ToolStarted(call_id=call, name=name, arguments=arguments):
+                self.calls[call] = RunningCall(name, arguments, time.monotonic())
+            case ToolFinished(call_id=call):
+                self.calls.pop(call, None)
+
+    def lines(self) -> StyleAndTextTuples:
+        """The lines to draw; none while nothing is going on."""
+        if not self.doing:
+            return []
+        now = time.monotonic()
+        frame = _FRAMES[int(now * 10) % len(_FRAMES)]
+        shown: StyleAndTextTuples = []
+        if self.tail.strip():
+            shown.append(("", f"{one_line(self.tail, _WIDTH)}\n"))
+        for call in self.calls.values():
+            line = one_line(call.what, _WIDTH)
+            shown.append(("ansicyan", f"{frame} {line} · {now - call.began:.0f} s\n"))
+        if not self.calls:
+            shown.append(("ansicyan", f"{frame} {self.doing} · {now - self.began:.0f} s\n"))
+        return shown

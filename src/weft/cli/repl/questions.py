@@ -1,0 +1,88 @@
+"""The interview: questions of the agent, answered on the line that is typed on.
+
+Owns the questions that are open, in the order they came. Invariant: an answer goes to
+the question that was shown, and what is not understood is no answer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ...harness.events import ApprovalRequested, QuestionsAsked
+from ...thread import Thread
+from ..asking import approval_text, chosen, decision, options_of, question_text
+from .screen import Screen
+
+__all__ = ["Interview"]
+
+
+@dataclass(slots=True)
+class Interview:
+    """Puts one question after another."""
+
+    thread: Thread
+    screen: Screen
+    _open: list[ApprovalRequested | QuestionsAsked] = field(init=False, default_factory=list)
+    _answers: dict[str, tuple[str, ...]] = field(init=False, default_factory=dict)
+
+    @property
+    def open(self) -> bool:
+        """Whether an answer is awaited."""
+        return bool(self._open)
+
+    @property
+    def prompt(self) -> str:
+        """What stands before the answer."""
+        event = self._open[0]
+        return options_of(event.call) if isinstance(event, ApprovalRequested) else "answer > "
+
+    def put(self, event: ApprovalRequested | QuestionsAsked) -> None:
+        """A question came."""
+        self._open.append(event)
+        if len(self._open) == 1:
+            self._show()
+
+    def withdraw(self, question: str) -> None:
+        """Nobody waits for that answer any more."""
+        first = bool(self._open) and self._open[0].id == question
+        self._open = [event for event in self._open if event.id != question]
+        self._next() if first else None
+
+    def answer(self, said: str) -> None:
+        """What the person typed."""
+        event = self._open[0]
+        if isinstance(event, QuestionsAsked):
+            self._picked(event, said)
+            return
+        decided = decision(event.call, said)
+        if decided is None:
+            self.screen.trouble("that is none of the answers")
+            return
+        self.screen.quiet(f"  {said.strip()}")
+        self._open.pop(0)
+        self.thread.answer(event.id, decided)
+        self._next()
+
+    def _picked(self, event: QuestionsAsked, said: str) -> None:
+        asked = event.questions[len(self._answers)]
+        if said.strip():
+            self._answers[asked.id] = (chosen(asked, said),)
+            self.screen.quiet(f"  {chosen(asked, said)}")
+            if len(self._answers) < len(event.questions):
+                self._show()
+                return
+        self._open.pop(0)
+        self.thread.answer(event.id, dict(self._answers) or None)
+        self._next()
+
+    def _next(self) -> None:
+        self._answers.clear()
+        if self._open:
+            self._show()
+
+    def _show(self) -> None:
+        event = self._open[0]
+        if isinstance(event, ApprovalRequested):
+            self.screen.say(approval_text(event.call), "yellow")
+        else:
+            self.screen.say(question_text(event.questions[len(self._answers)]), "yellow")

@@ -1,0 +1,126 @@
+"""Talking: from one thread to the next, until the person leaves.
+
+Owns the terminal while the REPL runs. Invariant: however it ends, the terminal is as it
+was, the turn is over and the thread is closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.patch_stdout import patch_stdout
+
+from ...configuration.trust import Trust
+from ..home import Home
+from ..opening import Setup, about, open_thread, prepare
+from ..output import printable
+from ..terminal import read_line
+from ..wishes import Wishes
+from .conversation import Conversation
+from .editor import Editor
+from .screen import Screen
+from .slash import Leave, Slash
+
+__all__ = ["talk"]
+
+
+async def talk(home: Home, wishes: Wishes, resume: str | None = None) -> None:
+    """Run the REPL."""
+    screen = Screen()
+    leave = Leave(wishes, resume)
+    while leave.to is not None:
+        setup = await prepare(home, leave.to, leave.resume)
+        if setup.config.untrusted is not None and await _trusted(setup, setup.config.untrusted):
+            setup = await prepare(home, leave.to, leave.resume)
+        with patch_stdout(raw=True):
+            leave = await _Table(setup, leave.to, screen).sit()
+
+
+async def _trusted(setup: Setup, file: Path) -> bool:
+    """Whether the person lets the project's configuration count, now that they have seen it."""
+    seen = await asyncio.to_thread(file.read_bytes)
+    text = printable(seen.decode(errors="replace"))
+    question = (
+        f"{file} wants to settle things here; it may run commands as you:\n\n{text}\n"
+        "Let it count? (y)es, (n)ot now > "
+    )
+    try:
+        agreed = (await read_line(question)).strip().lower() in ("y", "yes")
+    except (EOFError, KeyboardInterrupt):
+        return False
+    if agreed:
+        Trust(setup.home).give(file, seen)
+    return agreed
+
+
+@dataclass(slots=True)
+class _Table:
+    """One thread and the editor in front of it."""
+
+    setup: Setup
+    wishes: Wishes
+    screen: Screen
+    _conversation: Conversation | None = field(init=False, default=None)
+    _editor: Editor | None = field(init=False, default=None)
+
+    async def sit(self) -> Leave:
+        """Talk in one thread until it is left."""
+        async with open_thread(self.setup) as thread:
+            self.screen.quiet(f"{thread.id} · {about(self.setup, thread.model)}")
+            conversation = Conversation(thread, self.setup, self.screen, self._failed)
+            slash = Slash(conversation, self.wishes)
+            self._conversation = conversation
+            self._editor = self._made(conversation, slash)
+            self._hear_signals()
+            try:
+                with self._editor.listening():
+                    return await self._lines(conversation, slash)
+            finally:
+                await conversation.settle()
+
+    async def _lines(self, conversation: Conversation, slash: Slash) -> Leave:
+        assert self._editor is not None
+        while True:
+            try:
+                line = (await self._editor.read()).strip()
+            except EOFError:
+                return Leave()
+            if conversation.interview.open:
+                conversation.interview.answer(line)
+            elif line.startswith("/"):
+                self.screen.typed(line)
+                leave = await slash.run(line)
+                if leave is not None:
+                    return leave
+            elif line:
+                await conversation.say(line)
+
+    def _made(self, conversation: Conversation, slash: Slash) -> Editor:
+        return Editor(
+            self.setup.home / "history",
+            message=conversation.message,
+            toolbar=self._toolbar,
+            words=slash.words,
+            interrupt=conversation.interrupt,
+            asking=lambda: conversation.interview.open,
+        )
+
+    def _toolbar(self) -> StyleAndTextTuples:
+        assert self._conversation is not None
+        thread, meter = self._conversation.thread, self._conversation.meter
+        shown = [thread.model, meter.context, meter.cached, meter.cost, self.setup.settings.sandbox]
+        return [("", " · ".join(printable(part) for part in shown if part))]
+
+    def _failed(self, error: BaseException) -> None:
+        if self._editor is not None:
+            self._editor.leave(error)
+
+    def _hear_signals(self) -> None:
+        assert self._editor is not None
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(number, self._editor.leave)

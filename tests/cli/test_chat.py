@@ -1,0 +1,458 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from weft.cli.repl.blocks import Blocks
+from weft.cli.repl.slash import COMMANDS
+
+from .scripts import call, scripted, shell
+from .terminal import Weft
+from .test_exec import inputs
+from .test_terminal import Screen, screen, without_colour
+
+USAGE = {"input": 1000, "cached": 800, "output": 10}
+
+
+class Talk:
+    """A person at the REPL, who reads only what is new."""
+
+    def __init__(self, terminal: Screen) -> None:
+        self.terminal, self.read = terminal, 0
+
+    @property
+    def plain(self) -> str:
+        return without_colour(self.terminal.seen.decode(errors="replace"))
+
+    def expect(self, text: str) -> str:
+        """Everything up to `text`, which must come."""
+        while (found := self.plain.find(text, self.read)) < 0:
+            assert self.terminal._read(), self.plain[self.read :]
+        seen = self.plain[self.read : found + len(text)]
+        self.read = found + len(text)
+        return seen
+
+    def seated(self) -> None:
+        """A thread is open and its line waits."""
+        self.expect(" · asks ")
+        self.expect(">")
+
+    def say(self, text: str) -> None:
+        """Type a line; what comes before its echo has been read."""
+        self.terminal.type(text.encode() + b"\r")
+        self.expect(f"> {text}")
+
+    def answer(self, text: str) -> None:
+        self.terminal.type(text.encode() + b"\r")
+
+    def leave(self) -> str:
+        self.terminal.type(b"\x04")
+        code, _ = self.terminal.end()
+        assert (code, "Traceback" in self.plain) == (0, False), self.plain
+        return self.plain
+
+
+@contextmanager
+def talk(weft: Weft, *args: str) -> Iterator[Talk]:
+    weft.environ["PROMPT_TOOLKIT_NO_CPR"] = "1"
+    with screen(weft, *args, columns=250) as terminal:
+        talking = Talk(terminal)
+        talking.seated()
+        yield talking
+
+
+def gate(weft: Weft, name: str) -> Path:
+    """A pipe at which a command and a test meet: reading waits for the writer."""
+    path = weft.home.parent / name
+    os.mkfifo(path)
+    return path
+
+
+def answers(weft: Weft, *given_answers: dict[str, Any]) -> None:
+    weft.environ["WEFT_MODEL"] = scripted(weft, *given_answers)
+
+
+def test_weft_alone_on_a_terminal_talks(weft):
+    answers(weft, {"text": "Some **bold** words.\n\n- one\n- two\n", "usage": USAGE})
+    with talk(weft) as person:
+        person.say("hello")
+        person.expect("Some bold words.")
+        person.expect("• one")
+        person.expect("context 0% of 258,400 · 80% cached")
+        person.leave()
+    assert inputs(weft) == ["hello"]
+    history = weft.home / "history"
+    assert "+hello" in history.read_text()
+    assert history.stat().st_mode & 0o777 == 0o600
+
+
+def test_without_a_word_nothing_is_kept(weft):
+    with talk(weft) as person:
+        person.answer("")
+        person.leave()
+    assert weft("threads", "--json").json == []
+    said = weft.refused("chat", code=2)
+    assert "There is no terminal to talk at. Use `weft exec`." in said
+
+
+def test_calls_and_patches_are_shown(weft):
+    patch = "*** Begin Patch\n*** Add File: notes.md\n+Hello\n*** End Patch\n"
+    answers(
+        weft,
+        {"text": "Working.", "calls": [shell("echo hi")]},
+        {"calls": [shell("exit 3")]},
+        {"calls": [shell(f"apply_patch <<'EOF'\n{patch}EOF\n")]},
+        {"text": "Done."},
+    )
+    with talk(weft) as person:
+        person.say("go")
+        person.expect("Working.")
+        person.expect("• echo hi")
+        person.expect("ok · ")
+        person.expect("• exit 3")
+        person.expect("exit 3 · ")
+        person.expect("• patch notes.md")
+        person.expect("+Hello")
+        person.expect("Done.")
+        person.say("/diff")
+        person.expect("notes.md")
+        person.leave()
+    assert (weft.project / "notes.md").read_text() == "Hello\n"
+
+
+ESCALATED = shell(
+    "echo out",
+    sandbox_permissions="require_escalated",
+    justification="May I?",
+    prefix_rule=["echo", "out"],
+)
+
+
+@pytest.mark.parametrize(
+    ("typed", "left", "goes_on"),
+    [
+        ("y", 1, True),
+        ("t", 0, True),
+        ("p", 0, True),
+        ("n not like this", 1, True),
+        ("s", 0, False),
+    ],
+)
+def test_approvals_are_asked_inline(weft, typed, left, goes_on):
+    answers(weft, {"calls": [ESCALATED]}, {"calls": [ESCALATED]}, {"text": "Finished."})
+    with talk(weft) as person:
+        person.say("go")
+        person.expect("? run OUTSIDE the sandbox: ")
+        person.expect("(y)es once")
+        person.answer("perhaps")
+        person.expect("that is none of the answers")
+        person.answer(typed)
+        for _ in range(left):
+            person.expect("? run OUTSIDE the sandbox: ")
+            person.answer(typed)
+        person.expect("Finished." if goes_on else "interrupted")
+        person.leave()
+    shown = weft("show", "last").text
+    assert ("rejected by user" in shown) == (typed[0] in "ns")
+    assert ("not like this" in shown) == typed.startswith("n ")
+    assert (weft.home / "rules.json").exists() == (typed == "p")
+    assert "perhaps" not in (weft.home / "history").read_text()
+
+
+def test_questions_of_the_model_are_asked_one_by_one(weft):
+    options = [{"label": "Red", "description": "warm"}, {"label": "Blue", "description": "cold"}]
+    questions = [
+        {"id": "hue", "header": "Hue", "question": "Which hue?", "options": options},
+        {"id": "why", "header": "Why", "question": "Why so?", "options": options},
+    ]
+    answers(weft, {"calls": [call("request_user_input", questions=questions)]}, {"text": "Good."})
+    with talk(weft) as person:
+        person.say("go")
+        person.expect("? Which hue?")
+        person.answer("2")
+        person.expect("? Why so?")
+        person.answer("I like it")
+        person.expect("Good.")
+        person.leave()
+    shown = weft("show", "last").text
+    assert "Blue" in shown
+    assert "I like it" in shown
+
+
+def test_ctrl_c_interrupts_the_turn_and_then_only_clears_the_line(weft):
+    begun = gate(weft, "begun")
+    answers(weft, {"calls": [shell(f"echo > {begun}; sleep 600")]}, {"text": "Back."})
+    with talk(weft) as person:
+        person.say("go")
+        begun.read_text()
+        person.terminal.type(b"\x03")
+        person.expect("interrupted")
+        person.terminal.type(b"forget this\x03")
+        person.say("again")
+        person.expect("Back.")
+        person.leave()
+    assert inputs(weft) == ["go", "again"]
+    assert "aborted by user" in weft("show", "last").text
+
+
+def test_what_is_said_during_a_turn_reaches_it(weft):
+    begun, more = gate(weft, "begun"), gate(weft, "more")
+    waits = shell(f"echo > {begun}; cat {more}")
+    answers(weft, {"calls": [waits]}, {"when": "and this", "text": "Both done."})
+    with talk(weft, "chat", "--yolo") as person:
+        person.say("do that")
+        begun.read_text()
+        person.say("and this")
+        more.write_text("open\n")
+        person.expect("Both done.")
+        person.leave()
+    assert inputs(weft) == ["do that", "and this"]
+
+
+def test_nothing_a_model_or_tool_writes_moves_the_cursor(weft):
+    answers(
+        weft,
+        {
+            "text": "\x1b[2Jwiped \x1b]0;title\x07",
+            "calls": [shell("printf '\\033[2Jgone'; exit 1")],
+        },
+        {"text": "[click](javascript:\x1b[31m)"},
+    )
+    with talk(weft) as person:
+        person.say("go")
+        person.expect("\\x1b[2Jwiped \\x1b]0;title\\x07")
+        person.expect("\\x1b[2Jgone")
+        person.expect("click")
+        person.leave()
+    raw = person.terminal.seen
+    assert b"\x1b[2J" not in raw
+    assert b"\x1b]0;" not in raw
+
+
+def test_a_message_can_have_several_lines(weft):
+    answers(weft, {"text": "Read."})
+    with talk(weft) as person:
+        person.terminal.type(b"one\\\rtwo\x1b\rthree\r")
+        person.expect("Read.")
+        person.leave()
+    assert inputs(weft) == ["one\ntwo\nthree"]
+
+
+def test_commands_complete(weft):
+    with talk(weft) as person:
+        person.terminal.type(b"/sta")
+        person.expect("/status")
+        person.terminal.type(b"\t\r")
+        person.expect("> /status")
+        person.expect("workspace-write, no network")
+        person.leave()
+
+
+def test_a_command_that_does_not_exist_is_told_with_a_guess(weft):
+    with talk(weft) as person:
+        person.say("/stats")
+        person.expect("there is no command /stats; did you mean /status?")
+        person.say("/help")
+        for name in COMMANDS:
+            person.expect(f"/{name}")
+        person.say("/quit")
+        code, _ = person.terminal.end()
+    assert code == 0
+
+
+def test_the_status_tells_what_is_known(weft):
+    answers(weft, {"text": "Hello.", "usage": USAGE})
+    model = weft.environ["WEFT_MODEL"]
+    (weft.home / "config.toml").write_text(f'[prices."{model}"]\ninput = 2.0\noutput = 8.0\n')
+    with talk(weft) as person:
+        person.say("/status")
+        assert "not reported" in person.expect("cost")
+        person.expect("not known: no price is configured")
+        person.say("hi")
+        person.expect("Hello.")
+        person.expect("0.0021 USD")
+        person.say("/status")
+        person.expect("80% cached")
+        person.expect("0.0021 USD")
+        person.leave()
+
+
+def test_threads_are_left_and_resumed(weft):
+    answers(weft, {"text": "Answer.", "times": 0})
+    with talk(weft) as person:
+        person.say("first")
+        person.expect("Answer.")
+        person.expect("cached")
+        first = weft("threads", "--json").json[0]["id"]
+        person.say("/new")
+        person.seated()
+        person.say("second")
+        person.expect("Answer.")
+        person.expect("cached")
+        person.say("/threads")
+        person.expect(f"  {first}")
+        person.say(f"/resume {first[-8:]}")
+        person.expect(first)
+        person.seated()
+        person.say("third")
+        person.expect("Answer.")
+        person.say("/resume nowhere")
+        person.expect("no thread 'nowhere'")
+        person.leave()
+    assert inputs(weft, first) == ["first", "third"]
+    with talk(weft, "chat", "--last") as person:
+        person.say("fourth")
+        person.expect("Answer.")
+        person.leave()
+    assert inputs(weft, first) == ["first", "third", "fourth"]
+
+
+def test_a_turn_can_be_undone_and_the_view_emptied(weft):
+    answers(weft, {"text": "Answer.", "times": 0})
+    with talk(weft) as person:
+        for text in ("one", "two"):
+            person.say(text)
+            person.expect("Answer.")
+            person.expect("cached")
+        person.say("/undo")
+        person.expect("the last turn no longer counts; files stay as they are")
+        person.say("three")
+        person.expect("cached")
+        person.say("/reset")
+        person.expect("the model starts afresh")
+        person.say("four")
+        person.expect("cached")
+        person.leave()
+    assert inputs(weft)[-1] == "four"
+    body = weft("prompt", "--thread", "last", "--json").text
+    assert [word in body for word in ('"one"', '"two"', '"three"', '"four"')] == [
+        False,
+        False,
+        False,
+        True,
+    ]
+    (entry,) = [
+        e
+        for e in weft("show", "last", "--json", "--all").json_lines
+        if e["visible"] and e["kind"] == "epoch" and e["control"]["reason"] == "reset"
+    ]
+    assert entry["turn"] == 3
+
+
+def test_the_conversation_is_folded_on_demand(weft):
+    long = "word " * 4000
+    answers(weft, {"text": long}, {"when": "", "text": "A short summary.", "times": 0})
+    with talk(weft) as person:
+        person.say("write a lot")
+        person.expect("cached")
+        person.say("/compact")
+        person.expect("folded: from about ")
+        person.leave()
+    kinds = [e for e in weft("show", "last", "--json").json_lines if e["kind"] == "epoch"]
+    assert kinds[-1]["control"]["reason"] == "compaction"
+
+
+def test_another_model_answers_from_the_next_turn_on(weft):
+    other = scripted(weft, {"text": "I am the other."}, name="other.jsonl")
+    answers(weft, {"text": "I am the first."})
+    with talk(weft) as person:
+        person.say("who?")
+        person.expect("I am the first.")
+        person.expect("cached")
+        person.say(f"/model {other}")
+        person.expect(f"model {other}")
+        person.say("and now?")
+        person.expect("I am the other.")
+        person.leave()
+
+
+def test_a_turn_that_fails_leaves_the_person_at_the_line(weft):
+    weft.environ["WEFT_MODEL"] = "openai:gpt-5.5"
+    with talk(weft) as person:
+        person.say("go")
+        person.expect("no key for the provider 'openai'")
+        person.leave()
+
+
+def test_a_command_that_changes_the_thread_waits_for_the_turn(weft):
+    begun = gate(weft, "begun")
+    answers(weft, {"calls": [shell(f"echo > {begun}; sleep 600")]})
+    with talk(weft) as person:
+        person.say("go")
+        begun.read_text()
+        person.say("/new")
+        person.expect("/new has to wait: Ctrl-C interrupts what runs")
+        plain = person.leave()
+    assert "interrupted" in plain
+    assert "aborted by user" in weft("show", "last").text
+
+
+def test_a_signal_ends_the_turn_before_the_process(weft):
+    begun = gate(weft, "begun")
+    answers(weft, {"calls": [shell(f"echo > {begun}; sleep 600")]})
+    with talk(weft) as person:
+        person.say("go")
+        begun.read_text()
+        person.terminal.process.send_signal(signal.SIGTERM)
+        code, _ = person.terminal.end()
+    assert (code, "Traceback" in person.plain) == (0, False)
+    assert "aborted by user" in weft("show", "last").text
+
+
+def test_a_project_s_configuration_is_shown_before_it_counts(weft):
+    file = weft.project / ".weft" / "config.toml"
+    file.parent.mkdir()
+    file.write_text('sandbox = "read-only"\n')
+    weft.environ["PROMPT_TOOLKIT_NO_CPR"] = "1"
+    for typed, sandbox in (("n", "workspace-write"), ("y", "read-only")):
+        with screen(weft, columns=250) as terminal:
+            person = Talk(terminal)
+            person.expect('sandbox = "read-only"')
+            person.expect("(n)ot now")
+            person.answer(typed)
+            person.expect(f"{sandbox}, no network")
+            person.seated()
+            person.leave()
+    with talk(weft) as person:
+        assert "wants to settle" not in person.leave()
+
+
+def test_the_line_editor_loads_only_for_people(weft):
+    code = "import sys; from weft.cli.app import run; run(['config']); run(['exec', '--help'])"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}; print(*sys.modules, file=sys.stderr)"],
+        env=weft.env,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert not {"prompt_toolkit", "rich"} & {*done.stderr.split()}
+
+
+LINES = st.lists(st.sampled_from(["", "a", "```", "~~~~", "```py", "  - b", "    c", "``"]))
+
+
+@given(LINES, st.data())
+def test_blocks_lose_nothing_and_never_cut_code(lines, data):
+    text = "\n".join(lines)
+    blocks, shown = Blocks(), []
+    while text:
+        size = data.draw(st.integers(1, len(text)))
+        shown += blocks.feed(text[:size])
+        text = text[size:]
+    shown.append(blocks.rest())
+    whole = "\n".join(lines)
+    assert [line for block in shown for line in block.split("\n") if line.strip()] == [
+        line for line in whole.split("\n") if line.strip()
+    ]
+    assert [block for block in shown[:-1] if block.count("```") == 1 and "~" not in block] == []
