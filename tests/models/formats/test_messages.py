@@ -129,6 +129,19 @@ def test_each_generation_is_asked_for_thinking_in_its_own_way(model: str, asked:
     assert parameters(model=model, effort="medium") == {"model": model, **asked}
 
 
+@pytest.mark.parametrize(
+    ("model", "effort", "level"),
+    [
+        ("claude-sonnet-4-6", "minimal", "low"),
+        ("claude-sonnet-4-6", "xhigh", "max"),
+        ("claude-opus-4-7", "xhigh", "xhigh"),
+        ("claude-opus-5", "xhigh", "xhigh"),
+    ],
+)
+def test_an_effort_is_asked_for_at_a_level_the_model_has(model: str, effort: str, level: str):
+    assert parameters(model=model, effort=effort)["output_config"] == {"effort": level}
+
+
 def test_no_effort_asks_for_no_thinking():
     expected = {"model": "claude-opus-5-5", "max_tokens": 32000}
     assert parameters(model="claude-opus-5-5") == expected

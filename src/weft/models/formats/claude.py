@@ -14,7 +14,6 @@ _VERSION = re.compile(r"claude-(?:[a-z]+-)?(\d{1,2})(?!\d)(?:[-.](\d{1,2})(?!\d)
 _NEWEST = (99, 0)
 _BUDGETS = {"minimal": 1_024, "low": 4_096, "medium": 10_000, "high": 20_000}
 _LARGEST_BUDGET = 28_000
-_EFFORTS = {"minimal": "low"}
 
 
 def most_tokens(model: str) -> int:
@@ -34,7 +33,14 @@ def thinking(model: str, effort: str | None, *, shown: bool) -> dict[str, object
         budget = _BUDGETS.get(effort, _LARGEST_BUDGET)
         return {"thinking": {"type": "enabled", "budget_tokens": budget}}
     adaptive = {"type": "adaptive"} | ({"display": "summarized"} if shown else {})
-    return {"thinking": adaptive, "output_config": {"effort": _EFFORTS.get(effort, effort)}}
+    return {"thinking": adaptive, "output_config": {"effort": _effort(version, effort)}}
+
+
+def _effort(version: tuple[int, int], effort: str) -> str:
+    """The level that comes nearest: `xhigh` came after `max`, with 4.7."""
+    if effort == "xhigh" and version < (4, 7):
+        return "max"
+    return "low" if effort == "minimal" else effort
 
 
 def _version(model: str) -> tuple[int, int]:
