@@ -1,15 +1,30 @@
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from pathlib import Path
 
 import pytest
 
-from tests.harness.scenes import call, hear, last, log, of, opened, outline, scripted
+from tests.harness.scenes import (
+    call,
+    calls_answered_once,
+    hear,
+    last,
+    log,
+    of,
+    opened,
+    outline,
+    scripted,
+)
 from weft.entries import Reason
 from weft.errors import StoreError, ThreadBusy
-from weft.harness.events import StepStarted, TurnStarted
-from weft.models.contract import ModelError
+from weft.events import OutputItemDone
+from weft.harness.events import Event, StepStarted, TurnStarted
+from weft.models.contract import ModelError, ModelEvent, ModelRequest
 from weft.testing.script import Answer
+from weft.testing.scripted import ScriptedModel
 from weft.tools.decorator import tool
 
 
@@ -128,3 +143,42 @@ async def test_an_answer_that_says_it_is_not_the_end_is_followed_by_another_step
         events = await hear(thread, "go")
     assert last(events).text == "now I am done"
     assert [line for line in outline(events) if line.startswith("step")] == ["step 1", "step 2"]
+
+
+async def test_an_observer_that_fails_changes_nothing(tmp_path):
+    def broken(_: Event) -> None:
+        raise RuntimeError("not my day")
+
+    async with opened(tmp_path, scripted(Answer(text="hello"))) as thread:
+        thread.observers.append(broken)
+        assert last(await hear(thread, "hi")).text == "hello"
+
+
+class Defective(ScriptedModel):
+    """A model with a defect: it breaks in a way that no model may."""
+
+    broken = True
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Sequence[ModelEvent], None]:
+        async with aclosing(super().stream(request)) as batches:
+            async for batch in batches:
+                yield batch
+                if self.broken and any(isinstance(event, OutputItemDone) for event in batch):
+                    raise RuntimeError("a defect")
+
+
+async def test_a_defect_ends_the_turn_and_leaves_a_legal_log(tmp_path):
+    @tool
+    async def forever() -> str:
+        """Never ends."""
+        await asyncio.Event().wait()
+        return "never"
+
+    model = Defective([Answer(calls=(call("forever"),)), Answer(text="better")])
+    async with opened(tmp_path, model, tools=(forever,)) as thread:
+        with pytest.raises(RuntimeError, match="a defect"):
+            await hear(thread, "hi")
+        assert (await thread.store.turn(thread.id, 1)).state == "failed"
+        assert await calls_answered_once(thread)
+        model.broken = False
+        assert last(await hear(thread, "again")).text == "better"

@@ -333,7 +333,10 @@ class Thread(Journal):
 
     def _hear(self, event: Event) -> None:
         for observer in self.observers:
-            observer(event)
+            try:
+                observer(event)
+            except Exception as error:  # noqa: BLE001 - who only watches must not end the turn
+                _log.warning("an observer failed: %r", error)
         if self._listener is not None:
             self._listener(event)
 
