@@ -88,6 +88,17 @@ async def test_output_is_told_once_and_characters_stay_whole(scene: Scene):
     assert body(running) + body(ended) == "aäb"
 
 
+async def test_typing_into_a_command_that_never_reads_ends_with_its_patience(scene: Scene):
+    await scene.call("exec_command", cmd="sleep 60", tty=True, yield_time_ms=250)
+    lines = "a line\n" * 50_000
+    result = await scene.call("write_stdin", session_id=1, chars=lines, yield_time_ms=250)
+    assert not result.success
+    assert told(result) == (
+        "write_stdin failed: session 1 reads no input, so only the beginning was typed; "
+        "look at its output first, and type less at once"
+    )
+
+
 async def test_typing_without_a_terminal_says_how_to_get_one(scene: Scene):
     await scene.call("exec_command", cmd="sleep 30", yield_time_ms=250)
     assert await scene.call("write_stdin", session_id=1, chars="hello") == ToolResult(

@@ -245,7 +245,14 @@ class WriteStdin:
             )
         began = time.monotonic()
         try:
-            await _typed(session, asked.chars)
+            async with asyncio.timeout(_patience(asked)):
+                await _typed(session, asked.chars)
+        except TimeoutError:
+            return ToolResult(
+                f"{call.name} failed: session {asked.session_id} reads no input, so only the "
+                "beginning was typed; look at its output first, and type less at once",
+                success=False,
+            )
         except BrokenPipeError:
             return ToolResult(
                 f"{call.name} failed: stdin is closed for this session; "
