@@ -141,8 +141,9 @@ def test_what_exec_sends_is_what_prompt_shows(weft):
     model = scripted(weft, {"text": "Done."})
     (weft.home / "config.toml").write_text(
         'verbosity = "high"\neffort = "high"\ntool_output_token_limit = 500\nnetwork = true\n'
-        'developer_instructions = "Be brief."\n'
+        'developer_instructions = "Be brief."\n[agents_md]\nfallback_names = ["CLAUDE.md"]\n'
     )
+    (weft.project / "AGENTS.md").rename(weft.project / "CLAUDE.md")
     imagined = weft("prompt", "go", "--model", model, "--json").out
     weft("exec", "go", "--model", model)
     requests = [e for e in weft("show", "last", "--json").json_lines if e["kind"] == "request"]
@@ -150,6 +151,7 @@ def test_what_exec_sends_is_what_prompt_shows(weft):
     thread = weft("threads", "--json").json[0]["id"]
     assert sent.replace(thread.encode(), PLACEHOLDER.encode()) == imagined
     assert b"Be brief." in imagined
+    assert b"Keep it simple." in imagined
 
 
 def test_a_recorded_request_is_shown_as_it_was_sent(weft, worked):

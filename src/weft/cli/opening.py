@@ -20,6 +20,7 @@ from ..configuration import Config, Settings, load_config
 from ..configuration.keys import KeyFile
 from ..context.head import Choices
 from ..models.connect import ProviderConfig
+from ..prompt.discovery import DocsRules
 from ..prompt.observation import PromptContext
 from ..store.contract import ThreadInfo
 from .home import Home, find_thread
@@ -34,6 +35,7 @@ __all__ = [
     "Setup",
     "about",
     "choices_of",
+    "docs_rules",
     "hooks_of",
     "open_thread",
     "prepare",
@@ -116,6 +118,7 @@ async def open_thread(
     made = ""
     try:
         async with _opened(setup, title) as thread:
+            thread.docs = docs_rules(setup.settings)
             made = "" if setup.info or keep_empty else thread.id
             yield thread
     finally:
@@ -159,6 +162,11 @@ def prompt_settings(settings: Settings) -> PromptContext:
         writable_roots=settings.writable_roots,
         developer_instructions=settings.developer_instructions,
     )
+
+
+def docs_rules(settings: Settings) -> DocsRules:
+    """How AGENTS.md files are found."""
+    return DocsRules(**msgspec.structs.asdict(settings.agents_md))
 
 
 def choices_of(settings: Settings) -> Choices:

@@ -31,7 +31,7 @@ from ..prompt.registry import Registry
 from ..prompt.tell import observe
 from ..store.contract import Store
 from ..thread import named_model
-from .opening import Setup, choices_of, prompt_settings
+from .opening import Setup, choices_of, docs_rules, prompt_settings
 from .output import printable
 
 __all__ = [
@@ -89,7 +89,10 @@ async def with_input(view: View, registry: Registry, text: str | None, setup: Se
     told = msgspec.structs.replace(
         prompt_settings(setup.settings), model=profile.slug, model_instructions=instructions
     )
-    context = await asyncio.to_thread(observe_machine, setup.cwd, settings=told, home=setup.home)
+    rules = docs_rules(setup.settings)
+    context = await asyncio.to_thread(
+        observe_machine, setup.cwd, settings=told, home=setup.home, rules=rules
+    )
     warn_of(context)
     drafts: tuple[Draft, ...] = opening(
         view, registry, observe(registry, context), user_message(text or "…")

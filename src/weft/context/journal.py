@@ -42,6 +42,7 @@ from ..items import (
 )
 from ..models.catalog import Catalog
 from ..models.profile import ModelProfile
+from ..prompt.discovery import DocsRules
 from ..prompt.fragment import Fragment
 from ..prompt.input import user_message
 from ..prompt.instructions import base_instructions
@@ -111,6 +112,8 @@ class Journal:
     choices: Choices = field(default_factory=Choices)
     settings: PromptContext | None = None
     """What fragments should say beyond what the machine shows."""
+    docs: DocsRules | None = None
+    """How AGENTS.md files are found."""
     turn: int = 0
     step: int = 0
     _renderer: Renderer = field(init=False, default_factory=Renderer)
@@ -204,7 +207,9 @@ class Journal:
             model=profile.slug,
             model_instructions=instructions,
         )
-        return await asyncio.to_thread(observe_machine, self.cwd, settings=settings, home=self.home)
+        return await asyncio.to_thread(
+            observe_machine, self.cwd, settings=settings, home=self.home, rules=self.docs
+        )
 
     def request(self) -> Request:
         """The request that would be sent now, byte for byte."""
