@@ -135,12 +135,10 @@ class Thread(Journal):
                 index = SqliteIndex(store, home)
                 stack.push_async_callback(index.close)
             if thread is None:
-                info = await store.create(cwd=_absolute(cwd), title=title)
-            else:
-                info = await store.info(thread)
-            lease = await store.acquire(info.id)
+                thread = (await store.create(cwd=_absolute(cwd), title=title)).id
+            lease = await store.acquire(thread)
             stack.push_async_callback(lease.release)
-            info = await store.info(info.id)
+            info = await store.info(thread)
             if registry is None:
                 registry = await asyncio.to_thread(installed_registry)
             view = await load_view(store, info.id, registry)
