@@ -19,7 +19,7 @@ from tests.harness.scenes import (
     scripted,
 )
 from weft.entries import Reason
-from weft.errors import StoreError, ThreadBusy
+from weft.errors import LeaseLost, StoreError, ThreadBusy
 from weft.events import OutputItemDone
 from weft.harness.events import Event, StepStarted, TurnStarted
 from weft.models.contract import ModelError, ModelEvent, ModelRequest
@@ -117,7 +117,7 @@ async def test_a_log_that_cannot_be_written_ends_the_turn_with_its_cause(tmp_pat
         return "gone"
 
     model = scripted(Answer(calls=(call("cut_off"),)), Answer(text="never asked"))
-    with pytest.raises(StoreError):
+    with pytest.raises((StoreError, LeaseLost)):
         async with opened(tmp_path, model, tools=(cut_off,)) as thread:
             await hear(thread, "go")
     assert len(model.requests) == 1

@@ -54,7 +54,7 @@ def patch(*lines: str) -> Call:
 
 CALLS = {
     "output": run("echo hi"),
-    "exit code": run("echo out; echo err >&2; exit 3"),
+    "exit code": run("echo no >&2; exit 3"),
     "silence": run("true"),
     "cut": run("seq 1 5000", max_output_tokens=50),
     "still running": run("echo begun; sleep 30", yield_time_ms=1000),
