@@ -66,9 +66,10 @@ class _Weft(LazyGroup):
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog=examples(
-        'weft prompt "fix the bug"     what a new thread would send, item by item',
-        'weft new "fix the bug"        make that thread',
-        "weft show last                read it",
+        "weft                          talk with the agent",
+        'weft exec "fix the bug"       let it do one thing',
+        "weft show last                read what it did",
+        'weft prompt "fix the bug"     what would be sent, item by item',
         "weft doctor                   what works on this machine",
     ),
 )

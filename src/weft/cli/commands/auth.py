@@ -81,7 +81,7 @@ def _check_provider(home: Home, provider: str) -> None:
 
     from ...models.providers import provider_names
 
-    known = provider_names(dict.fromkeys(_providers(home)))  # type: ignore[arg-type] # names only
+    known = (*provider_names(), *_providers(home))
     if provider not in known:
         close = difflib.get_close_matches(provider, known, n=1)
         hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known)}"

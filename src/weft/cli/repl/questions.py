@@ -46,7 +46,8 @@ class Interview:
         """Nobody waits for that answer any more."""
         first = bool(self._open) and self._open[0].id == question
         self._open = [event for event in self._open if event.id != question]
-        self._next() if first else None
+        if first:
+            self._next()
 
     def answer(self, said: str) -> None:
         """What the person typed."""
