@@ -348,3 +348,23 @@ async def test_the_machine_is_looked_at_when_nobody_says_what_it_is(tmp_path):
 07 user       <environment>
 08 user       u3
 """)
+
+
+async def test_a_turn_that_a_crash_left_open_is_ended_by_the_next(tmp_path):
+    async with Thread.open(model="openai:gpt-5.5", cwd=tmp_path, home=tmp_path) as crashed:
+        await crashed.admit("first", turn_id="turn_1")
+    async with Thread.open(crashed.id, home=tmp_path) as thread:
+        await thread.admit("first", turn_id="turn_1")
+        assert (await thread.store.turn(thread.id, 1)).state == "admitted"
+        await thread.admit("second", turn_id="turn_2")
+        states = [turn.state for turn in await thread.store.turns(thread.id)]
+    assert states == ["aborted", "admitted"]
+
+
+async def test_a_fork_leaves_its_parents_open_turn_alone(tmp_path):
+    async with Thread.open(model="openai:gpt-5.5", cwd=tmp_path, home=tmp_path) as parent:
+        await parent.admit("first", turn_id="turn_1")
+        child = await parent.fork()
+        async with Thread.open(child, home=tmp_path) as fork:
+            await fork.admit("second", turn_id="turn_2")
+        assert [turn.state for turn in await parent.store.turns(parent.id)] == ["admitted"]

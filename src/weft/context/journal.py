@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -32,7 +33,7 @@ from ..entries import (
     Settings,
     control_draft,
 )
-from ..errors import StaleEpoch
+from ..errors import NotFound, StaleEpoch
 from ..ids import new_id
 from ..items import (
     Item,
@@ -125,12 +126,14 @@ class Journal:
     """Tokens that the provider counted, and the rows they cover."""
     _head_size: int = field(init=False, default=0)
     _opened: int = field(init=False)
+    _crashed: int = field(init=False)
+    """The newest turn when the thread was opened; a crash may have left it open."""
     _writing: asyncio.Lock = field(init=False, default_factory=asyncio.Lock)
     """Held from looking at the view to the entry that was decided on it."""
 
     def __post_init__(self) -> None:
         self._ledger = Ledger(self.id, self.store, self.index)
-        self._opened = self.view.upto
+        self._opened, self._crashed = self.view.upto, self.turn
 
     @property
     def profile(self) -> ModelProfile:
@@ -186,8 +189,20 @@ class Journal:
             committed = await self._write(Change(admit=admission, entries=entries))
             assert committed.turn is not None
             if not committed.repeated:
+                await self._end_crashed(before=committed.turn.number)
                 self.turn, self.step = committed.turn.number, 0
         return committed.turn
+
+    async def _end_crashed(self, before: int) -> None:
+        """End the turn that a crash left open, once another has begun; looks only once."""
+        number, self._crashed = self._crashed, 0
+        if not 0 < number < before:
+            return
+        turn = await self.store.turn(self.id, number)
+        if turn.state in ("admitted", "running"):
+            # A turn that a fork shares is its parent's to end.
+            with suppress(NotFound):
+                await self._write(Change(end=TurnEnd(number=number, state="aborted")))
 
     async def preview(self, said: str) -> tuple[View, Request]:
         """What would be sent if `said` were admitted now. Writes nothing."""
