@@ -34,7 +34,7 @@ async def test_the_loop_works_on_a_directory_at_the_other_end_of_a_pipe(tmp_path
         model=model, cwd=project, home=home, executor=far, approval="never"
     ) as thread:
         events = await hear(thread, "mend it")
-        await calls_answered_once(thread)
+        assert await calls_answered_once(thread)
     await model.close()
     await far.close()
     assert last(events).text == "mended"
