@@ -183,12 +183,17 @@ class Step:
 
     async def _break_off(self, results: asyncio.Task[None]) -> None:
         """Give every open call its result and leave a legal log."""
-        await self._dispatch.abort()
-        if self._asked:
-            await self._receive("interrupted")
-        self._show(await self._sequencer.response_ended())
-        self._dispatch.finish()
-        await results
+        try:
+            await self._dispatch.abort()
+            if self._asked:
+                await self._receive("interrupted")
+            self._show(await self._sequencer.response_ended())
+        finally:
+            # Where the log cannot be written, that is the error; results only repeat it.
+            self._dispatch.finish()
+            await asyncio.wait([results])
+            if not results.cancelled():
+                results.exception()
 
     def _show(self, entries: Iterable[Entry]) -> None:
         for entry in entries:

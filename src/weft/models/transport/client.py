@@ -84,8 +84,10 @@ class AsyncTransport:
         """Close every connection, busy ones too."""
         self._closed = True
         self._pool.close()
-        # A transport's socket is closed one step of the loop after its abort.
-        await asyncio.sleep(0)
+        # A transport's socket is closed a step of the loop after its abort, that of a dial
+        # which was given up two steps after.
+        for _ in range(3):
+            await asyncio.sleep(0)
 
     async def __aenter__(self) -> Self:
         return self
