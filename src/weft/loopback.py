@@ -8,6 +8,7 @@ the order they come, and never outlives its `async with` block.
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from types import TracebackType
@@ -75,7 +76,7 @@ def answer_text(text: str, *, response_id: str = "resp_1", total_tokens: int = 0
     )
 
 
-class Listener:
+class Listener(ABC):
     """Listens on ``http://127.0.0.1:<port>/v1`` while it is entered.
 
     A subclass says in `talk` how one connection goes; the client may leave at any time.
@@ -89,9 +90,9 @@ class Listener:
         self._server: asyncio.Server | None = None
         self._open: set[asyncio.Task[None]] = set()
 
+    @abstractmethod
     async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer what comes over one connection."""
-        raise NotImplementedError
 
     async def __aenter__(self) -> Self:
         # A stream of asyncio has TCP_NODELAY set.

@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weft.entries import Draft, Flags, FragmentMark
+from weft.errors import FragmentError
 from weft.items import FunctionCall, InputImage, InputText, Message, encode_item
 from weft.prompt import Fragment, Markers, default_registry
 from weft.prompt.events import HookContext, TurnAborted
@@ -130,5 +131,5 @@ def test_a_fragment_without_a_body_says_so():
         id = "bodiless"
         role = "developer"
 
-    with pytest.raises(NotImplementedError, match="Bodiless must define body"):
+    with pytest.raises(FragmentError, match="Bodiless must define body"):
         Bodiless().render()

@@ -19,6 +19,7 @@ from ..items import (
     Message,
     Output,
     Unknown,
+    decode_item,
     encode_item,
     item_type,
 )
@@ -26,7 +27,7 @@ from ..prompt.agents_md import AgentsMd
 from ..prompt.registry import Registry
 from ..prompt.tell import Telling, tell
 from ..provenance import InputProvenance, InternalEvent
-from ..store.contract import THIS_TURN
+from ..store.contract import THIS_TURN, InboxMessage
 from ..truncate import Policy, truncate_output
 from ..wire import Json
 from .rules import OUTCOME_UNKNOWN, synthetic_output
@@ -40,6 +41,7 @@ __all__ = [
     "item_draft",
     "missing_outputs",
     "opening",
+    "posted",
     "recordable",
 ]
 
@@ -128,6 +130,15 @@ def _notices(telling: Telling, problems: Sequence[str]) -> Iterator[Draft]:
         texts += problems
     for text in texts:
         yield control_draft(Notice("warning", text, "prompt"), turn=THIS_TURN)
+
+
+def posted(message: InboxMessage, turn: int, step: int) -> Draft:
+    """The draft of an input that someone else left, with who they are."""
+    return msgspec.structs.replace(
+        item_draft(decode_item(message.body), turn=turn, step=step),
+        provenance=message.provenance,
+        events=message.events,
+    )
 
 
 def missing_outputs(view: View) -> tuple[Draft, ...]:

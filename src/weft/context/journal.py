@@ -38,7 +38,6 @@ from ..ids import new_id
 from ..items import (
     Item,
     Message,
-    decode_item,
     encode_item,
 )
 from ..models.catalog import Catalog
@@ -72,7 +71,7 @@ from ..usage import TokenUsage
 from ..whole import whole
 from ..wire import Json, json_bytes
 from .calibration import learn
-from .compose import change_of_head, item_draft, missing_outputs, opening, recordable
+from .compose import change_of_head, item_draft, missing_outputs, opening, posted, recordable
 from .cuts import step_boundary, turn_start
 from .head import Choices, build_head
 from .ledger import Ledger
@@ -303,14 +302,7 @@ class Journal:
     async def take_inbox(self) -> int:
         """Append what others have left, in order; how many messages that were."""
         messages = await self._inbox()
-        drafts = tuple(
-            msgspec.structs.replace(
-                item_draft(decode_item(message.body), turn=self.turn, step=self.step),
-                provenance=message.provenance,
-                events=message.events,
-            )
-            for message in messages
-        )
+        drafts = tuple(posted(message, self.turn, self.step) for message in messages)
         if drafts:
             taken = tuple(message.number for message in messages)
             await self._commit(Change(entries=drafts, take=taken))

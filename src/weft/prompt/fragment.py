@@ -52,7 +52,7 @@ class Fragment(Struct, frozen=True):
 
     def body(self) -> str:
         """What stands between the markers."""
-        raise NotImplementedError(f"{type(self).__name__} must define body()")
+        raise FragmentError(f"{type(self).__name__} must define body()")
 
     def wrapper(self) -> Markers | None:
         """The markers of this very value; `markers` unless they depend on its data."""
