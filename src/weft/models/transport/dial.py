@@ -10,6 +10,7 @@ import asyncio
 import errno
 import socket
 import ssl
+from ipaddress import ip_address
 
 from .address import Origin
 from .connection import Connection, Keeper
@@ -63,8 +64,17 @@ async def _connect(connection: Connection, origin: Origin, tls: TlsContext | Non
         origin.port,
         ssl=tls,
         server_hostname=origin.host if tls is not None else None,
-        happy_eyeballs_delay=_HEAD_START,
+        # One address needs no race; asyncio's leaves a socket open when it is cancelled.
+        happy_eyeballs_delay=None if _is_address(origin.host) else _HEAD_START,
     )
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 async def _tunnel(connection: Connection, route: Route) -> None:
