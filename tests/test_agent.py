@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tests.harness.scenes import (
@@ -22,7 +23,11 @@ from weft.entries import Reason
 from weft.errors import LeaseLost, StoreError, ThreadBusy
 from weft.events import OutputItemDone
 from weft.harness.events import Event, StepStarted, TurnStarted
+from weft.hooks import Hooks
+from weft.hooks.payloads import BeforePromptBuild
+from weft.hooks.registry import Answer as HookAnswer
 from weft.models.contract import ModelError, ModelEvent, ModelRequest
+from weft.prompt.events import HookContext
 from weft.testing.script import Answer
 from weft.testing.scripted import ScriptedModel
 from weft.tools.decorator import tool
@@ -182,3 +187,33 @@ async def test_a_defect_ends_the_turn_and_leaves_a_legal_log(tmp_path):
         assert await calls_answered_once(thread)
         model.broken = False
         assert last(await hear(thread, "again")).text == "better"
+
+
+async def test_settings_that_change_between_turns_are_told_and_enforced(tmp_path):
+    writes = Answer(calls=(call("exec_command", cmd="touch made"),))
+    model = scripted(writes, Answer(text="tried"), writes, Answer(text="done"))
+    made = tmp_path / "project" / "made"
+    async with opened(tmp_path, model, tools=None, sandbox="read-only") as thread:
+        await hear(thread, "make it")
+        assert not made.exists()
+        assert thread.settings is not None
+        thread.settings = msgspec.structs.replace(thread.settings, sandbox_mode="workspace-write")
+        await hear(thread, "again")
+    assert made.exists()
+    assert b"workspace-write" in model.requests[2].body
+
+
+async def test_what_a_hook_adds_is_said_once_though_the_turn_begins_twice(tmp_path):
+    hooks = Hooks()
+
+    async def remind(_: BeforePromptBuild) -> HookAnswer:
+        return HookAnswer(context="mind the gap")
+
+    hooks.on(BeforePromptBuild, remind)
+    async with opened(tmp_path, scripted(), hooks=hooks) as thread:
+        # As far as a process got that was killed right after it had admitted the input.
+        await thread.admit("go", turn_id="turn_1", behind=[HookContext("mind the gap")])
+    model = scripted(Answer(text="gone"))
+    async with opened(tmp_path, model, thread=thread.id, hooks=hooks) as thread:
+        assert last(await hear(thread, "go", turn_id="turn_1")).text == "gone"
+    assert model.requests[0].body.count(b"mind the gap") == 1

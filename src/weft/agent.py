@@ -116,10 +116,10 @@ class Agent:
             answers = await self._hooked(given)
             if (reason := _blocked(answers)) is not None:
                 return TurnCompleted(turn=given.turn_id or "", status="failed", error=reason)
-            turn = await self._admitted(given)
+            turn = await self._admitted(given, answers)
             if turn.state in _STATUS:
                 return _as_it_ended(turn)
-            await self._begin(turn, answers)
+            await self._begin(turn)
             return await self._over(turn, await self.harness.run(self._run(turn)))
         except asyncio.CancelledError:
             self.emit(await whole(self._broken_off(given, turn)))
@@ -146,19 +146,18 @@ class Agent:
         )
         return await self.hooks.tell(asked)
 
-    async def _admitted(self, given: Input) -> Turn:
+    async def _admitted(self, given: Input, answers: Sequence[Answer]) -> Turn:
         return await self.journal.admit(
             given.said,
             turn_id=given.turn_id,
             provenance=given.provenance,
             events=given.events,
+            # In the same transaction, so that a turn begun again says it no second time.
+            behind=[HookContext(answer.context) for answer in answers if answer.context],
         )
 
-    async def _begin(self, turn: Turn, answers: Sequence[Answer]) -> None:
+    async def _begin(self, turn: Turn) -> None:
         journal = self.journal
-        for answer in answers:
-            if answer.context:
-                await journal.say(HookContext(answer.context))
         self.emit(
             TurnStarted(
                 thread=journal.id,

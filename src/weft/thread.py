@@ -41,7 +41,7 @@ from .whole import whole
 from .wire import Json
 
 if TYPE_CHECKING:
-    from .agent import Agent, Answers
+    from .agent import Agent, Answers, Input
     from .engines.linear import Compacted
     from .harness.contract import Harness
     from .harness.events import Event
@@ -283,10 +283,7 @@ class Thread(Journal):
             tool if isinstance(tool, msgspec.Struct) else tool.spec for tool in tools
         )
 
-    async def _turn(self, given: object) -> None:
-        from .agent import Input
-
-        assert isinstance(given, Input)
+    async def _turn(self, given: Input) -> None:
         agent = await self._ready()
         try:
             self._hear(await agent.turn(given))
@@ -300,6 +297,9 @@ class Thread(Journal):
             await self._close_model()
             self._agent, self._opened_for = self._assembled(), self.model
             self.api = self._agent.model.format.name
+        # Settings may have changed between turns; what the model is told is what holds.
+        settings = self.settings or PromptContext(cwd="")
+        self._agent.policy, self._agent.approval = policy_of(settings), approval_of(settings)
         return self._agent
 
     def _assembled(self) -> Agent:

@@ -163,8 +163,9 @@ class Journal:
         context: PromptContext | None = None,
         provenance: InputProvenance | None = None,
         events: Sequence[InternalEvent] = (),
+        behind: Sequence[Fragment] = (),
     ) -> Turn:
-        """Admit an input: one transaction appends what changed since and the message.
+        """Admit an input: one transaction appends what changed since, the message, and `behind`.
 
         The same `turn_id` with the same input is admitted once, also after a crash;
         calls that a crash left open are then answered, for nobody else will.
@@ -184,7 +185,8 @@ class Journal:
                 events=events,
                 problems=context.agents_docs.problems if context.agents_docs else (),
             )
-            entries = (*missing_outputs(self.view), *await self._new_head(), *drafts)
+            added = (self._spoken(fragment, turn=THIS_TURN) for fragment in behind)
+            entries = (*missing_outputs(self.view), *await self._new_head(), *drafts, *added)
             committed = await self._write(Change(admit=admission, entries=entries))
             assert committed.turn is not None
             if not committed.repeated:
@@ -290,10 +292,13 @@ class Journal:
 
     async def say(self, fragment: Fragment) -> tuple[Entry, ...]:
         """Tell the model something once, as the runtime."""
+        draft = self._spoken(fragment, turn=self.turn, step=self.step)
+        return (await self._commit(Change(entries=(draft,)))).entries
+
+    def _spoken(self, fragment: Fragment, *, turn: int, step: int = 0) -> Draft:
         draft = fragment.input_item(self.registry.vocabulary)
         tokens = approx_tokens(len(draft.body))
-        placed = msgspec.structs.replace(draft, turn=self.turn, step=self.step, tokens=tokens)
-        return (await self._commit(Change(entries=(placed,)))).entries
+        return msgspec.structs.replace(draft, turn=turn, step=step, tokens=tokens)
 
     async def waiting(self) -> bool:
         """Whether others have left messages for this thread."""
