@@ -32,9 +32,8 @@ def addressed(run: TurnRun, request: Request, head: Head | None = None) -> Model
 def _cacheable(run: TurnRun, request: Request) -> tuple[int, ...]:
     """The ends of what later requests will have in common with this one."""
     opening = {row.seq for row in first_context(run.journal.view.rows)}
-    told = [
-        end
-        for part, end in zip(request.segments, request.ends, strict=True)
-        if part.seq is not None and part.seq in opening
-    ]
+    # They are the first items, so that the rest need not be looked at.
+    first = slice(HEAD_SEGMENTS, HEAD_SEGMENTS + len(opening))
+    shown = zip(request.segments[first], request.ends[first], strict=True)
+    told = [end for part, end in shown if part.seq in opening]
     return (request.ends[HEAD_SEGMENTS - 1], *told[-1:], request.ends[-1])
