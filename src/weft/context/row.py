@@ -11,6 +11,7 @@ from msgspec import Raw, Struct
 
 from ..entries import Draft, Entry, Flags, FragmentMark, Inline, Node, Origin
 from ..items import Item, decode_item
+from ..provenance import InputProvenance, InternalEvent
 
 __all__ = ["Row", "Shape"]
 
@@ -41,6 +42,8 @@ class Row(Struct, frozen=True, kw_only=True):
     tokens: int = 0
     flags: Flags = Flags.NONE
     fragments: tuple[FragmentMark, ...] = ()
+    provenance: InputProvenance | None = None
+    events: tuple[InternalEvent, ...] = ()
     origin: Origin | None = None
     node: Node | None = None
     """The summary node it shows."""
@@ -54,6 +57,11 @@ class Row(Struct, frozen=True, kw_only=True):
     def contextual(self) -> bool:
         """Whether the runtime said it."""
         return bool(self.flags & Flags.CONTEXTUAL)
+
+    @property
+    def volatile(self) -> bool:
+        """Whether it is for the model alone: never ingested, indexed, summarised or displayed."""
+        return bool(self.flags & Flags.VOLATILE)
 
     @classmethod
     def of_entry(cls, entry: Entry) -> Row:
@@ -76,6 +84,8 @@ class Row(Struct, frozen=True, kw_only=True):
             tokens=draft.tokens,
             flags=draft.flags,
             fragments=draft.fragments,
+            provenance=draft.provenance,
+            events=draft.events,
             origin=draft.origin,
         )
 
