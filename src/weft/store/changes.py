@@ -81,6 +81,7 @@ class _Log:
             input=admission.input,
             state="admitted",
             admitted=self.now,
+            first=self.last + 1,
         )
         self.connection.execute(
             "INSERT INTO turns (id, thread, turn, first, state, admitted, input) "
@@ -89,7 +90,7 @@ class _Log:
                 place(self.number, turn.number),
                 self.number,
                 turn.id,
-                self.last + 1,
+                turn.first,
                 turn.state,
                 turn.admitted,
                 raw_or_null(turn.input),

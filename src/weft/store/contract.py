@@ -83,6 +83,8 @@ class Turn(Struct, frozen=True, kw_only=True):
     input: Json
     state: TurnState
     admitted: int
+    first: int = 0
+    """Where its entries begin: the newest entry's successor when it was admitted."""
     ended: int | None = None
     outcome: Json | None = None
     usage: TokenUsage | None = None

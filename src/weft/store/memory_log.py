@@ -118,6 +118,7 @@ class StagedChange:
             input=admission.input,
             state="admitted",
             admitted=self.now,
+            first=self.log.info.last + 1,
         )
 
     def append(self, draft: Draft) -> None:

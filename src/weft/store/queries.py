@@ -46,7 +46,7 @@ ENTRIES = """
   WHERE e.id BETWEEN ? AND ? ORDER BY e.id {order} LIMIT ?
 """
 
-TURNS = "SELECT turn, id, input, state, admitted, ended, outcome, usage FROM turns"
+TURNS = "SELECT turn, id, input, state, admitted, first, ended, outcome, usage FROM turns"
 
 MESSAGES = "SELECT number, key, kind, time, provenance, events, body FROM inbox"
 

@@ -144,13 +144,14 @@ def thread_from(row: Row) -> ThreadInfo:
 
 def turn_from(row: Row) -> Turn:
     """A turn from the columns that `queries.TURNS` selects."""
-    turn, at, given, state, admitted, ended, outcome, usage = row
+    turn, at, given, state, admitted, first, ended, outcome, usage = row
     return Turn(
         id=turn,
         number=at & MAX_SEQ,
         input=Raw(given),
         state=state,
         admitted=admitted,
+        first=first,
         ended=ended,
         outcome=None if outcome is None else Raw(outcome),
         usage=None if usage is None else _usage(usage),

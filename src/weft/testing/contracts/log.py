@@ -243,6 +243,7 @@ class LogContract:
             input=Raw(b'"t1"'),
             state="failed",
             admitted=admitted.turn.admitted,
+            first=1,
             ended=turn.ended,
             outcome=Raw(b'{"why":1}'),
             usage=usage,
