@@ -17,6 +17,7 @@ from weft.prompt.guidance import Guidance
 from weft.prompt.model_switch import ModelSwitch
 from weft.prompt.permissions import ApprovedPrefixes, Permissions
 from weft.prompt.personality import Personality
+from weft.prompt.recall import Recall
 from weft.prompt.subagents import SubagentNotification, Subagents
 from weft.prompt.task import TaskFragment
 from weft.wire import json_bytes
@@ -40,6 +41,7 @@ SAMPLES: dict[str, Callable[[str], Fragment]] = {
         approved_prefixes=((text,),),
     ),
     "personality": Personality,
+    "recall": Recall,
     "skill": lambda text: Skill(
         name=text, path=text, contents=text, resource_access=Raw(json_bytes({text: [text]}))
     ),

@@ -21,6 +21,7 @@ from .legacy import LEGACY
 from .model_switch import ModelState
 from .permissions import PermissionsState
 from .personality import PersonalityState
+from .recall import Recall
 from .registry import Reader
 from .state import StateFragment
 from .subagents import SubagentNotification, SubagentsState
@@ -49,6 +50,7 @@ UTTERANCES: tuple[type[Fragment], ...] = (
     TurnAborted,
     SubagentNotification,
     HookContext,
+    Recall,
 )
 """Fragments that are said once, when something happens."""
 

@@ -1,0 +1,17 @@
+"""Recall: the one item by which an engine's memory reaches the model.
+
+Owns how recalled text is said, so that no engine builds messages by hand. Invariant:
+whatever the text holds, the item carries its own markers once and stays within its cap.
+"""
+
+from __future__ import annotations
+
+from ..prompt.recall import Recall
+from .values import ContextItem
+
+__all__ = ["recalled"]
+
+
+def recalled(text: str) -> ContextItem:
+    """Recalled `text` as an item that stands until the next epoch."""
+    return ContextItem.of(Recall(text).message(), recall=True)
