@@ -2,7 +2,8 @@
 
 WeftError
 ├── ConfigError            a setting or file of the user's: names it and what is accepted
-│   └── FragmentError      two fragments under one id, or one that cannot be recognised
+│   ├── FragmentError      two fragments under one id, or one that cannot be recognised
+│   └── EngineConflict     two owners claim one engine id; `.existing` has it
 ├── NotFound               no such thread, entry, turn or blob
 ├── StoreError             the log could not be read or made durable: the turn stops here
 │   ├── StoreFull          the disk is full
@@ -18,6 +19,7 @@ WeftError
 ├── CannotCompact          folding would not make the view smaller
 ├── TooLong                a request for a summary does not fit the window
 ├── HookFailed             a hook hung, crashed or answered nonsense
+├── EngineFailed           a context engine did; `.operation` says at what, and the turn goes on
 ├── StaleEpoch             a recipe was planned for a view that has moved on
 ├── SandboxUnavailable     commands cannot be confined here, so none is run
 └── NothingToSend          a request was asked of a thread that has no input yet
@@ -31,6 +33,8 @@ from __future__ import annotations
 __all__ = [
     "CannotCompact",
     "ConfigError",
+    "EngineConflict",
+    "EngineFailed",
     "FragmentError",
     "HookFailed",
     "IllegalCut",
@@ -63,6 +67,26 @@ class ConfigError(WeftError):
 
 class FragmentError(ConfigError):
     """A fragment type cannot be registered."""
+
+
+class EngineConflict(ConfigError):
+    """An engine id belongs to someone else; the first owner keeps it."""
+
+    def __init__(self, engine: str, existing: str, claimant: str) -> None:
+        self.engine, self.existing, self.claimant = engine, existing, claimant
+        super().__init__(_conflict(engine, existing, claimant))
+
+
+def _conflict(engine: str, existing: str, claimant: str) -> str:
+    if existing == claimant:
+        return (
+            f"{existing!r} has registered context engine {engine!r} before; "
+            "pass refresh=True to replace it"
+        )
+    return (
+        f"context engine {engine!r} belongs to {existing!r}, so {claimant!r} cannot register it; "
+        "choose another id, or remove one of the two"
+    )
 
 
 class NotFound(WeftError):
@@ -150,3 +174,11 @@ class TooLong(WeftError):
 
 class HookFailed(WeftError):
     """A hook hung, crashed or answered nonsense."""
+
+
+class EngineFailed(WeftError):
+    """A context engine raised, hung or answered nonsense."""
+
+    def __init__(self, engine: str, operation: str, reason: str) -> None:
+        self.engine, self.operation, self.reason = engine, operation, reason
+        super().__init__(f"context engine {engine!r} failed at {operation}: {reason}")
