@@ -33,6 +33,7 @@ __all__ = [
     "Node",
     "Notice",
     "Origin",
+    "Projected",
     "Range",
     "Reason",
     "Recipe",
@@ -252,6 +253,14 @@ class Head(Struct, frozen=True, omit_defaults=True, kw_only=True):
     audio: bool = False
 
 
+class Projected(Struct, frozen=True, omit_defaults=True):
+    """Whose plan a recipe shows, and for how long the plan holds: while its epoch is the same."""
+
+    engine: str
+    epoch: str
+    fingerprint: str = ""
+
+
 class Epoch(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """A prefix ended here, and why.
 
@@ -267,6 +276,7 @@ class Epoch(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """With a recipe: the thread's settings so far, for the same purpose."""
     by: str = ""
     note: str = ""
+    projection: Projected | None = None
 
 
 class Rollback(Struct, frozen=True, omit_defaults=True):

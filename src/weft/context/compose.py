@@ -97,9 +97,12 @@ def opening(
     events: Sequence[InternalEvent] = (),
     flags: Flags = Flags.NONE,
     problems: Sequence[str] = (),
+    before: Sequence[Draft] = (),
+    after: Sequence[Draft] = (),
 ) -> tuple[Draft, ...]:
     """What a turn appends before its first request: what changed, then the input.
 
+    `before` and `after` stand around the input.
     `problems` with the project's instructions are noted for the user when those are told.
     """
     telling = tell(registry, view.baselines, states)
@@ -112,7 +115,7 @@ def opening(
     ]
     said = item_draft(message, turn=THIS_TURN, flags=flags)
     said = msgspec.structs.replace(said, provenance=provenance, events=tuple(events))
-    drafts.append(said)
+    drafts += [*before, said, *after]
     # A state noted without words rides on the first draft: the first context when there
     # is one, so that a later base still knows it.
     noted = (*drafts[0].fragments, *telling.silent)

@@ -24,6 +24,7 @@ from ..entries import (
     Head,
     Notice,
     Origin,
+    Projected,
     Reason,
     Recipe,
     RecipePart,
@@ -61,6 +62,7 @@ from ..store.contract import (
     Index,
     Lease,
     LedgerRow,
+    OutboxDraft,
     Store,
     Turn,
     TurnEnd,
@@ -80,12 +82,17 @@ from .recipe import ranges, rebase
 from .request import HEAD_SEGMENTS, Renderer, Request
 from .staging import ToolOutput, answers, settled, stage, staged
 from .task import task_snapshot
+from .turn_input import Follower, TurnInput
 from .view import View, advance
 
 __all__ = ["Journal", "ResponseStatus"]
 
 
 ResponseStatus = Literal["completed", "failed", "interrupted"]
+
+_ENDED = frozenset({"completed", "failed", "aborted"})
+_OPENING_ENTRIES = 1_000
+"""Within so many entries after its admission, a turn's input stands."""
 
 
 @dataclass(slots=True)
@@ -114,6 +121,8 @@ class Journal:
     """What fragments should say beyond what the machine shows."""
     docs: DocsRules | None = None
     """How AGENTS.md files are found."""
+    follower: Follower | None = None
+    """Who must not miss a turn."""
     turn: int = 0
     step: int = 0
     _renderer: Renderer = field(init=False, default_factory=Renderer)
@@ -165,7 +174,7 @@ class Journal:
         events: Sequence[InternalEvent] = (),
         behind: Sequence[Fragment] = (),
     ) -> Turn:
-        """Admit an input: one transaction appends what changed since, the message, and `behind`.
+        """Admit an input and open its turn, in one transaction.
 
         The same `turn_id` with the same input is admitted once, also after a crash;
         calls that a crash left open are then answered, for nobody else will.
@@ -173,26 +182,74 @@ class Journal:
         """
         await self.recover()
         message = user_message(said) if isinstance(said, str) else said
+        given = TurnInput(
+            said=message, provenance=provenance, events=tuple(events), behind=tuple(behind)
+        )
         context = context or await self.observe()
-        admission = Admission(id=turn_id or new_id("turn"), input=Raw(encode_item(message)))
         async with self._writing:
-            drafts = opening(
-                self.view,
-                self.registry,
-                observe(self.registry, context),
-                message,
-                provenance=provenance,
-                events=events,
-                problems=context.agents_docs.problems if context.agents_docs else (),
+            entries = await self._opening(given, context)
+            turn, begun = await self._admitted(message, turn_id, entries)
+        if not begun:
+            await self.open_turn(turn, given, context=context)
+        return turn
+
+    async def reserve(self, said: Message, *, turn_id: str | None = None) -> tuple[Turn, bool]:
+        """Make an input durable before its turn is opened; whether it has been opened before."""
+        await self.recover()
+        async with self._writing:
+            return await self._admitted(said, turn_id)
+
+    async def open_turn(
+        self, turn: Turn, given: TurnInput, *, context: PromptContext | None = None
+    ) -> None:
+        """Append what changed since, and the input with what stands around it."""
+        context = context or await self.observe()
+        async with self._writing:
+            entries = tuple(
+                msgspec.structs.replace(draft, turn=turn.number)
+                if draft.turn == THIS_TURN
+                else draft
+                for draft in await self._opening(given, context)
             )
-            added = (self._spoken(fragment, turn=THIS_TURN) for fragment in behind)
-            entries = (*missing_outputs(self.view), *await self._new_head(), *drafts, *added)
-            committed = await self._write(Change(admit=admission, entries=entries))
-            assert committed.turn is not None
-            if not committed.repeated:
-                await self._end_crashed(before=committed.turn.number)
-                self.turn, self.step = committed.turn.number, 0
-        return committed.turn
+            await self._write(Change(entries=entries))
+
+    async def _opening(self, given: TurnInput, context: PromptContext) -> tuple[Draft, ...]:
+        states = observe(self.registry, context)
+        drafts = opening(
+            self.view,
+            self.registry,
+            {name: state for name, state in states.items() if name not in given.untold},
+            given.said,
+            provenance=given.provenance,
+            events=given.events,
+            problems=context.agents_docs.problems if context.agents_docs else (),
+            before=given.before,
+            after=given.after,
+        )
+        added = (self._spoken(fragment, turn=THIS_TURN) for fragment in given.behind)
+        return (*missing_outputs(self.view), *await self._new_head(), *drafts, *added)
+
+    async def _admitted(
+        self, said: Message, turn_id: str | None, entries: tuple[Draft, ...] = ()
+    ) -> tuple[Turn, bool]:
+        """The turn, and whether its input is in the log."""
+        admission = Admission(id=turn_id or new_id("turn"), input=Raw(encode_item(said)))
+        outbox = self.follower.admitted(admission) if self.follower else ()
+        committed = await self._write(Change(admit=admission, entries=entries, outbox=outbox))
+        turn = committed.turn
+        assert turn is not None
+        if committed.repeated:
+            return turn, await self._was_opened(turn)
+        await self._end_crashed(before=turn.number)
+        self.turn, self.step = turn.number, 0
+        return turn, bool(entries)
+
+    async def _was_opened(self, turn: Turn) -> bool:
+        """Whether a turn that was admitted before got as far as its input."""
+        if turn.state in _ENDED:
+            return True
+        entries = await self.store.read(self.id, turn.first, limit=_OPENING_ENTRIES)
+        return any(entry.kind == "item" and entry.turn == turn.number for entry in entries)
 
     async def _end_crashed(self, before: int) -> None:
         """End the turn that a crash left open, once another has begun; looks only once."""
@@ -272,7 +329,8 @@ class Journal:
         mark = ResponseMark(self._sent, status, response_id, usage, error)
         drafts = [self._draft(item, self.origin) for item in items if recordable(item)]
         marked = control_draft(mark, turn=self.turn, step=self.step)
-        committed = await self._commit(Change(entries=(*drafts, marked), end=end))
+        change = Change(entries=(*drafts, marked), end=end, outbox=self._following(end))
+        committed = await self._commit(change)
         if usage is not None:
             self._counted = usage.total_tokens, len(self.view.rows)
             await self.index.report(self.id, self._sent, usage)
@@ -353,13 +411,13 @@ class Journal:
     ) -> None:
         """End the turn."""
         end = TurnEnd(number=self.turn, state=state, outcome=outcome, usage=usage)
-        await self._commit(Change(end=end))
+        await self._commit(Change(end=end, outbox=self._following(end)))
 
     async def rollback(self, turns: int = 1) -> None:
         """Hide the last `turns` turns. Raises `IllegalCut` when there are fewer."""
         async with self._writing:
             cut = await turn_start(self.store, self.id, turns)
-            await self._write(self._says(Rollback(cut, turns)))
+            await self._hide(Rollback(cut, turns))
 
     async def revert(self, seq: int) -> int:
         """Hide everything after entry `seq`, or after the step before it when it lies inside one.
@@ -368,8 +426,18 @@ class Journal:
         """
         async with self._writing:
             kept = await step_boundary(self.store, self.id, self.registry, seq)
-            await self._write(self._says(Rollback(kept + 1)))
+            await self._hide(Rollback(kept + 1))
         return kept
+
+    async def _hide(self, rollback: Rollback) -> None:
+        outbox = self._hiding(rollback.cut, "rollback")
+        await self._write(msgspec.structs.replace(self._says(rollback), outbox=outbox))
+
+    def _hiding(self, first: int, reason: Literal["reset", "rollback"]) -> tuple[OutboxDraft, ...]:
+        return self.follower.hidden(first, self.view.upto, reason) if self.follower else ()
+
+    def _following(self, end: TurnEnd | None) -> tuple[OutboxDraft, ...]:
+        return () if end is None or self.follower is None else self.follower.ended(end)
 
     def plan_base(
         self,
@@ -410,6 +478,7 @@ class Journal:
         upto: int | None = None,
         reason: Reason = Reason.PUBLISH,
         by: str = "",
+        projection: Projected | None = None,
     ) -> None:
         """Make `recipe` the new base. Raises `StaleEpoch` when it was planned for another.
 
@@ -424,14 +493,22 @@ class Journal:
             if upto is not None:
                 since = [row for row in self.view.rows if row.seq is not None and row.seq > upto]
                 recipe = Recipe((*recipe.parts, *ranges(since, self.view.gaps)))
-            await self._begin_epoch(recipe, reason, by)
+            await self._begin_epoch(recipe, reason, by, projection)
 
-    async def _begin_epoch(self, recipe: Recipe, reason: Reason, by: str) -> None:
+    async def _begin_epoch(
+        self, recipe: Recipe, reason: Reason, by: str, projection: Projected | None = None
+    ) -> None:
         head = self.view.head or await self._wanted_head()
-        digest = await self.store.put_blob(self.id, json_bytes(head))
-        settings = self.view.settings
-        epoch = Epoch(reason=reason, head=digest, recipe=recipe, settings=settings, by=by)
-        await self._write(self._says(epoch))
+        epoch = Epoch(
+            reason=reason,
+            head=await self.store.put_blob(self.id, json_bytes(head)),
+            recipe=recipe,
+            settings=self.view.settings,
+            by=by,
+            projection=projection,
+        )
+        outbox = self._hiding(1, "reset") if reason is Reason.RESET else ()
+        await self._write(msgspec.structs.replace(self._says(epoch), outbox=outbox))
 
     async def configure(self, **changes: object) -> None:
         """Change thread settings, such as ``goal``; None removes one."""

@@ -22,6 +22,7 @@ from ..entries import (
     Head,
     Inline,
     Node,
+    Projected,
     Range,
     Reason,
     Recipe,
@@ -60,6 +61,8 @@ class View:
     reason: Reason = Reason.START
     base: int = 0
     """The epoch entry whose recipe it starts from; 0 for the start of the log."""
+    projection: Projected | None = None
+    """Whose plan that recipe shows, where an engine said how long it holds."""
     rows: list[Row] = field(default_factory=list)
     gaps: list[tuple[int, int]] = field(default_factory=list)
     """Stretches of the log, first and last entry, that it does not show."""
@@ -129,6 +132,7 @@ async def load_view(
         cache_key=info.root,
         epoch=walk.epoch,
         base=walk.base,
+        projection=walk.projection,
         gaps=walk.gaps,
     )
     view.reason = walk.reason
@@ -171,6 +175,7 @@ class _Walk:
     epoch: int = 0
     reason: Reason = Reason.START
     base: int = 0
+    projection: Projected | None = None
     recipe: Recipe | None = None
 
     def meet(self, entry: Entry) -> bool:
@@ -195,6 +200,7 @@ class _Walk:
             self.head = self.head or control.head
             if control.recipe is not None:
                 self.recipe, self.base = control.recipe, entry.seq
+                self.projection = control.projection
                 self.settings = control.settings | self.settings
                 return False
         return True
