@@ -10,16 +10,19 @@ from weft.prompt import Fragment, PlanStep, Subagent, Task
 from weft.prompt.additional import ApplicationContext, ExternalContext
 from weft.prompt.agents_md import AgentsMd
 from weft.prompt.collaboration import Collaboration
+from weft.prompt.completion import TaskCompletion
 from weft.prompt.developer import DeveloperInstructions
 from weft.prompt.environment import Environment, Sandbox
 from weft.prompt.events import HookContext, Skill, TurnAborted, UserShellCommand
 from weft.prompt.guidance import Guidance
+from weft.prompt.inter_session import InterSession, InterSessionEnd
 from weft.prompt.model_switch import ModelSwitch
 from weft.prompt.permissions import ApprovedPrefixes, Permissions
 from weft.prompt.personality import Personality
 from weft.prompt.recall import Recall
 from weft.prompt.subagents import SubagentNotification, Subagents
 from weft.prompt.task import TaskFragment
+from weft.provenance import Attachment, InputProvenance, InternalEvent
 from weft.wire import json_bytes
 
 SAMPLES: dict[str, Callable[[str], Fragment]] = {
@@ -34,6 +37,12 @@ SAMPLES: dict[str, Callable[[str], Fragment]] = {
     "external_context": lambda text: ExternalContext("page", text),
     "guidance": Guidance,
     "hook_context": HookContext,
+    "inter_session": lambda text: InterSession(
+        InputProvenance(
+            kind="inter_session", source_thread=text, source_channel=text, source_tool=text
+        )
+    ),
+    "inter_session_end": lambda _text: InterSessionEnd(),
     "model_switch": ModelSwitch,
     "permissions": lambda text: Permissions(
         approval_policy=text,
@@ -47,6 +56,20 @@ SAMPLES: dict[str, Callable[[str], Fragment]] = {
     ),
     "subagent_notification": lambda text: SubagentNotification(text, text, text),
     "subagents": lambda text: Subagents((Subagent(text, text), Subagent(text, text))),
+    "task_completion": lambda text: TaskCompletion(
+        InternalEvent(
+            source=text,
+            child_thread=text,
+            task=text,
+            status="error",
+            status_label=text,
+            announce_type=text,
+            result=text,
+            attachments=(Attachment(name=text, path=text),),
+            stats=text,
+            reply_instruction=text,
+        )
+    ),
     "task_state": lambda text: TaskFragment(Task(text, (PlanStep(text),), (text,))),
     "turn_aborted": TurnAborted,
     "user_shell_command": lambda text: UserShellCommand(

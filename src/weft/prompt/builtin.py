@@ -12,11 +12,13 @@ from typing import Any
 from .additional import AdditionalContextState
 from .agents_md import AgentsMdState
 from .collaboration import CollaborationState
+from .completion import TaskCompletion
 from .developer import DeveloperInstructionsState
 from .environment import EnvironmentState
 from .events import HookContext, Skill, TurnAborted, UserShellCommand
 from .fragment import Fragment
 from .guidance import GuidanceState
+from .inter_session import InterSession, InterSessionEnd
 from .legacy import LEGACY
 from .model_switch import ModelState
 from .permissions import PermissionsState
@@ -49,6 +51,9 @@ UTTERANCES: tuple[type[Fragment], ...] = (
     UserShellCommand,
     TurnAborted,
     SubagentNotification,
+    InterSession,
+    InterSessionEnd,
+    TaskCompletion,
     HookContext,
     Recall,
 )
