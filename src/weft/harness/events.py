@@ -17,6 +17,7 @@ from ..usage import RateLimitSnapshot, TokenUsage
 from ..wire import Json
 
 __all__ = [
+    "AgentReported",
     "ApprovalRequested",
     "ApprovalWithdrawn",
     "CompactionFinished",
@@ -184,6 +185,15 @@ class TurnCompleted(Struct, frozen=True, kw_only=True, tag="turn.completed"):
     error: str | None = None
 
 
+class AgentReported(Struct, frozen=True, kw_only=True, tag="agent.reported"):
+    """Something happened in an agent that this thread started; answer its questions here too."""
+
+    thread: str
+    """The agent's own."""
+    nickname: str
+    event: Event
+
+
 Event: TypeAlias = (
     TurnStarted
     | StepStarted
@@ -203,5 +213,6 @@ Event: TypeAlias = (
     | CompactionFinished
     | NoticeRaised
     | TurnCompleted
+    | AgentReported
 )
 """Anything a host may hear."""
