@@ -6,6 +6,7 @@ whatever the text holds, the item carries its own markers once and stays within 
 
 from __future__ import annotations
 
+from ..context.tokens import estimate_item
 from ..prompt.recall import Recall
 from .values import ContextItem
 
@@ -14,4 +15,5 @@ __all__ = ["recalled"]
 
 def recalled(text: str) -> ContextItem:
     """Recalled `text` as an item that stands until the next epoch."""
-    return ContextItem.of(Recall(text).message(), recall=True)
+    message = Recall(text).message()
+    return ContextItem.of(message, tokens=estimate_item(message), recall=True)
