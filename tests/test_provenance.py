@@ -12,13 +12,13 @@ from weft.provenance import (
     InputProvenance,
     InternalEvent,
     ProvenanceKind,
+    inter_session,
     is_completion_report,
     is_coordination,
     normalize_event,
     normalize_events,
     normalize_provenance,
     plain_text,
-    said_by_user,
     suppresses_persistence,
 )
 
@@ -265,6 +265,6 @@ def test_what_a_subagent_sends_besides_is_coordination():
     assert (is_completion_report(peer), is_coordination(peer)) == (False, False)
 
 
-def test_only_a_person_or_nobody_named_counts_as_the_user():
-    assert [said_by_user(InputProvenance(kind=kind)) for kind in KINDS] == [True, False, False]
-    assert said_by_user(None)
+def test_another_thread_is_known_by_the_kind():
+    assert [inter_session(InputProvenance(kind=kind)) for kind in KINDS] == [False, True, False]
+    assert not inter_session(None)

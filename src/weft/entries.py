@@ -8,13 +8,14 @@ that hide or re-base what came before.
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable
 from typing import Literal, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from .errors import StoreCorrupt, StoreError, StoreTooNew
-from .items import Item, decode_item
+from .items import Item, Part, decode_item
 from .provenance import InputProvenance, InternalEvent
 from .usage import TokenUsage
 from .wire import NULL, Json, json_bytes
@@ -44,6 +45,7 @@ __all__ = [
     "Settings",
     "Snapshots",
     "control_draft",
+    "own_parts",
 ]
 
 Kind: TypeAlias = Literal["item", "epoch", "rollback", "settings", "notice", "request", "response"]
@@ -338,3 +340,9 @@ def control_draft(control: Control, *, turn: int = 0, step: int = 0) -> Draft:
     """The draft of a control entry."""
     kind: Kind = _KINDS[type(control)]  # type: ignore[assignment]
     return Draft(kind=kind, body=json_bytes(control), turn=turn, step=step)
+
+
+def own_parts(content: tuple[Part, ...], marks: Iterable[FragmentMark]) -> tuple[Part, ...]:
+    """The parts of a message that its sender wrote: those that no mark says the runtime told."""
+    told = {mark.part for mark in marks}
+    return tuple(part for number, part in enumerate(content) if number not in told)

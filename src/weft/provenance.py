@@ -31,7 +31,6 @@ __all__ = [
     "normalize_events",
     "normalize_provenance",
     "plain_text",
-    "said_by_user",
     "suppresses_persistence",
 ]
 
@@ -174,11 +173,6 @@ def normalize_events(values: object) -> tuple[InternalEvent, ...]:
 def inter_session(provenance: InputProvenance | None) -> bool:
     """Whether another thread sent it."""
     return provenance is not None and provenance.kind == "inter_session"
-
-
-def said_by_user(provenance: InputProvenance | None) -> bool:
-    """Whether it may count as a person's words: nothing says that it is not."""
-    return provenance is None or provenance.kind == "external_user"
 
 
 def is_completion_report(provenance: InputProvenance | None) -> bool:

@@ -20,6 +20,7 @@ from ..entries import (
     ResponseMark,
     Rollback,
     Settings,
+    own_parts,
 )
 from ..errors import StoreCorrupt, StoreError
 from ..items import (
@@ -65,7 +66,7 @@ class Transcript:
     def block(self, entry: Entry, *, visible: bool) -> tuple[str, str]:
         """The heading and the indented text of one entry."""
         try:
-            title, text = self._item(entry.item) if entry.kind == "item" else _control(entry)
+            title, text = self._said(entry) if entry.kind == "item" else _control(entry)
         except StoreError:
             title, text = f"unreadable {entry.kind}", one_line(entry.body.decode(errors="replace"))
         heading = printable(title)
@@ -85,10 +86,16 @@ class Transcript:
             *([] if visible else ["rolled back"]),
         ]
 
+    def _said(self, entry: Entry) -> tuple[str, str]:
+        """An item; of an input who sent it, and without `everything` their own words only."""
+        item = entry.item
+        if not isinstance(item, Message):
+            return self._item(item)
+        own = item.content if self.everything else own_parts(item.content, entry.fragments)
+        return _sender(entry) or item.role, _content(own)
+
     def _item(self, item: Item) -> tuple[str, str]:
         match item:
-            case Message():
-                return item.role, _content(item.content)
             case AgentMessage():
                 return f"agent {item.author} to {item.recipient}", _content(item.content)
             case Reasoning():
@@ -104,6 +111,15 @@ class Transcript:
                 return "call local_shell", _shortened(" ".join(command))
             case _:
                 return item_type(item) or "unknown", ""
+
+
+def _sender(entry: Entry) -> str:
+    """Who sent an input, where that was not the user."""
+    sent = entry.provenance
+    if sent is None or sent.kind == "external_user":
+        return ""
+    source = sent.source_thread or sent.origin_thread or ""
+    return f"thread {source}".rstrip() if sent.kind == "inter_session" else "system"
 
 
 def _has_words(entry: Entry) -> bool:

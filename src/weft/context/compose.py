@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from ..entries import Draft, Flags, Head, Notice, Origin, Reason, control_draft
+from ..entries import Draft, Flags, FragmentMark, Head, Notice, Origin, Reason, control_draft
 from ..items import (
     CustomToolCallOutput,
     FunctionCallOutput,
@@ -25,8 +25,17 @@ from ..items import (
 )
 from ..prompt.agents_md import AgentsMd
 from ..prompt.registry import Registry
+from ..prompt.signals import annotate
 from ..prompt.tell import Telling, tell
-from ..provenance import InputProvenance, InternalEvent
+from ..provenance import (
+    InputProvenance,
+    InternalEvent,
+    is_completion_report,
+    is_coordination,
+    normalize_events,
+    normalize_provenance,
+    suppresses_persistence,
+)
 from ..store.contract import THIS_TURN, InboxMessage
 from ..truncate import Policy, truncate_output
 from ..wire import Json
@@ -38,6 +47,7 @@ __all__ = [
     "OUTPUT_SLACK",
     "change_of_head",
     "imported",
+    "input_draft",
     "item_draft",
     "missing_outputs",
     "opening",
@@ -87,6 +97,38 @@ def item_draft(
     )
 
 
+def input_draft(
+    item: Item,
+    registry: Registry,
+    *,
+    turn: int,
+    step: int = 0,
+    provenance: InputProvenance | None = None,
+    events: Sequence[InternalEvent] = (),
+    flags: Flags = Flags.NONE,
+) -> Draft:
+    """The draft of an input with its signals: normal, in words, and as flags."""
+    provenance, events = normalize_provenance(provenance), normalize_events(events)
+    marks: tuple[FragmentMark, ...] = ()
+    if isinstance(item, Message):
+        annotated = annotate(item, provenance, events, registry.vocabulary)
+        item, marks = annotated.message, annotated.marks
+    return msgspec.structs.replace(
+        item_draft(item, turn=turn, step=step, flags=flags | _implied(provenance, events)),
+        fragments=marks,
+        provenance=provenance,
+        events=events,
+    )
+
+
+def _implied(provenance: InputProvenance | None, events: Sequence[InternalEvent]) -> Flags:
+    """What may not be done with an input, by its signals."""
+    if suppresses_persistence(provenance, events):
+        return Flags.VOLATILE | Flags.HIDDEN
+    hidden = is_completion_report(provenance) or is_coordination(provenance)
+    return Flags.HIDDEN if hidden else Flags.NONE
+
+
 def opening(
     view: View,
     registry: Registry,
@@ -113,8 +155,9 @@ def opening(
         )
         for told in telling.messages
     ]
-    said = item_draft(message, turn=THIS_TURN, flags=flags)
-    said = msgspec.structs.replace(said, provenance=provenance, events=tuple(events))
+    said = input_draft(
+        message, registry, turn=THIS_TURN, provenance=provenance, events=events, flags=flags
+    )
     drafts += [*before, said, *after]
     # A state noted without words rides on the first draft: the first context when there
     # is one, so that a later base still knows it.
@@ -135,10 +178,13 @@ def _notices(telling: Telling, problems: Sequence[str]) -> Iterator[Draft]:
         yield control_draft(Notice("warning", text, "prompt"), turn=THIS_TURN)
 
 
-def posted(message: InboxMessage, turn: int, step: int) -> Draft:
+def posted(message: InboxMessage, registry: Registry, turn: int, step: int) -> Draft:
     """The draft of an input that someone else left, with who they are."""
-    return msgspec.structs.replace(
-        item_draft(decode_item(message.body), turn=turn, step=step),
+    return input_draft(
+        decode_item(message.body),
+        registry,
+        turn=turn,
+        step=step,
         provenance=message.provenance,
         events=message.events,
     )

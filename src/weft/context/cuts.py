@@ -6,8 +6,10 @@ never parts a call from its result; one asked for inside a step moves to its sta
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import aclosing
 
+from ..entries import Entry, Flags
 from ..errors import IllegalCut
 from ..prompt.registry import Registry
 from ..store.contract import Store
@@ -21,26 +23,40 @@ _PAGE = 256
 
 
 async def turn_start(store: Store, thread: str, turns: int) -> int:
-    """The first entry of the last `turns` visible turns."""
+    """The first entry of the last `turns` visible turns.
+
+    A turn that nobody asked for goes with the one before it.
+    """
     if turns < 1:
         raise IllegalCut(f"cannot roll back {turns} turns; ask for at least one")
-    seen: set[int] = set()
+    seen: dict[int, set[bool]] = {}
     start = 0
     async with aclosing(visible_backwards(store, thread)) as entries:
         async for entry in entries:
             # Only items make a turn: notes about one outlive its rollback.
-            if entry.kind == "item" and entry.turn and entry.turn not in seen:
-                if len(seen) == turns:
+            if entry.kind == "item" and entry.turn:
+                if entry.turn not in seen and _asked(seen) == turns:
                     return start
-                seen.add(entry.turn)
+                _note_input(seen.setdefault(entry.turn, set()), entry)
             if entry.turn in seen:
                 start = entry.seq
-    if len(seen) < turns:
+    if _asked(seen) < turns:
         raise IllegalCut(
-            f"thread {thread!r} has {len(seen)} turns that can be rolled back, not {turns}; "
+            f"thread {thread!r} has {_asked(seen)} turns that can be rolled back, not {turns}; "
             "`weft show` lists what is left"
         )
     return start
+
+
+def _note_input(inputs: set[bool], entry: Entry) -> None:
+    """Note whether what opened a turn is volatile."""
+    if entry.step == 0 and not entry.is_(Flags.CONTEXTUAL):
+        inputs.add(entry.is_(Flags.VOLATILE))
+
+
+def _asked(turns: Mapping[int, set[bool]]) -> int:
+    """How many turns people know of: one that only an announcement opened goes unseen."""
+    return sum(inputs != {True} for inputs in turns.values())
 
 
 async def step_boundary(store: Store, thread: str, registry: Registry, seq: int) -> int:

@@ -365,7 +365,8 @@ class Journal:
     async def take_inbox(self) -> int:
         """Append what others have left, in order; how many messages that were."""
         messages = await self._inbox()
-        drafts = tuple(posted(message, self.turn, self.step) for message in messages)
+        where = self.registry, self.turn, self.step
+        drafts = tuple(posted(message, *where) for message in messages)
         if drafts:
             taken = tuple(message.number for message in messages)
             await self._commit(Change(entries=drafts, take=taken))

@@ -79,8 +79,10 @@ def _corrected(line: Line, row: Row) -> Line:
         return msgspec.structs.replace(line, kind="summary", what=f"{covers}: {line.what}")
     if row.contextual or not line.fragments:
         return line
-    # A person typed something that looks like a fragment.
     item = row.item
+    if isinstance(item, Message) and any(mark.part is not None for mark in row.fragments):
+        return line
+    # A person typed something that looks like a fragment.
     text = text_of(item.content) if isinstance(item, Message) else ""
     return msgspec.structs.replace(line, what=_short(text), fragments=())
 

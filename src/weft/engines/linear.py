@@ -18,7 +18,7 @@ from typing import TypeAlias
 from msgspec import Raw, Struct
 
 from ..context.journal import Journal
-from ..context.recipe import recipe_tokens
+from ..context.recipe import ranges, recipe_tokens
 from ..context.row import Row
 from ..context.tokens import estimate_item
 from ..entries import Inline, Origin, Reason
@@ -30,6 +30,8 @@ from ..prompt.summary import summary_message
 from .retain import (
     PROVIDER_RETAINED_TOKENS,
     RETAINED_TOKENS,
+    foldable,
+    live_announcements,
     live_start,
     retained,
     without_oldest,
@@ -79,12 +81,13 @@ class LinearCompaction:
         limit = journal.profile.auto_compact_limit
         keep_from = live_start(view.rows, limit) if live else len(view.rows)
         old = view.rows[:keep_from]
+        sent = live_announcements(old, journal.turn) if live else []
         # What stands in the recipe was folded before; folding it again is no progress.
-        if all(row.contextual or row.seq is None for row in old):
+        if all(row.contextual or row.volatile or row.seq is None or row in sent for row in old):
             raise CannotCompact(f"thread {journal.id!r} has nothing new that could be folded")
-        folded = await self._folded(old, journal)
+        folded = await self._folded(foldable(old), journal)
         upto = view.upto
-        recipe = journal.plan_base(keep_from, after=folded.parts)
+        recipe = journal.plan_base(keep_from, after=[*folded.parts, *ranges(sent, view.gaps)])
         before, after = view.tokens, recipe_tokens(recipe, view)
         if after >= before:
             raise CannotCompact(

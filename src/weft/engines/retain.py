@@ -1,7 +1,8 @@
 """Retaining: what of a conversation stays word for word when the rest is folded.
 
-Owns the budgets and the choice. Invariant: only what a person said is collected,
-never context, never an earlier summary.
+Owns the budgets and the choice. Invariant: only what a person or the thread's own
+principal said is collected, never context, never an earlier summary, never what
+another thread sent; what is volatile is folded into nothing.
 """
 
 from __future__ import annotations
@@ -11,14 +12,18 @@ from pathlib import Path
 
 from ..context.row import Row
 from ..context.rules import legal_cuts
+from ..entries import own_parts
 from ..items import Message, text_of
 from ..prompt.summary import is_summary, retained_message
+from ..provenance import inter_session
 from ..truncate import Policy, approx_tokens, truncate_text
 
 __all__ = [
     "LIVE_TOKENS",
     "PROVIDER_RETAINED_TOKENS",
     "RETAINED_TOKENS",
+    "foldable",
+    "live_announcements",
     "live_start",
     "retained",
     "without_oldest",
@@ -73,6 +78,20 @@ def live_start(rows: Sequence[Row], limit: int | None = None) -> int:
     return best
 
 
+def foldable(rows: Sequence[Row]) -> list[Row]:
+    """The rows that a summary may speak of."""
+    return [row for row in rows if not row.volatile]
+
+
+def live_announcements(rows: Sequence[Row], turn: int) -> list[Row]:
+    """What others sent to the turn under way: no summary tells it, so it stays as it is."""
+    return [
+        row
+        for row in rows
+        if row.turn == turn and row.seq is not None and _is_input(row) and not _collected(row)
+    ]
+
+
 def without_oldest(rows: Sequence[Row]) -> list[Row]:
     """`rows` without the oldest one that is not context, and without its counterpart."""
     oldest = next((row for row in rows if not row.contextual), None)
@@ -87,10 +106,20 @@ def without_oldest(rows: Sequence[Row]) -> list[Row]:
 def _said(rows: Sequence[Row], home: Path | None) -> list[str]:
     texts: list[str] = []
     for row in rows:
-        if row.shape.role != "user" or row.contextual:
+        if not _is_input(row) or not _collected(row):
             continue
         item = row.item
-        text = text_of(item.content) if isinstance(item, Message) else ""
+        own = own_parts(item.content, row.fragments) if isinstance(item, Message) else ()
+        text = text_of(own)
         if text and not is_summary(text, home):
             texts.append(text)
     return texts
+
+
+def _is_input(row: Row) -> bool:
+    return row.shape.role == "user" and not row.contextual
+
+
+def _collected(row: Row) -> bool:
+    """Whether an input carries the authority of a person or the thread's principal."""
+    return not row.volatile and not inter_session(row.provenance)

@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from ..entries import Entry, Flags
+from ..entries import Entry, Flags, own_parts
 from ..errors import StoreCorrupt
 from ..items import (
     AgentMessage,
@@ -58,7 +58,10 @@ def words_of(entry: Entry) -> str:
     if entry.kind != "item" or entry.flags & (Flags.CONTEXTUAL | Flags.VOLATILE):
         return ""
     try:
-        return _text(entry.item)
+        item = entry.item
+        if isinstance(item, Message):
+            return text_of(own_parts(item.content, entry.fragments))
+        return _text(item)
     except StoreCorrupt:
         return ""
 
@@ -66,7 +69,7 @@ def words_of(entry: Entry) -> str:
 def _text(item: Item) -> str:
     text = ""
     match item:
-        case Message() | AgentMessage():
+        case AgentMessage():
             text = text_of(item.content)
         case Reasoning():
             text = text_of((*item.summary, *(item.content or ())))

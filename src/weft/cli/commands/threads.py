@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from ...entries import Entry, own_parts
 from ...items import Message, decode_item, text_of
 from ...store.contract import Store, ThreadInfo
 from ..home import Home
@@ -24,6 +25,8 @@ _COLUMNS = (
 )
 _FOUND = (Column("THREAD"), Column("ENTRY", right=True), Column("TEXT", gives=True))
 _TITLE_WIDTH = 50
+_OPENING = 32
+"""Entries among which a title is looked for."""
 
 
 @click.command(
@@ -67,12 +70,22 @@ def _row(info: ThreadInfo, name: str) -> list[str]:
 
 
 async def _name(store: Store, info: ThreadInfo) -> str:
-    """The title, or how the first input begins."""
+    """The title, or how the first input that people are shown begins."""
     if info.title or not info.turns:
         return info.title
-    item = decode_item((await store.turn(info.id, 1)).input)
-    words = " ".join(text_of(item.content).split()) if isinstance(item, Message) else ""
+    entries = await store.read(info.id, 1, limit=_OPENING)
+    words = next(filter(None, map(_words, entries)), "")
     return words if len(words) <= _TITLE_WIDTH else words[: _TITLE_WIDTH - 1] + "…"
+
+
+def _words(entry: Entry) -> str:
+    """What an entry's sender says on one line, if it is an input for people to see."""
+    if entry.kind != "item" or not entry.turn or entry.flags:
+        return ""
+    item = decode_item(entry.body)
+    if not isinstance(item, Message) or item.role != "user":
+        return ""
+    return " ".join(text_of(own_parts(item.content, entry.fragments)).split())
 
 
 async def _search(home: Home, store: Store, words: str, limit: int, *, as_json: bool) -> None:
