@@ -125,6 +125,10 @@ class Journal:
     """Who must not miss a turn."""
     turn: int = 0
     step: int = 0
+    newest: LedgerRow | None = field(init=False, default=None)
+    """The newest request that this writer has sent."""
+    usage: TokenUsage | None = field(init=False, default=None)
+    """What the provider counted for its newest answer."""
     _renderer: Renderer = field(init=False, default_factory=Renderer)
     _ledger: Ledger = field(init=False)
     _profiled: tuple[str, ModelProfile] | None = field(init=False, default=None)
@@ -154,9 +158,14 @@ class Journal:
     def occupied(self) -> int:
         """Tokens of the window in use: as counted by the provider, and estimated since."""
         if self._counted is None:
-            return approx_tokens(self._head_size) + self.view.tokens
+            return self.head_tokens + self.view.tokens
         counted, rows = self._counted
         return counted + sum(row.tokens for row in self.view.rows[rows:])
+
+    @property
+    def head_tokens(self) -> int:
+        """Tokens of everything but items, as the newest request had them."""
+        return approx_tokens(self._head_size)
 
     @property
     def origin(self) -> Origin:
@@ -173,22 +182,28 @@ class Journal:
         provenance: InputProvenance | None = None,
         events: Sequence[InternalEvent] = (),
         behind: Sequence[Fragment] = (),
+        mail: Sequence[InboxMessage] = (),
     ) -> Turn:
         """Admit an input and open its turn, in one transaction.
 
         The same `turn_id` with the same input is admitted once, also after a crash;
         calls that a crash left open are then answered, for nobody else will.
-        `context` is what fragments see; by default the machine is looked at.
+        `context` is what fragments see; by default the machine is looked at. `mail` is
+        taken from the inbox; the first of it is `said`, the rest follows.
         """
         await self.recover()
         message = user_message(said) if isinstance(said, str) else said
         given = TurnInput(
-            said=message, provenance=provenance, events=tuple(events), behind=tuple(behind)
+            said=message,
+            provenance=provenance,
+            events=tuple(events),
+            behind=tuple(behind),
+            mail=tuple(mail),
         )
         context = context or await self.observe()
         async with self._writing:
             entries = await self._opening(given, context)
-            turn, begun = await self._admitted(message, turn_id, entries)
+            turn, begun = await self._admitted(message, turn_id, entries, _taken(mail))
         if not begun:
             await self.open_turn(turn, given, context=context)
         return turn
@@ -211,7 +226,7 @@ class Journal:
                 else draft
                 for draft in await self._opening(given, context)
             )
-            await self._write(Change(entries=entries))
+            await self._write(Change(entries=entries, take=_taken(given.mail)))
 
     async def _opening(self, given: TurnInput, context: PromptContext) -> tuple[Draft, ...]:
         states = observe(self.registry, context)
@@ -226,16 +241,23 @@ class Journal:
             before=given.before,
             after=given.after,
         )
+        rest = (posted(message, self.registry, THIS_TURN, 0) for message in given.mail[1:])
         added = (self._spoken(fragment, turn=THIS_TURN) for fragment in given.behind)
-        return (*missing_outputs(self.view), *await self._new_head(), *drafts, *added)
+        return (*missing_outputs(self.view), *await self._new_head(), *drafts, *rest, *added)
 
     async def _admitted(
-        self, said: Message, turn_id: str | None, entries: tuple[Draft, ...] = ()
+        self,
+        said: Message,
+        turn_id: str | None,
+        entries: tuple[Draft, ...] = (),
+        take: tuple[int, ...] = (),
     ) -> tuple[Turn, bool]:
         """The turn, and whether its input is in the log."""
         admission = Admission(id=turn_id or new_id("turn"), input=Raw(encode_item(said)))
         outbox = self.follower.admitted(admission) if self.follower else ()
-        committed = await self._write(Change(admit=admission, entries=entries, outbox=outbox))
+        committed = await self._write(
+            Change(admit=admission, entries=entries, outbox=outbox, take=take)
+        )
         turn = committed.turn
         assert turn is not None
         if committed.repeated:
@@ -309,7 +331,8 @@ class Journal:
         (entry,) = (await self._control(mark)).entries
         self._sent = entry.seq
         self._head_size = sum(part.size for part in request.segments[:HEAD_SEGMENTS])
-        return await self._ledger.record(request, entry)
+        self.newest = await self._ledger.record(request, entry)
+        return self.newest
 
     async def received(
         self,
@@ -325,14 +348,14 @@ class Journal:
 
         With `end` the turn ends with it.
         """
-        estimated = self.view.tokens + approx_tokens(self._head_size)
+        estimated = self.view.tokens + self.head_tokens
         mark = ResponseMark(self._sent, status, response_id, usage, error)
         drafts = [self._draft(item, self.origin) for item in items if recordable(item)]
         marked = control_draft(mark, turn=self.turn, step=self.step)
         change = Change(entries=(*drafts, marked), end=end, outbox=self._following(end))
         committed = await self._commit(change)
         if usage is not None:
-            self._counted = usage.total_tokens, len(self.view.rows)
+            self._counted, self.usage = (usage.total_tokens, len(self.view.rows)), usage
             await self.index.report(self.id, self._sent, usage)
             await self._calibrate(estimated, usage)
         return committed.entries
@@ -360,19 +383,19 @@ class Journal:
 
     async def waiting(self) -> bool:
         """Whether others have left messages for this thread."""
-        return bool(await self._inbox())
+        return bool(await self.mail())
 
     async def take_inbox(self) -> int:
         """Append what others have left, in order; how many messages that were."""
-        messages = await self._inbox()
+        messages = await self.mail()
         where = self.registry, self.turn, self.step
         drafts = tuple(posted(message, *where) for message in messages)
         if drafts:
-            taken = tuple(message.number for message in messages)
-            await self._commit(Change(entries=drafts, take=taken))
+            await self._commit(Change(entries=drafts, take=_taken(messages)))
         return len(drafts)
 
-    async def _inbox(self) -> list[InboxMessage]:
+    async def mail(self) -> list[InboxMessage]:
+        """The messages that others have left, oldest first."""
         return [message for message in await self.store.inbox(self.id) if message.kind == "input"]
 
     async def stage(self, output: ToolOutput) -> None:
@@ -511,6 +534,10 @@ class Journal:
         outbox = self._hiding(1, "reset") if reason is Reason.RESET else ()
         await self._write(msgspec.structs.replace(self._says(epoch), outbox=outbox))
 
+    async def queue(self, *rows: OutboxDraft, settle: Sequence[int] = ()) -> None:
+        """Put rows into the outbox, or give them a new state; those to `settle` leave it."""
+        await self._commit(Change(outbox=rows, settle=tuple(settle)))
+
     async def configure(self, **changes: object) -> None:
         """Change thread settings, such as ``goal``; None removes one."""
         await self._control(
@@ -575,3 +602,7 @@ class Journal:
         after = learn(before, estimated, usage.input_tokens)
         if after != before:
             await self.index.calibrate(self.model, after)
+
+
+def _taken(mail: Sequence[InboxMessage]) -> tuple[int, ...]:
+    return tuple(message.number for message in mail)

@@ -32,7 +32,8 @@ class StoredLog:
     async def read(self, first: int = 1, last: int | None = None) -> Conversation:
         """The visible conversation from entry `first` to entry `last`."""
         ends = [end for end in (last, self.fence) if end is not None]
-        rows = await visible_rows(self.store, self.thread, first, min(ends, default=None))
+        last = min(ends, default=None)
+        rows = await visible_rows(self.store, self.thread, first, last)
         return conversation_of(self.thread, rows)
 
     async def search(self, query: str, *, limit: int = 20) -> Sequence[tuple[int, str]]:
@@ -43,14 +44,11 @@ class StoredLog:
 
 
 async def visible_rows(
-    store: Store, thread: str, first: int = 1, last: int | None = None
+    store: Store, thread: str, first: int = 1, last: int | None = None, *, upto: int | None = None
 ) -> list[Row]:
-    """The visible items between two entries, in order.
-
-    What counts as visible is decided by the whole log, not by what was there at `last`.
-    """
+    """The items between two entries that were visible at entry `upto`, or are now, in order."""
     rows: list[Row] = []
-    async with aclosing(visible_backwards(store, thread)) as entries:
+    async with aclosing(visible_backwards(store, thread, upto=upto)) as entries:
         async for entry in entries:
             if entry.seq < first:
                 break

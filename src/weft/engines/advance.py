@@ -1,0 +1,328 @@
+"""Advancing an engine: from a turn's end to the engine's knowledge of it, through the outbox.
+
+Owns the rows ``engine:<id>``: admitted with the turn, accepted with its end, ready once
+its range is known, gone once the engine has it. Invariants: rows are handed over in
+order and stay until the engine has them; a turn that failed or was aborted advances
+nothing, and its items travel, marked, with the next accepted turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import msgspec
+from msgspec import Raw, Struct
+
+from ..context.journal import Journal
+from ..context.row import Row
+from ..context.view import load_view
+from ..errors import EngineFailed, NotFound, StoreCorrupt, StoreTooNew
+from ..ids import new_id
+from ..store.contract import Admission, OutboxDraft, OutboxRow, Store, Turn, TurnEnd
+from ..wire import json_bytes
+from .contract import CommitsTurns, ContextEngine, FollowsTurns, IngestsBatches, Resets
+from .conversation import Aligned, aligned, named_rows
+from .frame import Frame, Surroundings
+from .guard import Guard
+from .log import visible_rows
+from .values import (
+    AfterTurnParams,
+    CommitParams,
+    CommitResult,
+    IngestBatchParams,
+    IngestBatchResult,
+    IngestParams,
+    IngestResult,
+    Outcome,
+    ResetParams,
+)
+
+__all__ = ["Advancing", "Drained", "EngineFollower", "topic_of"]
+
+AT_ONCE = 16
+"""How many rows are handed over in one go."""
+
+_SECONDS = 60.0
+_FATES: dict[str, Outcome] = {"failed": "failed", "aborted": "aborted"}
+
+
+class _Work(Struct, frozen=True, omit_defaults=True):
+    """What a row says."""
+
+    turn: str = ""
+    number: int = 0
+    carried: tuple[int, ...] = ()
+    """Turns before it that advanced nothing."""
+    first: int = 0
+    last: int = 0
+    hidden: Literal["reset", "rollback"] | None = None
+    """Not a turn: these entries were hidden."""
+
+
+_work = msgspec.json.Decoder(_Work)
+
+
+class _Marked(Aligned):
+    """A conversation, and what became of each item's turn."""
+
+    outcomes: tuple[Outcome, ...]
+
+
+def topic_of(engine: str) -> str:
+    """The outbox topic of an engine."""
+    return f"engine:{engine}"
+
+
+@dataclass(slots=True)
+class EngineFollower:
+    """Leaves an engine's rows in the transactions of turns, whether or not it can be reached."""
+
+    engine: str
+    _turn: str = field(init=False, default="")
+
+    def admitted(self, admission: Admission) -> tuple[OutboxDraft, ...]:
+        """The turn may advance the engine."""
+        self._turn = admission.id
+        return (self._row(f"turn:{admission.id}", _Work(admission.id)),)
+
+    def ended(self, end: TurnEnd) -> tuple[OutboxDraft, ...]:
+        """The turn will, if it was completed."""
+        if end.state != "completed" or not self._turn:
+            return ()
+        work = _Work(self._turn, end.number)
+        return (self._row(f"turn:{self._turn}", work, "accepted"),)
+
+    def hidden(
+        self, first: int, last: int, reason: Literal["reset", "rollback"]
+    ) -> tuple[OutboxDraft, ...]:
+        """The engine should forget these entries."""
+        work = _Work(first=first, last=last, hidden=reason)
+        return (self._row(new_id("hide"), work, "ready"),)
+
+    def _row(
+        self,
+        key: str,
+        work: _Work,
+        state: Literal["admitted", "accepted", "ready", "blocked"] = "admitted",
+    ) -> OutboxDraft:
+        body = Raw(json_bytes(work))
+        return OutboxDraft(topic=topic_of(self.engine), key=key, body=body, state=state)
+
+
+class Drained(Struct, frozen=True, kw_only=True):
+    """What handing over came to."""
+
+    turns: int = 0
+    items: int = 0
+    pending: int = 0
+    """Rows that still wait for the engine."""
+    blocked: tuple[str, ...] = ()
+    """Why rows were put aside."""
+    failure: EngineFailed | None = None
+
+
+@dataclass(slots=True)
+class Advancing:
+    """Hands an engine what waits for it in one thread."""
+
+    engine: ContextEngine
+    guard: Guard
+    frame: Frame
+    name: str
+    """The name under which the engine was chosen, and its rows wait."""
+    seconds: float = _SECONDS
+
+    async def drain(self, most: int = AT_ONCE) -> Drained:
+        """Hand over what waits, oldest first, until something fails."""
+        turns = items = 0
+        blocked: list[str] = []
+        rows = await self._rows()
+        while rows and turns < most:
+            try:
+                count = await self._advance(rows[0])
+            except (StoreCorrupt, StoreTooNew) as error:
+                blocked.append(str(error))
+                await self._block(rows[0])
+            except EngineFailed as error:
+                await self._store.retry(rows[0].number, error.reason)
+                return Drained(
+                    turns=turns,
+                    items=items,
+                    pending=len(rows),
+                    blocked=tuple(blocked),
+                    failure=error,
+                )
+            else:
+                turns, items = turns + (count is not None), items + (count or 0)
+            rows.pop(0)
+        return Drained(turns=turns, items=items, pending=len(rows), blocked=tuple(blocked))
+
+    @property
+    def _journal(self) -> Journal:
+        return self.frame.journal
+
+    @property
+    def _store(self) -> Store:
+        return self._journal.store
+
+    async def _rows(self) -> list[OutboxRow]:
+        """What waits, without rows put aside and without the turn that is still open."""
+        rows = await self._store.outbox(thread=self._journal.id, topic=topic_of(self.name))
+        waiting = [row for row in rows if row.state != "blocked"]
+        result = []
+        for row in waiting:
+            settled = row if row.state != "admitted" else await self._fate(row)
+            if settled is not None:
+                result.append(settled)
+        return result
+
+    async def _fate(self, row: OutboxRow) -> OutboxRow | None:
+        """What became of a turn whose end nobody noted for the engine."""
+        turn = await self._find(_work.decode(row.body).turn)
+        if turn is not None and turn.state == "completed":
+            body = Raw(json_bytes(_Work(turn.id, turn.number)))
+            return msgspec.structs.replace(row, state="accepted", body=body)
+        ended = turn is None or turn.state in _FATES or turn.number < self._journal.turn
+        if ended:
+            await self._journal.queue(settle=(row.number,))
+        return None
+
+    async def _find(self, turn: str) -> Turn | None:
+        recent = await self._store.turns(self._journal.id, limit=4 * AT_ONCE)
+        return next((one for one in reversed(recent) if one.id == turn), None)
+
+    async def _advance(self, row: OutboxRow) -> int | None:
+        """Bring one row to its end; how many items that handed over, None for no turn."""
+        work = _work.decode(row.body)
+        if work.hidden is not None:
+            await self._hide(work)
+            await self._journal.queue(settle=(row.number,))
+            return None
+        if row.state == "accepted":
+            work = await self._ranged(work)
+            ready = OutboxDraft(
+                topic=row.topic, key=row.key, body=Raw(json_bytes(work)), state="ready"
+            )
+            await self._rows_of(work)
+            await self._journal.queue(ready)
+        count = await self._hand_over(work)
+        await self._journal.queue(settle=(row.number,))
+        return count
+
+    async def _block(self, row: OutboxRow) -> None:
+        await self._journal.queue(
+            OutboxDraft(topic=row.topic, key=row.key, body=row.body, state="blocked")
+        )
+
+    async def _ranged(self, work: _Work) -> _Work:
+        """The entries of a turn, and of those before it that advanced nothing."""
+        store, thread = self._store, self._journal.id
+        turn = await store.turn(thread, work.number)
+        carried: list[int] = []
+        first = turn.first
+        while (earlier := work.number - len(carried) - 1) > 0:
+            before = await store.turn(thread, earlier)
+            if before.state not in _FATES:
+                break
+            carried.insert(0, earlier)
+            first = before.first
+        last = await self._last_before(work.number + 1)
+        return msgspec.structs.replace(work, carried=tuple(carried), first=first, last=last)
+
+    async def _last_before(self, number: int) -> int:
+        try:
+            return (await self._store.turn(self._journal.id, number)).first - 1
+        except NotFound:
+            return self._journal.view.upto
+
+    async def _rows_of(self, work: _Work) -> list[tuple[Row, Outcome]]:
+        """The conversation of a turn and of those it carries, as it was when the turn ended."""
+        store, thread = self._store, self._journal.id
+        fates: dict[int, Outcome] = {work.number: "accepted"}
+        for number in work.carried:
+            fates[number] = _FATES[(await store.turn(thread, number)).state]
+        rows = await visible_rows(store, thread, work.first, work.last, upto=work.last)
+        return [(row, fates[row.turn]) for row in rows if row.turn in fates and not row.contextual]
+
+    async def _hand_over(self, work: _Work) -> int:
+        rows = [pair for pair in await self._rows_of(work) if not pair[0].volatile]
+        if isinstance(self.engine, CommitsTurns):
+            await self._commit(self.engine, work, rows)
+        elif isinstance(self.engine, FollowsTurns):
+            await self._follow(self.engine, work)
+        elif isinstance(self.engine, IngestsBatches):
+            given = IngestBatchParams(**self._named(rows), **self._around(work))
+            await self.guard.call(self.engine.ingest_batch, given, IngestBatchResult, self.seconds)
+        else:
+            await self._ingest(work, rows)
+        return len(rows)
+
+    async def _commit(
+        self, engine: CommitsTurns, work: _Work, rows: Sequence[tuple[Row, Outcome]]
+    ) -> None:
+        own = [row.seq for row, _ in rows if row.turn == work.number and row.seq is not None]
+        given = CommitParams(
+            key=f"{self._journal.id}/{work.number}",
+            turn=work.turn,
+            number=work.number,
+            first=min(own, default=work.first),
+            last=work.last,
+            **self._named(rows),
+            **self._around(work),
+        )
+        await self.guard.call(engine.commit_turn, given, CommitResult, self.seconds)
+
+    async def _follow(self, engine: FollowsTurns, work: _Work) -> None:
+        """The view as it was when the turn ended, with where the turn began."""
+        journal = self._journal
+        view = await load_view(journal.store, journal.id, journal.registry, upto=work.last)
+        rows = list(named_rows(journal.id, view.rows).items())
+        outcomes = await self._outcomes([row for _, row in rows])
+        begun = next((i for i, (_, row) in enumerate(rows) if row.turn == work.number), len(rows))
+        given = AfterTurnParams(
+            turn=work.turn,
+            pre_prompt_count=begun,
+            outcomes=tuple(outcomes),
+            token_budget=self.frame.budget(),
+            **aligned(rows),
+            **self._around(work),
+        )
+        await self.guard.call(engine.after_turn, given, type(None), self.seconds)
+
+    async def _ingest(self, work: _Work, rows: Sequence[tuple[Row, Outcome]]) -> None:
+        named = self._named(rows)
+        around = self._around(work)
+        for index, item in enumerate(named["items"]):
+            given = IngestParams(
+                item=item,
+                provenance=named["provenance"][index],
+                internal_events=named["internal_events"][index],
+                outcome=named["outcomes"][index],
+                **around,
+            )
+            await self.guard.call(self.engine.ingest, given, IngestResult, self.seconds)
+
+    async def _outcomes(self, rows: Sequence[Row]) -> list[Outcome]:
+        numbers = {row.turn for row in rows if row.turn}
+        turns = [await self._store.turn(self._journal.id, number) for number in sorted(numbers)]
+        fates = {turn.number: _FATES.get(turn.state, "accepted") for turn in turns}
+        return [fates.get(row.turn, "accepted") for row in rows]
+
+    async def _hide(self, work: _Work) -> None:
+        if not isinstance(self.engine, Resets):
+            return
+        assert work.hidden is not None
+        given = ResetParams(
+            reason=work.hidden, first=work.first, last=work.last, **self.frame.around()
+        )
+        await self.guard.call(self.engine.thread_reset, given, type(None), self.seconds)
+
+    def _around(self, work: _Work) -> Surroundings:
+        return self.frame.around("context-engine.after-turn", fence=work.last)
+
+    def _named(self, rows: Sequence[tuple[Row, Outcome]]) -> _Marked:
+        thread = self._journal.id
+        named = named_rows(thread, [row for row, _ in rows]).items()
+        return _Marked(**aligned(named), outcomes=tuple(outcome for _, outcome in rows))

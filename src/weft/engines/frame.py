@@ -1,0 +1,127 @@
+"""The frame: what every call of an engine is told about its surroundings.
+
+Owns thread reference, settings, context and budget. Invariant: within one turn every
+call gets the same settings object, and no call before the turn's end gets `complete`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypedDict
+
+from ..context.journal import Journal
+from .conversation import named_rows
+from .log import StoredLog
+from .values import (
+    CitationsMode,
+    Complete,
+    Diagnostics,
+    Limits,
+    ModelFacts,
+    PromptCache,
+    RuntimeContext,
+    RuntimeSettings,
+    Selection,
+    ThreadRef,
+)
+
+__all__ = ["Completes", "Frame", "Surroundings", "reserve_for"]
+
+Completes = Callable[[str], Complete]
+"""Makes model access for a purpose."""
+
+_RESERVE = 20_000
+_RESERVE_SHARE = 4
+
+
+def reserve_for(window: int) -> int:
+    """Tokens of a window that are kept free for the answer."""
+    return min(_RESERVE, window // _RESERVE_SHARE)
+
+
+class Surroundings(TypedDict):
+    """The fields that every call's parameters begin with."""
+
+    thread: ThreadRef
+    log: StoredLog
+    settings: RuntimeSettings
+    context: RuntimeContext
+
+
+@dataclass(slots=True)
+class Frame:
+    """The surroundings of one thread's engine."""
+
+    journal: Journal
+    engine: str
+    harness: str = "weft"
+    citations: CitationsMode = "auto"
+    completes: Completes | None = None
+    thread: ThreadRef | None = None
+    settings: RuntimeSettings | None = None
+
+    async def renew(self, degraded: str | None = None) -> None:
+        """Look at the thread again; a new turn begins."""
+        journal = self.journal
+        info = await journal.store.info(journal.id)
+        self.thread = ThreadRef(
+            id=info.id, root=info.root, parent=info.parent, cut=info.cut, cwd=str(journal.cwd)
+        )
+        profile = journal.profile
+        self.settings = RuntimeSettings(
+            mode="normal" if degraded is None else "degraded",
+            harness=self.harness,
+            model=ModelFacts(
+                requested=journal.model,
+                resolved=journal.model,
+                provider=profile.provider,
+                family=profile.instructions,
+            ),
+            engine=Selection(id=self.engine, source="configured"),
+            limits=Limits(prompt_token_budget=self.budget()),
+            diagnostics=Diagnostics(degraded_reason=degraded),
+        )
+
+    def around(
+        self, purpose: str | None = None, *, fence: int | None = None, deferred: bool = False
+    ) -> Surroundings:
+        """What a call is told; with a `purpose` it may ask the model."""
+        journal = self.journal
+        assert self.thread is not None, "a turn renews its frame"
+        assert self.settings is not None, "a turn renews its frame"
+        complete = self.completes(purpose) if purpose and self.completes else None
+        return Surroundings(
+            thread=self.thread,
+            log=StoredLog(journal.id, journal.store, journal.index, fence),
+            settings=self.settings,
+            context=RuntimeContext(
+                cwd=str(journal.cwd),
+                harness=self.harness,
+                token_budget=self.budget(),
+                current_tokens=journal.occupied or None,
+                prompt_cache=self._prompt_cache(),
+                complete=complete,
+                deferred=deferred,
+            ),
+        )
+
+    def budget(self, prompt: int = 0) -> int | None:
+        """Tokens for a conversation, beside head, fragments, reserve and `prompt`."""
+        window = self.journal.profile.effective_window
+        if window is None:
+            return None
+        view = self.journal.view
+        conversation = sum(row.tokens for row in named_rows(view.thread, view.rows).values())
+        taken = view.tokens - conversation + self.journal.head_tokens + prompt
+        return max(1, window - reserve_for(window) - taken)
+
+    def _prompt_cache(self) -> PromptCache | None:
+        row, usage = self.journal.newest, self.journal.usage
+        if row is None and usage is None:
+            return None
+        return PromptCache(
+            last_usage=usage,
+            broke=None if row is None else row.reason is not None,
+            reason=None if row is None else row.reason,
+        )
