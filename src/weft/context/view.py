@@ -38,7 +38,10 @@ from .row import Row
 from .rules import Pairing
 from .visible import visible_backwards
 
-__all__ = ["View", "advance", "fold", "load_head", "load_view"]
+__all__ = ["CACHE_KEY", "View", "advance", "fold", "load_head", "load_view"]
+
+CACHE_KEY = "cache_key"
+"""The setting that names another cache key than the family's."""
 
 _head = msgspec.json.Decoder(Head)
 
@@ -54,7 +57,7 @@ class View:
     upto: int
     """The newest entry it accounts for."""
     cache_key: str = ""
-    """What a provider may keep its cache under: the first thread of the family."""
+    """What a provider may keep its cache under: the first thread of the family, or a setting."""
     head: Head | None = None
     epoch: int = 0
     """The entry that began the present prefix; 0 before the first."""
@@ -136,7 +139,7 @@ async def load_view(
         gaps=walk.gaps,
     )
     view.reason = walk.reason
-    view.settings = walk.settings
+    _settle(view, walk.settings)
     if walk.head is not None:
         view.head = await load_head(store, walk.head)
     if walk.recipe is not None:
@@ -153,7 +156,9 @@ async def advance(view: View, store: Store, entries: Sequence[Entry], registry: 
         if entry.kind == "item":
             view.add(Row.of_entry(entry), registry)
         elif entry.kind == "settings":
-            _merge(view.settings, entry)
+            changes: dict[str, Json] = {}
+            _merge(changes, entry)
+            _settle(view, changes)
         elif entry.kind in BREAKING:
             control = entry.control
             if not isinstance(control, Epoch) or control.recipe is not None:
@@ -208,6 +213,12 @@ class _Walk:
     def _begins(self, seq: int, reason: Reason) -> None:
         if not self.epoch:
             self.epoch, self.reason = seq, reason
+
+
+def _settle(view: View, changes: dict[str, Json]) -> None:
+    view.settings |= changes
+    if (key := changes.get(CACHE_KEY)) is not None:
+        view.cache_key = msgspec.json.decode(key, type=str | None) or view.cache_key
 
 
 def _merge(settings: dict[str, Json], entry: Entry) -> None:

@@ -97,6 +97,8 @@ class Patience(Struct, frozen=True):
         return min(max(wanted, self.least), self.most) / 1000
 
 
+_USUAL = Patience()
+
 _Target: TypeAlias = Annotated[str, Meta(description="The agent_id.")]
 _Type: TypeAlias = Annotated[
     str,
@@ -172,7 +174,7 @@ class _Offered:
         return _told("interrupt_agent", await self.spawner.interrupt(target))
 
 
-def agent_tools(spawner: Spawner, *, patience: Patience = Patience()) -> tuple[Tool, ...]:
+def agent_tools(spawner: Spawner, *, patience: Patience = _USUAL) -> tuple[Tool, ...]:
     """The tools that start agents through `spawner` and speak with them."""
     offered = _Offered(spawner, patience)
     acting = (offered.spawn_agent, offered.send_input, offered.interrupt_agent)

@@ -1,0 +1,21 @@
+"""Subagents: threads that work for another thread, and messages between threads.
+
+Owns spawning, the work of a child from order to announcement, and what is left of both
+after a crash. Invariant: for each order that was recorded, the parent gets exactly one
+announcement.
+"""
+
+from .crew import Subagents
+from .lent import Lent
+from .mail import post_message
+from .values import AgentLimits, Descent, SpawnWatcher, descent_of
+
+__all__ = [
+    "AgentLimits",
+    "Descent",
+    "Lent",
+    "SpawnWatcher",
+    "Subagents",
+    "descent_of",
+    "post_message",
+]

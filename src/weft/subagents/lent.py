@@ -1,0 +1,45 @@
+"""An executor that several threads share.
+
+Invariant: closing it ends what was started through it, and nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ..tools.executor import Bounds, Process, ProcessSpec, ToolExecutor
+
+__all__ = ["Lent"]
+
+
+@dataclass(slots=True)
+class Lent:
+    """What a host's executor is to an agent."""
+
+    executor: ToolExecutor
+    _started: list[Process] = field(init=False, default_factory=list)
+
+    async def start(self, spec: ProcessSpec) -> Process:
+        """Start a process."""
+        process = await self.executor.start(spec)
+        self._started.append(process)
+        return process
+
+    async def read(self, path: Path, *, bounds: Bounds, limit: int | None = None) -> bytes:
+        """A regular file's bytes."""
+        return await self.executor.read(path, bounds=bounds, limit=limit)
+
+    async def write(self, path: Path, data: bytes, *, bounds: Bounds) -> None:
+        """Replace a file."""
+        await self.executor.write(path, data, bounds=bounds)
+
+    async def patch(self, text: str, *, cwd: Path, bounds: Bounds) -> str:
+        """Apply a patch."""
+        return await self.executor.patch(text, cwd=cwd, bounds=bounds)
+
+    async def close(self) -> None:
+        """End every process that was started here and is still running."""
+        started, self._started = self._started, []
+        for process in started:
+            await process.kill()

@@ -1,0 +1,193 @@
+"""What is written down about agents, and the seams around them.
+
+Owns three records: the order (a row of the parent's outbox until it was announced), the
+kin (a setting of the parent) and the descent (a setting of the child). Invariant: each
+names the thread it is about, so that a fork that inherits a setting is not taken for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+
+import msgspec
+from msgspec import Raw, Struct
+
+from ..context.view import View
+from ..entries import Settings
+from ..harness.events import Event
+from ..items import Message
+from ..prompt.observation import PromptContext
+from ..provenance import InputProvenance
+from ..store.contract import Change, Committed, OutboxDraft, OutboxRow, Store
+from ..wire import Json, json_bytes
+
+if TYPE_CHECKING:
+    from ..agent import Answers
+    from ..sandbox.approvals import Decision
+
+__all__ = [
+    "DESCENT",
+    "TOPIC",
+    "AgentLimits",
+    "Child",
+    "Descent",
+    "EndReason",
+    "Kin",
+    "Opener",
+    "Order",
+    "Parent",
+    "SpawnWatcher",
+    "descent_of",
+    "kin_of",
+    "kin_setting",
+]
+
+TOPIC = "agent"
+"""The outbox topic of orders that were not announced yet."""
+
+DESCENT = "agent_of"
+"""The setting under which a thread says who started it."""
+
+_KIN = "agent:"
+
+EndReason: TypeAlias = Literal["deleted", "completed", "swept", "released"]
+
+
+class AgentLimits(Struct, frozen=True, kw_only=True):
+    """What spawning is bounded by."""
+
+    depth: int = 1
+    """How many generations there may be below a thread that nobody started."""
+    concurrent: int = 6
+    """How many agents of one thread may work at a time."""
+    resume: bool = True
+    """Whether agents that a crash cut off go on; else they are only announced."""
+
+
+class Kin(Struct, frozen=True, kw_only=True):
+    """What a thread knows of an agent it started."""
+
+    owner: str
+    nickname: str
+    agent_type: str = "default"
+    forked: bool = False
+
+
+class Descent(Struct, frozen=True, kw_only=True):
+    """What an agent knows of where it comes from."""
+
+    thread: str
+    parent: str
+    depth: int
+    nickname: str
+    agent_type: str = "default"
+    forked: bool = False
+
+
+class Order(Struct, frozen=True, kw_only=True):
+    """Work for an agent: one turn to begin with, and whatever it is told meanwhile."""
+
+    child: str
+    turn: str
+    message: str
+    nickname: str
+    tool: str = "spawn_agent"
+    """What it was ordered with."""
+
+    @property
+    def draft(self) -> OutboxDraft:
+        """The row in which it waits to be announced."""
+        return OutboxDraft(topic=TOPIC, key=self.child, body=Raw(json_bytes(self)))
+
+    @classmethod
+    def of(cls, row: OutboxRow) -> Order:
+        """The order in `row`."""
+        return msgspec.json.decode(row.body, type=cls)
+
+
+def kin_setting(child: str, kin: Kin) -> Settings:
+    """The setting under which a thread remembers `child`."""
+    return Settings({f"{_KIN}{child}": Raw(json_bytes(kin))})
+
+
+def kin_of(settings: Mapping[str, Json], owner: str) -> dict[str, Kin]:
+    """The agents that `owner` has started, by their ids, oldest first."""
+    found = {
+        name.removeprefix(_KIN): msgspec.json.decode(value, type=Kin | None)
+        for name, value in settings.items()
+        if name.startswith(_KIN)
+    }
+    # Ids sort by their age; settings that were read backwards do not.
+    return {id_: kin for id_, kin in sorted(found.items()) if kin and kin.owner == owner}
+
+
+def descent_of(settings: Mapping[str, Json], thread: str) -> Descent | None:
+    """Where `thread` comes from; None for one that nobody started."""
+    value = settings.get(DESCENT)
+    descent = None if value is None else msgspec.json.decode(value, type=Descent | None)
+    return descent if descent and descent.thread == thread else None
+
+
+class Child(Protocol):
+    """A thread that is open to work for another."""
+
+    def run(
+        self,
+        *said: Message,
+        turn_id: str | None = None,
+        provenance: InputProvenance | None = None,
+    ) -> AsyncGenerator[Event, None]:
+        """Run a turn."""
+        ...
+
+    def interrupt(self) -> None:
+        """Break the turn off."""
+        ...
+
+    def answer(self, question: str, answer: Decision | Answers) -> None:
+        """Answer one of its questions."""
+        ...
+
+    def adopt(self, settings: PromptContext | None) -> None:
+        """Hold itself to the settings of its parent, from its next step on."""
+        ...
+
+
+Opener: TypeAlias = Callable[[str], AbstractAsyncContextManager[Child]]
+"""Opens a child with its parent's model, tools and rights."""
+
+
+class Parent(Protocol):
+    """A thread that has agents."""
+
+    id: str
+    store: Store
+    view: View
+    cwd: Path
+    turn: int
+    step: int
+
+    async def fork(self, at: int | None = None, *, title: str = "") -> str:
+        """A thread that knows what this one does, up to the last whole step."""
+        ...
+
+    async def record(self, change: Change) -> Committed:
+        """Write to its log."""
+        ...
+
+
+class SpawnWatcher(Protocol):
+    """Who wants to know of agents: a context engine."""
+
+    async def prepare(
+        self, child: str, mode: Literal["isolated", "fork"]
+    ) -> Callable[[], Awaitable[None]] | None:
+        """An agent is about to start; what to call when it does not after all."""
+        ...
+
+    async def ended(self, child: str, reason: EndReason) -> None:
+        """An agent has done what it was for."""
+        ...
