@@ -14,7 +14,7 @@ from ..entries import Draft
 from ..items import Message
 from ..prompt.fragment import Fragment
 from ..provenance import InputProvenance, InternalEvent
-from ..store.contract import Admission, OutboxDraft, TurnEnd
+from ..store.contract import Admission, InboxMessage, OutboxDraft, TurnEnd
 
 __all__ = ["Follower", "TurnInput"]
 
@@ -30,6 +30,8 @@ class TurnInput(Struct, frozen=True, kw_only=True):
     after: tuple[Draft, ...] = ()
     behind: tuple[Fragment, ...] = ()
     """What the runtime says once, after all of that."""
+    mail: tuple[InboxMessage, ...] = ()
+    """What others left and this turn takes in; the first of it is `said`."""
     untold: frozenset[str] = frozenset()
     """States that are left as the view knows them."""
 
