@@ -43,7 +43,7 @@ from .provenance import InputProvenance, InternalEvent
 from .sandbox.approvals import ApprovalPolicy, Ask, Decision
 from .sandbox.memory import Approvals
 from .sandbox.policy import SandboxPolicy
-from .store.contract import Store, Turn
+from .store.contract import InboxMessage, Store, Turn
 from .tools.contract import Progress, Tool, ToolContext, ToolResult, UserQuestion
 from .tools.dispatch import output_item
 from .tools.executor import ToolExecutor
@@ -73,6 +73,8 @@ class Input(msgspec.Struct, frozen=True, kw_only=True):
     turn_id: str | None = None
     provenance: InputProvenance | None = None
     events: Sequence[InternalEvent] = ()
+    mail: Sequence[InboxMessage] = ()
+    """What others left and the turn takes in; the first of it is `said`."""
 
 
 @dataclass(slots=True)
@@ -152,6 +154,7 @@ class Agent:
             turn_id=given.turn_id,
             provenance=given.provenance,
             events=given.events,
+            mail=given.mail,
             # In the same transaction, so that a turn begun again says it no second time.
             behind=[HookContext(answer.context) for answer in answers if answer.context],
         )
