@@ -45,36 +45,49 @@ def annotate(
     `<task_completion>`. Beside such parts no text of the sender's reads as a marker.
     """
     routed = inter_session(provenance)
-    before = [InterSession(provenance)] if routed and provenance else []
-    said = _has_content(message.content)
-    if not events and not (routed and said):
+    if not events and not (routed and _has_content(message.content)):
         return Annotated(message)
-    after = [*([InterSessionEnd()] if routed and said else []), *map(TaskCompletion, events)]
-    return _around(message, before, after, vocabulary)
+    before = [InterSession(provenance)] if routed and provenance else []
+    end, reports = [InterSessionEnd()] if routed else [], list(map(TaskCompletion, events))
+    own = _without(message.content, before, [*end, *reports], vocabulary)
+    own = _without(own, before, reports, vocabulary)
+    after = [*end, *reports] if _has_content(own) else reports
+    return _around(message, before, own, after, vocabulary)
 
 
 def _around(
-    message: Message, before: Sequence[Fragment], after: Sequence[Fragment], words: Vocabulary
+    message: Message,
+    before: Sequence[Fragment],
+    own: Sequence[Part],
+    after: Sequence[Fragment],
+    words: Vocabulary,
 ) -> Annotated:
-    head = tuple(fragment.content_item(words) for fragment in before)
-    tail = tuple(fragment.content_item(words) for fragment in after)
-    own = tuple(_quoted(part, words) for part in _without(message.content, head, tail))
+    content = (
+        *_parts(before, words),
+        *(_quoted(part, words) for part in own),
+        *_parts(after, words),
+    )
+    told = (*enumerate(before), *enumerate(after, len(before) + len(own)))
+    marks = tuple(FragmentMark(id=fragment.id, part=number) for number, fragment in told)
     role = "user" if message.role in _PRIVILEGED else message.role
-    first = len(head) + len(own)
-    marks = [FragmentMark(id=fragment.id, part=n) for n, fragment in enumerate(before)]
-    marks += [FragmentMark(id=fragment.id, part=n) for n, fragment in enumerate(after, first)]
-    changed = msgspec.structs.replace(message, role=role, content=(*head, *own, *tail))
-    return Annotated(changed, tuple(marks))
+    return Annotated(msgspec.structs.replace(message, role=role, content=content), marks)
 
 
 def _without(
-    content: tuple[Part, ...], head: tuple[Part, ...], tail: tuple[Part, ...]
+    content: tuple[Part, ...],
+    before: Sequence[Fragment],
+    after: Sequence[Fragment],
+    words: Vocabulary,
 ) -> tuple[Part, ...]:
-    """The sender's parts of a message that may have been annotated before."""
-    end = len(content) - len(tail)
-    if end >= len(head) and content[: len(head)] == head and content[end:] == tail:
-        return content[len(head) : end]
-    return content
+    """The sender's parts of a message that was annotated before; else all of it."""
+    first, last = len(before), len(content) - len(after)
+    told = _parts(before, words), _parts(after, words)
+    annotated = first <= last and (content[:first], content[last:]) == told
+    return content[first:last] if annotated else content
+
+
+def _parts(fragments: Sequence[Fragment], words: Vocabulary) -> tuple[Part, ...]:
+    return tuple(fragment.content_item(words) for fragment in fragments)
 
 
 def _quoted(part: Part, words: Vocabulary) -> Part:
