@@ -1,7 +1,7 @@
 """Thread: a durable conversation with a coding agent.
 
 Owns how a thread is found, made and given back, and what a host can ask of it: `run`
-a turn, `steer` or `interrupt` it, `answer` its questions, `compact`, `fork`, `reset`.
+a turn, `steer` or `interrupt` it, `answer` its questions, `send`, `compact`, `fork`, `reset`.
 Invariant: one writer per thread and one turn at a time; a second `run` waits.
 """
 
@@ -27,14 +27,14 @@ from .context.view import load_view
 from .entries import Head, Reason, Recipe
 from .errors import ConfigError, NothingToSend
 from .ids import new_id
-from .items import Message, encode_item
+from .items import Message, decode_item, encode_item
 from .models.catalog import Catalog
 from .prompt.input import UserPart, user_message
 from .prompt.observation import ApprovalPolicy, PromptContext, SandboxMode
 from .prompt.registry import Registry, installed_registry
 from .provenance import InputProvenance, InternalEvent
 from .specs import ToolSpec
-from .store.contract import Index, Post, Store, ThreadInfo
+from .store.contract import Change, Committed, Index, Post, Store, ThreadInfo
 from .store.index import SqliteIndex
 from .store.sqlite import SqliteStore
 from .whole import whole
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from .sandbox.approvals import ApprovalPolicy as Enforced
     from .sandbox.approvals import Decision
     from .sandbox.policy import SandboxPolicy
+    from .subagents import AgentLimits, Subagents
     from .tools.contract import Tool
     from .tools.executor import ToolExecutor
 
@@ -80,14 +81,32 @@ class Thread(Journal):
     """Providers beside those that Weft knows, or changes to them."""
     output_limit: int | None = None
     """Tokens of a result that the built-in tools return; None for the model's own limit."""
+    agents: AgentLimits | None = None
+    """What bounds the agents that it may start; None where it starts none."""
     observers: list[Callable[[Event], None]] = field(default_factory=list)
+    subagents: Subagents = field(init=False, repr=False)
+    """The agents that it has started."""
     _agent: Agent | None = field(init=False, default=None)
     _opened_for: str = field(init=False, default="")
     _builtin: bool = field(init=False, default=False)
+    _brought: tuple[Tool | ToolSpec, ...] = field(init=False, default=())
+    _lent: ToolExecutor | None = field(init=False)
     _turns: asyncio.Lock = field(init=False, default_factory=asyncio.Lock)
     _task: asyncio.Task[None] | None = field(init=False, default=None)
     _interrupted: bool = field(init=False, default=False)
     _listener: Callable[[Event], None] | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        from .subagents import AgentLimits, Subagents
+
+        Journal.__post_init__(self)
+        self._lent = self.executor
+        self.subagents = Subagents(
+            parent=self,
+            opened=self._child,
+            limits=self.agents or AgentLimits(depth=0),
+            emit=self._hear,
+        )
 
     @classmethod
     @asynccontextmanager
@@ -114,13 +133,15 @@ class Thread(Journal):
         environ: Mapping[str, str] | None = None,
         providers: Mapping[str, ProviderConfig] | None = None,
         output_limit: int | None = None,
+        agents: AgentLimits | None = None,
         title: str = "",
     ) -> AsyncIterator[Self]:
         """Open a thread for writing, or make a new one.
 
         Commands may write in `cwd` and below unless `sandbox` or `settings` say otherwise,
-        and `tools` are the built-in ones unless you bring your own. Without a `store`,
-        threads live in `home` (by default `WEFT_HOME`, or the platform's data directory).
+        and `tools` are the built-in ones unless you bring your own. With `agents` the model
+        also gets tools to start others. Without a `store`, threads live in `home` (by
+        default `WEFT_HOME`, or the platform's data directory).
         Raises `ThreadBusy` when someone else writes the thread.
         """
         named = model if isinstance(model, str) or model is None else model.name
@@ -166,6 +187,7 @@ class Thread(Journal):
                 environ=os.environ if environ is None else environ,
                 providers=providers or {},
                 output_limit=output_limit,
+                agents=agents,
             )
             opened._offer(tools)
             stack.push_async_callback(opened._close)
@@ -182,12 +204,16 @@ class Thread(Journal):
         """Run a turn and hear what happens, until `TurnCompleted`.
 
         A second `run` waits for the first. With a `schema` the answer is JSON that fits
-        it. Leaving the loop early interrupts the turn.
+        it. Leaving the loop early interrupts the turn. With nothing said, the turn is
+        about what waits in the inbox, or about what the first agent to end has to tell;
+        without either it raises `NothingToSend`.
         """
         from .agent import Input
 
-        message = await _message(said)
-        given = Input(said=message, turn_id=turn_id, provenance=provenance, events=events)
+        given = None
+        if said:
+            message = await _message(said)
+            given = Input(said=message, turn_id=turn_id, provenance=provenance, events=events)
         async with self._turns:
             heard: asyncio.Queue[Event | None] = asyncio.Queue()
             usual = self.choices
@@ -195,7 +221,9 @@ class Thread(Journal):
                 self.choices = msgspec.structs.replace(usual, output_schema=schema)
             self._listener = heard.put_nowait
             self._interrupted = False
-            self._task = asyncio.create_task(self._turn(given))
+            for question in self.subagents.open_questions:
+                heard.put_nowait(question)
+            self._task = asyncio.create_task(self._turn(given, turn_id))
             self._task.add_done_callback(lambda _: heard.put_nowait(None))
             try:
                 while (event := await heard.get()) is not None:
@@ -217,6 +245,27 @@ class Thread(Journal):
         await self.store.post(
             self.id, Post(key=new_id("post"), kind="input", body=Raw(encode_item(message)))
         )
+        self.subagents.wake()
+
+    async def send(
+        self, thread: str, *said: UserPart, channel: str | None = None, key: str | None = None
+    ) -> str:
+        """Leave a message in the inbox of another thread; its key.
+
+        The other reads that this thread sent it. The same `key` is left once.
+        """
+        from .subagents import post_message
+
+        message = await _message(said)
+        left = await post_message(
+            self.store, thread, message, source=self.id, channel=channel, key=key
+        )
+        return left.key
+
+    async def expects(self) -> bool:
+        """Whether `run` with nothing said has, or will have, something to be about."""
+        await self.subagents.recover()
+        return bool(self.subagents.working) or await self.waiting()
 
     def interrupt(self) -> None:
         """Break the turn off. Every open call gets its result; harmless when nothing runs."""
@@ -225,7 +274,9 @@ class Thread(Journal):
             self._task.cancel()
 
     def answer(self, question: str, answer: Decision | Answers) -> None:
-        """Answer an approval or a question, by the id of its event."""
+        """Answer an approval or a question, also an agent's, by the id of its event."""
+        if self.subagents.answer(question, answer):
+            return
         if self._agent is None:
             raise NothingToSend(f"thread {self.id!r} has asked nothing")
         self._agent.answer(question, answer)
@@ -264,6 +315,7 @@ class Thread(Journal):
         from .sandbox.memory import Approvals
 
         seen = await Journal.observe(self)
+        seen = msgspec.structs.replace(seen, subagents=(*seen.subagents, *self.subagents.told))
         if self.home is None:
             return seen
         rules = await asyncio.to_thread(Approvals(self.home).prefixes)
@@ -278,13 +330,67 @@ class Thread(Journal):
 
             profile = self.profile
             tools = builtin_tools(profile, truncation=profile.truncation_policy(self.output_limit))
+        else:
+            self._brought = tuple(tools)
+        if self._may_spawn():
+            from .tools.agents import agent_tools
+
+            tools = (*tools, *agent_tools(self.subagents))
         self.toolset = tuple(tool for tool in tools if not isinstance(tool, msgspec.Struct))
         self.tools = tuple(
             tool if isinstance(tool, msgspec.Struct) else tool.spec for tool in tools
         )
 
-    async def _turn(self, given: Input) -> None:
+    def _may_spawn(self) -> bool:
+        """Whether the model gets the tools that start agents; a fork keeps its parent's prefix."""
+        from .subagents import descent_of
+
+        descent = descent_of(self.view.settings, self.id)
+        below = 0 if descent is None else descent.depth
+        forked = descent is not None and descent.forked
+        return self.agents is not None and (below < self.agents.depth or forked)
+
+    @asynccontextmanager
+    async def _child(self, child: str) -> AsyncIterator[Thread]:
+        """Open an agent: with the model, the tools and no more rights than this thread has."""
+        from .subagents import Lent
+
+        async with type(self).open(
+            child,
+            model=self.client or self.model,
+            cwd=self.cwd,
+            home=self.home,
+            tools=None if self._builtin else self._brought,
+            choices=msgspec.structs.replace(self.choices, output_schema=UNSET),
+            settings=self.settings,
+            executor=Lent(self._lent) if self._lent else None,
+            harness=self.harness,
+            hooks=self.hooks,
+            store=self.store,
+            index=self.index,
+            registry=self.registry,
+            environ=self.environ,
+            providers=self.providers,
+            output_limit=self.output_limit,
+            agents=self.agents,
+        ) as opened:
+            opened.docs = self.docs
+            yield opened
+
+    async def record(self, change: Change) -> Committed:
+        """Write to the log, for those who work with this thread."""
+        return await self._commit(change)
+
+    def adopt(self, settings: PromptContext | None) -> None:
+        """Hold itself to other settings; commands from the next step on."""
+        self.settings = settings
+        if self._agent is not None:
+            self._enforce(self._agent)
+
+    async def _turn(self, given: Input | None, turn_id: str | None) -> None:
         agent = await self._ready()
+        await self.subagents.recover()
+        given = given or await self._mailed(turn_id)
         try:
             self._hear(await agent.turn(given))
         except asyncio.CancelledError:
@@ -298,9 +404,33 @@ class Thread(Journal):
             self._agent, self._opened_for = self._assembled(), self.model
             self.api = self._agent.model.format.name
         # Settings may have changed between turns; what the model is told is what holds.
-        settings = self.settings or PromptContext(cwd="")
-        self._agent.policy, self._agent.approval = policy_of(settings), approval_of(settings)
+        self._enforce(self._agent)
         return self._agent
+
+    def _enforce(self, agent: Agent) -> None:
+        settings = self.settings or PromptContext(cwd="")
+        agent.policy, agent.approval = policy_of(settings), approval_of(settings)
+        self.subagents.follow(self.settings)
+
+    async def _mailed(self, turn_id: str | None) -> Input:
+        """The input of a turn about what others left; waits for agents to leave something."""
+        from .agent import Input
+
+        turns = await self.store.turns(self.id) if turn_id else []
+        for turn in turns:
+            if turn.id == turn_id and await self._was_opened(turn):
+                return Input(said=_of_mail(turn.input), turn_id=turn_id)
+        while not (mail := await self.mail()):
+            if not await self.subagents.next_ended():
+                raise NothingToSend(f"nothing waits for thread {self.id!r}; say something to it")
+        first = mail[0]
+        return Input(
+            said=_of_mail(first.body),
+            turn_id=turn_id,
+            provenance=first.provenance,
+            events=first.events,
+            mail=mail,
+        )
 
     def _assembled(self) -> Agent:
         from .agent import Agent
@@ -330,6 +460,8 @@ class Thread(Journal):
         )
 
     def _hear(self, event: Event) -> None:
+        from .harness.events import TurnCompleted
+
         for observer in self.observers:
             try:
                 observer(event)
@@ -337,6 +469,9 @@ class Thread(Journal):
                 _log.warning("an observer failed: %r", error)
         if self._listener is not None:
             self._listener(event)
+            if isinstance(event, TurnCompleted):
+                # Agents go on; what they do from here on is not of this turn.
+                self._listener = None
 
     async def _settle(self) -> None:
         task = self._task
@@ -350,6 +485,7 @@ class Thread(Journal):
 
     async def _close(self) -> None:
         await self._settle()
+        await whole(self.subagents.close())
         if self._agent is not None:
             await self._agent.executor.close()
             await self._close_model()
@@ -405,6 +541,12 @@ def named_model(head: Head | None) -> str:
     if head is None:
         raise ConfigError("the thread has no model yet; say which, such as 'openai:gpt-5.5'")
     return f"{head.provider}:{head.model}"
+
+
+def _of_mail(body: Json) -> Message:
+    item = decode_item(body)
+    assert isinstance(item, Message), "what is left in an inbox as input is a message"
+    return item
 
 
 async def _message(said: Sequence[UserPart | Message]) -> Message:
