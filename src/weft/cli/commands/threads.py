@@ -5,7 +5,8 @@ from __future__ import annotations
 import click
 
 from ...entries import Entry, own_parts
-from ...items import Message, decode_item, text_of
+from ...errors import StoreCorrupt
+from ...items import Message, text_of
 from ...store.contract import Store, ThreadInfo
 from ..home import Home
 from ..lazy import examples
@@ -82,7 +83,10 @@ def _words(entry: Entry) -> str:
     """What an entry's sender says on one line, if it is an input for people to see."""
     if entry.kind != "item" or not entry.turn or entry.flags:
         return ""
-    item = decode_item(entry.body)
+    try:
+        item = entry.item
+    except StoreCorrupt:
+        return ""
     if not isinstance(item, Message) or item.role != "user":
         return ""
     return " ".join(text_of(own_parts(item.content, entry.fragments)).split())
