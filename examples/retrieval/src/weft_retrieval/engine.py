@@ -1,0 +1,201 @@
+"""The engine: finds what the present input is about in turns that are out of sight.
+
+Owns when memory is asked and how much of it is shown. Invariants: what it is given comes
+back as it is, with at most one recalled item before the present input; and whether
+something is kept is decided by the runtime's signals, never by its words.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from msgspec import Meta
+
+from weft.engines.info import EngineInfo, Transcript
+from weft.engines.recall import recalled
+from weft.engines.values import (
+    AssembleParams,
+    AssembleResult,
+    BootstrapParams,
+    BootstrapResult,
+    CommitParams,
+    CommitResult,
+    CompactParams,
+    CompactResult,
+    ContextItem,
+    Conversation,
+    IngestParams,
+    IngestResult,
+    ResetParams,
+)
+from weft.items import Message, text_of
+from weft.provenance import InputProvenance, InternalEvent
+from weft.tools.contract import Tool, ToolContext
+from weft.tools.decorator import tool
+from weft.truncate import Policy, truncate_text
+
+from .memory import Memory, Note
+
+__all__ = ["RetrievalEngine"]
+
+_GUIDANCE = (
+    "Older turns of this thread may be out of sight. What seems to matter of them stands in "
+    "<recalled_memory> before a request; call recall to look for more."
+)
+_TURNS = 3
+"""How many turns are recalled at a time."""
+_NOTE, _NOTES = Policy("tokens", 150), Policy("tokens", 750)
+_RECALL_TOKENS = _NOTES.limit + 150
+"""The most that a recalled item takes: its notes, and the words around them."""
+
+_INFO = EngineInfo(
+    id="retrieval",
+    name="Retrieval",
+    version="1.0.0",
+    transcript=Transcript(
+        current_turn_fence="before-current-turn-entry-v1",
+        turn_advancement="atomic-idempotent-v1",
+    ),
+)
+
+
+@dataclass(slots=True)
+class RetrievalEngine:
+    """Keeps what people and the model said, and brings it back when it is asked about."""
+
+    memory: Memory
+    info: EngineInfo = _INFO
+    _tools: tuple[Tool, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._tools = (_recall_tool(self.memory),)
+
+    async def bootstrap(self, given: BootstrapParams, /) -> BootstrapResult:
+        """Read the part of the log that was not read before; what is known stays as it is."""
+        thread = given.thread.id
+        start = await asyncio.to_thread(self.memory.read_up_to, thread) + 1
+        past = await given.log.read(start)
+        if not past.items:
+            return BootstrapResult(bootstrapped=False, reason="nothing new")
+        end = max(item.seq or 0 for item in past.items)
+        notes = list(_notes(past))
+        imported = await asyncio.to_thread(self.memory.add, thread, notes, read_up_to=end)
+        return BootstrapResult(bootstrapped=True, imported=imported)
+
+    async def ingest(self, given: IngestParams, /) -> IngestResult:
+        """Keep one item. The runtime prefers `commit_turn`."""
+        notes = list(_notes(_alone(given)))
+        return IngestResult(bool(await asyncio.to_thread(self.memory.add, given.thread.id, notes)))
+
+    async def commit_turn(self, given: CommitParams, /) -> CommitResult:
+        """Keep a turn and its key, or neither."""
+        notes = list(_notes(given))
+        new = await asyncio.to_thread(self.memory.commit, given.thread.id, given.key, notes)
+        return CommitResult("committed" if new else "duplicate")
+
+    async def assemble(self, given: AssembleParams, /) -> AssembleResult:
+        """The items as they are, and before the present input what memory has on it."""
+        now = len(given.items) if given.pre_prompt_count is None else given.pre_prompt_count
+        memory = await self._recalled(given, now)
+        items = (*given.items[:now], *memory, *given.items[now:])
+        return AssembleResult(
+            items=items,
+            estimated_tokens=sum(item.tokens for item in items),
+            system_prompt_addition=_GUIDANCE,
+        )
+
+    async def compact(self, given: CompactParams, /) -> CompactResult:
+        """Leave it to the runtime: what it folds away can be found here."""
+        if given.cancelled is not None and given.cancelled.is_set():
+            return CompactResult(ok=False, reason="cancelled")
+        if given.delegate is None:
+            return CompactResult(ok=False, reason="the runtime offers no compaction")
+        return await given.delegate()
+
+    async def thread_reset(self, given: ResetParams, /) -> None:
+        """Forget what was hidden."""
+        await asyncio.to_thread(self.memory.forget, given.thread.id, given.first, given.last)
+
+    def tools(self) -> Sequence[Tool]:
+        """`recall`."""
+        return self._tools
+
+    async def dispose(self) -> None:
+        """Close the file."""
+        await asyncio.to_thread(self.memory.close)
+
+    async def _recalled(self, given: AssembleParams, now: int) -> tuple[ContextItem, ...]:
+        question = given.prompt if any(_asked(given, now)) else None
+        spare = _RECALL_TOKENS
+        if given.token_budget is not None:
+            spare = given.token_budget - sum(item.tokens for item in given.items[:now])
+        if not question or spare < _RECALL_TOKENS:
+            return ()
+        seen = {item.seq for item in given.items if item.seq is not None}
+        found = await asyncio.to_thread(
+            self.memory.find, given.thread.id, question, turns=_TURNS, but=seen
+        )
+        return (recalled(_told(found)),) if found else ()
+
+
+def _recall_tool(memory: Memory) -> Tool:
+    @tool(parallel=True)
+    async def recall(
+        query: Annotated[str, Meta(description="Words that were used then.")], context: ToolContext
+    ) -> str:
+        """Finds what was said in earlier turns of this thread."""
+        found = await asyncio.to_thread(
+            memory.find, context.thread, query, turns=2 * _TURNS, but=()
+        )
+        return _told(found) or "Nothing in memory has these words."
+
+    return recall
+
+
+def _told(notes: Sequence[Note]) -> str:
+    """Notes as the model reads them."""
+    lines = (f"turn {n.turn}, {n.speaker}: {truncate_text(n.text, _NOTE)}" for n in notes)
+    return truncate_text("\n".join(lines), _NOTES)
+
+
+def _notes(said: Conversation) -> Iterator[Note]:
+    """What is worth keeping of a conversation."""
+    rows = zip(said.items, said.provenance, said.internal_events, said.persist, strict=True)
+    for item, provenance, events, persist in rows:
+        if persist and item.seq is not None and not _from_runtime(provenance, events):
+            message = item.item
+            text = text_of(message.content) if isinstance(message, Message) else ""
+            if isinstance(message, Message) and text:
+                yield Note(item.seq, item.turn, _speaker(message, provenance), text)
+
+
+def _asked(given: AssembleParams, now: int) -> Iterator[bool]:
+    """Whether each item of the present turn is something that memory should look up."""
+    for at in range(now, len(given.items)):
+        yield given.persist[at] and not _from_runtime(
+            given.provenance[at], given.internal_events[at]
+        )
+
+
+def _from_runtime(
+    provenance: InputProvenance | None, events: tuple[InternalEvent, ...] | None
+) -> bool:
+    return bool(events) or (provenance is not None and provenance.kind == "internal_system")
+
+
+def _speaker(message: Message, provenance: InputProvenance | None) -> str:
+    if provenance is not None and provenance.kind == "inter_session":
+        return "another thread"
+    return message.role
+
+
+def _alone(given: IngestParams) -> Conversation:
+    return Conversation(
+        items=(given.item,),
+        provenance=(given.provenance,),
+        internal_events=(given.internal_events,),
+        persist=(True,),
+    )

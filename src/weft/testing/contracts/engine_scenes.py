@@ -1,0 +1,204 @@
+"""Conversations that engine tests are about.
+
+Owns a past that never ran: its items, the signals beside them, and the parameters that
+a runtime would make of them. Invariant: items are named, numbered and aligned as the
+runtime does it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...context.row import shape_of
+from ...context.rules import Pairing
+from ...context.tokens import estimate_item
+from ...engines.contract import ContextEngine
+from ...engines.conversation import PROMPT
+from ...engines.values import (
+    AssembleParams,
+    AssembleResult,
+    CommitParams,
+    ContextItem,
+    Conversation,
+    Outcome,
+    ThreadRef,
+)
+from ...items import (
+    FunctionCall,
+    FunctionCallOutput,
+    InputText,
+    Item,
+    Message,
+    OutputText,
+    encode_item,
+)
+from ...provenance import InputProvenance, InternalEvent
+
+__all__ = [
+    "ANNOUNCED",
+    "ANNOUNCEMENT",
+    "SUBJECT",
+    "Past",
+    "Said",
+    "bodies",
+    "faults_in",
+    "fields",
+    "shown",
+    "size",
+]
+
+SUBJECT = "zebra"
+"""What turns are about, and what a later prompt asks for."""
+
+ANNOUNCED = InputProvenance(
+    kind="inter_session",
+    source_thread="thr_child",
+    source_tool="subagent_announce",
+    source_role="subagent",
+)
+ANNOUNCEMENT = InternalEvent(
+    source="subagent", child_thread="thr_child", task="count", status="ok", result="four"
+)
+
+
+@dataclass(slots=True, kw_only=True)
+class Said:
+    """An item, and what the runtime knows of it."""
+
+    item: ContextItem
+    provenance: InputProvenance | None = None
+    events: tuple[InternalEvent, ...] | None = None
+    persist: bool = True
+
+
+@dataclass(slots=True)
+class Past:
+    """A thread's conversation so far; it is its own log."""
+
+    thread: str = "thr_contract"
+    said: list[Said] = field(default_factory=list)
+    turns: int = 0
+
+    @property
+    def ref(self) -> ThreadRef:
+        """The thread."""
+        return ThreadRef(id=self.thread, root=self.thread, cwd="/project")
+
+    async def read(self, first: int = 1, last: int | None = None) -> Conversation:
+        """The conversation between two entries."""
+        end = len(self.said) if last is None else last
+        return Conversation(**fields(self.said[first - 1 : end]))
+
+    async def search(self, query: str, *, limit: int = 20) -> Sequence[tuple[int, str]]:
+        """Entries that contain `query`."""
+        found = [
+            (seq, query)
+            for seq, said in enumerate(self.said, 1)
+            if query.encode() in said.item.body
+        ]
+        return found[:limit]
+
+    def turn(self, asked: str, answer: str = "Noted.", **signals: Any) -> CommitParams:
+        """One more turn, with a call in it, as it would be committed."""
+        self.turns += 1
+        first = len(self.said) + 1
+        call = f"call_{self.turns}"
+        self._add(Message(role="user", content=(InputText(asked),)), 0, **signals)
+        self._add(FunctionCall(name="look", arguments="{}", call_id=call), 1)
+        self._add(FunctionCallOutput(call_id=call, output="There it is."), 1)
+        self._add(Message(role="assistant", content=(OutputText(answer),)), 2)
+        rows = self.said[first - 1 :]
+        accepted: Outcome = "accepted"
+        return CommitParams(
+            thread=self.ref,
+            log=self,
+            key=f"{self.thread}/turn_{self.turns}",
+            turn=f"turn_{self.turns}",
+            number=self.turns,
+            first=first,
+            last=len(self.said),
+            outcomes=(accepted,) * len(rows),
+            **fields(rows),
+        )
+
+    def asking(
+        self,
+        prompt: str | None,
+        *,
+        visible: int | None = None,
+        token_budget: int | None = None,
+        **signals: Any,
+    ) -> AssembleParams:
+        """What assembling the next turn is given; `visible` items of the past are in sight."""
+        rows = self.said[len(self.said) - visible :] if visible is not None else list(self.said)
+        before = len(rows)
+        if prompt is not None:
+            body = encode_item(Message(role="user", content=(InputText(prompt),)))
+            named = ContextItem(body=body, id=f"{self.thread}:{PROMPT}", tokens=_tokens(body))
+            rows.append(Said(item=named, **signals))
+        return AssembleParams(
+            thread=self.ref,
+            log=self,
+            token_budget=token_budget,
+            model="scripted:contract",
+            prompt=prompt,
+            pre_prompt_count=before,
+            **fields(rows),
+        )
+
+    def _add(self, item: Item, step: int, **signals: Any) -> None:
+        seq, body = len(self.said) + 1, encode_item(item)
+        named = ContextItem(
+            body=body,
+            id=f"{self.thread}:{seq}",
+            seq=seq,
+            turn=self.turns,
+            step=step,
+            tokens=_tokens(body),
+        )
+        self.said.append(Said(item=named, **signals))
+
+
+def fields(rows: Sequence[Said]) -> dict[str, Any]:
+    """Rows as the fields of a conversation."""
+    return {
+        "items": tuple(row.item for row in rows),
+        "provenance": tuple(row.provenance for row in rows),
+        "internal_events": tuple(row.events for row in rows),
+        "persist": tuple(row.persist for row in rows),
+    }
+
+
+async def shown(engine: ContextEngine, past: Past, prompt: str = SUBJECT) -> AssembleResult:
+    """What the model would see of `past` if all of it were out of sight."""
+    return await engine.assemble(past.asking(prompt, visible=0))
+
+
+def bodies(result: AssembleResult) -> bytes:
+    """Every byte of a view."""
+    return b"\n".join(item.body for item in result.items)
+
+
+def size(result: AssembleResult, prompt: ContextItem) -> int:
+    """The tokens of a view beside the present input, counted and not believed."""
+    return sum(_tokens(item.body) for item in result.items if item != prompt)
+
+
+def faults_in(items: Sequence[ContextItem]) -> list[str]:
+    """Calls without outputs, and outputs without calls."""
+    return list(_faults(items))
+
+
+def _faults(items: Sequence[ContextItem]) -> Iterator[str]:
+    pairing = Pairing()
+    for position, item in enumerate(items):
+        if not pairing.admits(shape_of(item.body), position):
+            yield f"item {position} answers no call, or one that was answered"
+    for position in pairing.open.values():
+        yield f"item {position} is a call that nothing answers"
+
+
+def _tokens(body: bytes) -> int:
+    return estimate_item(ContextItem(body=body).item, len(body))

@@ -1,0 +1,228 @@
+"""The contract of an engine: what it gives for what it is given."""
+# ruff: noqa: D102 - a test's name is its sentence
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+
+from ...engines.contract import ContextEngine, Disposes, Maintains, OffersTools
+from ...engines.soundness import defects
+from ...engines.values import (
+    AssembleParams,
+    AssembleResult,
+    CompactParams,
+    CompactResult,
+    MaintainParams,
+    MaintainResult,
+)
+from ...specs import SPECS
+from .engine_powers import needs
+from .engine_scenes import (
+    ANNOUNCED,
+    ANNOUNCEMENT,
+    SUBJECT,
+    Past,
+    bodies,
+    faults_in,
+    fields,
+    size,
+)
+
+__all__ = ["ViewsContract"]
+
+
+class _FromTheFuture(AssembleParams, frozen=True, kw_only=True):
+    """Parameters with a field that no engine knows."""
+
+    weather: str = "fair"
+
+
+class ViewsContract:
+    """What every engine must do when it is asked for a view."""
+
+    @pytest.fixture
+    def told(self) -> Past:
+        told = Past()
+        for number in range(3):
+            told.turn(f"{SUBJECT} number {number}", "It has stripes.")
+        return told
+
+    async def test_it_is_sound_and_stays_who_it_is(self, engine: ContextEngine, told: Past) -> None:
+        info = engine.info
+        assert defects(engine) == ()
+        await engine.assemble(told.asking(SUBJECT))
+        assert engine.info == info
+
+    async def test_the_same_input_gives_the_same_view(
+        self, engine: ContextEngine, told: Past
+    ) -> None:
+        given = told.asking(SUBJECT)
+        assert await engine.assemble(given) == await engine.assemble(given)
+
+    async def test_what_it_is_given_stays_as_it_is(self, engine: ContextEngine, told: Past) -> None:
+        given, twin = told.asking(SUBJECT), told.asking(SUBJECT)
+        await engine.assemble(given)
+        assert given == twin
+
+    @pytest.mark.parametrize("budget", [None, 1_000_000, 2_000, 200, 20, 1, 0])
+    async def test_a_view_fits_its_budget_or_is_the_one_given(
+        self, engine: ContextEngine, told: Past, budget: int | None
+    ) -> None:
+        given = told.asking(SUBJECT, token_budget=budget)
+        result = await engine.assemble(given)
+        fits = budget is None or size(result, given.items[-1]) <= budget
+        assert fits or result.items == given.items
+
+    async def test_no_call_and_no_output_stands_alone(
+        self, engine: ContextEngine, told: Past
+    ) -> None:
+        for visible in (None, 4, 8):
+            for budget in (None, 300, 60):
+                given = told.asking(SUBJECT, visible=visible, token_budget=budget)
+                assert faults_in((await engine.assemble(given)).items) == []
+
+    async def test_the_present_input_is_shown_or_covered(
+        self, engine: ContextEngine, told: Past
+    ) -> None:
+        given = told.asking(SUBJECT)
+        result = await engine.assemble(given)
+        assert result.covers_current_turn or given.items[-1] in result.items
+
+    async def test_what_it_shows_can_be_read(self, engine: ContextEngine, told: Past) -> None:
+        result = await engine.assemble(told.asking(SUBJECT))
+        assert isinstance(result, AssembleResult)
+        for item in result.items:
+            assert msgspec.json.decode(item.body)["type"]
+
+    async def test_fields_from_the_future_change_nothing(
+        self, engine: ContextEngine, told: Past
+    ) -> None:
+        given = told.asking(SUBJECT)
+        newer = _FromTheFuture(**{name: getattr(given, name) for name in given.__struct_fields__})
+        assert await engine.assemble(newer) == await engine.assemble(given)
+
+    async def test_there_may_be_nothing_to_show(self, engine: ContextEngine) -> None:
+        assert (await engine.assemble(Past().asking(None))).items == ()
+
+    async def test_there_may_be_nothing_but_an_input(self, engine: ContextEngine) -> None:
+        given = Past().asking(SUBJECT)
+        assert (await engine.assemble(given)).items == given.items
+
+    async def test_nobody_need_say_where_the_turn_begins(
+        self, engine: ContextEngine, told: Past
+    ) -> None:
+        given = msgspec.structs.replace(told.asking(SUBJECT), pre_prompt_count=None, prompt=None)
+        result = await engine.assemble(given)
+        assert result.covers_current_turn or given.items[-1] in result.items
+
+    @pytest.mark.parametrize(
+        "signals",
+        [
+            {"persist": False},
+            {"provenance": ANNOUNCED},
+            {"events": (ANNOUNCEMENT,)},
+            {"provenance": ANNOUNCED, "events": (ANNOUNCEMENT,), "persist": False},
+        ],
+        ids=["volatile", "from elsewhere", "an event", "all of it"],
+    )
+    async def test_an_input_that_is_not_kept_is_shown(
+        self, engine: ContextEngine, told: Past, signals: dict[str, Any]
+    ) -> None:
+        given = told.asking("The task is done.", **signals)
+        result = await engine.assemble(given)
+        assert result.covers_current_turn or given.items[-1] in result.items
+
+    async def test_a_compaction_frees_something_or_says_why_not(
+        self, engine: ContextEngine, told: Past
+    ) -> None:
+        delegated = CompactResult(compacted=True, tokens_before=100, tokens_after=10)
+
+        async def delegate() -> CompactResult:
+            return delegated
+
+        result = await engine.compact(_compaction(told, delegate=delegate))
+        assert isinstance(result, CompactResult)
+        if result == delegated:
+            return
+        assert result.compacted == (result.rebase is not None)
+        if result.rebase is None:
+            assert result.reason
+        else:
+            given = sum(len(said.item.body) for said in told.said)
+            assert sum(len(item.body) for item in result.rebase.items) < given
+            assert faults_in(result.rebase.items) == []
+
+    async def test_a_runtime_may_have_no_compaction_of_its_own(
+        self, engine: ContextEngine, told: Past
+    ) -> None:
+        result = await engine.compact(_compaction(told))
+        assert result.rebase is not None or (not result.compacted and result.reason)
+
+    async def test_a_compaction_can_be_broken_off(self, engine: ContextEngine, told: Past) -> None:
+        before = bodies(await engine.assemble(told.asking(SUBJECT)))
+        cancelled = asyncio.Event()
+        task = asyncio.ensure_future(
+            engine.compact(_compaction(told, delegate=_never, cancelled=cancelled))
+        )
+        await asyncio.wait((task,), timeout=0.05)
+        cancelled.set()
+        task.cancel()
+        await asyncio.wait((task,))
+        assert bodies(await engine.assemble(told.asking(SUBJECT))) == before
+
+    @needs("maintain")
+    async def test_maintenance_answers_and_can_be_broken_off(
+        self, engine: ContextEngine, told: Past
+    ) -> None:
+        assert isinstance(engine, Maintains)
+        cancelled = asyncio.Event()
+        given = MaintainParams(thread=told.ref, log=told, cancelled=cancelled, **fields(told.said))
+        assert isinstance(await engine.maintain(given), MaintainResult)
+        before = bodies(await engine.assemble(told.asking(SUBJECT)))
+        task = asyncio.ensure_future(engine.maintain(given))
+        await asyncio.sleep(0)
+        cancelled.set()
+        task.cancel()
+        await asyncio.wait((task,))
+        assert bodies(await engine.assemble(told.asking(SUBJECT))) == before
+
+    @needs("dispose")
+    async def test_letting_go_twice_is_harmless(self, engine: ContextEngine, told: Past) -> None:
+        assert isinstance(engine, Disposes)
+        await engine.assemble(told.asking(SUBJECT))
+        await engine.dispose()
+        await engine.dispose()
+
+    @needs("dispose")
+    async def test_letting_go_of_nothing_is_harmless(self, engine: ContextEngine) -> None:
+        assert isinstance(engine, Disposes)
+        await engine.dispose()
+
+    @needs("tools")
+    async def test_its_tools_stay_the_same(self, engine: ContextEngine) -> None:
+        assert isinstance(engine, OffersTools)
+        specs = [SPECS.encode(tool.spec) for tool in engine.tools()]
+        assert len(set(specs)) == len(specs)
+        assert [SPECS.encode(tool.spec) for tool in engine.tools()] == specs
+
+
+async def _never() -> CompactResult:
+    await asyncio.Event().wait()
+    raise AssertionError("nobody sets it")
+
+
+def _compaction(past: Past, **given: Any) -> CompactParams:
+    tokens = sum(said.item.tokens for said in past.said)
+    return CompactParams(
+        thread=past.ref,
+        log=past,
+        token_budget=tokens // 2,
+        current_tokens=tokens,
+        force=True,
+        **fields(past.said),
+        **given,
+    )

@@ -1,0 +1,71 @@
+"""The contract of a context engine: every sentence of the seam, as a test.
+
+Name the factory of an engine, as an entry point would:
+
+    class TestMyEngine(ContextEngineContract):
+        factory = "my_package:engine"
+
+and run it under pytest-asyncio's auto mode. Which tests there are follows from what the
+engine can do; they drive it directly, and in real threads on a real store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, ClassVar
+
+import pytest
+
+from ...engines.contract import ContextEngine
+from ...engines.registry import EngineContext, EngineRegistry
+from .engine_memory import MemoryContract, let_go
+from .engine_powers import leave_out
+from .engine_views import ViewsContract
+
+__all__ = ["ContextEngineContract"]
+
+
+class ContextEngineContract(ViewsContract, MemoryContract):
+    """What every `ContextEngine` must do. Subclass it and name the engine's factory."""
+
+    factory: ClassVar[str] = ""
+    """Where the factory is, as ``module:name``."""
+    config: ClassVar[dict[str, Any]] = {}
+    """The settings that the engine is made with."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if cls.factory:
+            leave_out(cls, asyncio.run(cls._sample()))
+
+    @classmethod
+    async def made(cls, home: Path) -> ContextEngine:
+        """The engine, with `home` for what it keeps."""
+        context = EngineContext(home=home, config=dict(cls.config), cwd=home)
+        found = await EngineRegistry().examine(cls.factory, context)
+        assert found.engine is not None, found.problem and found.problem.message
+        return found.engine
+
+    @classmethod
+    async def _sample(cls) -> ContextEngine:
+        with TemporaryDirectory() as home:
+            engine = await cls.made(Path(home))
+            await let_go(engine)
+        return engine
+
+    @pytest.fixture
+    def home(self, tmp_path: Path) -> Path:
+        """Where the engine keeps what it keeps."""
+        home = tmp_path / "engine"
+        home.mkdir()
+        return home
+
+    @pytest.fixture
+    async def engine(self, home: Path) -> AsyncIterator[ContextEngine]:
+        """The engine, let go of at the end."""
+        engine = await self.made(home)
+        yield engine
+        await let_go(engine)

@@ -1,0 +1,58 @@
+"""Wrapping: an engine with something in the way of every call.
+
+Owns how tests get between a runtime and an engine: to watch, to fail, to be killed.
+Invariant: what is wrapped has the same powers as before, and no others.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol, cast
+
+from ..engines.contract import ContextEngine
+from ..engines.soundness import powers
+
+__all__ = ["Around", "Calls", "wrapped"]
+
+_REQUIRED = ("ingest", "assemble", "compact")
+
+
+class Around(Protocol):
+    """Stands around the calls of an engine."""
+
+    async def __call__(self, call: str, given: Any, work: Callable[[], Awaitable[Any]], /) -> Any:
+        """Do `work`, or something else; `given` is what the call was given."""
+        ...
+
+
+def wrapped(engine: ContextEngine, around: Around) -> ContextEngine:
+    """`engine`, with `around` in the way of every call."""
+    members: dict[str, Any] = {"info": property(lambda _: engine.info)}
+    for name in (*_REQUIRED, *powers(engine)):
+        method = getattr(engine, name)
+        members[name] = staticmethod(method if name == "tools" else _between(method, around))
+    # A class of its own: runtime protocols look at classes, not at `__getattr__`.
+    return cast("ContextEngine", type(f"Wrapped{type(engine).__name__}", (), members)())
+
+
+def _between(method: Callable[..., Awaitable[Any]], around: Around) -> Callable[..., Any]:
+    @functools.wraps(method)
+    async def called(*given: Any) -> Any:
+        return await around(method.__name__, given[0] if given else None, lambda: method(*given))
+
+    return called
+
+
+class Calls(list[tuple[str, Any]]):
+    """Notes every call of an engine and what it was given."""
+
+    async def __call__(self, call: str, given: Any, work: Callable[[], Awaitable[Any]], /) -> Any:
+        """Note the call when it has ended well."""
+        result = await work()
+        self.append((call, given))
+        return result
+
+    def named(self, *calls: str) -> list[Any]:
+        """What some calls were given, in order."""
+        return [given for call, given in self if call in calls]
