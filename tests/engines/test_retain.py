@@ -4,13 +4,22 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.context.compose import item_draft
+from weft.context.compose import input_draft, item_draft
 from weft.context.row import Row
 from weft.context.rules import legal_cuts, normalise
-from weft.engines.retain import LIVE_TOKENS, live_start, retained, without_oldest
+from weft.engines.retain import (
+    LIVE_TOKENS,
+    foldable,
+    live_announcements,
+    live_start,
+    retained,
+    without_oldest,
+)
 from weft.entries import Flags
 from weft.items import FunctionCall, FunctionCallOutput, InputText, Item, Message, text_of
+from weft.prompt import default_registry
 from weft.prompt.summary import summary_message
+from weft.provenance import InputProvenance, InternalEvent
 from weft.truncate import approx_tokens
 
 
@@ -78,3 +87,47 @@ def test_leaving_out_the_oldest_keeps_calls_and_outputs_together_to_the_end(size
         assert len(shorter) < len(rows) or not rows
         rows = shorter
     assert rows == []
+
+
+PEER = InputProvenance(kind="inter_session", source_thread="thr_peer")
+ANNOUNCED = InputProvenance(kind="inter_session", source_tool="subagent_announce")
+DONE = InternalEvent(source="subagent", child_thread="c", task="t", status="ok", result="passed")
+
+
+def sent(
+    text: str,
+    seq: int,
+    provenance: InputProvenance | None = None,
+    *events: InternalEvent,
+    turn: int = 1,
+) -> Row:
+    registry = default_registry()
+    made = input_draft(user(text), registry, turn=turn, provenance=provenance, events=events)
+    return Row.of_draft(made, seq)
+
+
+def test_what_another_thread_sent_is_never_collected_as_the_users():
+    rows = [
+        sent("from a person", 1, InputProvenance(kind="external_user")),
+        sent("from a peer", 2, PEER),
+        sent("announced", 3, ANNOUNCED, DONE),
+        sent("from the principal", 4, InputProvenance(kind="internal_system")),
+        sent("with a report", 5, None, DONE),
+    ]
+    kept = [text_of(message.content) for message in retained(rows, None)]
+    assert kept == ["from a person", "from the principal", "with a report"]
+
+
+def test_a_summary_never_speaks_of_what_is_volatile():
+    rows = [sent("one", 1), sent("announced", 2, ANNOUNCED, DONE), sent("from a peer", 3, PEER)]
+    assert [row.seq for row in foldable(rows)] == [1, 3]
+
+
+def test_what_others_sent_to_the_turn_under_way_stays():
+    rows = [
+        sent("announced before", 1, ANNOUNCED, DONE, turn=1),
+        sent("one", 2, turn=2),
+        sent("announced", 3, ANNOUNCED, DONE, turn=2),
+        sent("from a peer", 4, PEER, turn=2),
+    ]
+    assert [row.seq for row in live_announcements(rows, 2)] == [3, 4]
