@@ -7,7 +7,8 @@ words the message is the same object.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 
 import msgspec
 from msgspec import Struct
@@ -21,8 +22,6 @@ from .inter_session import InterSession, InterSessionEnd
 from .markers import Vocabulary
 
 __all__ = ["Annotated", "annotate"]
-
-_PRIVILEGED = ("developer", "system")
 
 
 class Annotated(Struct, frozen=True):
@@ -62,15 +61,11 @@ def _around(
     after: Sequence[Fragment],
     words: Vocabulary,
 ) -> Annotated:
-    content = (
-        *_parts(before, words),
-        *(_quoted(part, words) for part in own),
-        *_parts(after, words),
-    )
-    told = (*enumerate(before), *enumerate(after, len(before) + len(own)))
+    said = tuple(_quoted(own, words))
+    content = (*_parts(before, words), *said, *_parts(after, words))
+    told = (*enumerate(before), *enumerate(after, len(before) + len(said)))
     marks = tuple(FragmentMark(id=fragment.id, part=number) for number, fragment in told)
-    role = "user" if message.role in _PRIVILEGED else message.role
-    return Annotated(msgspec.structs.replace(message, role=role, content=content), marks)
+    return Annotated(msgspec.structs.replace(message, role="user", content=content), marks)
 
 
 def _without(
@@ -90,11 +85,22 @@ def _parts(fragments: Sequence[Fragment], words: Vocabulary) -> tuple[Part, ...]
     return tuple(fragment.content_item(words) for fragment in fragments)
 
 
-def _quoted(part: Part, words: Vocabulary) -> Part:
-    if not isinstance(part, InputText):
-        return part
-    return msgspec.structs.replace(part, text=words.quote(plain_text(part.text)))
+def _quoted(parts: Sequence[Part], words: Vocabulary) -> Iterator[Part]:
+    """The sender's parts; neighbouring texts become one, lest a marker hide across two."""
+    for is_text, group in groupby(parts, lambda part: _text(part) is not None):
+        if not is_text:
+            yield from group
+            continue
+        texts = [_text(part) or "" for part in group]
+        said = texts[0] if len(texts) == 1 else "\n".join(filter(str.strip, texts))
+        yield InputText(text=words.quote(plain_text(said)))
 
 
-def _has_content(content: tuple[Part, ...]) -> bool:
-    return any(not isinstance(part, InputText) or part.text.strip() for part in content)
+def _has_content(content: Sequence[Part]) -> bool:
+    texts = map(_text, content)
+    return any(text is None or text.strip() for text in texts)
+
+
+def _text(part: Part) -> str | None:
+    text = getattr(part, "text", None)
+    return text if isinstance(text, str) else None
