@@ -129,6 +129,48 @@ def test_headers_are_told_by_name_only(place):
     assert entry.value == {"authorization": "…"}
 
 
+def test_engines_have_tables_in_words_of_their_own_joined_key_by_key(place):
+    place.user(
+        "engine = 'mine'\n[engines.mine]\ndepth = 3\nname = 'a'\n"
+        "[engines.mine.store]\nkind = 'disk'\n[engines.other]\non = true\n"
+    )
+    place.own("[engines.mine]\nname = 'b'\n")
+    place.environ = {"WEFT_CITATIONS": "off"}
+    config = place.load(engine=("--engine", "other"))
+    assert config.settings == Settings(
+        engine="other",
+        citations="off",
+        engines={
+            "mine": {"depth": 3, "name": "b", "store": {"kind": "disk"}},
+            "other": {"on": True},
+        },
+    )
+    assert [(entry.key, entry.value, entry.layer) for entry in config.explain("engines.mine")] == [
+        ("engines.mine.depth", 3, "user"),
+        ("engines.mine.name", "b", "project"),
+        ("engines.mine.name", "a", "user"),
+        ("engines.mine.store", {"kind": "disk"}, "user"),
+    ]
+
+
+def test_a_project_that_is_not_trusted_chooses_no_engine(place):
+    file = place.own("engine = 'theirs'\n[engines.theirs]\na = 1\n", trusted=False)
+    config = place.load()
+    assert (config.settings, config.untrusted) == (Settings(), file)
+
+
+def test_secrets_of_engines_are_told_by_name_only(place):
+    place.user(
+        "[engines.x]\napi_key = 'hunter2'\nmax_tokens = 400\n"
+        "[engines.x.db]\npassword = 'hunter2'\nname = 'x'\n"
+    )
+    assert {entry.key: entry.value for entry in place.load().explain("engines")} == {
+        "engines.x.api_key": "…",
+        "engines.x.db": {"password": "…", "name": "x"},
+        "engines.x.max_tokens": 400,
+    }
+
+
 def test_a_key_that_does_not_exist_cannot_be_explained(place):
     with pytest.raises(ConfigError, match="there is no key 'sandbx'; did you mean 'sandbox'"):
         place.load().explain("sandbx")
@@ -142,8 +184,9 @@ def test_a_key_that_does_not_exist_cannot_be_explained(place):
             'model = "a"\nsanbox = "read-only"\n',
             (
                 "HOME/config.toml:2: key 'sanbox' is unknown; did you mean 'sandbox'? (accepted: "
-                "agents_md, approval, developer_instructions, effort, hooks, model, network, "
-                "prices, providers, sandbox, tool_output_token_limit, verbosity, writable_roots)"
+                "agents_md, approval, citations, developer_instructions, effort, engine, engines, "
+                "hooks, model, network, prices, providers, sandbox, tool_output_token_limit, "
+                "verbosity, writable_roots)"
             ),
         ),
         (
@@ -170,6 +213,11 @@ def test_a_key_that_does_not_exist_cannot_be_explained(place):
             "HOME/config.toml:1: 'providers.x.headers' is 3; accepted: a table of strings",
         ),
         ("hooks = 3", "HOME/config.toml:1: 'hooks' must be a table, not 3"),
+        ("[engines]\nx = 3", "HOME/config.toml:2: 'engines.x' must be a table, not 3"),
+        (
+            "citations = 'never'",
+            "HOME/config.toml:1: 'citations' is 'never'; accepted: 'auto', 'on', 'off'",
+        ),
         (
             "[hooks.a]\nevent = 'turn_end'\n",
             (

@@ -82,7 +82,11 @@ def _member(hint: Any, name: str) -> Any:
 
 
 def _is_table(hint: Any) -> bool:
-    return _is_struct(hint) or (get_origin(hint) is dict and _is_struct(get_args(hint)[1]))
+    """Whether a value is looked into: structs, tables of those, and tables of anything."""
+    if get_origin(hint) is not dict:
+        return _is_struct(hint)
+    inner = get_args(hint)[1]
+    return inner is Any or _is_table(inner)
 
 
 def _is_struct(hint: Any) -> bool:

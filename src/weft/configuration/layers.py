@@ -6,6 +6,7 @@ be traced to the layer, the file and the line, the variable or the flag that say
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,8 @@ from .settings import HookSettings, Price, Settings
 from .trust import Trust
 
 __all__ = ["Config", "Explained", "Kind", "Layer", "load_config"]
+
+_SECRET = re.compile(r"auth|cookie|credential|dsn|key|pass|secret|token", re.IGNORECASE)
 
 Kind: TypeAlias = Literal["default", "user", "project", "environment", "flag"]
 
@@ -106,8 +109,16 @@ class Config:
 
 
 def _shown(path: Key, value: Any) -> Any:
-    """The value as it may be seen: headers can carry keys."""
+    """The value as it may be seen: headers and tables of engines can carry keys."""
+    if path[0] == "engines":
+        return _without_secrets(path[-1], value)
     return dict.fromkeys(value, "…") if path[-1] == "headers" else value
+
+
+def _without_secrets(name: str, value: Any) -> Any:
+    if isinstance(value, dict):
+        return {inner: _without_secrets(inner, held) for inner, held in value.items()}
+    return "…" if _SECRET.search(name) and not isinstance(value, int | float) else value
 
 
 def load_config(

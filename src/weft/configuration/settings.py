@@ -6,7 +6,7 @@ None means that the user leaves the choice to the model.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
@@ -94,7 +94,13 @@ class Settings(Struct, frozen=True, kw_only=True):
     writable_roots: tuple[str, ...] = ()
     tool_output_token_limit: Positive | None = None
     developer_instructions: Text | None = None
+    engine: Text = "linear"
+    """Which context engine plans what the model sees."""
+    citations: Literal["auto", "on", "off"] = "auto"
+    """Whether engines say where recalled text is from."""
     agents_md: AgentsMd = AgentsMd()
     providers: dict[str, ProviderSettings] = {}
     prices: dict[str, Price] = {}
     hooks: dict[str, HookSettings] = {}
+    engines: dict[str, dict[str, Any]] = {}
+    """A table for each engine, in words of its own."""
