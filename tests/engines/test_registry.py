@@ -59,7 +59,7 @@ async def test_linear_is_built_in_and_legacy_is_another_name_for_it(registry, na
 
 
 async def test_names_are_compared_with_their_case(registry):
-    assert (await problem(registry, "Linear")).message == (
+    assert str(await problem(registry, "Linear")) == (
         "no context engine 'Linear' is installed; did you mean 'linear'? "
         "`weft engines` lists what there is; install it, or choose another"
     )

@@ -38,6 +38,9 @@ class EngineProblem(Struct, frozen=True, kw_only=True):
         """The one line that a user should see."""
         return f"{self.cause}; {self.remedy}"
 
+    def __str__(self) -> str:
+        return self.message
+
 
 class Unusable(Exception):
     """The way out for an engine with a problem; the registry makes a result of it."""
