@@ -118,6 +118,10 @@ def test_what_another_thread_sent_is_never_collected_as_the_users():
     assert kept == ["from a person", "from the principal", "with a report"]
 
 
+def test_what_is_volatile_is_never_collected_whoever_said_it():
+    assert retained([row(user("psst"), 1, flags=Flags.VOLATILE)], None) == []
+
+
 def test_a_summary_never_speaks_of_what_is_volatile():
     rows = [sent("one", 1), sent("announced", 2, ANNOUNCED, DONE), sent("from a peer", 3, PEER)]
     assert [row.seq for row in foldable(rows)] == [1, 3]
