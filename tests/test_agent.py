@@ -19,6 +19,7 @@ from tests.harness.scenes import (
     outline,
     scripted,
 )
+from weft.context.turn_input import TurnInput
 from weft.entries import Reason
 from weft.errors import LeaseLost, StoreError, ThreadBusy
 from weft.events import OutputItemDone
@@ -28,6 +29,7 @@ from weft.hooks.payloads import BeforePromptBuild
 from weft.hooks.registry import Answer as HookAnswer
 from weft.models.contract import ModelError, ModelEvent, ModelRequest
 from weft.prompt.events import HookContext
+from weft.prompt.input import user_message
 from weft.testing.script import Answer
 from weft.testing.scripted import ScriptedModel
 from weft.tools.decorator import tool
@@ -212,7 +214,8 @@ async def test_what_a_hook_adds_is_said_once_though_the_turn_begins_twice(tmp_pa
     hooks.on(BeforePromptBuild, remind)
     async with opened(tmp_path, scripted(), hooks=hooks) as thread:
         # As far as a process got that was killed right after it had admitted the input.
-        await thread.admit("go", turn_id="turn_1", behind=[HookContext("mind the gap")])
+        given = TurnInput(said=user_message("go"), behind=(HookContext("mind the gap"),))
+        await thread.admit(given, turn_id="turn_1")
     model = scripted(Answer(text="gone"))
     async with opened(tmp_path, model, thread=thread.id, hooks=hooks) as thread:
         assert last(await hear(thread, "go", turn_id="turn_1")).text == "gone"

@@ -17,9 +17,12 @@ import msgspec
 from msgspec import Raw
 
 from .context.journal import Journal
+from .context.turn_input import TurnInput
+from .engines.lifecycle import Lifecycle
 from .engines.linear import Compacted
 from .errors import NotFound
 from .harness.compaction import fold, is_full, make_room
+from .harness.completion import EngineComplete
 from .harness.contract import CALL, Harness, Outcome, TurnRun
 from .harness.events import (
     ApprovalRequested,
@@ -98,6 +101,7 @@ class Agent:
     """Runs the turns of one thread."""
 
     journal: Journal
+    engine: Lifecycle
     model: Model
     tools: Sequence[Tool]
     executor: ToolExecutor
@@ -113,6 +117,7 @@ class Agent:
         """Run one turn to its end."""
         turn = None
         try:
+            await self.engine.begin()
             if is_full(self._run()):
                 await make_room(self._run(), "auto", live=False)
             answers = await self._hooked(given)
@@ -122,14 +127,24 @@ class Agent:
             if turn.state in _STATUS:
                 return _as_it_ended(turn)
             await self._begin(turn)
-            return await self._over(turn, await self.harness.run(self._run(turn)))
+            outcome = await self.harness.run(self._run(turn))
+            await self.engine.finish(outcome.status)
+            return await self._over(turn, outcome)
         except asyncio.CancelledError:
             self.emit(await whole(self._broken_off(given, turn)))
             raise
 
     async def compact(self) -> Compacted:
-        """Fold the view now. Raises `CannotCompact`, `TooLong` and `ModelError`."""
+        """Fold the view now.
+
+        Raises `CannotCompact`, `TooLong`, `ModelError` and `EngineFailed`.
+        """
+        await self.engine.begin()
         return await fold(self._run(), "manual", live=False)
+
+    def complete(self, purpose: str) -> EngineComplete:
+        """Access to the thread's model, for one purpose of an engine's."""
+        return EngineComplete(self._run(), purpose)
 
     def answer(self, question: str, answer: Decision | Answers) -> None:
         """Answer what the host was asked. Raises `NotFound` when nobody waits for it."""
@@ -149,15 +164,25 @@ class Agent:
         return await self.hooks.tell(asked)
 
     async def _admitted(self, given: Input, answers: Sequence[Answer]) -> Turn:
-        return await self.journal.admit(
-            given.said,
-            turn_id=given.turn_id,
+        """The turn, admitted and opened. An engine sees the input when it is safe in the log."""
+        journal, engine = self.journal, self.engine
+        opening = TurnInput(
+            said=given.said,
             provenance=given.provenance,
-            events=given.events,
-            mail=given.mail,
+            events=tuple(given.events),
+            mail=tuple(given.mail),
             # In the same transaction, so that a turn begun again says it no second time.
-            behind=[HookContext(answer.context) for answer in answers if answer.context],
+            behind=tuple(HookContext(answer.context) for answer in answers if answer.context),
         )
+        if not engine.chosen:
+            return await journal.admit(opening, turn_id=given.turn_id)
+        turn, opened = await journal.reserve(given.said, turn_id=given.turn_id)
+        if not opened:
+            opening = await engine.assemble(opening)
+            context = engine.guided(await journal.observe())
+            await journal.open_turn(turn, opening, context=context)
+            await engine.opened()
+        return turn
 
     async def _begin(self, turn: Turn) -> None:
         journal = self.journal
@@ -208,6 +233,7 @@ class Agent:
         return TurnRun(
             turn=turn,
             journal=self.journal,
+            engine=self.engine,
             model=self.model,
             tools=self.tools,
             context=self._context,

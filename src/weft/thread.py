@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Se
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -42,7 +42,12 @@ from .wire import Json
 
 if TYPE_CHECKING:
     from .agent import Agent, Answers, Input
+    from .engines.contract import ContextEngine
+    from .engines.lifecycle import Lifecycle, Patience
     from .engines.linear import Compacted
+    from .engines.registry import EngineRegistry
+    from .engines.slot import EngineSlot
+    from .engines.values import CitationsMode, Complete
     from .harness.contract import Harness
     from .harness.events import Event
     from .hooks import Hooks
@@ -58,6 +63,9 @@ if TYPE_CHECKING:
 __all__ = ["Thread"]
 
 _log = logging.getLogger(__name__)
+
+_PLAIN = ("linear", "legacy")
+"""Names of the engine that needs no looking for."""
 
 
 @dataclass(slots=True)
@@ -81,6 +89,15 @@ class Thread(Journal):
     """Providers beside those that Weft knows, or changes to them."""
     output_limit: int | None = None
     """Tokens of a result that the built-in tools return; None for the model's own limit."""
+    engine: str | ContextEngine = "linear"
+    """Who decides what the model sees of the conversation: a name, or an engine of the host's."""
+    engine_config: Mapping[str, Any] = field(default_factory=dict)
+    """What an engine that is named is made with."""
+    engines: EngineRegistry | None = None
+    """Where engines are found by name; None for those that are installed."""
+    citations: CitationsMode = "auto"
+    patience: Patience | None = None
+    """How long an engine may take; None for the usual."""
     agents: AgentLimits | None = None
     """What bounds the agents that it may start; None where it starts none."""
     observers: list[Callable[[Event], None]] = field(default_factory=list)
@@ -90,6 +107,9 @@ class Thread(Journal):
     _opened_for: str = field(init=False, default="")
     _builtin: bool = field(init=False, default=False)
     _brought: tuple[Tool | ToolSpec, ...] = field(init=False, default=())
+    _recall: tuple[Tool, ...] = field(init=False, default=())
+    """The tools that the engine brings."""
+    _lifecycle: Lifecycle | None = field(init=False, default=None)
     _lent: ToolExecutor | None = field(init=False)
     _turns: asyncio.Lock = field(init=False, default_factory=asyncio.Lock)
     _task: asyncio.Task[None] | None = field(init=False, default=None)
@@ -107,6 +127,9 @@ class Thread(Journal):
             limits=self.agents or AgentLimits(depth=0),
             emit=self._hear,
         )
+        if self.engine not in _PLAIN:
+            # From now on, so that it misses nothing that happens before the first turn.
+            self._engaged()
 
     @classmethod
     @asynccontextmanager
@@ -133,6 +156,11 @@ class Thread(Journal):
         environ: Mapping[str, str] | None = None,
         providers: Mapping[str, ProviderConfig] | None = None,
         output_limit: int | None = None,
+        engine: str | ContextEngine = "linear",
+        engine_config: Mapping[str, Any] | None = None,
+        engines: EngineRegistry | None = None,
+        citations: CitationsMode = "auto",
+        patience: Patience | None = None,
         agents: AgentLimits | None = None,
         title: str = "",
     ) -> AsyncIterator[Self]:
@@ -187,6 +215,11 @@ class Thread(Journal):
                 environ=os.environ if environ is None else environ,
                 providers=providers or {},
                 output_limit=output_limit,
+                engine=engine,
+                engine_config=engine_config or {},
+                engines=engines,
+                citations=citations,
+                patience=patience,
                 agents=agents,
             )
             opened._offer(tools)
@@ -336,6 +369,7 @@ class Thread(Journal):
             from .tools.agents import agent_tools
 
             tools = (*tools, *agent_tools(self.subagents))
+        tools = (*tools, *self._recall)
         self.toolset = tuple(tool for tool in tools if not isinstance(tool, msgspec.Struct))
         self.tools = tuple(
             tool if isinstance(tool, msgspec.Struct) else tool.spec for tool in tools
@@ -372,6 +406,11 @@ class Thread(Journal):
             environ=self.environ,
             providers=self.providers,
             output_limit=self.output_limit,
+            engine=self.engine,
+            engine_config=self.engine_config,
+            engines=self.engines,
+            citations=self.citations,
+            patience=self.patience,
             agents=self.agents,
         ) as opened:
             opened.docs = self.docs
@@ -399,13 +438,65 @@ class Thread(Journal):
 
     async def _ready(self) -> Agent:
         """The agent, made at first use and again when the model changed."""
+        await self._seat_engine()
         if self._agent is None or self._opened_for != self.model:
             await self._close_model()
             self._agent, self._opened_for = self._assembled(), self.model
             self.api = self._agent.model.format.name
         # Settings may have changed between turns; what the model is told is what holds.
         self._enforce(self._agent)
+        self._agent.tools = tuple(self.toolset or ())
         return self._agent
+
+    async def _seat_engine(self) -> None:
+        """Have the engine there, if it can be found, with the tools it brings."""
+        recall = await self._engaged().seat()
+        if recall != self._recall:
+            self._recall = recall
+            self._offer(None if self._builtin else self._brought)
+
+    def _engaged(self) -> Lifecycle:
+        """The life of the engine in this thread; the same for as long as it is open."""
+        if self._lifecycle is None:
+            self._lifecycle = self._engage()
+            self.subagents.watcher = self._lifecycle
+        return self._lifecycle
+
+    def _engage(self) -> Lifecycle:
+        from .engines.lifecycle import Lifecycle, Patience
+        from .harness.events import NoticeRaised
+        from .harness.loop import LoopHarness
+
+        self.harness = self.harness or LoopHarness()
+        return Lifecycle(
+            journal=self,
+            slot=self._slot(),
+            harness=self.harness.name,
+            capabilities=self.harness.capabilities,
+            citations=self.citations,
+            completes=self._completes,
+            notify=lambda text: self._hear(NoticeRaised(level="warning", text=text)),
+            report=self._hear,
+            patience=self.patience or Patience(),
+        )
+
+    def _slot(self) -> EngineSlot:
+        from .engines.registry import engine_registry
+        from .engines.slot import EngineSlot
+
+        if not isinstance(self.engine, str):
+            return EngineSlot.brought(self.engine, self.home)
+        return EngineSlot.named(
+            self.engine,
+            self.engines or engine_registry(),
+            home=self.home,
+            cwd=self.cwd,
+            config=dict(self.engine_config),
+        )
+
+    def _completes(self, purpose: str) -> Complete:
+        assert self._agent is not None, "engines are asked by an agent"
+        return self._agent.complete(purpose)
 
     def _enforce(self, agent: Agent) -> None:
         settings = self.settings or PromptContext(cwd="")
@@ -420,9 +511,14 @@ class Thread(Journal):
         for turn in turns:
             if turn.id == turn_id and await self._was_opened(turn):
                 return Input(said=_of_mail(turn.input), turn_id=turn_id)
-        while not (mail := await self.mail()):
-            if not await self.subagents.next_ended():
+        while True:
+            # Looked at before the mail: who ended meanwhile has left some.
+            working = self.subagents.working
+            if mail := await self.mail():
+                break
+            if not working:
                 raise NothingToSend(f"nothing waits for thread {self.id!r}; say something to it")
+            await self.subagents.next_ended()
         first = mail[0]
         return Input(
             said=_of_mail(first.body),
@@ -445,6 +541,7 @@ class Thread(Journal):
         self.executor = self.executor or LocalExecutor(home=home)
         return Agent(
             journal=self,
+            engine=self._engaged(),
             model=self.client
             or open_model(
                 self.model, environ=self.environ, catalog=self.catalog, config=self.providers
@@ -486,6 +583,8 @@ class Thread(Journal):
     async def _close(self) -> None:
         await self._settle()
         await whole(self.subagents.close())
+        if self._lifecycle is not None:
+            await whole(self._lifecycle.close())
         if self._agent is not None:
             await self._agent.executor.close()
             await self._close_model()

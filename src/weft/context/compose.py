@@ -53,6 +53,7 @@ __all__ = [
     "opening",
     "posted",
     "recordable",
+    "retelling",
 ]
 
 OUTPUT_SLACK = 1.2
@@ -148,13 +149,7 @@ def opening(
     `problems` with the project's instructions are noted for the user when those are told.
     """
     telling = tell(registry, view.baselines, states)
-    drafts = [
-        msgspec.structs.replace(
-            item_draft(told.message, turn=THIS_TURN, flags=Flags.CONTEXTUAL),
-            fragments=told.marks,
-        )
-        for told in telling.messages
-    ]
+    drafts = _told(telling, THIS_TURN)
     said = input_draft(
         message, registry, turn=THIS_TURN, provenance=provenance, events=events, flags=flags
     )
@@ -164,6 +159,23 @@ def opening(
     noted = (*drafts[0].fragments, *telling.silent)
     drafts[0] = msgspec.structs.replace(drafts[0], fragments=noted)
     return (*drafts, *_notices(telling, problems))
+
+
+def retelling(
+    view: View, registry: Registry, states: Mapping[str, Json | None], turn: int, step: int
+) -> tuple[Draft, ...]:
+    """What changed of some states, within a turn; what has no words waits for the next one."""
+    return tuple(_told(tell(registry, view.baselines, states), turn, step))
+
+
+def _told(telling: Telling, turn: int, step: int = 0) -> list[Draft]:
+    return [
+        msgspec.structs.replace(
+            item_draft(told.message, turn=turn, step=step, flags=Flags.CONTEXTUAL),
+            fragments=told.marks,
+        )
+        for told in telling.messages
+    ]
 
 
 def _notices(telling: Telling, problems: Sequence[str]) -> Iterator[Draft]:

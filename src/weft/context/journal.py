@@ -73,7 +73,15 @@ from ..usage import TokenUsage
 from ..whole import whole
 from ..wire import Json, json_bytes
 from .calibration import learn
-from .compose import change_of_head, item_draft, missing_outputs, opening, posted, recordable
+from .compose import (
+    change_of_head,
+    item_draft,
+    missing_outputs,
+    opening,
+    posted,
+    recordable,
+    retelling,
+)
 from .cuts import step_boundary, turn_start
 from .head import Choices, build_head
 from .ledger import Ledger
@@ -175,35 +183,25 @@ class Journal:
 
     async def admit(
         self,
-        said: str | Message,
+        said: str | Message | TurnInput,
         *,
         turn_id: str | None = None,
         context: PromptContext | None = None,
         provenance: InputProvenance | None = None,
         events: Sequence[InternalEvent] = (),
-        behind: Sequence[Fragment] = (),
-        mail: Sequence[InboxMessage] = (),
     ) -> Turn:
         """Admit an input and open its turn, in one transaction.
 
         The same `turn_id` with the same input is admitted once, also after a crash;
         calls that a crash left open are then answered, for nobody else will.
-        `context` is what fragments see; by default the machine is looked at. `mail` is
-        taken from the inbox; the first of it is `said`, the rest follows.
+        `context` is what fragments see; by default the machine is looked at.
         """
         await self.recover()
-        message = user_message(said) if isinstance(said, str) else said
-        given = TurnInput(
-            said=message,
-            provenance=provenance,
-            events=tuple(events),
-            behind=tuple(behind),
-            mail=tuple(mail),
-        )
+        given = said if isinstance(said, TurnInput) else _said(said, provenance, events)
         context = context or await self.observe()
         async with self._writing:
             entries = await self._opening(given, context)
-            turn, begun = await self._admitted(message, turn_id, entries, _taken(mail))
+            turn, begun = await self._admitted(given.said, turn_id, entries, _taken(given.mail))
         if not begun:
             await self.open_turn(turn, given, context=context)
         return turn
@@ -375,6 +373,20 @@ class Journal:
         """Tell the model something once, as the runtime."""
         draft = self._spoken(fragment, turn=self.turn, step=self.step)
         return (await self._commit(Change(entries=(draft,)))).entries
+
+    async def add(self, *drafts: Draft) -> None:
+        """Append drafts that others made."""
+        if drafts:
+            await self._commit(Change(entries=drafts))
+
+    async def retell(self, context: PromptContext, *names: str) -> None:
+        """Tell what changed of some states since the turn began."""
+        async with self._writing:
+            seen = observe(self.registry, context)
+            states = {name: seen[name] for name in names if name in seen}
+            drafts = retelling(self.view, self.registry, states, self.turn, self.step)
+            if drafts:
+                await self._write(Change(entries=drafts))
 
     def _spoken(self, fragment: Fragment, *, turn: int, step: int = 0) -> Draft:
         draft = fragment.input_item(self.registry.vocabulary)
@@ -602,6 +614,13 @@ class Journal:
         after = learn(before, estimated, usage.input_tokens)
         if after != before:
             await self.index.calibrate(self.model, after)
+
+
+def _said(
+    said: str | Message, provenance: InputProvenance | None, events: Sequence[InternalEvent]
+) -> TurnInput:
+    message = user_message(said) if isinstance(said, str) else said
+    return TurnInput(said=message, provenance=provenance, events=tuple(events))
 
 
 def _taken(mail: Sequence[InboxMessage]) -> tuple[int, ...]:

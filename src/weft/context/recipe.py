@@ -72,8 +72,12 @@ def recipe_tokens(recipe: Recipe, view: View) -> int:
 
 
 def first_context(rows: Sequence[Row]) -> list[Row]:
-    """The first context block: the runtime's words that the thread opened with."""
-    return list(takewhile(lambda row: row.contextual and row.seq is not None, rows))
+    """The first context block: the lasting words of the runtime that the thread opened with."""
+    return list(takewhile(_lasting, rows))
+
+
+def _lasting(row: Row) -> bool:
+    return row.contextual and not row.volatile and row.seq is not None
 
 
 def ranges(rows: Sequence[Row], gaps: Sequence[tuple[int, int]]) -> list[RecipePart]:

@@ -64,10 +64,7 @@ class Frame:
     async def renew(self, degraded: str | None = None) -> None:
         """Look at the thread again; a new turn begins."""
         journal = self.journal
-        info = await journal.store.info(journal.id)
-        self.thread = ThreadRef(
-            id=info.id, root=info.root, parent=info.parent, cut=info.cut, cwd=str(journal.cwd)
-        )
+        self.thread = await self.of(journal.id)
         profile = journal.profile
         self.settings = RuntimeSettings(
             mode="normal" if degraded is None else "degraded",
@@ -82,6 +79,11 @@ class Frame:
             limits=Limits(prompt_token_budget=self.budget()),
             diagnostics=Diagnostics(degraded_reason=degraded),
         )
+
+    async def of(self, thread: str) -> ThreadRef:
+        """A thread of the same store."""
+        info = await self.journal.store.info(thread)
+        return ThreadRef(id=info.id, root=info.root, parent=info.parent, cut=info.cut, cwd=info.cwd)
 
     def around(
         self, purpose: str | None = None, *, fence: int | None = None, deferred: bool = False

@@ -60,18 +60,22 @@ class Guard:
         method: Callable[..., Awaitable[object]],
         given: Struct | None,
         expected: type[T],
-        seconds: float | None,
+        seconds: float,
+        *,
+        extended: Callable[[], bool] = lambda: False,
     ) -> T:
         """What `method` answers to `given`. Raises `EngineFailed`.
 
-        It is cancelled when its caller is, or when its time is up; where `given` has a
-        signal for that, the signal is set first.
+        It is cancelled when its caller is, or when its time is up and has not been
+        `extended`; where `given` has a signal for that, the signal is set first.
         """
         operation = method.__name__
         cancelled: asyncio.Event | None = getattr(given, "cancelled", None)
         task = asyncio.create_task(self._run(method, given))
         try:
             done, _ = await asyncio.wait((task,), timeout=seconds)
+            while not done and extended():
+                done, _ = await asyncio.wait((task,), timeout=seconds)
         except asyncio.CancelledError:
             await self._stop(task, cancelled)
             raise

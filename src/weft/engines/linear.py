@@ -37,13 +37,17 @@ from .retain import (
     without_oldest,
 )
 
-__all__ = ["Compacted", "Complete", "LinearCompaction", "ProviderFold", "inline"]
+__all__ = ["Compacted", "Complete", "Intercept", "LinearCompaction", "ProviderFold", "inline"]
 
 Complete: TypeAlias = Callable[[Sequence[Row], Message], Awaitable[str]]
 """Ask the model about some rows; raises `TooLong` when they do not fit its window."""
 
 ProviderFold: TypeAlias = Callable[[Sequence[Row]], Awaitable[Item]]
 """Let the provider fold rows into one item; raises `TooLong` or `CannotCompact`."""
+
+
+Intercept: TypeAlias = Callable[[Sequence[Row]], Awaitable[str | None]]
+"""Somebody else's summary of the rows; None where there is none."""
 
 
 class Compacted(Struct, frozen=True):
@@ -71,6 +75,7 @@ class LinearCompaction:
 
     complete: Complete
     provider: ProviderFold | None = None
+    intercept: Intercept | None = None
 
     async def compact(self, journal: Journal, *, live: bool) -> Compacted:
         """Fold the view; with `live` a turn is under way and its newest rows stay.
@@ -100,7 +105,11 @@ class LinearCompaction:
         return Compacted(before, after, folded.left_out, folded.by)
 
     async def _folded(self, rows: Sequence[Row], journal: Journal) -> _Folded:
-        """By the provider where it can; a summary is the way that always works."""
+        """By an engine that wants to, the provider where it can, else by a summary of ours."""
+        if self.intercept is not None and (text := await self.intercept(rows)):
+            summary = await asyncio.to_thread(summary_message, text, journal.home)
+            kept = await self._kept(rows, journal, RETAINED_TOKENS)
+            return _Folded([*map(inline, kept), inline(summary)], by="engine")
         if self.provider is not None:
             with suppress(TooLong, CannotCompact):
                 sealed = inline(await self.provider(rows), journal.origin)

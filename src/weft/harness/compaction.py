@@ -7,10 +7,11 @@ left the view as it was.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Literal, TypeAlias
 
 from ..engines.linear import Compacted, LinearCompaction
-from ..errors import CannotCompact, HookFailed, TooLong
+from ..errors import CannotCompact, EngineFailed, HookFailed, TooLong
 from ..hooks.payloads import AfterCompaction, BeforeCompaction
 from ..models.contract import ModelError
 from .completion import completer, provider_fold
@@ -21,42 +22,62 @@ __all__ = ["fold", "is_full", "make_room"]
 
 Trigger: TypeAlias = Literal["auto", "manual", "overflow"]
 
+_CANNOT = (CannotCompact, TooLong, ModelError, HookFailed)
+
 
 def is_full(run: TurnRun) -> bool:
-    """Whether the view has reached the model's limit for it."""
-    profile, occupied = run.journal.profile, run.journal.occupied
+    """Whether the view has reached the model's limit for it; an owning engine knows itself."""
+    profile, occupied = run.journal.profile, run.engine.occupied()
     limits = (profile.auto_compact_limit, profile.effective_window)
-    return any(limit is not None and occupied >= limit for limit in limits)
+    return occupied is not None and any(limit is not None and occupied >= limit for limit in limits)
 
 
 async def make_room(run: TurnRun, trigger: Trigger, *, live: bool) -> bool:
-    """Fold the view; whether that worked. The user is told when it did not."""
+    """Fold the view; whether that worked. The user is told when it did not.
+
+    An engine that fails when there is no room left is helped out: the turn goes on.
+    """
     try:
         await fold(run, trigger, live=live)
-    except (CannotCompact, TooLong, ModelError, HookFailed) as error:
-        run.emit(NoticeRaised(level="warning", text=f"could not make room: {error}"))
-        return False
+    except EngineFailed as error:
+        run.emit(NoticeRaised(level="warning", text=f"{error}; the runtime folds the view"))
+        try:
+            await _folded(run, trigger, live=live, asks_engine=False)
+        except _CANNOT as reason:
+            return _told(run, reason)
+    except _CANNOT as error:
+        return _told(run, error)
     return True
 
 
 async def fold(run: TurnRun, trigger: Trigger, *, live: bool) -> Compacted:
-    """Fold the view. Raises `CannotCompact`, `TooLong`, `ModelError` or `HookFailed`."""
+    """Fold the view. Raises `CannotCompact`, `TooLong`, `ModelError`, `HookFailed`, `EngineFailed`.
+
+    An engine is asked when it owns compaction, and otherwise when a fold was asked for by
+    hand or by an overflow.
+    """
+    await _permitted(run, trigger)
+    engine = run.engine
+    asks_engine = engine.serving and (engine.owns_compaction or trigger != "auto")
+    return await _folded(run, trigger, live=live, asks_engine=asks_engine)
+
+
+async def _folded(run: TurnRun, trigger: Trigger, *, live: bool, asks_engine: bool) -> Compacted:
+    """Fold, and tell everybody."""
     journal = run.journal
     tokens = journal.view.tokens
-    asked = BeforeCompaction(thread=journal.id, tokens=tokens, trigger=trigger)
-    for answer in await run.hooks.ask(asked):
-        if answer.block is not None:
-            raise CannotCompact(
-                f"a hook does not want thread {journal.id!r} folded: {answer.block}"
-            )
-    run.emit(CompactionStarted(by="linear", tokens=tokens))
+    by = run.engine.slot.name if asks_engine else "linear"
+    run.emit(CompactionStarted(by=by, tokens=tokens))
+    runtime = partial(_by_runtime, run, trigger, live=live)
     try:
-        engine = LinearCompaction(completer(run), provider_fold(run))
-        done = await engine.compact(journal, live=live)
+        if asks_engine:
+            done = await run.engine.compact(trigger, live=live, delegate=runtime)
+        else:
+            done = await runtime()
     except BaseException as error:
         run.emit(
             CompactionFinished(
-                by="linear",
+                by=by,
                 tokens_before=tokens,
                 tokens_after=tokens,
                 error=str(error) or "interrupted",
@@ -74,3 +95,28 @@ async def fold(run: TurnRun, trigger: Trigger, *, live: bool) -> Compacted:
         )
     )
     return done
+
+
+async def _permitted(run: TurnRun, trigger: Trigger) -> None:
+    journal = run.journal
+    asked = BeforeCompaction(thread=journal.id, tokens=journal.view.tokens, trigger=trigger)
+    for answer in await run.hooks.ask(asked):
+        if answer.block is not None:
+            raise CannotCompact(
+                f"a hook does not want thread {journal.id!r} folded: {answer.block}"
+            )
+
+
+async def _by_runtime(run: TurnRun, trigger: Trigger, *, live: bool) -> Compacted:
+    """The linear fold, with the words of an engine that wants to find them itself."""
+    linear = LinearCompaction(
+        completer(run),
+        provider_fold(run),
+        lambda rows: run.engine.intercept(rows, trigger),
+    )
+    return await linear.compact(run.journal, live=live)
+
+
+def _told(run: TurnRun, error: Exception) -> bool:
+    run.emit(NoticeRaised(level="warning", text=f"could not make room: {error}"))
+    return False

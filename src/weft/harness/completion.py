@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import msgspec
@@ -35,10 +35,11 @@ from ..items import (
     text_of,
 )
 from ..models.contract import ContextOverflow, ModelError, ModelRequest, RemoteCompaction
+from ..prompt.input import user_message
 from .asking import addressed
 from .contract import TurnRun
 
-__all__ = ["completer", "provider_fold"]
+__all__ = ["EngineComplete", "completer", "provider_fold"]
 
 T = TypeVar("T")
 
@@ -64,6 +65,28 @@ def completer(run: TurnRun) -> Complete:
         return ""
 
     return complete
+
+
+@dataclass(frozen=True, slots=True)
+class EngineComplete:
+    """Lets a context engine ask the thread's own model, for one purpose."""
+
+    run: TurnRun
+    purpose: str
+
+    async def __call__(
+        self, prompt: str, *, items: Sequence[Item] = (), instructions: str = ""
+    ) -> str:
+        """The model's answer, with no tools and no trace in the log. Raises `TooLong`."""
+        head = self.run.journal.view.head
+        if head is None:
+            raise CannotCompact("the thread has not asked its model anything yet")
+        head = msgspec.structs.replace(
+            head, tools=(), instructions=instructions, output_schema=msgspec.UNSET
+        )
+        rows = [Row.of_draft(item_draft(item)) for item in (*items, user_message(prompt))]
+        request = addressed(self.run, _rendered(self.run, head, rows), head)
+        return _text(await _answer(self.run, request))
 
 
 def provider_fold(run: TurnRun) -> ProviderFold | None:

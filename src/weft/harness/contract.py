@@ -14,6 +14,8 @@ from typing import Protocol
 from msgspec import Struct
 
 from ..context.journal import Journal
+from ..engines.info import Capability
+from ..engines.lifecycle import Lifecycle
 from ..hooks.registry import Hooks
 from ..models.contract import Model
 from ..models.retry import Backoff
@@ -49,6 +51,8 @@ class TurnRun:
     turn: Turn | None = None
     """None while no turn is under way, as for a compaction by hand."""
     journal: Journal
+    engine: Lifecycle
+    """Who decides what the model sees of the conversation."""
     model: Model
     tools: Sequence[Tool]
     context: Callable[[int], ToolContext]
@@ -66,6 +70,11 @@ class Harness(Protocol):
     """
 
     name: str
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """What it can do for context engines."""
+        ...
 
     async def run(self, run: TurnRun) -> Outcome:
         """Run the turn. Ends it in the log, in the transaction of its last items."""

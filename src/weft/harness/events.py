@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
+from ..engines.reports import EngineReported
 from ..sandbox.approvals import Ask
 from ..tools.contract import UserQuestion
 from ..usage import RateLimitSnapshot, TokenUsage
@@ -22,6 +23,7 @@ __all__ = [
     "ApprovalWithdrawn",
     "CompactionFinished",
     "CompactionStarted",
+    "EngineReported",
     "Event",
     "ItemCompleted",
     "NoticeRaised",
@@ -211,6 +213,7 @@ Event: TypeAlias = (
     | Retrying
     | CompactionStarted
     | CompactionFinished
+    | EngineReported
     | NoticeRaised
     | TurnCompleted
     | AgentReported

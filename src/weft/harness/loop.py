@@ -11,6 +11,7 @@ import asyncio
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from ..engines.info import LOOP_CAPABILITIES, Capability
 from ..errors import WeftError
 from ..models.contract import ContextOverflow, ModelError
 from ..models.retry import Backoff
@@ -32,6 +33,11 @@ class LoopHarness:
     name: str = "weft"
     patience: Backoff = STREAM_PATIENCE
     """How often, and after which waits, an answer that broke off is asked for again."""
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """All but what needs a thread of its own."""
+        return LOOP_CAPABILITIES
 
     async def run(self, run: TurnRun) -> Outcome:
         """Run the turn."""
@@ -61,10 +67,14 @@ class _Turn:
     stuck: bool = False
     """Room could not be made; asking for it at each step would only cost."""
     ended: bool = False
+    asked: bool = False
+    """The model was asked at least once."""
 
     async def steps(self) -> Outcome:
         while not self.ended:
             await self.run.journal.take_inbox()
+            await self.run.engine.before_step(first=not self.asked)
+            self.asked = True
             if not self.stuck and is_full(self.run):
                 self.stuck = not await make_room(self.run, "auto", live=True)
             step = Step(self.run)

@@ -1,0 +1,114 @@
+"""Assembly: asking an engine what the model should see, and seeing what that means.
+
+Owns the parameters of `assemble` and the judgement of its answer. Invariant: an answer
+that has no shape, breaks pairs, names what is not there or outgrows the budget changes
+nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..context.compose import input_draft
+from ..context.journal import Journal
+from ..context.row import Row
+from ..context.turn_input import TurnInput
+from ..entries import Projected
+from ..items import text_of
+from ..specs import spec_name
+from ..store.contract import THIS_TURN
+from .contract import ContextEngine
+from .conversation import aligned, named_rows
+from .frame import Frame
+from .guard import Guard
+from .publish import planned
+from .values import AssembleParams, AssembleResult
+from .weave import Nonsense, Woven, prompt_name, tokens_of, weave
+
+__all__ = ["Assembly"]
+
+
+@dataclass(slots=True)
+class Assembly:
+    """The assembling of one thread's view."""
+
+    engine: ContextEngine
+    guard: Guard
+    frame: Frame
+    name: str
+    seconds: float
+
+    @property
+    def _journal(self) -> Journal:
+        return self.frame.journal
+
+    async def ask(self, given: TurnInput | None) -> AssembleResult:
+        """What the engine wants shown, with the input that is about to be opened if any."""
+        journal = self._journal
+        rows = list(named_rows(journal.id, journal.view.rows).items())
+        live = _live(rows, journal.turn)
+        prompt = None if given is None else self._prompt(given)
+        if prompt is not None:
+            live = len(rows)
+            rows.append((prompt_name(journal.id), prompt))
+        params = AssembleParams(
+            token_budget=self.frame.budget(prompt.tokens if prompt else 0),
+            available_tools=frozenset(map(spec_name, journal.tools)),
+            citations=self.frame.citations,
+            model=journal.model,
+            prompt=None if given is None else text_of(given.said.content),
+            pre_prompt_count=live,
+            current_tokens=journal.occupied or None,
+            **aligned(rows),
+            **self.frame.around(fence=journal.view.upto),
+        )
+        return await self.guard.call(self.engine.assemble, params, AssembleResult, self.seconds)
+
+    def woven(self, result: AssembleResult, *, opening: bool) -> Woven:
+        """What the answer means for the view. Raises `Nonsense`."""
+        if not isinstance(result.items, tuple | list):
+            raise Nonsense(f"its items are a {type(result.items).__name__}")
+        journal = self._journal
+        view, prompt = journal.view, prompt_name(journal.id) if opening else None
+        woven = weave(view, result.items, prompt=prompt)
+        items = [item for item in result.items if item.id != prompt or prompt is None]
+        size, budget = tokens_of(items, view), self.frame.budget()
+        given = sum(row.tokens for row in named_rows(view.thread, view.rows).values())
+        if budget is not None and size > max(budget, given):
+            raise Nonsense(f"it asked for {size} tokens where {budget} fit")
+        return woven
+
+    async def rebase(self, woven: Woven, result: AssembleResult) -> None:
+        """Show what was woven as a new epoch, unless the view shows that plan already."""
+        journal, projection = self._journal, self._projected(result)
+        view = journal.view
+        if woven.head is None or (projection is not None and view.projection == projection):
+            return
+        recipe = await planned(journal, woven)
+        await journal.publish(
+            recipe, epoch=view.epoch, upto=view.upto, by=self.name, projection=projection
+        )
+
+    def _projected(self, result: AssembleResult) -> Projected | None:
+        projection = result.projection
+        if projection.mode != "per_epoch":
+            return None
+        if not projection.epoch.strip():
+            raise Nonsense("it projects by epoch and does not name the epoch")
+        return Projected(self.name, projection.epoch, projection.fingerprint)
+
+    def _prompt(self, given: TurnInput) -> Row:
+        """The input as it will stand in the log."""
+        draft = input_draft(
+            given.said,
+            self._journal.registry,
+            turn=THIS_TURN,
+            provenance=given.provenance,
+            events=given.events,
+        )
+        return Row.of_draft(draft)
+
+
+def _live(rows: list[tuple[str, Row]], turn: int) -> int:
+    """Where the current turn begins."""
+    return next((at for at, (_, row) in enumerate(rows) if row.turn == turn), len(rows))

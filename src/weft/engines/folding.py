@@ -1,0 +1,131 @@
+"""Folding: an engine's compaction, or the runtime's with the engine's words.
+
+Owns what is asked of an engine when the view must become smaller. Invariant: a compaction
+that frees nothing publishes nothing, and says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+from ..context.row import Row
+from ..entries import Reason
+from ..errors import CannotCompact, EngineFailed, StaleEpoch
+from .contract import ContextEngine, InterceptsCompaction
+from .conversation import aligned, named_rows
+from .frame import Frame
+from .guard import Guard
+from .linear import Compacted
+from .publish import publish
+from .values import (
+    CompactionTrigger,
+    CompactParams,
+    CompactResult,
+    InterceptParams,
+    InterceptResult,
+)
+from .weave import Nonsense
+
+__all__ = ["Folding"]
+
+_PURPOSE = "context-engine.compaction"
+
+
+@dataclass(slots=True)
+class Folding:
+    """The compactions of one thread."""
+
+    engine: ContextEngine
+    guard: Guard
+    frame: Frame
+    seconds: float
+
+    async def compact(
+        self,
+        trigger: CompactionTrigger,
+        *,
+        live: bool,
+        delegate: Callable[[], Awaitable[Compacted]],
+    ) -> Compacted:
+        """Let the engine fold the view. Raises `EngineFailed` and `CannotCompact`."""
+        delegated = _Delegated(delegate)
+        journal = self.frame.journal
+        epoch, upto = journal.view.epoch, journal.view.upto
+        given = CompactParams(
+            token_budget=self.frame.budget(),
+            current_tokens=journal.occupied or None,
+            trigger=trigger,
+            force=trigger != "auto",
+            live=live,
+            cancelled=asyncio.Event(),
+            delegate=delegated,
+            **aligned(named_rows(journal.id, journal.view.rows).items()),
+            **self.frame.around(_PURPOSE),
+        )
+        result = await self.guard.call(
+            self.engine.compact,
+            given,
+            CompactResult,
+            self.seconds,
+            extended=lambda: delegated.running,
+        )
+        try:
+            return delegated.done or await self._published(result, epoch, upto)
+        except (Nonsense, StaleEpoch) as error:
+            raise EngineFailed(self.guard.info.id, "compact", str(error)) from error
+
+    async def intercept(self, rows: Sequence[Row], trigger: CompactionTrigger) -> str | None:
+        """The engine's summary of `rows`; None lets the runtime write one."""
+        if not isinstance(self.engine, InterceptsCompaction):
+            return None
+        journal = self.frame.journal
+        given = InterceptParams(
+            trigger=trigger,
+            current_tokens=journal.occupied or None,
+            cancelled=asyncio.Event(),
+            **aligned(named_rows(journal.id, rows).items()),
+            **self.frame.around(_PURPOSE),
+        )
+        method = self.engine.intercept_compaction
+        done = await self.guard.call(method, given, InterceptResult, self.seconds)
+        return done.summary or None
+
+    async def _published(self, result: CompactResult, epoch: int, upto: int) -> Compacted:
+        journal, name = self.frame.journal, self.guard.info.id
+        if not result.ok or not result.compacted or result.rebase is None:
+            why = result.reason or "it says that nothing can be folded"
+            raise CannotCompact(f"engine {name!r} did not fold thread {journal.id!r}: {why}")
+        sizes = await publish(
+            journal,
+            tuple(result.rebase.items),
+            by=name,
+            epoch=epoch,
+            upto=upto,
+            smaller=True,
+            reason=Reason.COMPACTION,
+        )
+        if sizes is None:
+            raise CannotCompact(f"engine {name!r} freed nothing of thread {journal.id!r}")
+        return Compacted(*sizes, by=name)
+
+
+@dataclass(slots=True)
+class _Delegated:
+    """The runtime's compaction, as an engine may call it."""
+
+    compact: Callable[[], Awaitable[Compacted]]
+    running: bool = False
+    done: Compacted | None = None
+
+    async def __call__(self) -> CompactResult:
+        self.running = True
+        try:
+            self.done = await self.compact()
+        except CannotCompact as error:
+            return CompactResult(ok=False, reason=str(error))
+        finally:
+            self.running = False
+        before, after = self.done.tokens_before, self.done.tokens_after
+        return CompactResult(compacted=True, tokens_before=before, tokens_after=after)

@@ -1,0 +1,439 @@
+"""The lifecycle: when an engine is asked what, on every harness.
+
+Owns the order (catch up, bootstrap, maintain, assemble; then hand over and maintain) and
+the failure rules: a failing bootstrap warns, a failing assemble leaves the view as it is,
+a failing hand-over is repeated from the outbox. Invariant: whatever an engine does, the
+turn goes on, the user hears of it, and the engine is asked again in the next turn.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from ..context.journal import Journal
+from ..context.row import Row
+from ..context.turn_input import TurnInput
+from ..errors import CannotCompact, EngineFailed, StaleEpoch
+from ..prompt.guidance import Guidance
+from ..prompt.observation import PromptContext
+from ..tools.contract import Tool
+from .advance import Advancing, EngineFollower
+from .assembly import Assembly
+from .contract import (
+    Bootstraps,
+    ContextEngine,
+    Disposes,
+    FollowsSubagents,
+    Maintains,
+    OffersTools,
+    PreparesSpawns,
+    Rollback,
+)
+from .folding import Folding
+from .frame import Completes, Frame
+from .guard import Guard, described
+from .info import LOOP_CAPABILITIES, Capability, Operation, unmet
+from .linear import Compacted
+from .publish import publish
+from .reports import Action, EngineReported
+from .slot import EngineSlot
+from .upkeep import Upkeep
+from .values import (
+    AssembleResult,
+    BootstrapParams,
+    BootstrapResult,
+    CitationsMode,
+    CompactionTrigger,
+    ContextItem,
+    EndReason,
+    SpawnParams,
+    SubagentEndedParams,
+)
+from .weave import Nonsense, appended
+
+__all__ = ["Lifecycle", "Patience"]
+
+_log = logging.getLogger(__name__)
+
+
+class Patience(Struct, frozen=True, kw_only=True):
+    """How many seconds an engine has for each thing it is asked."""
+
+    bootstrap: float = 120.0
+    assemble: float = 30.0
+    commit: float = 60.0
+    maintain: float = 60.0
+    compact: float = 180.0
+    spawn: float = 10.0
+    dispose: float = 10.0
+
+
+@dataclass(slots=True)
+class _Seat:
+    """An engine, and all that serves it in one thread."""
+
+    engine: ContextEngine
+    guard: Guard
+    assembly: Assembly
+    advancing: Advancing
+    folding: Folding
+    upkeep: Upkeep | None
+    booted: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class Lifecycle:
+    """The engine of one thread. With the linear engine chosen, nothing here costs anything."""
+
+    journal: Journal
+    slot: EngineSlot = field(default_factory=EngineSlot)
+    harness: str = "weft"
+    capabilities: frozenset[Capability] = LOOP_CAPABILITIES
+    citations: CitationsMode = "auto"
+    completes: Completes | None = None
+    notify: Callable[[str], None] = field(default=lambda _: None)
+    """Tells the user, in one line."""
+    report: Callable[[EngineReported], None] = field(default=lambda _: None)
+    patience: Patience = field(default_factory=Patience)
+    guidance: str | None = field(init=False, default=None)
+    """What the engine adds to the prompt."""
+    _frame: Frame = field(init=False)
+    _seat: _Seat | None = field(init=False, default=None)
+    _serving: bool = field(init=False, default=False)
+    _precheck: bool = field(init=False, default=False)
+    _unassembled: int = field(init=False, default=0)
+    _instead: tuple[ContextItem, ...] | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        self._frame = Frame(
+            self.journal, self.slot.name, self.harness, self.citations, self.completes
+        )
+        self.journal.follower = None if self.slot.linear else EngineFollower(self.slot.name)
+
+    @property
+    def chosen(self) -> bool:
+        """Whether another engine than the linear one was chosen."""
+        return not self.slot.linear
+
+    @property
+    def serving(self) -> bool:
+        """Whether an engine serves the present turn."""
+        return self._serving
+
+    @property
+    def owns_compaction(self) -> bool:
+        """Whether the engine that serves keeps the view small itself."""
+        seat = self._seat
+        return self._serving and seat is not None and seat.guard.info.owns_compaction
+
+    def occupied(self) -> int | None:
+        """Tokens to hold against the window before the model is asked; None: the engine does."""
+        if self.owns_compaction and not self._precheck:
+            return None
+        return max(self.journal.occupied, self._unassembled if self._precheck else 0)
+
+    async def seat(self) -> tuple[Tool, ...]:
+        """Find the chosen engine, if it is not there yet; the tools it brings."""
+        if self.slot.linear:
+            return ()
+        if self._seat is None:
+            self._seat = await self._resolved()
+        seat = self._seat
+        if seat is None or not isinstance(seat.engine, OffersTools):
+            return ()
+        try:
+            return tuple(seat.engine.tools())
+        except Exception as error:  # noqa: BLE001 - an engine's code may raise anything
+            await self._failed(EngineFailed(self.slot.name, "tools", described(error)))
+            return ()
+
+    async def begin(self) -> None:
+        """A turn is about to be admitted: catch up, bootstrap, put in order."""
+        self._serving, self._instead = False, None
+        if self.slot.linear:
+            return
+        await self.seat()
+        seat = self._seat
+        await self._frame.renew(None if seat else "runtime_unavailable")
+        if seat is None or not self._host_serves("agent-run", seat):
+            return
+        if not await self._caught_up(seat):
+            return
+        self._serving = True
+        if not seat.booted:
+            # An engine that was there from the first entry on has nothing to catch up with.
+            seat.booted = not self.journal.view.upto or await self._bootstrapped(seat)
+        if seat.upkeep is not None:
+            await seat.upkeep.publish()
+
+    async def assemble(self, given: TurnInput) -> TurnInput:
+        """Ask what the model should see with this input; the input, with what goes around it."""
+        seat = self._seat
+        untold = msgspec.structs.replace(given, untold=given.untold | {Guidance.id})
+        if not self._serving or seat is None:
+            return untold
+        self._unassembled = self.journal.occupied
+        try:
+            result = await seat.assembly.ask(given)
+            woven = seat.assembly.woven(result, opening=True)
+            await seat.assembly.rebase(woven, result)
+        except (EngineFailed, Nonsense, StaleEpoch) as error:
+            await self._failed(_failure(seat, "assemble", error), "assemble.failed")
+            return untold
+        await self._applied(result)
+        if result.covers_current_turn and not woven.shows_prompt:
+            self._instead = tuple(result.items)
+        return msgspec.structs.replace(
+            given,
+            before=(*given.before, *appended(woven.before)),
+            after=(*given.after, *appended(woven.after)),
+        )
+
+    def guided(self, context: PromptContext) -> PromptContext:
+        """What fragments see, with what the engine adds."""
+        said = "\n\n".join(text for text in (context.guidance, self.guidance) if text)
+        return msgspec.structs.replace(context, guidance=said or None)
+
+    async def opened(self) -> None:
+        """The input is in the log; where the engine has other words for it, show those."""
+        instead, self._instead = self._instead, None
+        seat = self._seat
+        if instead is None or seat is None:
+            return
+        view = self.journal.view
+        try:
+            await publish(
+                self.journal, instead, by=self.slot.name, epoch=view.epoch, upto=view.upto
+            )
+        except (Nonsense, StaleEpoch) as error:
+            await self._failed(_failure(seat, "assemble", error), "assemble.failed")
+
+    async def before_step(self, *, first: bool) -> None:
+        """The model is about to be asked; after the first time, owners may change the view."""
+        seat = self._seat
+        if not self._serving or seat is None:
+            return
+        if seat.upkeep is not None:
+            await seat.upkeep.publish()
+        if first or not seat.guard.info.owns_compaction:
+            return
+        self._unassembled = self.journal.occupied
+        try:
+            result = await seat.assembly.ask(None)
+            woven = seat.assembly.woven(result, opening=False)
+            await seat.assembly.rebase(woven, result)
+        except (EngineFailed, Nonsense, StaleEpoch) as error:
+            await self._failed(_failure(seat, "assemble", error), "assemble.failed")
+            return
+        before = self.guidance
+        await self._applied(result)
+        await self.journal.add(*appended(woven.after, self.journal.turn, self.journal.step))
+        if self.guidance != before:
+            context = self.journal.settings or PromptContext(cwd="")
+            await self.journal.retell(self.guided(context), Guidance.id)
+
+    async def finish(self, status: Literal["completed", "failed", "interrupted"]) -> None:
+        """The turn's end is durable: hand it over, then put in order."""
+        seat = self._seat
+        if self.slot.linear:
+            return
+        if status != "completed":
+            self._report("maintenance.skipped", reason=f"the turn was {status}")
+        elif not self._serving or seat is None:
+            self._report("maintenance.skipped", reason="the engine did not serve this turn")
+        elif not await self._caught_up(seat, finalising=True):
+            self._report("maintenance.skipped", reason="the turn could not be handed over")
+        elif seat.upkeep is not None:
+            await seat.upkeep.run("turn")
+
+    async def compact(
+        self,
+        trigger: CompactionTrigger,
+        *,
+        live: bool,
+        delegate: Callable[[], Awaitable[Compacted]],
+    ) -> Compacted:
+        """Let the engine make the view smaller. Raises `EngineFailed` and `CannotCompact`."""
+        seat = self._seat
+        if seat is None or not self._serving:
+            raise CannotCompact(f"engine {self.slot.name!r} does not serve this thread now")
+        if trigger == "manual" and not self._host_serves("manual-compact", seat):
+            raise CannotCompact(f"engine {self.slot.name!r} cannot compact on {self.harness!r}")
+        try:
+            done = await seat.folding.compact(trigger, live=live, delegate=delegate)
+        except EngineFailed as error:
+            self._report("compaction.failed", reason=error.reason)
+            await self.slot.failed(error.operation, error.reason, self.journal.id)
+            raise
+        self._report("compaction.completed", tokens=done.tokens_after, reason=f"by {done.by}")
+        await self.slot.worked("compact")
+        if seat.upkeep is not None:
+            await seat.upkeep.run("compaction")
+        return done
+
+    async def intercept(self, rows: Sequence[Row], trigger: CompactionTrigger) -> str | None:
+        """The engine's own summary of what is about to be folded; None lets the fold go on."""
+        seat = self._seat
+        if not self._serving or seat is None:
+            return None
+        try:
+            return await seat.folding.intercept(rows, trigger)
+        except EngineFailed as error:
+            await self._failed(error, "compaction.failed")
+            return None
+
+    async def prepare(self, child: str, mode: Literal["isolated", "fork"]) -> Rollback | None:
+        """A child is about to start. Raises `EngineFailed`: a spawn fails closed."""
+        seat, parent = self._seat, self._frame.thread
+        if not self._serving or seat is None or not isinstance(seat.engine, PreparesSpawns):
+            return None
+        if not self._host_serves("subagent-spawn", seat):
+            raise EngineFailed(self.slot.name, "subagent-spawn", "this harness cannot serve it")
+        assert parent is not None, "a turn renews its frame"
+        given = SpawnParams(parent=parent, child=await self._frame.of(child), mode=mode)
+        method = seat.engine.prepare_subagent_spawn
+        prepared: object = await seat.guard.call(method, given, object, self.patience.spawn)
+        return prepared if callable(prepared) else None
+
+    async def ended(self, child: str, reason: EndReason) -> None:
+        """A child is over."""
+        seat = self._seat
+        if seat is None or not isinstance(seat.engine, FollowsSubagents):
+            return
+        given = SubagentEndedParams(child=child, reason=reason)
+        method = seat.engine.on_subagent_ended
+        try:
+            await seat.guard.call(method, given, type(None), self.patience.spawn)
+        except EngineFailed as error:
+            await self._failed(error)
+
+    async def close(self) -> None:
+        """Cancel what runs beside the turns, and let the engine go."""
+        seat, self._seat = self._seat, None
+        self._serving = False
+        if seat is None:
+            return
+        if seat.upkeep is not None:
+            await seat.upkeep.close()
+        await seat.guard.close()
+        if self.slot.disposes and isinstance(seat.engine, Disposes):
+            method = seat.engine.dispose
+            try:
+                await seat.guard.call(method, None, type(None), self.patience.dispose)
+            except EngineFailed as error:
+                _log.warning("%s", error)
+
+    async def _resolved(self) -> _Seat | None:
+        engine, problem = await self.slot.resolve()
+        if engine is None:
+            await self._degraded("resolve", problem or "it is not there")
+            return None
+        await self.slot.worked("resolve")
+        guard, frame, name, patience = (
+            Guard(engine.info),
+            self._frame,
+            self.slot.name,
+            self.patience,
+        )
+        upkeep = None
+        if isinstance(engine, Maintains):
+            upkeep = Upkeep(engine, guard, frame, self._tell, self._warn, patience.maintain)
+        return _Seat(
+            engine,
+            guard,
+            Assembly(engine, guard, frame, name, patience.assemble),
+            Advancing(engine, guard, frame, name, patience.commit),
+            Folding(engine, guard, frame, patience.compact),
+            upkeep,
+        )
+
+    def _host_serves(self, operation: Operation, seat: _Seat) -> bool:
+        problem = unmet(seat.guard.info, operation, self.capabilities, self.harness)
+        if problem is not None:
+            self._report("degraded", reason=problem)
+            self.notify(f"{problem}; this is done without the engine")
+        return problem is None
+
+    async def _caught_up(self, seat: _Seat, *, finalising: bool = False) -> bool:
+        """Hand over what waits; whether the engine then knows every accepted turn."""
+        drained = await seat.advancing.drain()
+        for reason in drained.blocked:
+            self.notify(f"engine {self.slot.name!r} cannot be told of a turn: {reason}")
+        if drained.failure is not None:
+            await self._failed(drained.failure, "finalise.failed" if finalising else "degraded")
+            return False
+        if drained.turns:
+            self._report("finalise.completed", items=drained.items)
+            await self.slot.worked("commit_turn")
+        if drained.pending:
+            await self._degraded("commit_turn", f"{drained.pending} turns still wait for it")
+        return not drained.pending
+
+    async def _bootstrapped(self, seat: _Seat) -> bool:
+        if isinstance(seat.engine, Bootstraps):
+            self._report("bootstrap.started")
+            given = BootstrapParams(**self._frame.around(fence=self.journal.view.upto))
+            method = seat.engine.bootstrap
+            try:
+                done = await seat.guard.call(
+                    method, given, BootstrapResult, self.patience.bootstrap
+                )
+            except EngineFailed as error:
+                await self._failed(error, "bootstrap.failed")
+                return False
+            self._report("bootstrap.completed", items=done.imported, reason=done.reason)
+            await self.slot.worked("bootstrap")
+        if seat.upkeep is not None:
+            await seat.upkeep.run("bootstrap")
+        return True
+
+    async def _applied(self, result: AssembleResult) -> None:
+        self._precheck = result.prompt_authority == "preassembly_may_overflow"
+        self.guidance = (result.system_prompt_addition or "").strip() or None
+        self._report(
+            "assemble.applied",
+            items=len(result.items),
+            tokens=result.estimated_tokens,
+            has_addition=self.guidance is not None,
+        )
+        await self.slot.worked("assemble")
+
+    def _tell(self, action: Action, reason: str) -> None:
+        self._report(action, reason=reason)
+
+    def _warn(self, error: EngineFailed) -> None:
+        self._report("maintenance.failed", reason=error.reason)
+        self.notify(f"{error}; the view stays as it is")
+
+    async def _failed(self, error: EngineFailed, action: Action = "degraded") -> None:
+        self._report(action, reason=error.reason)
+        self.notify(f"{error}; the turn goes on, and the engine is asked again next time")
+        await self.slot.failed(error.operation, error.reason, self.journal.id)
+
+    async def _degraded(self, operation: str, reason: str) -> None:
+        self._report("degraded", reason=reason)
+        self.notify(
+            f"{reason}; this turn runs without engine {self.slot.name!r}, "
+            "which is tried again on the next turn"
+        )
+        await self.slot.failed(operation, reason, self.journal.id)
+
+    def _report(self, action: Action, **facts: Any) -> None:
+        journal = self.journal
+        reported = EngineReported(
+            action=action, thread=journal.id, turn=journal.turn, engine=self.slot.name, **facts
+        )
+        _log.debug("%s", reported)
+        self.report(reported)
+
+
+def _failure(seat: _Seat, operation: str, error: Exception) -> EngineFailed:
+    if isinstance(error, EngineFailed):
+        return error
+    return EngineFailed(seat.guard.info.id, operation, str(error))

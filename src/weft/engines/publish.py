@@ -1,0 +1,72 @@
+"""Publishing: an engine's conversation as the new base of a thread.
+
+Owns the way from items to a recipe. Invariant: a plan counts only for the epoch it was
+made in, and what was appended since it was made is kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..context.journal import Journal
+from ..context.recipe import recipe_tokens
+from ..context.view import View
+from ..entries import Node, Projected, Reason, Recipe
+from ..errors import StaleEpoch
+from .values import ContextItem
+from .weave import Woven, parts, weave
+
+__all__ = ["planned", "publish", "seen_at"]
+
+
+def seen_at(view: View, upto: int) -> View:
+    """`view` as it was at entry `upto`, in the same epoch."""
+    if upto >= view.upto:
+        return view
+    rows = [row for row in view.rows if row.seq is None or row.seq <= upto]
+    return replace(view, rows=rows, upto=upto)
+
+
+async def planned(journal: Journal, woven: Woven) -> Recipe:
+    """The recipe that shows what was woven: summaries, then what changed, then the rest."""
+    head = woven.head or ()
+    blobs = {
+        item.body: await journal.store.put_blob(journal.id, item.body)
+        for item in head
+        if item.covers is not None
+    }
+    made = parts(head, journal.view, blobs)
+    last = max((at for at, part in enumerate(made) if isinstance(part, Node)), default=-1)
+    return journal.plan_base(woven.keep_from, before=made[: last + 1], after=made[last + 1 :])
+
+
+async def publish(
+    journal: Journal,
+    items: tuple[ContextItem, ...],
+    *,
+    by: str,
+    epoch: int,
+    upto: int,
+    smaller: bool = False,
+    reason: Reason = Reason.PUBLISH,
+    projection: Projected | None = None,
+) -> tuple[int, int] | None:
+    """Make `items` the conversation; its size before and after, None when nothing changed.
+
+    `epoch` and `upto` say which view they were planned for; with `smaller` a view that
+    would not shrink stays. Raises `StaleEpoch` and `Nonsense`.
+    """
+    if journal.view.epoch != epoch:
+        raise StaleEpoch(f"the view of thread {journal.id!r} has moved on; plan it again")
+    woven = weave(seen_at(journal.view, upto), items)
+    if woven.head is None:
+        return None
+    recipe = await planned(journal, woven)
+    view = journal.view
+    before, after = view.tokens, recipe_tokens(recipe, view)
+    if smaller and after >= before:
+        return None
+    await journal.publish(
+        recipe, epoch=epoch, upto=view.upto, reason=reason, by=by, projection=projection
+    )
+    return before, after

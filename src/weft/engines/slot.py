@@ -1,0 +1,90 @@
+"""The slot: which engine a thread was given, found anew whenever it is not there.
+
+Owns the way from a name or an object to an engine, and what is remembered of its health.
+Invariant: a broken choice is never replaced by another one in silence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from .contract import ContextEngine
+from .health import Health
+from .offers import EngineContext
+from .registry import DEFAULT, EngineRegistry, canonical
+from .soundness import defects
+
+__all__ = ["EngineSlot", "Find"]
+
+Find: TypeAlias = Callable[[], Awaitable[tuple[ContextEngine | None, str]]]
+"""Looks for an engine: it, or why there is none."""
+
+
+@dataclass(slots=True)
+class EngineSlot:
+    """The place of one thread's engine."""
+
+    name: str = DEFAULT
+    find: Find | None = None
+    health: Health | None = None
+    disposes: bool = True
+    """Whether the engine is the thread's own; what a host brings stays the host's."""
+
+    @property
+    def linear(self) -> bool:
+        """Whether nothing but the runtime's own way was chosen."""
+        return self.find is None
+
+    async def resolve(self) -> tuple[ContextEngine | None, str]:
+        """The engine, or why there is none."""
+        assert self.find is not None, "the linear engine needs no looking for"
+        return await self.find()
+
+    async def failed(self, operation: str, reason: str, thread: str) -> None:
+        """Remember a failure, for whoever looks at the engine's health."""
+        if self.health is not None:
+            await self.health.failed(self.name, operation, reason, thread)
+
+    async def worked(self, operation: str) -> None:
+        """Forget a failure that is over."""
+        if self.health is not None:
+            await self.health.worked(self.name, operation)
+
+    @classmethod
+    def brought(cls, engine: ContextEngine, home: Path | None) -> EngineSlot:
+        """The slot of an engine that the host made."""
+        info = getattr(engine, "info", None)
+        name = str(getattr(info, "id", "") or type(engine).__name__)
+
+        async def find() -> tuple[ContextEngine | None, str]:
+            wrong = defects(engine)
+            if wrong:
+                return None, f"context engine {name!r} is not sound: {'; '.join(wrong)}"
+            return engine, ""
+
+        return cls(name, find, Health(home), disposes=False)
+
+    @classmethod
+    def named(
+        cls,
+        name: str,
+        registry: EngineRegistry,
+        *,
+        home: Path | None,
+        cwd: Path,
+        config: dict[str, Any] | None = None,
+    ) -> EngineSlot:
+        """The slot of an engine that was chosen by name."""
+        name = canonical(name)
+        if name == DEFAULT:
+            return cls()
+        context = EngineContext.of(name, home=home, config=config, cwd=cwd)
+
+        async def find() -> tuple[ContextEngine | None, str]:
+            found = await registry.resolve(name, context)
+            return found.engine, "" if found.problem is None else str(found.problem)
+
+        return cls(name, find, Health(home))

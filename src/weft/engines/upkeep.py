@@ -1,0 +1,121 @@
+"""Upkeep: an engine's maintenance, now or beside the turns.
+
+Owns when it runs and what becomes of the view it asks for. Invariants: at most one job a
+thread, a wish that comes meanwhile makes it run once more, and a view that was asked for
+is only published where no request is under way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from msgspec import Struct
+
+from ..errors import EngineFailed, StaleEpoch
+from .contract import Maintains
+from .conversation import aligned, named_rows
+from .frame import Frame
+from .guard import Guard
+from .publish import publish
+from .reports import Action
+from .values import ContextItem, MaintainParams, MaintainReason, MaintainResult
+from .weave import Nonsense
+
+__all__ = ["Upkeep"]
+
+_SECONDS = 60.0
+_DEFERRED_SECONDS = 600.0
+
+
+class _Wanted(Struct, frozen=True):
+    """A view that maintenance asked for, and the one it was planned on."""
+
+    items: tuple[ContextItem, ...]
+    epoch: int
+    upto: int
+
+
+@dataclass(slots=True)
+class Upkeep:
+    """The maintenance of one thread's engine."""
+
+    engine: Maintains
+    guard: Guard
+    frame: Frame
+    report: Callable[[Action, str], None]
+    failed: Callable[[EngineFailed], None]
+    seconds: float = _SECONDS
+    _job: asyncio.Task[None] | None = field(init=False, default=None)
+    _again: MaintainReason | None = field(init=False, default=None)
+    _wanted: _Wanted | None = field(init=False, default=None)
+
+    async def run(self, reason: MaintainReason) -> None:
+        """Maintain now, or see that it happens beside the turns."""
+        if self.guard.info.turn_maintenance_mode == "foreground" or reason == "bootstrap":
+            await self._maintain(reason, self.seconds)
+            await self.publish()
+        elif self._job is not None and not self._job.done():
+            self._again = reason
+            self.report("maintenance.skipped", f"{reason}: joins the run under way")
+        else:
+            self._job = asyncio.create_task(self._deferred(reason))
+
+    async def publish(self) -> None:
+        """Publish what was asked for, if it still fits. No request may be under way."""
+        wanted, self._wanted = self._wanted, None
+        if wanted is None:
+            return
+        try:
+            await publish(
+                self.frame.journal,
+                wanted.items,
+                by=self.guard.info.id,
+                epoch=wanted.epoch,
+                upto=wanted.upto,
+            )
+        except StaleEpoch:
+            self.report("maintenance.skipped", "the view it planned for has moved on")
+        except Nonsense as error:
+            self.failed(EngineFailed(self.guard.info.id, "maintain", str(error)))
+
+    async def idle(self) -> None:
+        """Wait for the job under way."""
+        if self._job is not None:
+            await asyncio.wait((self._job,))
+
+    async def close(self) -> None:
+        """Cancel the job under way."""
+        if self._job is not None and not self._job.done():
+            self._again = None
+            self._job.cancel()
+            await asyncio.wait((self._job,))
+
+    async def _deferred(self, reason: MaintainReason) -> None:
+        current: MaintainReason | None = reason
+        while current is not None:
+            await self._maintain(current, _DEFERRED_SECONDS, deferred=True)
+            current, self._again = self._again, None
+
+    async def _maintain(
+        self, reason: MaintainReason, seconds: float, *, deferred: bool = False
+    ) -> None:
+        journal = self.frame.journal
+        view = journal.view
+        epoch, upto = view.epoch, view.upto
+        purpose = None if reason == "bootstrap" else f"context-engine.{reason}.maintenance"
+        given = MaintainParams(
+            reason=reason,
+            cancelled=asyncio.Event(),
+            **aligned(named_rows(journal.id, view.rows).items()),
+            **self.frame.around(purpose, deferred=deferred),
+        )
+        try:
+            done = await self.guard.call(self.engine.maintain, given, MaintainResult, seconds)
+        except EngineFailed as error:
+            self.failed(error)
+            return
+        self.report("maintenance.run", reason)
+        if done.rebase is not None:
+            self._wanted = _Wanted(tuple(done.rebase.items), epoch, upto)
