@@ -1,37 +1,25 @@
 """The journal: the writing side of one thread.
 
-Owns the lease and the current view, and turns inputs, answers and outputs into
-entries. Invariant: nothing is acted upon before the entry that says so is durable.
+Owns how inputs, answers and outputs become entries, and what a crash left open.
+Invariant: nothing is acted upon before the entry that says so is durable.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Literal
 
 import msgspec
 from msgspec import Raw
 
 from ..entries import (
-    Control,
     Draft,
     Entry,
-    Epoch,
-    Head,
-    Notice,
     Origin,
-    Projected,
-    Reason,
-    Recipe,
-    RecipePart,
     RequestMark,
     ResponseMark,
-    Rollback,
-    Settings,
     control_draft,
 )
 from ..errors import NotFound, StaleEpoch
@@ -41,57 +29,41 @@ from ..items import (
     Message,
     encode_item,
 )
-from ..models.catalog import Catalog
-from ..models.profile import ModelProfile
-from ..prompt.discovery import DocsRules
 from ..prompt.fragment import Fragment
 from ..prompt.input import user_message
-from ..prompt.instructions import base_instructions
-from ..prompt.machine import observe_machine
 from ..prompt.observation import PromptContext
-from ..prompt.registry import Registry
 from ..prompt.tell import observe
 from ..provenance import InputProvenance, InternalEvent
-from ..specs import ToolSpec
 from ..store.contract import (
     THIS_TURN,
     Admission,
     Change,
-    Committed,
     InboxMessage,
-    Index,
-    Lease,
     LedgerRow,
     OutboxDraft,
-    Store,
     Turn,
     TurnEnd,
     TurnState,
 )
 from ..truncate import approx_tokens
 from ..usage import TokenUsage
-from ..whole import whole
-from ..wire import Json, json_bytes
+from ..wire import Json
 from .calibration import learn
 from .compose import (
     change_of_head,
-    item_draft,
     missing_outputs,
     opening,
     posted,
     recordable,
     retelling,
 )
-from .cuts import step_boundary, turn_start
-from .head import Choices, build_head
 from .ledger import Ledger
+from .pen import Pen
 from .preview import preview
-from .recipe import ranges, rebase
 from .request import HEAD_SEGMENTS, Renderer, Request
 from .staging import ToolOutput, answers, settled, stage, staged
-from .task import task_snapshot
-from .turn_input import Follower, TurnInput
-from .view import View, advance
+from .turn_input import TurnInput
+from .view import View
 
 __all__ = ["Journal", "ResponseStatus"]
 
@@ -104,82 +76,28 @@ _OPENING_ENTRIES = 1_000
 
 
 @dataclass(slots=True)
-class Journal:
+class Journal(Pen):
     """A conversation that this process writes.
 
     `admit` an input, look at the `request` it makes, say that it was `sent`, record what was
     `received` and what tools put out (`append`), and `finish` the turn.
     """
 
-    id: str
-    store: Store
-    index: Index
-    registry: Registry
-    catalog: Catalog
-    lease: Lease
-    view: View
-    model: str
-    cwd: Path
-    home: Path | None = None
-    tools: tuple[ToolSpec, ...] = ()
-    api: str = ""
-    """The API that the model's connection speaks; empty for the provider's usual one."""
-    choices: Choices = field(default_factory=Choices)
-    settings: PromptContext | None = None
-    """What fragments should say beyond what the machine shows."""
-    docs: DocsRules | None = None
-    """How AGENTS.md files are found."""
-    follower: Follower | None = None
-    """Who must not miss a turn."""
-    turn: int = 0
-    step: int = 0
     newest: LedgerRow | None = field(init=False, default=None)
     """The newest request that this writer has sent."""
     usage: TokenUsage | None = field(init=False, default=None)
     """What the provider counted for its newest answer."""
     _renderer: Renderer = field(init=False, default_factory=Renderer)
     _ledger: Ledger = field(init=False)
-    _profiled: tuple[str, ModelProfile] | None = field(init=False, default=None)
     _sent: int = field(init=False, default=0)
     _staged: int = field(init=False, default=0)
-    _counted: tuple[int, int] | None = field(init=False, default=None)
-    """Tokens that the provider counted, and the rows they cover."""
-    _head_size: int = field(init=False, default=0)
     _opened: int = field(init=False)
     _crashed: int = field(init=False)
     """The newest turn when the thread was opened; a crash may have left it open."""
-    _writing: asyncio.Lock = field(init=False, default_factory=asyncio.Lock)
-    """Held from looking at the view to the entry that was decided on it."""
 
     def __post_init__(self) -> None:
         self._ledger = Ledger(self.id, self.store, self.index)
         self._opened, self._crashed = self.view.upto, self.turn
-
-    @property
-    def profile(self) -> ModelProfile:
-        """The facts about its model."""
-        if self._profiled is None or self._profiled[0] != self.model:
-            self._profiled = self.model, self.catalog.profile(self.model)
-        return self._profiled[1]
-
-    @property
-    def occupied(self) -> int:
-        """Tokens of the window in use: as counted by the provider, and estimated since."""
-        if self._counted is None:
-            return self.head_tokens + self.view.tokens
-        counted, rows = self._counted
-        return counted + sum(row.tokens for row in self.view.rows[rows:])
-
-    @property
-    def head_tokens(self) -> int:
-        """Tokens of everything but items, as the newest request had them."""
-        return approx_tokens(self._head_size)
-
-    @property
-    def origin(self) -> Origin:
-        """Where the answers to its requests come from."""
-        head = self.view.head or self._head("")
-        return Origin(head.provider, head.api, head.model, head.account, "weft")
 
     async def admit(
         self,
@@ -291,19 +209,6 @@ class Journal:
         reason = change_of_head(self.view.head, head)
         return preview(self.view, head, drafts, self.registry, reason=reason)
 
-    async def observe(self) -> PromptContext:
-        """What fragments would see now."""
-        profile = self.profile
-        instructions = await asyncio.to_thread(base_instructions, profile, self.home)
-        settings = msgspec.structs.replace(
-            self.settings or PromptContext(cwd=""),
-            model=profile.slug,
-            model_instructions=instructions,
-        )
-        return await asyncio.to_thread(
-            observe_machine, self.cwd, settings=settings, home=self.home, rules=self.docs
-        )
-
     def request(self) -> Request:
         """The request that would be sent now, byte for byte."""
         return self._renderer.render(self.view)
@@ -373,11 +278,6 @@ class Journal:
         """Tell the model something once, as the runtime."""
         draft = self._spoken(fragment, turn=self.turn, step=self.step)
         return (await self._commit(Change(entries=(draft,)))).entries
-
-    async def add(self, *drafts: Draft) -> None:
-        """Append drafts that others made."""
-        if drafts:
-            await self._commit(Change(entries=drafts))
 
     async def retell(self, context: PromptContext, *names: str) -> None:
         """Tell what changed of some states since the turn began."""
@@ -449,165 +349,8 @@ class Journal:
         end = TurnEnd(number=self.turn, state=state, outcome=outcome, usage=usage)
         await self._commit(Change(end=end, outbox=self._following(end)))
 
-    async def rollback(self, turns: int = 1) -> None:
-        """Hide the last `turns` turns. Raises `IllegalCut` when there are fewer."""
-        async with self._writing:
-            cut = await turn_start(self.store, self.id, turns)
-            await self._hide(Rollback(cut, turns))
-
-    async def revert(self, seq: int) -> int:
-        """Hide everything after entry `seq`, or after the step before it when it lies inside one.
-
-        Returns the last entry that stays.
-        """
-        async with self._writing:
-            kept = await step_boundary(self.store, self.id, self.registry, seq)
-            await self._hide(Rollback(kept + 1))
-        return kept
-
-    async def _hide(self, rollback: Rollback) -> None:
-        outbox = self._hiding(rollback.cut, "rollback")
-        await self._write(msgspec.structs.replace(self._says(rollback), outbox=outbox))
-
-    def _hiding(self, first: int, reason: Literal["reset", "rollback"]) -> tuple[OutboxDraft, ...]:
-        return self.follower.hidden(first, self.view.upto, reason) if self.follower else ()
-
     def _following(self, end: TurnEnd | None) -> tuple[OutboxDraft, ...]:
         return () if end is None or self.follower is None else self.follower.ended(end)
-
-    def plan_base(
-        self,
-        keep_from: int,
-        *,
-        before: Sequence[RecipePart] = (),
-        after: Sequence[RecipePart] = (),
-    ) -> Recipe:
-        """A recipe that keeps the rows from `keep_from` on, in the usual layout."""
-        return rebase(
-            self.view,
-            self.registry,
-            keep_from,
-            before=before,
-            after=after,
-            states={"task_state": task_snapshot(self.view, keep_from)},
-        )
-
-    async def rebase(
-        self,
-        keep_from: int,
-        *,
-        reason: Reason = Reason.COMPACTION,
-        before: Sequence[RecipePart] = (),
-        after: Sequence[RecipePart] = (),
-        by: str = "",
-    ) -> None:
-        """Start a new epoch that keeps the rows from `keep_from` on."""
-        async with self._writing:
-            recipe = self.plan_base(keep_from, before=before, after=after)
-            await self._begin_epoch(recipe, reason, by)
-
-    async def publish(
-        self,
-        recipe: Recipe,
-        *,
-        epoch: int,
-        upto: int | None = None,
-        reason: Reason = Reason.PUBLISH,
-        by: str = "",
-        projection: Projected | None = None,
-    ) -> None:
-        """Make `recipe` the new base. Raises `StaleEpoch` when it was planned for another.
-
-        `upto` is the view's newest entry when it was planned: what came since is kept.
-        """
-        async with self._writing:
-            if epoch != self.view.epoch:
-                raise StaleEpoch(
-                    f"the recipe was planned for epoch {epoch}, thread {self.id!r} is at "
-                    f"{self.view.epoch}; plan it again"
-                )
-            if upto is not None:
-                since = [row for row in self.view.rows if row.seq is not None and row.seq > upto]
-                recipe = Recipe((*recipe.parts, *ranges(since, self.view.gaps)))
-            await self._begin_epoch(recipe, reason, by, projection)
-
-    async def _begin_epoch(
-        self, recipe: Recipe, reason: Reason, by: str, projection: Projected | None = None
-    ) -> None:
-        head = self.view.head or await self._wanted_head()
-        epoch = Epoch(
-            reason=reason,
-            head=await self.store.put_blob(self.id, json_bytes(head)),
-            recipe=recipe,
-            settings=self.view.settings,
-            by=by,
-            projection=projection,
-        )
-        outbox = self._hiding(1, "reset") if reason is Reason.RESET else ()
-        await self._write(msgspec.structs.replace(self._says(epoch), outbox=outbox))
-
-    async def queue(self, *rows: OutboxDraft, settle: Sequence[int] = ()) -> None:
-        """Put rows into the outbox, or give them a new state; those to `settle` leave it."""
-        await self._commit(Change(outbox=rows, settle=tuple(settle)))
-
-    async def configure(self, **changes: object) -> None:
-        """Change thread settings, such as ``goal``; None removes one."""
-        await self._control(
-            Settings({name: Raw(json_bytes(value)) for name, value in changes.items()})
-        )
-
-    async def note(self, text: str, *, level: Literal["info", "warning", "error"] = "info") -> None:
-        """Record something that the user was told and the model should not see."""
-        await self._control(Notice(level, text))
-
-    async def _wanted_head(self) -> Head:
-        """The head that the present settings ask for; instructions never change in a thread."""
-        if self.view.head is not None:
-            return self._head(self.view.head.instructions)
-        return self._head(await asyncio.to_thread(base_instructions, self.profile, self.home))
-
-    def _head(self, instructions: str) -> Head:
-        return build_head(
-            self.profile,
-            instructions=instructions,
-            tools=self.tools,
-            choices=self.choices,
-            api=self.api,
-        )
-
-    async def _new_head(self) -> tuple[Draft, ...]:
-        """An epoch entry when the next request will not start like the last one."""
-        head = await self._wanted_head()
-        reason = change_of_head(self.view.head, head)
-        if reason is None:
-            return ()
-        digest = await self.store.put_blob(self.id, json_bytes(head))
-        return (control_draft(Epoch(reason=reason, head=digest), turn=THIS_TURN),)
-
-    def _draft(self, item: Item, origin: Origin | None = None) -> Draft:
-        limit = self.profile.truncation
-        return item_draft(item, turn=self.turn, step=self.step, origin=origin, limit=limit)
-
-    async def _control(self, control: Control) -> Committed:
-        return await self._commit(self._says(control))
-
-    def _says(self, control: Control) -> Change:
-        return Change(entries=(control_draft(control, turn=self.turn, step=self.step),))
-
-    async def _commit(self, change: Change) -> Committed:
-        async with self._writing:
-            return await self._write(change)
-
-    async def _write(self, change: Change) -> Committed:
-        """Write, and see what was written: half of it would leave the view behind the log."""
-        return await whole(self._written(change))
-
-    async def _written(self, change: Change) -> Committed:
-        committed = await self.store.commit(self.lease, change)
-        view = await advance(self.view, self.store, committed.entries, self.registry)
-        if view is not self.view:
-            self.view, self._counted = view, None
-        return committed
 
     async def _calibrate(self, estimated: int, usage: TokenUsage) -> None:
         before = await self.index.calibration(self.model)
