@@ -25,7 +25,7 @@ from ..harness.events import (
 )
 from ..ids import new_id
 from ..prompt.observation import PromptContext, Subagent
-from ..store.contract import Change
+from ..store.contract import Change, InboxMessage
 from ..tools.agents import AgentInfo, AgentStatus, Refused, SpawnOrder, Waited
 from ..whole import whole
 from .birth import born
@@ -139,7 +139,7 @@ class Subagents:
             return _stranger(strangers[0])
         chosen = tuple(targets) or self.working
         patient = bool(chosen) and all(target in self._works for target in chosen)
-        timed_out = patient and not await self._one_ends(chosen, seconds)
+        timed_out = patient and not await self._one_ends(chosen, seconds, _is_spoken)
         status = {info.agent_id: info.status for info in await self.agents()}
         return Waited(status={each: status[each] for each in chosen}, timed_out=timed_out)
 
@@ -170,9 +170,10 @@ class Subagents:
         del self._questions[question]
         return True
 
-    async def next_ended(self) -> bool:
-        """Wait until an agent is done and announced; False when none is at work."""
-        return await self._one_ends(self.working, None) if self._works else False
+    async def next_ended(self) -> None:
+        """Wait until the thread has mail, as when an agent ends; not when none is at work."""
+        if self._works:
+            await self._one_ends(self.working, None, lambda _: True)
 
     def follow(self, settings: PromptContext | None) -> None:
         """Hold those at work to the settings of their parent."""
@@ -305,11 +306,15 @@ class Subagents:
                 self._questions.pop(question, None)
         self.emit(report)
 
-    async def _one_ends(self, chosen: Sequence[str], seconds: float | None) -> bool:
-        """Whether one of `chosen` ended, or somebody spoke, before time was up."""
-        self._woken.clear()
-        woken = asyncio.ensure_future(self._woken.wait())
+    async def _one_ends(
+        self, chosen: Sequence[str], seconds: float | None, counts: Callable[[InboxMessage], bool]
+    ) -> bool:
+        """Whether one of `chosen` ended before time was up, or mail came that `counts`."""
         ends = [self._works[child].task for child in chosen]
+        self._woken.clear()
+        if any(map(counts, await self.parent.store.inbox(self.parent.id))):
+            return True
+        woken = asyncio.ensure_future(self._woken.wait())
         try:
             done, _ = await asyncio.wait(
                 {woken, *ends}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED
@@ -337,6 +342,11 @@ class Subagents:
 
 def _stranger(target: str) -> Refused:
     return Refused(f"there is no agent {target!r}; list_agents tells which there are")
+
+
+def _is_spoken(message: InboxMessage) -> bool:
+    """Whether somebody said it, rather than an agent having ended."""
+    return not message.events
 
 
 def _innermost(report: AgentReported) -> Event:

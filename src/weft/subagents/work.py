@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from ..errors import NotFound
 from ..harness.events import AgentReported, TurnCompleted
-from ..items import Message, decode_item
+from ..items import Message
 from ..prompt.input import user_message
 from ..store.contract import Post, Store
 from .mail import ENDED, instructed
@@ -108,13 +108,12 @@ class Work:
 
     async def _found(self) -> _Turn | None:
         """The turn to run next, as the log of the agent has it."""
-        turns = await self.store.turns(self.order.child)
-        if all(turn.id != self.order.turn for turn in turns):
+        turns = {turn.id: turn for turn in await self.store.turns(self.order.child)}
+        first = turns.get(self.order.turn)
+        if first is None or first.state not in ENDED:
             return _Turn(self.order.turn, user_message(self.order.message))
-        newest = turns[-1]
+        newest = list(turns.values())[-1]
         if newest.state not in ENDED:
-            begun = decode_item(newest.input)
-            assert isinstance(begun, Message), "turns begin with messages"
-            return _Turn(newest.id, begun)
+            return _Turn(newest.id)
         waiting = await self.store.inbox(self.order.child)
         return _Turn() if any(message.kind == "input" for message in waiting) else None

@@ -1,0 +1,185 @@
+from __future__ import annotations
+
+import asyncio
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.harness.scenes import call, hear, last, scripted, unanswered
+from weft import Thread
+from weft.subagents import AgentLimits
+from weft.testing.script import Answer, Script
+from weft.testing.scripted import ScriptedModel
+from weft.tools.decorator import tool
+
+from .scenes import announced, announcements, crew, spawn
+
+SCRIPT = Script(
+    answers=(
+        Answer(when="find it", text="thinking", calls=(call("here"),)),
+        Answer(when="was here", text="found"),
+        # The child's, when it was killed inside the call.
+        Answer(when="Outcome unknown", text="found", times=0),
+        Answer(when="start", calls=(spawn("find it", "finder"),)),
+        Answer(when="agent_id", calls=(call("wait_agent", timeout_ms=3_600_000),), times=0),
+        Answer(when="task_completion", text="I know", times=0),
+    )
+)
+
+KILLED = """
+import asyncio, os, signal, sys
+from pathlib import Path
+import msgspec
+from weft import Thread
+from weft.store import SqliteStore
+from weft.subagents import AgentLimits
+from weft.testing.script import Script
+from weft.testing.scripted import ScriptedModel
+from weft.tools.decorator import tool
+
+place, moment, script = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
+
+
+def now(name):
+    if name == moment:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Store(SqliteStore):
+    async def commit(self, lease, change):
+        if change.settle and not change.entries:
+            now("before the order is settled")
+        committed = await super().commit(lease, change)
+        if any(row.topic == "agent" for row in change.outbox):
+            now("after the order")
+        if change.take:
+            now("after the announcement is taken")
+        if change.settle and not change.entries:
+            now("after the order is settled")
+        if change.end is not None and (await self.info(lease.thread)).title == "finder":
+            now("after the end of the agent")
+        return committed
+
+    async def post(self, thread, message):
+        now("before the announcement")
+        posted = await super().post(thread, message)
+        now("after the announcement")
+        return posted
+
+
+@tool
+async def here() -> str:
+    "Is here."
+    now("in the turn of the agent")
+    return "was here"
+
+
+async def main():
+    store = await Store.open(place / "home")
+    model = ScriptedModel(msgspec.json.decode(script, type=Script), retries=0)
+    async with Thread.open(model=model, store=store, home=place / "home", cwd=place / "project",
+                           tools=(here,), agents=AgentLimits(), sandbox="danger-full-access",
+                           approval="never") as thread:
+        print(thread.id, flush=True)
+        async for event in thread.run("start", turn_id="turn_one"):
+            pass
+    await model.close()
+    await store.close()
+    print("done", flush=True)
+
+
+asyncio.run(main())
+"""
+
+MOMENTS = (
+    "after the order",
+    "in the turn of the agent",
+    "after the end of the agent",
+    "before the announcement",
+    "after the announcement",
+    "before the order is settled",
+    "after the order is settled",
+    "after the announcement is taken",
+)
+
+
+@tool
+async def here() -> str:
+    "Is here."
+    return "was here"
+
+
+def killed(place: Path, moment: str) -> str:
+    """The thread whose process was killed at a moment."""
+    for name in ("home", "project"):
+        (place / name).mkdir()
+    script = msgspec.json.encode(SCRIPT).decode()
+    command = [sys.executable, "-c", KILLED, str(place), moment, script]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == -signal.SIGKILL
+    (thread,) = done.stdout.split()
+    return thread
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+async def test_whenever_the_process_is_killed_an_agent_is_announced_once(
+    tmp_path: Path, moment: str
+):
+    name = await asyncio.to_thread(killed, tmp_path, moment)
+    model = ScriptedModel(SCRIPT, retries=0)
+    async with crew(tmp_path, model, here, thread=name) as thread:
+        end = last(await hear(thread, "start", turn_id="turn_one"))
+        while await thread.expects():
+            end = last(await hear(thread))
+        assert end.text in ("I know", "found")
+        (event,) = await announced(thread)
+        assert (event.task, event.status, event.result) == ("finder", "ok", "found")
+        ((child, _),) = thread.subagents.known.items()
+        assert [turn.state for turn in await thread.store.turns(child)] == ["completed"]
+        assert await unanswered(thread) == []
+        assert await thread.store.outbox() == []
+        assert await thread.store.inbox(thread.id) == []
+        assert len(announcements(await thread.store.read(thread.id))) == 1
+
+
+async def test_an_agent_that_a_crash_cut_off_is_only_announced_where_it_should_not_go_on(
+    tmp_path: Path,
+):
+    name = await asyncio.to_thread(killed, tmp_path, "in the turn of the agent")
+    model = scripted(Answer(text="I know", times=0))
+    limits = AgentLimits(resume=False)
+    async with crew(tmp_path, model, thread=name, limits=limits) as thread:
+        assert last(await hear(thread, "well?")).text == "I know"
+        (event,) = await announced(thread)
+        assert (event.status, event.status_label, event.result) == (
+            "unknown",
+            "ended in an unknown way",
+            "thinking",
+        )
+        assert thread.subagents.working == ()
+        assert await thread.store.outbox() == []
+
+
+async def test_an_agent_whose_thread_is_gone_is_announced_as_deleted(tmp_path: Path):
+    name = await asyncio.to_thread(killed, tmp_path, "after the order")
+    model = scripted(Answer(text="I know", times=0))
+    async with crew(tmp_path, model, thread=name) as thread:
+        (child,) = thread.subagents.known
+        await thread.store.delete(child)
+        assert last(await hear(thread, "well?")).text == "I know"
+        (event,) = await announced(thread)
+        assert (event.status, event.result) == ("unknown", "Its thread was deleted.")
+        assert await thread.store.outbox() == []
+
+
+async def test_a_thread_that_may_start_no_agents_hears_of_those_it_once_started(tmp_path: Path):
+    name = await asyncio.to_thread(killed, tmp_path, "after the end of the agent")
+    model = scripted(Answer(text="I know", times=0))
+    async with Thread.open(name, model=model, home=tmp_path / "home", tools=()) as thread:
+        assert last(await hear(thread, "well?")).text == "I know"
+        assert [event.result for event in await announced(thread)] == ["found"]
+    await model.close()
