@@ -7,5 +7,17 @@ class TestRetrieval(ContextEngineContract):
     factory = "weft_retrieval:engine"
 
 
+class TestLinear(ContextEngineContract):
+    factory = "tests.engines.sample_engines:linear"
+
+
 class TestMinimal(ContextEngineContract):
-    factory = "tests.engines.minimal:engine"
+    factory = "tests.engines.sample_engines:minimal"
+
+
+class TestCounting(ContextEngineContract):
+    factory = "tests.engines.sample_engines:counting"
+
+
+class TestSumming(ContextEngineContract):
+    factory = "tests.engines.sample_engines:summing"

@@ -30,8 +30,9 @@ from ...engines.values import (
 )
 from .engine_powers import needs
 from .engine_scenes import ANNOUNCED, ANNOUNCEMENT, SUBJECT, Past, bodies, fields, shown
+from .engine_threads import let_go
 
-__all__ = ["MemoryContract", "let_go", "take_in"]
+__all__ = ["MemoryContract", "take_in"]
 
 ASIDE = "quagga"
 """Is said beside the subject, and never asked for."""
@@ -231,10 +232,3 @@ class MemoryContract(ABC):
             assert await shown(again, past) == before
         finally:
             await let_go(again)
-
-
-async def let_go(engine: ContextEngine) -> None:
-    """Dispose of an engine that can be disposed of."""
-    dispose = getattr(engine, "dispose", None)
-    if dispose is not None:
-        await dispose()

@@ -23,6 +23,7 @@ from ...engines.values import (
     ContextItem,
     Conversation,
     Outcome,
+    ThreadLog,
     ThreadRef,
 )
 from ...items import (
@@ -75,11 +76,12 @@ class Said:
 
 @dataclass(slots=True)
 class Past:
-    """A thread's conversation so far; it is its own log."""
+    """A thread's conversation so far; it is its own log, unless there is a real one."""
 
     thread: str = "thr_contract"
     said: list[Said] = field(default_factory=list)
     turns: int = 0
+    log: ThreadLog | None = None
 
     @property
     def ref(self) -> ThreadRef:
@@ -113,7 +115,7 @@ class Past:
         accepted: Outcome = "accepted"
         return CommitParams(
             thread=self.ref,
-            log=self,
+            log=self.log or self,
             key=f"{self.thread}/turn_{self.turns}",
             turn=f"turn_{self.turns}",
             number=self.turns,
@@ -140,7 +142,7 @@ class Past:
             rows.append(Said(item=named, **signals))
         return AssembleParams(
             thread=self.ref,
-            log=self,
+            log=self.log or self,
             token_budget=token_budget,
             model="scripted:contract",
             prompt=prompt,

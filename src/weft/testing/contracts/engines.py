@@ -21,14 +21,18 @@ import pytest
 
 from ...engines.contract import ContextEngine
 from ...engines.registry import EngineContext, EngineRegistry
-from .engine_memory import MemoryContract, let_go
+from ...engines.soundness import powers
+from .engine_kills import KillsContract
+from .engine_memory import MemoryContract
 from .engine_powers import leave_out
+from .engine_threads import let_go
+from .engine_turns import TurnsContract, reached
 from .engine_views import ViewsContract
 
 __all__ = ["ContextEngineContract"]
 
 
-class ContextEngineContract(ViewsContract, MemoryContract):
+class ContextEngineContract(ViewsContract, MemoryContract, TurnsContract, KillsContract):
     """What every `ContextEngine` must do. Subclass it and name the engine's factory."""
 
     factory: ClassVar[str] = ""
@@ -39,7 +43,9 @@ class ContextEngineContract(ViewsContract, MemoryContract):
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         if cls.factory:
-            leave_out(cls, asyncio.run(cls._sample()))
+            sample = asyncio.run(cls._sample())
+            leave_out(cls, sample)
+            cls.reached = reached(powers(sample))
 
     @classmethod
     async def made(cls, home: Path) -> ContextEngine:

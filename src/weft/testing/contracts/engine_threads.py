@@ -1,0 +1,129 @@
+"""Threads that engine tests run: a real store, a scripted model, turns with tools in them.
+
+Owns how such a thread is opened and what is read off it afterwards. Invariant: every
+opening makes the engine anew, over what it kept before.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ...engines.contract import ContextEngine, Disposes
+from ...engines.lifecycle import Patience
+from ...engines.log import StoredLog
+from ...engines.registry import EngineContext, EngineRegistry
+from ...harness.events import Event, TurnCompleted
+from ...items import FunctionCall, FunctionCallOutput, decode_item
+from ...thread import Thread
+from ...tools.decorator import tool
+from ..script import Answer, Call, Script
+from ..scripted import ScriptedModel
+from ..wrapping import Around, wrapped
+from .engine_scenes import SUBJECT, Past, bodies
+
+__all__ = ["Stage", "calls_that_lack_a_result", "let_go", "run", "through"]
+
+_NAME = "under-test"
+
+_SCRIPT = Script(
+    answers=(
+        Answer(when=SUBJECT, times=0, calls=(Call(name="look"),)),
+        Answer(when="There it is.", times=0, text="It has stripes."),
+        Answer(times=0, text="They spoke of animals."),
+    )
+)
+"""Looks when it is asked about the subject, and can sum up what was said."""
+
+
+@tool(parallel=True)
+async def look() -> str:
+    """Looks."""
+    return "There it is." + " Grass." * 500
+
+
+async def through(_: str, __: Any, work: Callable[[], Awaitable[Any]], /) -> Any:
+    """Stands in the way of nothing."""
+    return await work()
+
+
+@dataclass(slots=True)
+class Stage:
+    """Where a thread lives together with its engine."""
+
+    place: Path
+    make: Callable[[Path], Awaitable[ContextEngine]]
+
+    @asynccontextmanager
+    async def opened(
+        self,
+        thread: str | None = None,
+        *,
+        around: Around = through,
+        patience: Patience | None = None,
+    ) -> AsyncIterator[Thread]:
+        """A thread with the engine, and `around` between them."""
+
+        async def factory(context: EngineContext) -> ContextEngine:
+            assert context.home is not None
+            return wrapped(await self.make(context.home), around)
+
+        engines = EngineRegistry()
+        engines.register(_NAME, factory)
+        model = ScriptedModel(_SCRIPT)
+        try:
+            async with Thread.open(
+                thread,
+                model=model,
+                home=self.place,
+                cwd=self.place,
+                tools=(look,),
+                sandbox="danger-full-access",
+                approval="never",
+                engine=_NAME,
+                engines=engines,
+                patience=patience or Patience(),
+            ) as opened:
+                yield opened
+        finally:
+            await model.close()
+
+    async def known(self, thread: str) -> bytes:
+        """What the engine would show if a whole thread were out of sight, less its name."""
+        engine = await self.make(self.place / "engines" / _NAME)
+        async with self.opened(thread) as opened:
+            log = StoredLog(opened.id, opened.store, opened.index)
+            shown = await engine.assemble(Past(thread, log=log).asking(SUBJECT, visible=0))
+        await let_go(engine)
+        return bodies(shown).replace(thread.encode(), b"THREAD")
+
+
+async def run(thread: Thread, said: str = f"A {SUBJECT}, please") -> list[Event]:
+    """Run a turn that must be completed; what was heard of it."""
+    heard = [event async for event in thread.run(said)]
+    end = heard[-1]
+    assert isinstance(end, TurnCompleted)
+    assert (end.status, end.text) == ("completed", "It has stripes."), end.error
+    return heard
+
+
+async def let_go(engine: ContextEngine) -> None:
+    """Dispose of an engine that can be disposed of."""
+    if isinstance(engine, Disposes):
+        await engine.dispose()
+
+
+async def calls_that_lack_a_result(thread: Thread) -> list[str | None]:
+    """The calls of a log that have no result, or more than one."""
+    balance: Counter[tuple[int, int, str | None]] = Counter()
+    for entry in await thread.store.read(thread.id):
+        item = decode_item(entry.body) if entry.kind == "item" else None
+        if isinstance(item, FunctionCall):
+            balance[entry.turn, entry.step, item.call_id] += 1
+        elif isinstance(item, FunctionCallOutput):
+            balance[entry.turn, entry.step, item.call_id] -= 1
+    return [call for (_, _, call), count in balance.items() if count]
