@@ -183,9 +183,9 @@ def bodies(result: AssembleResult) -> bytes:
     return b"\n".join(item.body for item in result.items)
 
 
-def size(result: AssembleResult, prompt: ContextItem) -> int:
-    """The tokens of a view beside the present input, counted and not believed."""
-    return sum(_tokens(item.body) for item in result.items if item != prompt)
+def size(items: Sequence[ContextItem], prompt: ContextItem) -> int:
+    """The tokens of items beside the present input, counted and not believed."""
+    return sum(_tokens(item.body) for item in items if item != prompt)
 
 
 def faults_in(items: Sequence[ContextItem]) -> list[str]:
