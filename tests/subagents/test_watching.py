@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from tests.harness.scenes import call, hear, of, scripted
+from weft.errors import LeaseLost
+from weft.harness.events import ToolFinished
+from weft.sandbox.policy import SandboxPolicy
+from weft.subagents import Lent
+from weft.subagents.values import EndReason
+from weft.testing.script import Answer
+from weft.tools.agents import SpawnOrder
+from weft.tools.executor import Bounds, ProcessSpec
+from weft.tools.local.executor import LocalExecutor
+
+from .scenes import Gates, crew, spawn
+
+
+class Watcher:
+    """Remembers what it was told; may object to agents."""
+
+    def __init__(self, objection: str = "") -> None:
+        self.heard: list[tuple[str, str]] = []
+        self.objection = objection
+
+    async def prepare(
+        self, child: str, mode: Literal["isolated", "fork"]
+    ) -> Callable[[], Awaitable[None]]:
+        if self.objection:
+            raise RuntimeError(self.objection)
+        self.heard.append((child, mode))
+
+        async def undo() -> None:
+            self.heard.append((child, "undone"))
+
+        return undo
+
+    async def ended(self, child: str, reason: EndReason) -> None:
+        self.heard.append((child, reason))
+        raise RuntimeError("who only watches")
+
+
+STARTING = (
+    Answer(when="hello", text="hi"),
+    Answer(when="look", text="seen"),
+    Answer(when="agent_id", calls=(call("wait_agent"),)),
+)
+
+
+@pytest.mark.parametrize(("fork", "mode"), [(False, "isolated"), (True, "fork")])
+async def test_a_watcher_hears_of_an_agent_before_it_starts_and_when_it_is_done(
+    tmp_path: Path, fork: bool, mode: str
+):
+    model = scripted(
+        *STARTING,
+        Answer(when="start", calls=(spawn("look", fork_context=fork),)),
+        Answer(text="ok"),
+    )
+    async with crew(tmp_path, model) as thread:
+        await hear(thread, "hello")
+        thread.subagents.watcher = watcher = Watcher()
+        await hear(thread, "start")
+        (child,) = thread.subagents.known
+        assert watcher.heard == [(child, mode), (child, "completed")]
+
+
+async def test_an_agent_that_a_watcher_cannot_prepare_for_does_not_start(tmp_path: Path):
+    model = scripted(
+        *STARTING, Answer(when="start", calls=(spawn("look"),)), Answer(text="then not")
+    )
+    async with crew(tmp_path, model) as thread:
+        await hear(thread, "hello")
+        thread.subagents.watcher = Watcher("no room for another")
+        (call_,) = of(await hear(thread, "start"), ToolFinished)
+        assert (call_.success, call_.output) == (
+            False,
+            "spawn_agent failed: RuntimeError: no room for another",
+        )
+        assert thread.subagents.known == {}
+        assert [info.id for info in await thread.store.threads()] == [thread.id]
+        assert await thread.store.outbox(topic="agent") == []
+
+
+async def test_what_was_prepared_is_undone_when_the_order_cannot_be_recorded(tmp_path: Path):
+    async with crew(tmp_path, scripted(Answer(when="hello", text="hi"))) as thread:
+        await hear(thread, "hello")
+        thread.subagents.watcher = watcher = Watcher()
+        await thread.lease.release()
+        with pytest.raises(LeaseLost):
+            await thread.subagents.spawn(SpawnOrder(message="look"))
+        assert [what for _, what in watcher.heard] == ["isolated", "undone"]
+        assert [info.id for info in await thread.store.threads()] == [thread.id]
+        assert thread.subagents.working == ()
+
+
+async def test_agents_of_a_thread_that_is_closed_are_released(tmp_path: Path):
+    model = scripted(
+        Answer(when="hello", text="hi"),
+        Answer(when="dig", calls=(call("hold", name="hole"),)),
+        Answer(when="start", calls=(spawn("dig"),)),
+        Answer(when="agent_id", text="ok"),
+    )
+    gates, watcher = Gates(), Watcher()
+    async with crew(tmp_path, model, gates.tool) as thread:
+        await hear(thread, "hello")
+        thread.subagents.watcher = watcher
+        await hear(thread, "start")
+        await gates.reached["hole"].wait()
+        (child,) = thread.subagents.known
+    assert watcher.heard == [(child, "isolated"), (child, "released")]
+
+
+async def test_a_lent_executor_ends_what_was_started_through_it_and_nothing_else(tmp_path: Path):
+    bounds = Bounds(policy=SandboxPolicy(mode="danger-full-access"), workspace=tmp_path)
+    spec = ProcessSpec(argv=("cat",), cwd=tmp_path, bounds=bounds, tty=True)
+    executor = LocalExecutor(home=tmp_path)
+    lent = Lent(executor)
+    try:
+        own, theirs = await executor.start(spec), await lent.start(spec)
+        await lent.write(tmp_path / "note", b"kept", bounds=bounds)
+        assert await executor.read(tmp_path / "note", bounds=bounds) == b"kept"
+        await lent.close()
+        assert await theirs.wait() != 0
+        await own.write(b"still here\n")
+        async for data in own.output():
+            assert data.startswith(b"still here")
+            break
+    finally:
+        await executor.close()
