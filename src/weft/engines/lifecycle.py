@@ -105,6 +105,8 @@ class Lifecycle:
     """What the engine adds to the prompt."""
     _frame: Frame = field(init=False)
     _seat: _Seat | None = field(init=False, default=None)
+    _looked: bool = field(init=False, default=False)
+    """Whether the engine was looked for since the last turn began; once is enough."""
     _serving: bool = field(init=False, default=False)
     _precheck: bool = field(init=False, default=False)
     _unassembled: int = field(init=False, default=0)
@@ -142,6 +144,7 @@ class Lifecycle:
         """Find the chosen engine, if it is not there yet; the tools it brings."""
         if self.slot.linear:
             return ()
+        self._looked = True
         if self._seat is None:
             self._seat = await self._resolved()
         seat = self._seat
@@ -158,8 +161,9 @@ class Lifecycle:
         self._serving, self._instead = False, None
         if self.slot.linear:
             return
-        await self.seat()
-        seat = self._seat
+        if not self._looked:
+            await self.seat()
+        self._looked, seat = False, self._seat
         await self._frame.renew(None if seat else "runtime_unavailable")
         if seat is None or not self._host_serves("agent-run", seat):
             return
@@ -268,7 +272,7 @@ class Lifecycle:
         try:
             done = await seat.folding.compact(trigger, live=live, delegate=delegate)
         except EngineFailed as error:
-            self._report("compaction.failed", reason=error.reason)
+            self._report("compaction.failed", reason=_plainly(error))
             await self.slot.failed(error.operation, error.reason, self.journal.id)
             raise
         self._report("compaction.completed", tokens=done.tokens_after, reason=f"by {done.by}")
@@ -298,7 +302,9 @@ class Lifecycle:
         assert parent is not None, "a turn renews its frame"
         given = SpawnParams(parent=parent, child=await self._frame.of(child), mode=mode)
         method = seat.engine.prepare_subagent_spawn
-        prepared: object = await seat.guard.call(method, given, object, self.patience.spawn)
+        prepared: object = await seat.guard.call(
+            "prepare_subagent_spawn", method, given, object, self.patience.spawn
+        )
         return prepared if callable(prepared) else None
 
     async def ended(self, child: str, reason: EndReason) -> None:
@@ -309,7 +315,9 @@ class Lifecycle:
         given = SubagentEndedParams(child=child, reason=reason)
         method = seat.engine.on_subagent_ended
         try:
-            await seat.guard.call(method, given, type(None), self.patience.spawn)
+            await seat.guard.call(
+                "on_subagent_ended", method, given, type(None), self.patience.spawn
+            )
         except EngineFailed as error:
             await self._failed(error)
 
@@ -325,7 +333,7 @@ class Lifecycle:
         if self.slot.disposes and isinstance(seat.engine, Disposes):
             method = seat.engine.dispose
             try:
-                await seat.guard.call(method, None, type(None), self.patience.dispose)
+                await seat.guard.call("dispose", method, None, type(None), self.patience.dispose)
             except EngineFailed as error:
                 _log.warning("%s", error)
 
@@ -382,12 +390,12 @@ class Lifecycle:
             method = seat.engine.bootstrap
             try:
                 done = await seat.guard.call(
-                    method, given, BootstrapResult, self.patience.bootstrap
+                    "bootstrap", method, given, BootstrapResult, self.patience.bootstrap
                 )
             except EngineFailed as error:
                 await self._failed(error, "bootstrap.failed")
                 return False
-            self._report("bootstrap.completed", items=done.imported, reason=done.reason)
+            self._report("bootstrap.completed", items=done.imported)
             await self.slot.worked("bootstrap")
         if seat.upkeep is not None:
             await seat.upkeep.run("bootstrap")
@@ -408,11 +416,11 @@ class Lifecycle:
         self._report(action, reason=reason)
 
     def _warn(self, error: EngineFailed) -> None:
-        self._report("maintenance.failed", reason=error.reason)
+        self._report("maintenance.failed", reason=_plainly(error))
         self.notify(f"{error}; the view stays as it is")
 
     async def _failed(self, error: EngineFailed, action: Action = "degraded") -> None:
-        self._report(action, reason=error.reason)
+        self._report(action, reason=_plainly(error))
         self.notify(f"{error}; the turn goes on, and the engine is asked again next time")
         await self.slot.failed(error.operation, error.reason, self.journal.id)
 
@@ -437,3 +445,10 @@ def _failure(seat: _Seat, operation: str, error: Exception) -> EngineFailed:
     if isinstance(error, EngineFailed):
         return error
     return EngineFailed(seat.guard.info.id, operation, str(error))
+
+
+def _plainly(error: EngineFailed) -> str:
+    """Why an engine failed, in our words: its own may be those of the conversation."""
+    cause = error.__cause__
+    ours = cause is None or isinstance(cause, Nonsense | StaleEpoch)
+    return error.reason if ours else type(cause).__name__

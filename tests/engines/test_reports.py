@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+from tests.engines.scenes import (
+    Booting,
+    Committing,
+    Tidying,
+    past,
+    reports,
+)
+from tests.harness.scenes import hear, opened, scripted
+from weft.engines.values import (
+    AssembleResult,
+    BootstrapResult,
+)
+from weft.harness.events import EngineReported
+from weft.testing.script import Answer
+
+
+class Whole(Booting, Tidying, Committing):
+    """Has a part in every moment of a turn."""
+
+
+SECRET = "the rosebud of the prompt"
+
+
+class Talkative(Whole):
+    """Fails, and says what it has seen while it does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        for call_name in ("bootstrap", "maintain", "assemble", "commit_turn"):
+            self.answers[call_name] = ValueError(f"cannot read {SECRET!r}")
+
+
+async def test_reports_hold_counts_and_names_and_never_a_word_of_the_conversation(tmp_path):
+    thread = await past(tmp_path, SECRET)
+    told = []
+    for engine in (Whole(bootstrap=BootstrapResult(bootstrapped=True, reason=SECRET)), Talkative()):
+        model = scripted(Answer(text=SECRET), Answer(text=SECRET), Answer(text=SECRET))
+        async with opened(tmp_path, model, thread=thread, engine=engine) as again:
+            told += reports(await hear(again, SECRET))
+            told += reports(await hear(again, SECRET))
+    assert {report.action for report in told} >= {
+        "bootstrap.completed",
+        "bootstrap.failed",
+        "assemble.applied",
+        "assemble.failed",
+        "finalise.failed",
+        "maintenance.run",
+    }
+    assert [report for report in told if "rosebud" in str(report)] == []
+
+
+async def test_a_report_says_how_much_was_assembled(tmp_path):
+    engine = Committing(
+        assemble=lambda given: AssembleResult(
+            items=given.items, estimated_tokens=77, system_prompt_addition="Ask memory."
+        )
+    )
+    async with opened(tmp_path, scripted(Answer(text="a")), engine=engine) as thread:
+        heard = await hear(thread, "first")
+    assert reports(heard) == [
+        EngineReported(
+            action="assemble.applied",
+            thread=thread.id,
+            turn=1,
+            engine="probe",
+            items=1,
+            tokens=77,
+            has_addition=True,
+        ),
+        EngineReported(
+            action="finalise.completed", thread=thread.id, turn=1, engine="probe", items=2
+        ),
+    ]
