@@ -30,6 +30,7 @@ def test_a_fresh_home_is_fine(weft):
         "models",
         "prompts",
         "fragments",
+        "engine",
         "codex",
         "sandbox",
         "rg",

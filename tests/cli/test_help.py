@@ -19,6 +19,7 @@ COMMAND_NAMES = [
     "auth set",
     "auth remove",
     "config explain",
+    "engines check",
 ]
 
 

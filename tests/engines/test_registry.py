@@ -377,12 +377,9 @@ async def test_a_candidate_with_defects_is_told_with_all_of_them_and_let_go(regi
     registry.register("mine", lambda _: Poor())
     assert await problem(registry, "mine") == EngineProblem(
         kind="unsound",
-        cause=(
-            "context engine 'mine' is not sound: info.id is blank, and "
-            "'compact' is missing; every engine needs it"
-        ),
+        cause=("context engine 'mine' is not sound: info.id is blank, and 'compact' is missing"),
         remedy="update it, or choose another engine",
-        defects=("info.id is blank", "'compact' is missing; every engine needs it"),
+        defects=("info.id is blank", "'compact' is missing"),
     )
     assert disposed == [True]
 

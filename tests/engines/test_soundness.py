@@ -80,16 +80,16 @@ info.id is blank
 info.name is no string but a value of type 'int'
 info.version is no string but None
 info.owns_compaction is neither true nor false but a value of type 'str'
-info.turn_maintenance_mode has 'nightly'; accepted: background, foreground
-info.accepted_host_params has 'sessionKey'; accepted: cancelled, context, prompt, settings
+info.turn_maintenance_mode has 'nightly', which is none of background, foreground
+info.accepted_host_params has 'sessionKey', which is none of cancelled, context, prompt, settings
 info.host_requirements['agent-run'].capabilities is no tuple but a value of type 'str'
-info.host_requirements has 'sing'; accepted: agent-run, manual-compact, subagent-spawn
+info.host_requirements has 'sing', which is none of agent-run, manual-compact, subagent-spawn
 info.host_requirements['manual-compact'] is no Requirement but a value of type 'tuple'
-info.transcript.current_turn_fence has 'somewhere'; accepted: before-current-turn-entry-v1
+info.transcript.current_turn_fence has 'somewhere', which is none of before-current-turn-entry-v1
 info.transcript.turn_advancement is declared, but there is no 'commit_turn'
-'ingest' is missing; every engine needs it
+'ingest' is missing
 'assemble' must be an `async def`
-'compact' is missing; every engine needs it
+'compact' is missing
 'bootstrap' must be callable with one positional argument
 'maintain' is no method but a value of type 'str'
 'after_turn' must be callable with one positional argument
@@ -122,16 +122,16 @@ info.transcript.turn_advancement is declared, but there is no 'commit_turn'
         (
             informed(accepted_host_params=([],)),
             (
-                "info.accepted_host_params has a value of type 'list'; "
-                "accepted: cancelled, context, prompt, settings"
+                "info.accepted_host_params has a value of type 'list', "
+                "which is none of cancelled, context, prompt, settings"
             ),
         ),
         (
             informed(host_requirements={"agent-run": Requirement(capabilities=("fly",))}),  # type: ignore[arg-type]
             (
-                "info.host_requirements['agent-run'].capabilities has 'fly'; accepted: after-turn, "
-                "assemble-before-prompt, bootstrap, compact, maintain, runtime-llm-complete, "
-                "thread-bootstrap-projection"
+                "info.host_requirements['agent-run'].capabilities has 'fly', "
+                "which is none of after-turn, assemble-before-prompt, bootstrap, compact, "
+                "maintain, runtime-llm-complete, thread-bootstrap-projection"
             ),
         ),
         (
@@ -145,7 +145,7 @@ info.transcript.turn_advancement is declared, but there is no 'commit_turn'
         (informed(transcript=None), "info.transcript is no Transcript but None"),
         (
             informed(transcript=Transcript(turn_advancement="often")),  # type: ignore[arg-type]
-            "info.transcript.turn_advancement has 'often'; accepted: atomic-idempotent-v1",
+            "info.transcript.turn_advancement has 'often', which is none of atomic-idempotent-v1",
         ),
     ],
 )
@@ -155,10 +155,10 @@ def test_a_defect_is_named(candidate, said):
 
 def test_an_object_that_is_no_engine_lacks_everything():
     assert defects(object()) == (
-        "'info' is missing; every engine needs it",
-        "'ingest' is missing; every engine needs it",
-        "'assemble' is missing; every engine needs it",
-        "'compact' is missing; every engine needs it",
+        "'info' is missing",
+        "'ingest' is missing",
+        "'assemble' is missing",
+        "'compact' is missing",
     )
 
 

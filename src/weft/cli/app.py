@@ -33,6 +33,7 @@ COMMANDS = {
     "cache": "Show how much of each request its predecessor had in cache.",
     "prompts": "List, import and show the texts that instruct models.",
     "models": "List what is known about models.",
+    "engines": "List the context engines, and how each is doing.",
     "auth": "Keep the keys of providers.",
     "config": "Show the settings in force, and where each is from.",
     "trust": "Let a project's configuration count.",

@@ -10,7 +10,7 @@ import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
@@ -36,6 +36,7 @@ __all__ = [
     "about",
     "choices_of",
     "docs_rules",
+    "engine_of",
     "hooks_of",
     "open_thread",
     "prepare",
@@ -148,6 +149,7 @@ def _opened(setup: Setup, title: str) -> AbstractAsyncContextManager[Thread]:
         environ=KeyFile(setup.home).over(os.environ, settings.providers),
         providers=providers_of(settings),
         output_limit=settings.tool_output_token_limit,
+        **engine_of(settings),
         title=title,
     )
 
@@ -162,6 +164,18 @@ def prompt_settings(settings: Settings) -> PromptContext:
         writable_roots=settings.writable_roots,
         developer_instructions=settings.developer_instructions,
     )
+
+
+def engine_of(settings: Settings) -> dict[str, Any]:
+    """The engine that is chosen, as threads are opened with it."""
+    from ..engines.registry import canonical
+
+    engine = canonical(settings.engine)
+    return {
+        "engine": engine,
+        "engine_config": settings.engines.get(engine, {}),
+        "citations": settings.citations,
+    }
 
 
 def docs_rules(settings: Settings) -> DocsRules:

@@ -59,6 +59,7 @@ def examine(
         "models": lambda: _models(home / "models.toml"),
         "prompts": lambda: _prompts(home),
         "fragments": _fragments,
+        "engine": lambda: _engine(home, environ),
         "codex": _codex,
         "sandbox": lambda: _sandbox(environ),
         "rg": lambda: _tool("rg", "searching files will be slow", "ripgrep"),
@@ -202,6 +203,36 @@ def _fragments() -> Check:
     loaded = registry.load_entry_points()
     said = f"{len(registry.fragments)} kinds"
     return _ok(f"{said}, from packages: {', '.join(loaded)}" if loaded else said)
+
+
+def _engine(home: Path, environ: Mapping[str, str]) -> Check:
+    """Whether the engine that is chosen can be made, and how it did lately."""
+    import asyncio
+
+    from ..configuration import load_config
+    from .engine_states import chosen
+
+    here = _here(home)
+    settings = load_config(home, here, environ).settings
+    state = asyncio.run(chosen(settings, home, here))
+    lacks = [need.unmet for need in state.needs if need.unmet is not None]
+    if state.problem is not None:
+        return _fail(state.problem, state.remedy or "choose another engine")
+    if lacks:
+        return _fail(lacks[0], "choose another engine")
+    if state.last_failure is not None:
+        said = f"{state.id} failed last at {state.last_failure.operation}"
+        return _warn(f"{said}: {state.last_failure.reason}", "see `weft engines`")
+    if state.notes:
+        return _warn(state.notes[0].partition("; ")[0], "choose another id, or remove one of them")
+    return _ok(f"{state.id} {state.version} of {state.owner}; turns reach it {state.guarantee}")
+
+
+def _here(home: Path) -> Path:
+    try:
+        return Path().absolute()
+    except FileNotFoundError:
+        return home
 
 
 def _codex() -> Check:

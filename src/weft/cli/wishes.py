@@ -24,6 +24,11 @@ _APPROVALS = ("never", "on-request", "untrusted")
 _OPTIONS = (
     model_option,
     click.option("--effort", metavar="EFFORT", help="How hard the model thinks."),
+    click.option(
+        "--engine",
+        metavar="ID",
+        help="Who plans what the model sees  [default: WEFT_ENGINE, the configured one, linear]",
+    ),
     click.option("--sandbox", type=click.Choice(_SANDBOXES), help="What commands may touch."),
     click.option(
         "--approval", type=click.Choice(_APPROVALS), help="When you are asked before one runs."
@@ -52,6 +57,7 @@ class Wishes(Struct, frozen=True, kw_only=True):
 
     model: str | None = None
     effort: str | None = None
+    engine: str | None = None
     sandbox: str | None = None
     approval: str | None = None
     network: bool | None = None

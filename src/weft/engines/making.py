@@ -1,8 +1,8 @@
 """Making: from an offer to an engine that is sound, or the reason why there is none.
 
 Owns the sentences about engines that cannot be used. Invariant: an import or a factory
-that raises, hangs or makes something else ends in `Unusable`, in bounded time, and what
-was made in vain has been asked to let go.
+that raises, hangs or makes something else ends in `Unusable`, in bounded time and without
+a secret in its words, and what was made in vain has been asked to let go.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from msgspec import Struct
 from ..errors import EngineFailed
 from .contract import ContextEngine
 from .guard import Guard, described
+from .health import redacted
 from .info import EngineInfo
 from .offers import HOST, EngineContext, Offer, seconded
 from .soundness import defects
@@ -61,7 +62,9 @@ async def made(offer: Offer, context: EngineContext, seconds: float) -> ContextE
         candidate = await guard.call(_awaited(factory, "factory"), context, object, seconds)
     except EngineFailed as error:
         remedy = "check its settings, or choose another engine"
-        raise Unusable(EngineProblem(kind="factory", cause=str(error), remedy=remedy)) from error
+        raise Unusable(
+            EngineProblem(kind="factory", cause=redacted(str(error)), remedy=remedy)
+        ) from error
     if found := defects(candidate):
         await _let_go(guard, candidate, seconds)
         raise Unusable(_unsound(offer, found))
@@ -75,7 +78,7 @@ async def _loaded(offer: Offer, seconds: float) -> Any:
     except TimeoutError as error:
         raise Unusable(_unloadable(offer, f"no end within {seconds:g} s")) from error
     except Exception as error:
-        raise Unusable(_unloadable(offer, described(error))) from error
+        raise Unusable(_unloadable(offer, redacted(described(error)))) from error
     if not callable(factory):
         kind = type(factory).__name__
         why = f"it is a value of type {kind!r}, not a function that makes an engine"

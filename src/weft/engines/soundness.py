@@ -95,7 +95,7 @@ def _method_defects(candidate: object) -> Iterator[str]:
         if unreadable:
             yield unreadable
         elif not _is_there(method):
-            yield f"{name!r} is missing; every engine needs it"
+            yield f"{name!r} is missing"
         else:
             yield from _call_defects(name, method, given=1, awaits=True)
     for name in POWERS:
@@ -140,7 +140,7 @@ def _info_defects(candidate: object) -> Iterator[str]:
     if unreadable:
         yield unreadable
     elif info is _ABSENT:
-        yield "'info' is missing; every engine needs it"
+        yield "'info' is missing"
     elif not isinstance(info, EngineInfo):
         yield f"'info' is no EngineInfo but {_kind(info)}"
     else:
@@ -211,7 +211,7 @@ def _named(place: str, names: object, known: frozenset[Any]) -> Iterator[str]:
 
 
 def _unknown(place: str, value: object, known: Any) -> str:
-    return f"{place} has {_shown(value)}; accepted: {', '.join(sorted(known))}"
+    return f"{place} has {_shown(value)}, which is none of {', '.join(sorted(known))}"
 
 
 def _shown(value: object) -> str:

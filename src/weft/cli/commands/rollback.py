@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import click
 
+from ...configuration import load_config
 from ...configuration.settings import DEFAULT_MODEL
 from ...entries import Rollback
 from ..home import Home, find_thread
@@ -29,13 +33,20 @@ async def command(home: Home, name: str, turns: int | None, to: int | None, as_j
     Nothing is deleted: `weft show --all` still shows what was hidden.
     """
     from ...thread import Thread
+    from ..opening import engine_of
 
     if turns is not None and to is not None:
         raise click.UsageError("Give either TURNS or --to, not both.")
     async with home.store() as store, home.index(store) as index:
         found = await find_thread(store, name)
+        settings = load_config(home.path, Path(found.cwd), os.environ).settings
         async with Thread.open(
-            found.id, model=DEFAULT_MODEL, home=home.path, store=store, index=index
+            found.id,
+            model=DEFAULT_MODEL,
+            home=home.path,
+            store=store,
+            index=index,
+            **engine_of(settings),  # it has to forget what is hidden
         ) as thread:
             await (thread.rollback(turns or 1) if to is None else thread.revert(to))
         newest = (await store.info(found.id)).last
