@@ -254,7 +254,8 @@ class Advancing:
             await self._follow(self.engine, work)
         elif isinstance(self.engine, IngestsBatches):
             given = IngestBatchParams(**self._named(rows), **self._around(work))
-            await self.guard.call(self.engine.ingest_batch, given, IngestBatchResult, self.seconds)
+            method = self.engine.ingest_batch
+            await self.guard.call("ingest_batch", method, given, IngestBatchResult, self.seconds)
         else:
             await self._ingest(work, rows)
         return len(rows)
@@ -272,7 +273,7 @@ class Advancing:
             **self._named(rows),
             **self._around(work),
         )
-        await self.guard.call(engine.commit_turn, given, CommitResult, self.seconds)
+        await self.guard.call("commit_turn", engine.commit_turn, given, CommitResult, self.seconds)
 
     async def _follow(self, engine: FollowsTurns, work: _Work) -> None:
         """The view as it was when the turn ended, with where the turn began."""
@@ -289,7 +290,7 @@ class Advancing:
             **aligned(rows),
             **self._around(work),
         )
-        await self.guard.call(engine.after_turn, given, type(None), self.seconds)
+        await self.guard.call("after_turn", engine.after_turn, given, type(None), self.seconds)
 
     async def _ingest(self, work: _Work, rows: Sequence[tuple[Row, Outcome]]) -> None:
         named = self._named(rows)
@@ -302,7 +303,7 @@ class Advancing:
                 outcome=named["outcomes"][index],
                 **around,
             )
-            await self.guard.call(self.engine.ingest, given, IngestResult, self.seconds)
+            await self.guard.call("ingest", self.engine.ingest, given, IngestResult, self.seconds)
 
     async def _outcomes(self, rows: Sequence[Row]) -> list[Outcome]:
         numbers = {row.turn for row in rows if row.turn}
@@ -317,7 +318,8 @@ class Advancing:
         given = ResetParams(
             reason=work.hidden, first=work.first, last=work.last, **self.frame.around()
         )
-        await self.guard.call(self.engine.thread_reset, given, type(None), self.seconds)
+        method = self.engine.thread_reset
+        await self.guard.call("thread_reset", method, given, type(None), self.seconds)
 
     def _around(self, work: _Work) -> Surroundings:
         return self.frame.around("context-engine.after-turn", fence=work.last)

@@ -62,7 +62,8 @@ class Assembly:
             **aligned(rows),
             **self.frame.around(fence=journal.view.upto),
         )
-        return await self.guard.call(self.engine.assemble, params, AssembleResult, self.seconds)
+        method = self.engine.assemble
+        return await self.guard.call("assemble", method, params, AssembleResult, self.seconds)
 
     def woven(self, result: AssembleResult, *, opening: bool) -> Woven:
         """What the answer means for the view. Raises `Nonsense`."""

@@ -65,6 +65,7 @@ class Folding:
             **self.frame.around(_PURPOSE),
         )
         result = await self.guard.call(
+            "compact",
             self.engine.compact,
             given,
             CompactResult,
@@ -89,7 +90,9 @@ class Folding:
             **self.frame.around(_PURPOSE),
         )
         method = self.engine.intercept_compaction
-        done = await self.guard.call(method, given, InterceptResult, self.seconds)
+        done = await self.guard.call(
+            "intercept_compaction", method, given, InterceptResult, self.seconds
+        )
         return done.summary or None
 
     async def _published(self, result: CompactResult, epoch: int, upto: int) -> Compacted:

@@ -1,8 +1,8 @@
 """The guard: an engine's code, held at arm's length.
 
 Owns what happens when an engine raises, hangs or answers with something else. Invariant:
-whoever calls through it gets an answer of the right kind or `EngineFailed`, in bounded
-time, even from an engine that swallows its cancellation.
+whoever calls through it gets an answer of the right kind that is nobody else's, or
+`EngineFailed`, in bounded time, even from an engine that swallows its cancellation.
 """
 
 from __future__ import annotations
@@ -17,16 +17,15 @@ import msgspec
 from msgspec import Struct
 
 from ..errors import EngineFailed
+from .borrowed import lent
 from .info import HOST_PARAMS, EngineInfo, HostParam
 
-__all__ = ["Guard", "accepted", "described"]
+__all__ = ["Guard", "accepted", "brief", "described", "own"]
 
 T = TypeVar("T")
 P = TypeVar("P", bound=Struct)
 
 _GRACE = 2.0
-"""Seconds that a cancelled call has to come to an end."""
-
 _REASON_CHARS = 300
 
 _log = logging.getLogger(__name__)
@@ -41,10 +40,30 @@ def accepted(info: EngineInfo, given: P, *, always: frozenset[HostParam] = froze
     return msgspec.structs.replace(given, **dict.fromkeys(present)) if present else given
 
 
+def brief(text: str) -> str:
+    """`text` in one line, short enough to show, and fit to be written anywhere."""
+    line = " ".join(text[: _REASON_CHARS * 8].split())
+    return line.encode(errors="replace").decode()[:_REASON_CHARS]
+
+
 def described(error: BaseException) -> str:
     """An error in one line, short enough to show."""
-    said = " ".join(str(error).split()) or "no message"
-    return f"{type(error).__name__}: {said}"[:_REASON_CHARS]
+    try:
+        said = brief(str(error))
+    except Exception:  # noqa: BLE001 - an engine's errors are its code too
+        said = ""
+    return brief(f"{type(error).__name__}: {said or 'no message'}")
+
+
+def own(value: object, kind: type[T]) -> T:
+    """A copy of `value` in which every field has the type that `kind` gives it.
+
+    Raises `ValueError` where one has not, or holds what cannot be written down.
+    """
+    try:
+        return msgspec.json.decode(msgspec.json.encode(value, enc_hook=repr), type=kind)
+    except (msgspec.MsgspecError, TypeError, OverflowError, RecursionError) as error:
+        raise ValueError(str(error)) from error
 
 
 @dataclass(slots=True)
@@ -52,11 +71,14 @@ class Guard:
     """Calls one engine."""
 
     info: EngineInfo
+    grace: float = _GRACE
+    """Seconds that a cancelled call has to come to an end."""
     _left: set[asyncio.Task[Any]] = field(default_factory=set, init=False)
     """Calls that did not end although they were cancelled."""
 
     async def call(
         self,
+        operation: str,
         method: Callable[..., Awaitable[object]],
         given: Struct | None,
         expected: type[T],
@@ -67,21 +89,40 @@ class Guard:
         """What `method` answers to `given`. Raises `EngineFailed`.
 
         It is cancelled when its caller is, or when its time is up and has not been
-        `extended`; where `given` has a signal for that, the signal is set first.
+        `extended`; where `given` has a signal for that, the signal is set first. What it
+        was lent to ask the model with ends with the call.
         """
-        operation = method.__name__
-        cancelled: asyncio.Event | None = getattr(given, "cancelled", None)
-        task = asyncio.create_task(self._run(method, given))
-        try:
-            done, _ = await asyncio.wait((task,), timeout=seconds)
-            while not done and extended():
+        with lent(given) as lending:
+            task = asyncio.create_task(self._run(operation, method, lending))
+            cancelled: asyncio.Event | None = getattr(given, "cancelled", None)
+            try:
                 done, _ = await asyncio.wait((task,), timeout=seconds)
-        except asyncio.CancelledError:
-            await self._stop(task, cancelled)
-            raise
-        if not done:
-            await self._stop(task, cancelled)
-            raise self._failed(operation, f"no answer within {seconds:g} s")
+                while not done and extended():
+                    done, _ = await asyncio.wait((task,), timeout=seconds)
+            except asyncio.CancelledError:
+                await self._stop(task, cancelled)
+                raise
+            if not done:
+                await self._stop(task, cancelled)
+                raise self._failed(operation, f"no answer within {seconds:g} s")
+        return self._judged(operation, task, expected)
+
+    async def _run(
+        self, operation: str, method: Callable[..., Awaitable[object]], given: Struct | None
+    ) -> object:
+        always: frozenset[HostParam] = (
+            frozenset({"cancelled"}) if operation == "compact" else frozenset()
+        )
+        try:
+            if given is None:
+                return await method()
+            return await method(accepted(self.info, given, always=always))
+        except SystemExit as error:
+            # A task that raises it ends the loop. An interrupt may: it is the user's.
+            raise RuntimeError("it tried to end the process") from error
+
+    def _judged(self, operation: str, task: asyncio.Task[object], expected: type[T]) -> T:
+        """What a call that is over has answered, if that can be used."""
         if task.cancelled():
             raise self._failed(operation, "it cancelled itself")
         if (error := task.exception()) is not None:
@@ -90,15 +131,13 @@ class Guard:
         if not isinstance(result, expected):
             kind = type(result).__name__
             raise self._failed(operation, f"it answered with {kind}, not {expected.__name__}")
-        return result
-
-    async def _run(self, method: Callable[..., Awaitable[object]], given: Struct | None) -> object:
-        if given is None:
-            return await method()
-        always: frozenset[HostParam] = (
-            frozenset({"cancelled"}) if method.__name__ == "compact" else frozenset()
-        )
-        return await method(accepted(self.info, given, always=always))
+        if not isinstance(result, Struct):
+            return result
+        try:
+            return own(result, expected)
+        except ValueError as error:
+            reason = f"its {expected.__name__} cannot be used: {error}"
+            raise self._failed(operation, brief(reason)) from error
 
     async def close(self) -> None:
         """Cancel what is still running, once more."""
@@ -106,7 +145,7 @@ class Guard:
         for task in left:
             task.cancel()
         if left:
-            await asyncio.wait(left, timeout=_GRACE)
+            await asyncio.wait(left, timeout=self.grace)
 
     async def _stop(self, task: asyncio.Task[Any], cancelled: asyncio.Event | None) -> None:
         if cancelled is not None:
@@ -114,7 +153,7 @@ class Guard:
         task.cancel()
         self._left.add(task)
         task.add_done_callback(self._ended)
-        await asyncio.wait((task,), timeout=_GRACE)
+        await asyncio.wait((task,), timeout=self.grace)
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._left.discard(task)

@@ -59,7 +59,7 @@ async def made(offer: Offer, context: EngineContext, seconds: float) -> ContextE
     factory = await _loaded(offer, seconds)
     guard = Guard(EngineInfo(id=offer.id, name=offer.id))
     try:
-        candidate = await guard.call(_awaited(factory, "factory"), context, object, seconds)
+        candidate = await guard.call("factory", _awaited(factory), context, object, seconds)
     except EngineFailed as error:
         remedy = "check its settings, or choose another engine"
         raise Unusable(
@@ -90,22 +90,18 @@ async def _let_go(guard: Guard, candidate: Any, seconds: float) -> None:
     dispose = None if isinstance(candidate, type) else getattr(candidate, "dispose", None)
     if callable(dispose):
         try:
-            await guard.call(_awaited(dispose, "dispose"), None, object, seconds)
+            await guard.call("dispose", _awaited(dispose), None, object, seconds)
         except EngineFailed:
             return  # it is rejected already, and for a better reason
 
 
-def _awaited(function: Any, operation: str) -> Any:
-    """`function`, async or not, as the guard calls things; it cannot end the process."""
+def _awaited(function: Any) -> Any:
+    """`function`, async or not, as the guard calls things."""
 
     async def call(*given: object) -> object:
-        try:
-            result = function(*given)
-            return await result if inspect.isawaitable(result) else result
-        except SystemExit as error:
-            raise RuntimeError("it tried to end the process") from error
+        result = function(*given)
+        return await result if inspect.isawaitable(result) else result
 
-    call.__name__ = operation
     return call
 
 

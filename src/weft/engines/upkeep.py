@@ -112,7 +112,9 @@ class Upkeep:
             **self.frame.around(purpose, deferred=deferred),
         )
         try:
-            done = await self.guard.call(self.engine.maintain, given, MaintainResult, seconds)
+            done = await self.guard.call(
+                "maintain", self.engine.maintain, given, MaintainResult, seconds
+            )
         except EngineFailed as error:
             self.failed(error)
             return
