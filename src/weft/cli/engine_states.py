@@ -179,7 +179,7 @@ def _needs(info: EngineInfo) -> tuple[Need, ...]:
 async def _let_go(engine: ContextEngine) -> None:
     if isinstance(engine, Disposes):
         with suppress(EngineFailed):
-            await Guard(engine.info).call(engine.dispose, None, object, PATIENCE)
+            await Guard(engine.info).call("dispose", engine.dispose, None, object, PATIENCE)
 
 
 def _is_ours(row: OutboxRow) -> bool:
