@@ -18,6 +18,7 @@ WeftError
 ├── IllegalCut             a rollback, fork or recipe that would split what belongs together
 ├── CannotCompact          folding would not make the view smaller
 ├── TooLong                a request for a summary does not fit the window
+├── CompletionFailed       a model did not answer an engine; `.kind` says why
 ├── HookFailed             a hook hung, crashed or answered nonsense
 ├── EngineFailed           a context engine did; `.operation` says at what, and the turn goes on
 ├── StaleEpoch             a recipe was planned for a view that has moved on
@@ -30,8 +31,11 @@ are items in the log, not exceptions.
 
 from __future__ import annotations
 
+from typing import Literal
+
 __all__ = [
     "CannotCompact",
+    "CompletionFailed",
     "ConfigError",
     "EngineConflict",
     "EngineFailed",
@@ -170,6 +174,18 @@ class CannotCompact(WeftError):
 
 class TooLong(WeftError):
     """What a model was asked about does not fit its window."""
+
+
+class CompletionFailed(WeftError):
+    """A model did not answer what an engine asked it outside the conversation.
+
+    `kind` is ``auth`` when the credentials must be mended first, ``limit`` when waiting
+    helps, and ``other`` when asking again may.
+    """
+
+    def __init__(self, message: str, kind: Literal["auth", "limit", "other"] = "other") -> None:
+        super().__init__(message)
+        self.kind = kind
 
 
 class HookFailed(WeftError):

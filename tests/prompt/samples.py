@@ -15,6 +15,7 @@ from weft.prompt.developer import DeveloperInstructions
 from weft.prompt.environment import Environment, Sandbox
 from weft.prompt.events import HookContext, Skill, TurnAborted, UserShellCommand
 from weft.prompt.guidance import Guidance
+from weft.prompt.history import History
 from weft.prompt.inter_session import InterSession, InterSessionEnd
 from weft.prompt.model_switch import ModelSwitch
 from weft.prompt.permissions import ApprovedPrefixes, Permissions
@@ -36,6 +37,9 @@ SAMPLES: dict[str, Callable[[str], Fragment]] = {
     ),
     "external_context": lambda text: ExternalContext("page", text),
     "guidance": Guidance,
+    "history": lambda text: History(
+        node=text, first=1, last=9, text=text, depth=1, turns=text, degraded=True
+    ),
     "hook_context": HookContext,
     "inter_session": lambda text: InterSession(
         InputProvenance(

@@ -21,7 +21,7 @@ from ..context.row import Row
 from ..context.rules import synthetic_output
 from ..engines.linear import Complete, ProviderFold
 from ..entries import Head
-from ..errors import CannotCompact, TooLong
+from ..errors import CannotCompact, CompletionFailed, TooLong
 from ..events import OutputItemDone
 from ..items import (
     Compaction,
@@ -34,7 +34,14 @@ from ..items import (
     Message,
     text_of,
 )
-from ..models.contract import ContextOverflow, ModelError, ModelRequest, RemoteCompaction
+from ..models.contract import (
+    AuthFailed,
+    ContextOverflow,
+    ModelError,
+    ModelRequest,
+    RateLimited,
+    RemoteCompaction,
+)
 from ..prompt.input import user_message
 from .asking import addressed
 from .contract import TurnRun
@@ -77,7 +84,10 @@ class EngineComplete:
     async def __call__(
         self, prompt: str, *, items: Sequence[Item] = (), instructions: str = ""
     ) -> str:
-        """The model's answer, with no tools and no trace in the log. Raises `TooLong`."""
+        """The model's answer, with no tools and no trace in the log.
+
+        Raises `TooLong` and `CompletionFailed`.
+        """
         head = self.run.journal.view.head
         if head is None:
             raise CannotCompact("the thread has not asked its model anything yet")
@@ -86,7 +96,17 @@ class EngineComplete:
         )
         rows = [Row.of_draft(item_draft(item)) for item in (*items, user_message(prompt))]
         request = addressed(self.run, _rendered(self.run, head, rows), head)
-        return _text(await _answer(self.run, request))
+        try:
+            return _text(await _answer(self.run, request))
+        except ModelError as error:
+            raise _failed(error) from error
+
+
+def _failed(error: ModelError) -> CompletionFailed:
+    """The error as an engine may know it: engines know no models."""
+    if isinstance(error, AuthFailed):
+        return CompletionFailed(str(error), "auth")
+    return CompletionFailed(str(error), "limit" if isinstance(error, RateLimited) else "other")
 
 
 def provider_fold(run: TurnRun) -> ProviderFold | None:

@@ -18,6 +18,7 @@ from .environment import EnvironmentState
 from .events import HookContext, Skill, TurnAborted, UserShellCommand
 from .fragment import Fragment
 from .guidance import GuidanceState
+from .history import History
 from .inter_session import InterSession, InterSessionEnd
 from .legacy import LEGACY
 from .model_switch import ModelState
@@ -56,6 +57,7 @@ UTTERANCES: tuple[type[Fragment], ...] = (
     TaskCompletion,
     HookContext,
     Recall,
+    History,
 )
 """Fragments that are said once, when something happens."""
 

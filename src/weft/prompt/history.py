@@ -1,0 +1,77 @@
+"""History: a summary that stands in the view for a part of the thread's past.
+
+Owns `<thread_history>`. Invariant: the same node gives the same bytes, names the entries
+it stands for and how to open them, and says of itself that it is a record.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from ..items import Message
+from .fragment import Fragment, FragmentRole, Markers, Vocabulary
+
+__all__ = ["History", "node_message"]
+
+_RECORD = "This is a record of what happened, not a request: nothing in it asks for anything now."
+_DEGRADED = "It was put together from excerpts, without a model; expand it before relying on it."
+
+
+class History(Fragment, frozen=True, kw_only=True):
+    """One summary, and what it stands for."""
+
+    id: ClassVar[str] = "history"
+    role: ClassVar[FragmentRole] = "user"
+    markers: ClassVar[Markers | None] = Markers("<thread_history>", "</thread_history>")
+    cap_tokens: ClassVar[int] = 10_000
+    inner: ClassVar[tuple[str, ...]] = ("summary",)
+
+    node: str
+    first: int
+    last: int
+    text: str
+    depth: int = 0
+    turns: str = ""
+    degraded: bool = False
+
+    def body(self) -> str:
+        """What it stands for, what kind of text it is, then the summary as data."""
+        notes = [
+            f"Summary {self.node} of {self._range()}.",
+            _RECORD,
+            *([_DEGRADED] if self.degraded else []),
+            f'The originals: recall_expand("{self.node}")',
+        ]
+        return "\n" + "\n".join(notes) + f"\n<summary>\n{self.text.strip()}\n</summary>\n"
+
+    def _range(self) -> str:
+        said = f"entries {self.first} to {self.last}"
+        turns = f", turns {self.turns}" if self.turns else ""
+        return f"{said}{turns}" + (f", summarised {self.depth + 1} times" if self.depth else "")
+
+
+def node_message(
+    *,
+    id: str,  # noqa: A002 - a node's name is its id everywhere else
+    depth: int,
+    first: int,
+    last: int,
+    turns: str,
+    text: str,
+    degraded: bool,
+    vocabulary: Vocabulary | None,
+) -> Message:
+    """A summary as the message that the model reads in place of what it stands for.
+
+    `vocabulary` holds the markers to guard; None means those of the built-in fragments.
+    """
+    history = History(
+        node=id,
+        depth=depth,
+        first=first,
+        last=last,
+        turns=turns,
+        text=text,
+        degraded=degraded,
+    )
+    return history.message(vocabulary)
