@@ -69,6 +69,7 @@ def item_of(name: str, row: Row) -> ContextItem:
         step=row.step,
         tokens=row.tokens,
         covers=_covered(row.node),
+        name=row.node.id if row.node else None,
     )
 
 

@@ -94,6 +94,8 @@ class ContextItem(Struct, frozen=True, kw_only=True):
     tokens: int = 0
     covers: Covered | None = None
     """For a summary: what it stands for. It then keeps its place before what changed since."""
+    name: str | None = None
+    """For a summary: what its engine calls it."""
     recall: bool = False
     """Memory for the present turn: shown until the next epoch, never handed back."""
 

@@ -124,7 +124,8 @@ def _part(item: ContextItem, blobs: Mapping[bytes, str]) -> RecipePart:
     if item.covers is not None:
         digest = blobs[item.body]
         first, last = item.covers.first, item.covers.last
-        return Node(derived_id("sum", digest), digest, first, last, _tokens(item))
+        name = item.name or derived_id("sum", digest)
+        return Node(name, digest, first, last, _tokens(item))
     flags = Flags.VOLATILE | Flags.CONTEXTUAL | Flags.HIDDEN if item.recall else Flags.NONE
     return Inline(body=Raw(item.body), tokens=_tokens(item), flags=int(flags))
 

@@ -1,0 +1,1 @@
+"""The lossless engine: summaries over a log that keeps everything."""

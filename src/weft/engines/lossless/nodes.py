@@ -1,0 +1,76 @@
+"""Nodes: summaries over ranges of a log, and how they are named.
+
+Owns the value and its keys. Invariant: the key of a range depends on what the range says
+and on nothing else, so that forks, restarts and rebuilt files find the same node.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct
+
+from ..values import ContextItem, Covered
+
+__all__ = ["SHAPE", "Node", "key_of", "node_id", "spans_of"]
+
+SHAPE = "1"
+"""Changes when nodes of older versions should no longer be used."""
+
+
+class Node(Struct, frozen=True, kw_only=True):
+    """A summary that stands for a range of entries, and can be opened again."""
+
+    id: str
+    key: str
+    """What it summarises; a better summary of the same has the same key."""
+    thread: str
+    """The thread it was made in."""
+    first: int
+    last: int
+    spans: tuple[tuple[int, int], ...] = ()
+    """The entries it covers, exactly."""
+    depth: int = 0
+    text: str
+    body: bytes
+    """The item that shows it."""
+    tokens: int = 0
+    source_tokens: int = 0
+    children: tuple[str, ...] = ()
+    """For a condensed node: the nodes it stands for."""
+    model: str = ""
+    prompt: str = ""
+    degraded: bool = False
+    missing: tuple[str, ...] = ()
+    """Facts of the range that can only be found by opening it."""
+    created: int = 0
+
+    def item(self) -> ContextItem:
+        """The node as a part of a conversation."""
+        covers = Covered(self.first, self.last)
+        return ContextItem(body=self.body, tokens=self.tokens, covers=covers, name=self.id)
+
+
+def key_of(items: Iterable[ContextItem], depth: int) -> str:
+    """The key of the summary of `items`."""
+    digest = hashlib.sha256(f"{SHAPE}.{depth}".encode())
+    for item in items:
+        digest.update(hashlib.sha256(item.body).digest())
+    return digest.hexdigest()
+
+
+def node_id(key: str, prompt: str) -> str:
+    """The name of the summary of a range by one prompt; models and people read it."""
+    return f"sum_{hashlib.sha256(f'{key}.{prompt}'.encode()).hexdigest()[:16]}"
+
+
+def spans_of(sequence: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    """Ascending entries as stretches without gaps."""
+    spans: list[tuple[int, int]] = []
+    for seq in sequence:
+        if spans and spans[-1][1] == seq - 1:
+            spans[-1] = spans[-1][0], seq
+        else:
+            spans.append((seq, seq))
+    return tuple(spans)

@@ -1,0 +1,173 @@
+"""The plan: which stretches of a view may become summaries, and which should.
+
+Owns water marks, sizes and cuts; pure. Invariants: a stretch is cut between steps and
+never parts a call from its output; what is live or fresh is in none; and stretches are
+counted from the oldest item on, so that what is appended later moves no border.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+
+import msgspec
+from msgspec import Struct
+
+from ...context.row import Row, shape_of
+from ...context.rules import legal_cuts
+from ..values import ContextItem
+from .nodes import key_of
+
+__all__ = ["Measures", "Stretch", "condensable", "fresh_from", "stretches"]
+
+
+class Measures(Struct, frozen=True, kw_only=True):
+    """When summaries are prepared and published, and how large things are."""
+
+    prepare: float = 0.4
+    """From this part of the budget on, summaries are made ready."""
+    high: float = 0.75
+    """Above it they are published …"""
+    low: float = 0.5
+    """… until the view is down to this."""
+    hard: float = 0.9
+    """Above it nothing is waited for."""
+    summaries: float = 0.2
+    """How much of the budget summaries may take before the oldest are condensed."""
+    leaf_tokens: int = 20_000
+    leaf_target: int = 2_400
+    condensed_target: int = 2_000
+    leaf_fan_in: int = 8
+    """How many leaves are condensed into one node …"""
+    fan_in: int = 4
+    """… and how many condensed ones."""
+    tail_tokens: int = 24_000
+    """How much of the newest items is never summarised, at most."""
+
+    def within(self, budget: int) -> Measures:
+        """The same for a window that may be small."""
+        leaf = max(64, min(self.leaf_tokens, budget // 8))
+        return msgspec.structs.replace(
+            self,
+            leaf_tokens=leaf,
+            leaf_target=max(32, min(self.leaf_target, leaf // 4)),
+            condensed_target=max(32, min(self.condensed_target, leaf // 4)),
+            tail_tokens=min(self.tail_tokens, budget // 5),
+        )
+
+
+class Stretch(Struct, frozen=True, kw_only=True):
+    """Neighbouring items that one summary may stand for."""
+
+    start: int
+    end: int
+    """Positions in the conversation; `end` is not part of it."""
+    items: tuple[ContextItem, ...]
+    depth: int = 0
+    key: str
+    tokens: int
+
+
+def fresh_from(items: Sequence[ContextItem], measures: Measures) -> int:
+    """Where the fresh items begin: the newest step, and before it as many as are cheap."""
+    spare, start = measures.tail_tokens, len(items)
+    while start > 0 and spare >= items[start - 1].tokens:
+        start -= 1
+        spare -= items[start].tokens
+    return min(start, _newest_step(items))
+
+
+def _newest_step(items: Sequence[ContextItem]) -> int:
+    """Where the newest step begins."""
+    at = len(items)
+    while at > 0 and (items[at - 1].turn, items[at - 1].step) == (
+        items[-1].turn,
+        items[-1].step,
+    ):
+        at -= 1
+    return at
+
+
+def stretches(
+    items: Sequence[ContextItem],
+    live: int,
+    measures: Measures,
+    *,
+    upto: int | None = None,
+    unfinished: bool = False,
+) -> list[Stretch]:
+    """What leaves may be made of, oldest first.
+
+    `live` is where the current turn begins: its first item, the input, is never part of
+    one. The last stretch may still grow and is left out unless `unfinished` ones count.
+    """
+    end = fresh_from(items, measures) if upto is None else upto
+    cuts = _cuts(items)
+    found: list[Stretch] = []
+    for start, stop in _runs(items, live, end):
+        borders = [cut for cut in cuts if start <= cut <= stop]
+        found += _chunks(items, borders, measures.leaf_tokens, unfinished=unfinished)
+    return found
+
+
+def condensable(
+    items: Sequence[ContextItem], depths: Mapping[str, int], measures: Measures
+) -> Stretch | None:
+    """The oldest neighbouring summaries of one depth that are many enough, shallowest first.
+
+    `depths` are those of the summaries that may be condensed, by name.
+    """
+    for depth in sorted(set(depths.values())):
+        fan_in = measures.leaf_fan_in if depth == 0 else measures.fan_in
+        run: list[int] = []
+        for at, item in enumerate(items):
+            if item.name is not None and depths.get(item.name) == depth:
+                run.append(at)
+                if len(run) == fan_in:
+                    return _stretch(items, run[0], at + 1, depth + 1)
+            else:
+                run = []
+    return None
+
+
+def _runs(items: Sequence[ContextItem], live: int, end: int) -> Iterator[tuple[int, int]]:
+    """Neighbouring raw items before `end`, without the live turn's input."""
+    start = None
+    for at in range(end + 1):
+        raw = at < end and items[at].seq is not None and at != live
+        if raw and start is None:
+            start = at
+        elif not raw and start is not None:
+            yield start, at
+            start = None
+
+
+def _chunks(
+    items: Sequence[ContextItem], borders: Sequence[int], most: int, *, unfinished: bool
+) -> Iterator[Stretch]:
+    if len(borders) < 2:
+        return
+    start, tokens = borders[0], 0
+    for left, right in pairwise(borders):
+        size = sum(item.tokens for item in items[left:right])
+        if left > start and tokens + size > most:
+            yield _stretch(items, start, left)
+            start, tokens = left, 0
+        tokens += size
+    if unfinished or tokens >= most:
+        yield _stretch(items, start, borders[-1])
+
+
+def _stretch(items: Sequence[ContextItem], start: int, end: int, depth: int = 0) -> Stretch:
+    part = tuple(items[start:end])
+    tokens = sum(item.tokens for item in part)
+    key = key_of(part, depth)
+    return Stretch(start=start, end=end, items=part, depth=depth, key=key, tokens=tokens)
+
+
+def _cuts(items: Sequence[ContextItem]) -> list[int]:
+    rows = [
+        Row(body=item.body, shape=shape_of(item.body), turn=item.turn, step=item.step)
+        for item in items
+    ]
+    return legal_cuts(rows)

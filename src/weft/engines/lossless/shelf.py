@@ -1,0 +1,179 @@
+"""The shelf: one SQLite file on one thread.
+
+Owns how ``lossless.db`` is opened, laid out and used. Invariant: the event loop never
+waits for the disk, and a change is applied whole or not at all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Literal, TypeVar
+
+from ...errors import StoreClosed, StoreCorrupt, StoreTooNew
+from ...store.database import (
+    BUSY_SECONDS,
+    closed_on_error,
+    connect,
+    ensure_writable,
+    sqlite_errors,
+    start_wal,
+)
+
+__all__ = ["Shelf"]
+
+T = TypeVar("T")
+
+APPLICATION_ID = int.from_bytes(b"WEFN", "big")
+VERSION = 1
+
+_TABLES = (
+    """
+    CREATE TABLE nodes (
+      id       TEXT PRIMARY KEY,
+      key      TEXT NOT NULL,
+      thread   TEXT NOT NULL,
+      first    INTEGER NOT NULL,
+      last     INTEGER NOT NULL,
+      depth    INTEGER NOT NULL,
+      tokens   INTEGER NOT NULL,
+      degraded INTEGER NOT NULL,
+      node     BLOB NOT NULL
+    ) STRICT
+    """,
+    "CREATE INDEX nodes_by_key ON nodes (key)",
+    "CREATE INDEX nodes_by_thread ON nodes (thread, first)",
+    """
+    CREATE TABLE jobs (
+      key      TEXT NOT NULL,
+      thread   TEXT NOT NULL,
+      first    INTEGER NOT NULL,
+      last     INTEGER NOT NULL,
+      depth    INTEGER NOT NULL,
+      attempts INTEGER NOT NULL DEFAULT 0,
+      owner    TEXT,
+      until    INTEGER NOT NULL DEFAULT 0,
+      after    INTEGER NOT NULL DEFAULT 0,
+      error    TEXT,
+      created  INTEGER NOT NULL,
+      PRIMARY KEY (thread, key)
+    ) STRICT
+    """,
+    """
+    CREATE TABLE turns (
+      key    TEXT PRIMARY KEY,
+      thread TEXT NOT NULL,
+      number INTEGER NOT NULL,
+      first  INTEGER NOT NULL,
+      last   INTEGER NOT NULL
+    ) STRICT
+    """,
+    "CREATE INDEX turns_by_thread ON turns (thread, number)",
+    """
+    CREATE TABLE notes (
+      number INTEGER PRIMARY KEY AUTOINCREMENT,
+      thread TEXT NOT NULL,
+      name   TEXT NOT NULL,
+      text   TEXT NOT NULL,
+      time   INTEGER NOT NULL,
+      UNIQUE (thread, name)
+    ) STRICT
+    """,
+    """
+    CREATE TABLE told (
+      thread TEXT NOT NULL,
+      prefix TEXT NOT NULL,
+      text   TEXT NOT NULL,
+      PRIMARY KEY (thread, prefix)
+    ) STRICT
+    """,
+)
+
+
+class Shelf:
+    """A file, or memory where there is no place for one; opened at first use."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        self._connection: sqlite3.Connection | None = None
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="weft-lossless")
+
+    async def ask(self, job: Callable[[sqlite3.Connection], T]) -> T:
+        """What `job` reads."""
+        return await self._run("BEGIN", job)
+
+    async def change(self, job: Callable[[sqlite3.Connection], T]) -> T:
+        """What `job` did, durable."""
+        return await self._run("BEGIN IMMEDIATE", job)
+
+    async def close(self) -> None:
+        """Let go of the file. Harmless when called twice."""
+        await asyncio.to_thread(self._close)
+
+    def _close(self) -> None:
+        self._pool.shutdown()
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    async def _run(
+        self, begin: Literal["BEGIN", "BEGIN IMMEDIATE"], job: Callable[[sqlite3.Connection], T]
+    ) -> T:
+        try:
+            running = asyncio.get_running_loop().run_in_executor(
+                self._pool, self._transact, begin, job
+            )
+        except RuntimeError as error:  # the pool was shut down
+            raise StoreClosed("the library of summaries was closed; open it again") from error
+        return await running
+
+    def _transact(self, begin: str, job: Callable[[sqlite3.Connection], T]) -> T:
+        with sqlite_errors(self.path or Path("lossless.db")):
+            if self._connection is None:
+                self._connection = self._open()
+            connection = self._connection
+            connection.execute(begin)
+            try:
+                result = job(connection)
+            except BaseException:
+                connection.execute("ROLLBACK")
+                raise
+            connection.execute("COMMIT")
+        return result
+
+    def _open(self) -> sqlite3.Connection:
+        if self.path is None:
+            memory = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+            return _laid_out(memory)
+        ensure_writable(self.path)
+        connection = connect(self.path, "mode=rwc")
+        with closed_on_error(connection):
+            _check(connection, self.path)
+            start_wal(connection, self.path, BUSY_SECONDS)
+            return _laid_out(connection)
+
+
+def _check(connection: sqlite3.Connection, path: Path) -> None:
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    if version > VERSION:
+        raise StoreTooNew(f"{str(path)!r} was written by a newer Weft; upgrade, or move it away")
+    if version and application != APPLICATION_ID:
+        raise StoreCorrupt(f"{str(path)!r} is no library of summaries; move it away")
+
+
+def _laid_out(connection: sqlite3.Connection) -> sqlite3.Connection:
+    # What a power cut may lose here can be made again from the log.
+    connection.execute("PRAGMA synchronous = NORMAL")
+    connection.execute("BEGIN IMMEDIATE")
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version == 0:
+        for table in _TABLES:
+            connection.execute(table)
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {VERSION}")
+    connection.execute("COMMIT")
+    return connection
