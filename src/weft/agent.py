@@ -41,7 +41,7 @@ from .hooks.registry import Answer
 from .ids import new_id
 from .items import Message, text_of
 from .models.contract import Model
-from .prompt.events import HookContext, TurnAborted
+from .prompt.events import HookContext
 from .provenance import InputProvenance, InternalEvent
 from .sandbox.approvals import ApprovalPolicy, Ask, Decision
 from .sandbox.memory import Approvals
@@ -115,7 +115,8 @@ class Agent:
 
     async def turn(self, given: Input) -> TurnCompleted:
         """Run one turn to its end."""
-        turn = None
+        given = msgspec.structs.replace(given, turn_id=given.turn_id or new_id("turn"))
+        turn = outcome = None
         try:
             await self.engine.begin()
             if is_full(self._run()):
@@ -131,7 +132,7 @@ class Agent:
             await self.engine.finish(outcome.status)
             return await self._over(turn, outcome)
         except asyncio.CancelledError:
-            self.emit(await whole(self._broken_off(given, turn)))
+            self.emit(await whole(self._broken_off(given, outcome)))
             raise
 
     async def compact(self) -> Compacted:
@@ -198,18 +199,20 @@ class Agent:
         )
         await self.hooks.tell(TurnStartedHook(thread=journal.id, turn=turn.id, model=journal.model))
 
-    async def _broken_off(self, given: Input, turn: Turn | None) -> TurnCompleted:
+    async def _broken_off(self, given: Input, outcome: Outcome | None) -> TurnCompleted:
         """How an interrupted turn stands; one that no harness has ended is ended here."""
+        journal = self.journal
+        turn = next((turn for turn in await self._newest() if turn.id == given.turn_id), None)
         if turn is None:
             return TurnCompleted(turn=given.turn_id or "", status="interrupted")
-        journal = self.journal
-        now = await journal.store.turn(journal.id, turn.number)
-        if now.state not in _STATUS:
-            await journal.say(TurnAborted())
-            await journal.finish("aborted")
-            now = await journal.store.turn(journal.id, turn.number)
-        ended = _as_it_ended(now)
-        return await self._over(turn, Outcome(status=ended.status, usage=ended.usage))
+        if turn.state not in _STATUS:
+            await journal.abort(turn)
+            (turn,) = await self._newest()
+        ended = _as_it_ended(turn)
+        return await self._over(turn, outcome or Outcome(status=ended.status, usage=ended.usage))
+
+    async def _newest(self) -> list[Turn]:
+        return await self.journal.store.turns(self.journal.id, limit=1)
 
     async def _over(self, turn: Turn, outcome: Outcome) -> TurnCompleted:
         await self.hooks.tell(

@@ -29,6 +29,7 @@ from ..items import (
     Message,
     encode_item,
 )
+from ..prompt.events import TurnAborted
 from ..prompt.fragment import Fragment
 from ..prompt.input import user_message
 from ..prompt.observation import PromptContext
@@ -177,9 +178,11 @@ class Journal(Pen):
         turn = committed.turn
         assert turn is not None
         if committed.repeated:
+            await self._end_crashed()
+            turn = await self.store.turn(self.id, turn.number)
             return turn, await self._was_opened(turn)
-        await self._end_crashed(before=turn.number)
         self.turn, self.step = turn.number, 0
+        await self._end_crashed()
         return turn, bool(entries)
 
     async def _was_opened(self, turn: Turn) -> bool:
@@ -189,16 +192,16 @@ class Journal(Pen):
         entries = await self.store.read(self.id, turn.first, limit=_OPENING_ENTRIES)
         return any(entry.kind == "item" and entry.turn == turn.number for entry in entries)
 
-    async def _end_crashed(self, before: int) -> None:
-        """End the turn that a crash left open, once another has begun; looks only once."""
-        number, self._crashed = self._crashed, 0
-        if not 0 < number < before:
-            return
-        turn = await self.store.turn(self.id, number)
-        if turn.state in ("admitted", "running"):
-            # A turn that a fork shares is its parent's to end.
-            with suppress(NotFound):
+    async def _end_crashed(self) -> None:
+        """End the turns that crashes left open before the newest: nobody goes on with them."""
+        number = min(self._crashed, self.turn - 1)
+        if number == self._crashed:
+            self._crashed = 0
+        # A turn that a fork shares is its parent's to end.
+        with suppress(NotFound):
+            while number > 0 and (await self.store.turn(self.id, number)).state not in _ENDED:
                 await self._write(Change(end=TurnEnd(number=number, state="aborted")))
+                number -= 1
 
     async def preview(self, said: str) -> tuple[View, Request]:
         """What would be sent if `said` were admitted now. Writes nothing."""
@@ -348,6 +351,13 @@ class Journal(Pen):
         """End the turn."""
         end = TurnEnd(number=self.turn, state=state, outcome=outcome, usage=usage)
         await self._commit(Change(end=end, outbox=self._following(end)))
+
+    async def abort(self, turn: Turn) -> None:
+        """End a turn that was broken off; the model hears of it where it has seen the input."""
+        self.turn = turn.number
+        if await self._was_opened(turn):
+            await self.say(TurnAborted())
+        await self.finish("aborted")
 
     def _following(self, end: TurnEnd | None) -> tuple[OutboxDraft, ...]:
         return () if end is None or self.follower is None else self.follower.ended(end)
