@@ -139,6 +139,20 @@ async def test_messages_of_other_threads_are_told_as_theirs(retrieval: Retrieval
     assert "turn 1, another thread: the zebra escaped" in recalled
 
 
+async def test_turns_that_share_more_words_come_first_and_then_newer_ones(
+    retrieval: RetrievalEngine,
+):
+    past = Past()
+    for asked in ("zebra foal", "zebra one", "zebra two", "zebra three"):
+        await retrieval.commit_turn(past.turn(asked, "yes"))
+    recalled = texts(await shown(retrieval, past, "The zebra and its foal"))[0]
+    assert [line for line in recalled.splitlines() if "user" in line] == [
+        "turn 1, user: zebra foal",
+        "turn 3, user: zebra two",
+        "turn 4, user: zebra three",
+    ]
+
+
 async def test_memory_never_takes_the_room_of_the_conversation(
     retrieval: RetrievalEngine, past: Past
 ):

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from typing import Any
 from ..engines.contract import ContextEngine
 from ..engines.registry import EngineContext, EngineRegistry
 from .contracts.engine_threads import Stage, run
+from .wrapping import Work
 
 __all__ = ["main"]
 
@@ -30,12 +30,12 @@ class _Watched:
     stop: str
     last: int = 0
 
-    async def __call__(self, call: str, given: Any, work: Callable[[], Awaitable[Any]], /) -> Any:
+    async def __call__(self, call: str, given: Any, work: Work, /) -> Any:
         if call != "commit_turn":
-            return await work()
+            return await work(given)
         say(f"commit {given.number}")
         await self._stop_here("before", given.number)
-        result = await work()
+        result = await work(given)
         say(f"{result.status} {given.number}")
         await self._stop_here("after", given.number)
         return result

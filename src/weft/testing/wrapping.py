@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, TypeAlias, cast
 
 from ..engines.contract import ContextEngine
 from ..engines.soundness import powers
 
-__all__ = ["Around", "Calls", "wrapped"]
+__all__ = ["Around", "Calls", "Work", "wrapped"]
+
+Work: TypeAlias = Callable[[Any], Awaitable[Any]]
+"""The engine's own doing, with what it is to be given; None where a call is given nothing."""
 
 _REQUIRED = ("ingest", "assemble", "compact")
 
@@ -21,8 +24,8 @@ _REQUIRED = ("ingest", "assemble", "compact")
 class Around(Protocol):
     """Stands around the calls of an engine."""
 
-    async def __call__(self, call: str, given: Any, work: Callable[[], Awaitable[Any]], /) -> Any:
-        """Do `work`, or something else; `given` is what the call was given."""
+    async def __call__(self, call: str, given: Any, work: Work, /) -> Any:
+        """Do `work` with what is `given`, or something else."""
         ...
 
 
@@ -37,9 +40,12 @@ def wrapped(engine: ContextEngine, around: Around) -> ContextEngine:
 
 
 def _between(method: Callable[..., Awaitable[Any]], around: Around) -> Callable[..., Any]:
+    async def work(given: Any) -> Any:
+        return await (method() if given is None else method(given))
+
     @functools.wraps(method)
     async def called(*given: Any) -> Any:
-        return await around(method.__name__, given[0] if given else None, lambda: method(*given))
+        return await around(method.__name__, given[0] if given else None, work)
 
     return called
 
@@ -47,9 +53,9 @@ def _between(method: Callable[..., Awaitable[Any]], around: Around) -> Callable[
 class Calls(list[tuple[str, Any]]):
     """Notes every call of an engine and what it was given."""
 
-    async def __call__(self, call: str, given: Any, work: Callable[[], Awaitable[Any]], /) -> Any:
+    async def __call__(self, call: str, given: Any, work: Work, /) -> Any:
         """Note the call when it has ended well."""
-        result = await work()
+        result = await work(given)
         self.append((call, given))
         return result
 

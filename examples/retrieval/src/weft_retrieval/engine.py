@@ -32,7 +32,7 @@ from weft.engines.values import (
     ResetParams,
 )
 from weft.items import Message, text_of
-from weft.provenance import InputProvenance, InternalEvent
+from weft.provenance import InputProvenance
 from weft.tools.contract import Tool, ToolContext
 from weft.tools.decorator import tool
 from weft.truncate import Policy, truncate_text
@@ -87,8 +87,8 @@ class RetrievalEngine:
 
     async def ingest(self, given: IngestParams, /) -> IngestResult:
         """Keep one item. The runtime prefers `commit_turn`."""
-        notes = list(_notes(_alone(given)))
-        return IngestResult(bool(await asyncio.to_thread(self.memory.add, given.thread.id, notes)))
+        note = list(_notes(_alone(given)))
+        return IngestResult(await asyncio.to_thread(self.memory.add, given.thread.id, note) > 0)
 
     async def commit_turn(self, given: CommitParams, /) -> CommitResult:
         """Keep a turn and its key, or neither."""
@@ -109,8 +109,6 @@ class RetrievalEngine:
 
     async def compact(self, given: CompactParams, /) -> CompactResult:
         """Leave it to the runtime: what it folds away can be found here."""
-        if given.cancelled is not None and given.cancelled.is_set():
-            return CompactResult(ok=False, reason="cancelled")
         if given.delegate is None:
             return CompactResult(ok=False, reason="the runtime offers no compaction")
         return await given.delegate()
@@ -128,7 +126,8 @@ class RetrievalEngine:
         await asyncio.to_thread(self.memory.close)
 
     async def _recalled(self, given: AssembleParams, now: int) -> tuple[ContextItem, ...]:
-        question = given.prompt if any(_asked(given, now)) else None
+        present = range(now, len(given.items))
+        question = given.prompt if any(_counts(given, at) for at in present) else None
         spare = _RECALL_TOKENS
         if given.token_budget is not None:
             spare = given.token_budget - sum(item.tokens for item in given.items[:now])
@@ -162,34 +161,25 @@ def _told(notes: Sequence[Note]) -> str:
 
 
 def _notes(said: Conversation) -> Iterator[Note]:
-    """What is worth keeping of a conversation."""
-    rows = zip(said.items, said.provenance, said.internal_events, said.persist, strict=True)
-    for item, provenance, events, persist in rows:
-        if persist and item.seq is not None and not _from_runtime(provenance, events):
-            message = item.item
-            text = text_of(message.content) if isinstance(message, Message) else ""
-            if isinstance(message, Message) and text:
-                yield Note(item.seq, item.turn, _speaker(message, provenance), text)
+    """The words of a conversation that are worth keeping."""
+    for at, item in enumerate(said.items):
+        message = item.item
+        if item.seq is None or not isinstance(message, Message) or not _counts(said, at):
+            continue
+        if text := text_of(message.content):
+            yield Note(item.seq, item.turn, _speaker(message, said.provenance[at]), text)
 
 
-def _asked(given: AssembleParams, now: int) -> Iterator[bool]:
-    """Whether each item of the present turn is something that memory should look up."""
-    for at in range(now, len(given.items)):
-        yield given.persist[at] and not _from_runtime(
-            given.provenance[at], given.internal_events[at]
-        )
+def _counts(said: Conversation, at: int) -> bool:
+    """Whether somebody said an item who is not the runtime, as its signals tell."""
+    who, events = said.provenance[at], said.internal_events[at]
+    from_runtime = bool(events) or (who is not None and who.kind == "internal_system")
+    return said.persist[at] and not from_runtime
 
 
-def _from_runtime(
-    provenance: InputProvenance | None, events: tuple[InternalEvent, ...] | None
-) -> bool:
-    return bool(events) or (provenance is not None and provenance.kind == "internal_system")
-
-
-def _speaker(message: Message, provenance: InputProvenance | None) -> str:
-    if provenance is not None and provenance.kind == "inter_session":
-        return "another thread"
-    return message.role
+def _speaker(message: Message, who: InputProvenance | None) -> str:
+    elsewhere = who is not None and who.kind == "inter_session"
+    return "another thread" if elsewhere else message.role
 
 
 def _alone(given: IngestParams) -> Conversation:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import sqlite3
 import threading
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,16 +35,20 @@ CREATE VIRTUAL TABLE IF NOT EXISTS words USING fts5 (text, tokenize = 'porter un
 """
 
 _FIND = """
-WITH hits AS MATERIALIZED (SELECT rowid AS number, rank AS score FROM words WHERE words MATCH ?),
+WITH hits AS MATERIALIZED (
+    SELECT words.rowid AS number, word.key AS word FROM json_each(?) AS word, words
+    WHERE words MATCH word.value
+),
 unseen AS (
     SELECT * FROM notes WHERE thread = ? AND seq NOT IN (SELECT value FROM json_each(?))
 ),
 best AS (
     SELECT turn FROM hits JOIN unseen USING (number)
-    GROUP BY turn ORDER BY min(score), turn DESC LIMIT ?
+    GROUP BY turn ORDER BY count(DISTINCT word) DESC, turn DESC LIMIT ?
 )
 SELECT seq, turn, speaker, text FROM unseen WHERE turn IN best ORDER BY seq
 """
+"""By the words that a turn shares, not by rank: that depends on other threads."""
 
 _WORD = re.compile(r"\w{4,}")
 """Shorter words are in too many notes to tell them apart."""
@@ -91,12 +95,13 @@ class Memory:
         return row[0] if row else 0
 
     def find(self, thread: str, question: str, *, turns: int, but: Collection[int]) -> list[Note]:
-        """The notes of the turns that share most with `question`, without the entries in `but`."""
-        words = " OR ".join(f'"{word}"' for word in _WORD.findall(question))
-        if not words:
-            return []
+        """The notes of the turns that share most words with `question`, newest first in doubt.
+
+        The entries in `but` are left out.
+        """
+        words = sorted({f'"{word}"' for word in _WORD.findall(question.casefold())})
         with self._transaction() as db:
-            rows = db.execute(_FIND, (words, thread, encode(sorted(but)).decode(), turns))
+            rows = db.execute(_FIND, (_json(words), thread, _json(sorted(but)), turns))
             return [Note(*row) for row in rows]
 
     def forget(self, thread: str, first: int, last: int) -> None:
@@ -135,6 +140,10 @@ def _opened(path: Path | None) -> sqlite3.Connection:
     # Whoever hears "committed" forgets the turn, so it has to survive a power cut too.
     db.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;" + _TABLES)
     return db
+
+
+def _json(values: Sequence[int | str]) -> str:
+    return encode(values).decode()
 
 
 def _add(db: sqlite3.Connection, thread: str, note: Note) -> bool:

@@ -29,7 +29,7 @@ class KillsContract:
     @needs("commit_turn")
     @pytest.mark.parametrize("stop", ["before", "after"])
     async def test_a_commit_that_was_killed_happens_once(
-        self, stage: Stage, tmp_path_factory: pytest.TempPathFactory, stop: str
+        self, stage: Stage, calm: Stage, stop: str
     ) -> None:
         killed = await self._runs(stage.place, stop=stop)
         thread = killed[0].removeprefix("thread ")
@@ -39,25 +39,24 @@ class KillsContract:
         repeated = "duplicate 2" if done else "committed 2"
         rest = ["commit 3", "committed 3", "commit 4", "committed 4"]
         assert again[1:] == ["commit 2", repeated, *rest]
-        await self._same_as_undisturbed(stage, thread, tmp_path_factory.mktemp("calm"))
+        await self._same_as_undisturbed(stage, thread, calm)
 
     @needs("commit_turn")
     @pytest.mark.parametrize("moment", range(4))
     async def test_a_commit_can_be_killed_at_any_moment(
-        self, stage: Stage, tmp_path_factory: pytest.TempPathFactory, moment: int
+        self, stage: Stage, calm: Stage, moment: int
     ) -> None:
         killed = await self._runs(stage.place, kill_at="commit 2", grace=moment * 0.002)
         thread = killed[0].removeprefix("thread ")
         told = [*killed, *await self._runs(stage.place, thread)]
         assert [told.count(f"committed {number}") for number in (1, 3, 4)] == [1, 1, 1]
         assert told.count("committed 2") <= 1
-        await self._same_as_undisturbed(stage, thread, tmp_path_factory.mktemp("calm"))
+        await self._same_as_undisturbed(stage, thread, calm)
 
-    async def _same_as_undisturbed(self, stage: Stage, thread: str, place: Path) -> None:
-        calm = Stage(place, stage.make)
-        lines = await self._runs(place)
+    async def _same_as_undisturbed(self, stage: Stage, thread: str, calm: Stage) -> None:
+        lines = await self._runs(calm.place)
         other = lines[0].removeprefix("thread ")
-        await self._runs(place, other)
+        await self._runs(calm.place, other)
         assert await stage.known(thread) == await calm.known(other)
 
     async def _runs(self, place: Path, thread: str = "", **how: Any) -> list[str]:

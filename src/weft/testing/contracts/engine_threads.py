@@ -23,7 +23,7 @@ from ...thread import Thread
 from ...tools.decorator import tool
 from ..script import Answer, Call, Script
 from ..scripted import ScriptedModel
-from ..wrapping import Around, wrapped
+from ..wrapping import Around, Work, wrapped
 from .engine_scenes import SUBJECT, Past, bodies
 
 __all__ = ["Stage", "calls_that_lack_a_result", "let_go", "run", "through"]
@@ -46,9 +46,9 @@ async def look() -> str:
     return "There it is." + " Grass." * 500
 
 
-async def through(_: str, __: Any, work: Callable[[], Awaitable[Any]], /) -> Any:
+async def through(_: str, given: Any, work: Work, /) -> Any:
     """Stands in the way of nothing."""
-    return await work()
+    return await work(given)
 
 
 @dataclass(slots=True)

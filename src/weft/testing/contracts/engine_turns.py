@@ -5,21 +5,22 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeAlias
 
 import pytest
+from msgspec import Struct, defstruct
 
 from ...context.ledger import watch
 from ...engines.contract import ContextEngine
 from ...engines.lifecycle import Patience
 from ...errors import CannotCompact, WeftError
 from ...store.contract import LedgerRow
-from ..wrapping import Around, Calls
+from ..wrapping import Around, Calls, Work
 from .engine_threads import Stage, calls_that_lack_a_result, run, through
 
 __all__ = ["TurnsContract", "reached"]
@@ -45,15 +46,15 @@ class Fault:
     how: How
     fired: bool = False
 
-    async def __call__(self, call: str, _: Any, work: Callable[[], Awaitable[Any]], /) -> Any:
+    async def __call__(self, call: str, given: Any, work: Work, /) -> Any:
         """Fail before or after the engine did its work, or keep everybody waiting."""
         if self.fired or call != self.call:
-            return await work()
+            return await work(given)
         self.fired = True
         if self.how == "hangs":
             await asyncio.Event().wait()
         if self.how == "after":
-            await work()
+            await work(given)
         raise RuntimeError(f"{call} was made to fail")
 
     @property
@@ -70,9 +71,35 @@ class Both:
     outer: Around
     inner: Around
 
-    async def __call__(self, call: str, given: Any, work: Callable[[], Awaitable[Any]], /) -> Any:
+    async def __call__(self, call: str, given: Any, work: Work, /) -> Any:
         """Let both stand in the way."""
-        return await self.outer(call, given, lambda: self.inner(call, given, work))
+        return await self.outer(call, given, lambda passed: self.inner(call, passed, work))
+
+
+@dataclass(slots=True)
+class FromTheFuture:
+    """Gives an engine parameters with a field that it cannot know; notes which calls failed."""
+
+    failed: list[str] = field(default_factory=list)
+
+    async def __call__(self, call: str, given: Any, work: Work, /) -> Any:
+        """Call it with more than it knows."""
+        try:
+            return await work(None if given is None else _newer(given))
+        except Exception:
+            self.failed.append(call)
+            raise
+
+
+def _newer(given: Struct) -> Struct:
+    kind = defstruct(
+        f"Newer{type(given).__name__}",
+        [("weather", str, "fair")],
+        bases=(type(given),),
+        frozen=True,
+        kw_only=True,
+    )
+    return kind(**{name: getattr(given, name) for name in given.__struct_fields__})
 
 
 class TurnsContract(ABC):
@@ -95,6 +122,11 @@ class TurnsContract(ABC):
         """Where a thread can be opened."""
         return Stage(tmp_path, self.made)
 
+    @pytest.fixture
+    def calm(self, tmp_path_factory: pytest.TempPathFactory) -> Stage:
+        """Where nothing happens to a thread, to compare with."""
+        return Stage(tmp_path_factory.mktemp("calm"), self.made)
+
     async def test_every_turn_reaches_it_in_order(self, stage: Stage) -> None:
         calls = Calls()
         with no_unexplained_break():
@@ -116,9 +148,20 @@ class TurnsContract(ABC):
         before = await stage.known(thread.id)
         assert await stage.known(thread.id) == before
 
+    async def test_fields_from_the_future_are_no_trouble(self, stage: Stage, calm: Stage) -> None:
+        future = FromTheFuture()
+        thread = await _lived(stage, future)
+        assert future.failed == []
+        assert await stage.known(thread) == await calm.known(await _lived(calm))
+
+    async def test_threads_run_side_by_side(self, stage: Stage, calm: Stage) -> None:
+        threads = await asyncio.gather(*(_lived(stage) for _ in range(3)))
+        expected = await calm.known(await _lived(calm))
+        assert [await stage.known(thread) for thread in threads] == [expected] * 3
+
     @pytest.mark.parametrize("how", ["before", "after", "hangs"])
     async def test_a_turn_outlives_every_failure(
-        self, stage: Stage, tmp_path_factory: pytest.TempPathFactory, call: str, how: How
+        self, stage: Stage, calm: Stage, call: str, how: How
     ) -> None:
         fault, calls = Fault(call, how), Calls()
         with no_unexplained_break():
@@ -131,7 +174,6 @@ class TurnsContract(ABC):
                 waiting = await opened.store.outbox(thread=thread)
         assert fault.fired
         assert waiting == []
-        calm = Stage(tmp_path_factory.mktemp("calm"), self.made)
         other = await _lived(calm)
         async with calm.opened(other) as opened:
             await run(opened)

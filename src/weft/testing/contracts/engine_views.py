@@ -12,7 +12,6 @@ import pytest
 from ...engines.contract import ContextEngine, Disposes, Maintains, OffersTools
 from ...engines.soundness import defects
 from ...engines.values import (
-    AssembleParams,
     AssembleResult,
     CompactParams,
     CompactResult,
@@ -33,12 +32,6 @@ from .engine_scenes import (
 )
 
 __all__ = ["ViewsContract"]
-
-
-class _FromTheFuture(AssembleParams, frozen=True, kw_only=True):
-    """Parameters with a field that no engine knows."""
-
-    weather: str = "fair"
 
 
 class ViewsContract:
@@ -98,13 +91,6 @@ class ViewsContract:
         assert isinstance(result, AssembleResult)
         for item in result.items:
             assert msgspec.json.decode(item.body)["type"]
-
-    async def test_fields_from_the_future_change_nothing(
-        self, engine: ContextEngine, told: Past
-    ) -> None:
-        given = told.asking(SUBJECT)
-        newer = _FromTheFuture(**{name: getattr(given, name) for name in given.__struct_fields__})
-        assert await engine.assemble(newer) == await engine.assemble(given)
 
     async def test_there_may_be_nothing_to_show(self, engine: ContextEngine) -> None:
         assert (await engine.assemble(Past().asking(None))).items == ()
