@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
-from collections.abc import Sequence
+import shutil
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +50,9 @@ from weft.items import (
     text_of,
 )
 from weft.loopback import Request
+from weft.store.sqlite import SqliteStore
 from weft.testing.script import Answer
+from weft.testing.scripted import ScriptedModel
 
 __all__ = [
     "Batching",
@@ -59,6 +65,7 @@ __all__ = [
     "Probe",
     "Spawning",
     "Tidying",
+    "Twins",
     "Watching",
     "actions",
     "chatter",
@@ -193,6 +200,42 @@ async def past(place: Path, *inputs: str, **options: Any) -> str:
         for text in inputs:
             await hear(thread, text)
         return thread.id
+
+
+@dataclass(slots=True)
+class Twins:
+    """One new thread in many homes, so that what differs is not its name or its place."""
+
+    place: Path
+    thread: str
+
+    @classmethod
+    async def born(cls, place: Path) -> Twins:
+        (place / "project").mkdir()
+        store = await SqliteStore.open(place / "seed")
+        thread = (await store.create(cwd=str(place / "project"))).id
+        await store.close()
+        return cls(place, thread)
+
+    @asynccontextmanager
+    async def opened(
+        self, name: str, model: ScriptedModel, *, facts: str = "", **options: Any
+    ) -> AsyncIterator[Thread]:
+        """The thread in a home of its own."""
+        home = self.place / name
+        if not home.exists():
+            await asyncio.to_thread(shutil.copytree, self.place / "seed", home)
+        if facts:
+            (home / "models.toml").write_text(f"[models.script]\n{facts}\n")
+        options = {"sandbox": "danger-full-access", "approval": "never", "tools": ()} | options
+        project = self.place / "project"
+        try:
+            async with Thread.open(
+                self.thread, model=model, home=home, cwd=project, **options
+            ) as opened_thread:
+                yield opened_thread
+        finally:
+            await model.close()
 
 
 def said(item: ContextItem) -> str:

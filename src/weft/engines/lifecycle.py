@@ -110,6 +110,9 @@ class Lifecycle:
     _serving: bool = field(init=False, default=False)
     _precheck: bool = field(init=False, default=False)
     _unassembled: int = field(init=False, default=0)
+    """The size of the view before it was assembled."""
+    _assembled: int = field(init=False, default=0)
+    """The base that assembling led to; once it is replaced, the size before says nothing."""
     _instead: tuple[ContextItem, ...] | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
@@ -138,7 +141,8 @@ class Lifecycle:
         """Tokens to hold against the window before the model is asked; None: the engine does."""
         if self.owns_compaction and not self._precheck:
             return None
-        return max(self.journal.occupied, self._unassembled if self._precheck else 0)
+        counts = self._precheck and self.journal.view.base == self._assembled
+        return max(self.journal.occupied, self._unassembled if counts else 0)
 
     async def seat(self) -> tuple[Tool, ...]:
         """Find the chosen engine, if it is not there yet; the tools it brings."""
@@ -217,6 +221,7 @@ class Lifecycle:
             )
         except (Nonsense, StaleEpoch) as error:
             await self._failed(_failure(seat, "assemble", error), "assemble.failed")
+        self._assembled = self.journal.view.base
 
     async def before_step(self, *, first: bool) -> None:
         """The model is about to be asked; after the first time, owners may change the view."""
@@ -403,6 +408,7 @@ class Lifecycle:
 
     async def _applied(self, result: AssembleResult) -> None:
         self._precheck = result.prompt_authority == "preassembly_may_overflow"
+        self._assembled = self.journal.view.base
         self.guidance = (result.system_prompt_addition or "").strip() or None
         self._report(
             "assemble.applied",

@@ -1,0 +1,334 @@
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from tests.engines.scenes import (
+    Committing,
+    Probe,
+    Tidying,
+    actions,
+    chatter,
+    epochs,
+    past,
+    said,
+    shows,
+    written,
+)
+from tests.harness.scenes import call, hear, last, opened, scripted
+from weft.engines.frame import reserve_for
+from weft.engines.info import EngineInfo
+from weft.engines.recall import recalled
+from weft.engines.values import AssembleParams, AssembleResult
+from weft.testing.script import Answer
+from weft.tools.decorator import tool
+
+OWNER = EngineInfo(id="owner", name="Owner", owns_compaction=True)
+
+
+@tool(parallel=True)
+async def look() -> str:
+    """Looks."""
+    return "seen"
+
+
+def guidance(request: Any) -> list[str]:
+    """What a request says of an engine's guidance."""
+    texts = [
+        part["text"]
+        for item in request.payload["input"]
+        if item.get("role") == "developer"
+        for part in item["content"]
+    ]
+    return [text for text in texts if "<engine_guidance>" in text]
+
+
+async def test_an_engine_is_told_all_that_it_decides_by(tmp_path):
+    engine = Probe()
+    model = scripted(Answer(calls=(call("look"),)), Answer(text="Dry."), Answer(text="Still."))
+    facts = "context_window = 80000"
+    async with opened(
+        tmp_path, model, facts=facts, tools=(look,), engine=engine, citations="on"
+    ) as thread:
+        await hear(thread, "rain?")
+        before = thread.occupied
+        await hear(thread, "and now?")
+        told = sum(row.tokens for row in thread.view.rows if row.contextual)
+        given = engine.given("assemble")[1]
+        assert [said(item) for item in given.items] == [
+            "rain?",
+            "call look",
+            "output seen",
+            "Dry.",
+            "and now?",
+        ]
+        window = 80_000 * 95 // 100
+        prompt = given.items[-1].tokens
+        room = window - reserve_for(window) - told - thread.head_tokens - prompt
+    assert (given.model, given.prompt, given.citations) == ("scripted:script", "and now?", "on")
+    assert given.available_tools == frozenset({"look"})
+    assert (given.pre_prompt_count, given.token_budget) == (4, room)
+    assert given.current_tokens == before
+    assert given.context.cwd == str(tmp_path / "project")
+    assert given.context.prompt_cache.last_usage.input_tokens > 0
+    assert given.context.prompt_cache.broke is False
+
+
+async def test_every_array_has_the_length_of_the_items(tmp_path):
+    engine = Probe(OWNER)
+    model = scripted(Answer(calls=(call("look"),)), Answer(text="a"), Answer(text="b"))
+    async with opened(tmp_path, model, tools=(look,), engine=engine) as thread:
+        await hear(thread, "first")
+        await hear(thread, "second")
+    for given in engine.given("assemble"):
+        arrays = (given.items, given.provenance, given.internal_events, given.persist)
+        assert {len(each) for each in arrays} == {len(given.items)}
+
+
+async def test_what_the_runtime_says_is_not_among_the_items(tmp_path):
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / "AGENTS.md").write_text("Speak of rain.")
+    engine = Tidying()
+    model = scripted(Answer(text="a"), Answer(text="b"))
+    async with opened(tmp_path, model, engine=engine) as thread:
+        await hear(thread, "first")
+        await hear(thread, "second")
+        assert any(row.contextual for row in thread.view.rows)
+    (_, given) = engine.given("assemble")
+    assert [said(item) for item in given.items] == ["first", "a", "second"]
+    assert given.pre_prompt_count == 2
+    assert b"Speak of rain." in model.requests[-1].body
+
+
+async def test_a_long_conversation_that_fits_reaches_the_model_uncut(tmp_path):
+    long = "wet leaves " * 2_700
+    engine = Probe(
+        assemble=lambda given: AssembleResult(
+            items=(written(long), *given.items), estimated_tokens=8_000
+        )
+    )
+    model = scripted(Answer(text="a"))
+    facts = "context_window = 80000"
+    async with opened(tmp_path, model, facts=facts, engine=engine) as thread:
+        await hear(thread, "first")
+    assert shows(model.requests[0]) == [long, "first"]
+
+
+async def test_what_stands_around_the_input_extends_the_view(tmp_path):
+    def around(given: AssembleParams) -> AssembleResult:
+        before, now = given.items[:-1], given.items[-1]
+        return AssembleResult(items=(*before, recalled("It rained."), now, written("Mind that.")))
+
+    engine = Probe(assemble=around)
+    model = scripted(Answer(text="a"), Answer(text="b"))
+    async with opened(tmp_path, model, engine=engine) as thread:
+        await hear(thread, "first")
+        await hear(thread, "second")
+        assert await epochs(thread) == []
+        assert thread.newest is not None
+        assert thread.newest.reason is None
+    first, second = model.requests
+    assert second.body.startswith(first.body.rstrip(b"]}"))
+    assert first.body.count(b"<recalled_memory>") == 1
+    assert second.body.count(b"<recalled_memory>") == 2
+    assert shows(second) == ["first", "Mind that.", "a", "second", "Mind that."]
+
+
+async def test_memory_is_not_handed_back_and_other_additions_are_marked_as_volatile(tmp_path):
+    def around(given: AssembleParams) -> AssembleResult:
+        before, now = given.items[:-1], given.items[-1]
+        return AssembleResult(items=(*before, recalled("It rained."), now, written("Mind that.")))
+
+    engine = Committing(assemble=around)
+    model = scripted(Answer(text="a"), Answer(text="b"))
+    async with opened(tmp_path, model, engine=engine) as thread:
+        await hear(thread, "first")
+        engine.answers.clear()
+        await hear(thread, "second")
+    given = engine.given("assemble")[-1]
+    told = [(said(item), persist) for item, persist in zip(given.items, given.persist, strict=True)]
+    assert told == [("first", True), ("Mind that.", False), ("a", True), ("second", True)]
+    assert [[said(item) for item in each.items] for each in engine.given("commit_turn")] == [
+        ["first", "a"],
+        ["second", "b"],
+    ]
+
+
+async def test_a_view_that_is_not_an_extension_is_an_epoch_of_the_engine_s(tmp_path):
+    def newest(given: AssembleParams) -> AssembleResult:
+        return AssembleResult(items=(written("It rained."), *given.items[-1:]))
+
+    engine = Probe(assemble=newest)
+    model = scripted(Answer(text="a"), Answer(text="b"))
+    async with opened(tmp_path, model, engine=engine) as thread:
+        await hear(thread, "first")
+        assert await epochs(thread) == []
+        await hear(thread, "second")
+        assert await epochs(thread) == [("publish", "probe")]
+        assert thread.newest is not None
+        assert thread.newest.reason == "publish"
+    assert shows(model.requests[-1]) == ["It rained.", "second"]
+
+
+async def test_the_first_context_and_its_bytes_stay_at_an_engine_s_epoch(tmp_path):
+    def newest(given: AssembleParams) -> AssembleResult:
+        return AssembleResult(items=(written("It rained."), *given.items[-1:]))
+
+    model = scripted(Answer(text="a"), Answer(text="b"))
+    engine = Probe()
+    async with opened(tmp_path, model, engine=engine) as thread:
+        await hear(thread, "first")
+        known = dict(thread.view.baselines)
+        engine.answers["assemble"] = newest
+        await hear(thread, "second")
+        assert thread.view.baselines == known
+    first, second = model.requests
+    opening, found, _ = first.body.partition(
+        b'{"type":"message","role":"user","content":[{"type":"input_text","text":"first"}'
+    )
+    assert found
+    assert second.body.startswith(opening)
+
+
+async def test_guidance_is_told_once_and_again_when_it_changes(tmp_path):
+    said_so: list[str | None] = ["Ask memory.", "Ask memory.", "Ask twice.", None]
+
+    def guides(given: AssembleParams) -> AssembleResult:
+        return AssembleResult(items=given.items, system_prompt_addition=said_so.pop(0))
+
+    engine = Probe(assemble=guides)
+    model = scripted(*(Answer(text=text) for text in "abcd"))
+    async with opened(tmp_path, model, engine=engine) as thread:
+        for text in ("one", "two", "three", "four"):
+            await hear(thread, text)
+        assert await epochs(thread) == []
+    first, second, third, fourth = (guidance(request) for request in model.requests)
+    assert first == second
+    assert "Ask memory." in first[0]
+    assert third[:1] == first
+    assert "Ask twice." in third[1]
+    assert (fourth[:2], "no longer applies" in fourth[2]) == (third, True)
+
+
+async def test_guidance_never_stands_among_the_items(tmp_path):
+    engine = Probe(
+        assemble=lambda given: AssembleResult(
+            items=given.items, system_prompt_addition="Ask memory."
+        )
+    )
+    model = scripted(Answer(text="a"), Answer(text="b"))
+    async with opened(tmp_path, model, engine=engine) as thread:
+        await hear(thread, "first")
+        await hear(thread, "second")
+        assert chatter(thread) == ["first", "a", "second", "b"]
+    roles = [
+        item["role"]
+        for item in model.requests[-1].payload["input"]
+        if "Ask memory." in msgspec.json.encode(item).decode()
+    ]
+    assert roles == ["developer"]
+
+
+async def test_a_failing_assembly_leaves_the_guidance_as_it_was(tmp_path):
+    engine = Probe(
+        assemble=lambda given: AssembleResult(
+            items=given.items, system_prompt_addition="Ask memory."
+        )
+    )
+    model = scripted(Answer(text="a"), Answer(text="b"), Answer(text="c"))
+    async with opened(tmp_path, model, engine=engine) as thread:
+        await hear(thread, "first")
+        works = engine.answers["assemble"]
+        engine.answers["assemble"] = ValueError("odd")
+        await hear(thread, "second")
+        engine.answers["assemble"] = works
+        await hear(thread, "third")
+    assert [len(guidance(request)) for request in model.requests] == [1, 1, 1]
+
+
+async def test_an_input_that_the_engine_covers_is_shown_in_its_words_and_kept_in_the_log(tmp_path):
+    def covers(given: AssembleParams) -> AssembleResult:
+        told = written(f"In the record: {given.prompt}")
+        return AssembleResult(items=(*given.items[:-1], told), covers_current_turn=True)
+
+    engine = Committing(assemble=covers)
+    model = scripted(Answer(text="a"), Answer(text="b"))
+    async with opened(tmp_path, model, engine=engine) as thread:
+        await hear(thread, "first")
+        await hear(thread, "second")
+    assert shows(model.requests[0]) == ["In the record: first"]
+    assert shows(model.requests[1]) == ["In the record: first", "a", "In the record: second"]
+    assert [said(given.items[0]) for given in engine.given("commit_turn")] == ["first", "second"]
+
+
+async def test_an_input_that_was_only_left_out_is_shown_all_the_same(tmp_path):
+    engine = Probe(assemble=AssembleResult(items=(written("It rained."),)))
+    model = scripted(Answer(text="a"))
+    async with opened(tmp_path, model, engine=engine) as thread:
+        await hear(thread, "first")
+    assert shows(model.requests[0]) == ["It rained.", "first"]
+
+
+async def test_the_same_input_is_never_shown_twice(tmp_path):
+    engine = Probe(
+        assemble=lambda given: AssembleResult(items=given.items, covers_current_turn=True)
+    )
+    model = scripted(Answer(text="a"), Answer(text="b"))
+    async with opened(tmp_path, model, engine=engine) as thread:
+        await hear(thread, "again")
+        await hear(thread, "again")
+    assert shows(model.requests[1]) == ["again", "a", "again"]
+
+
+async def test_an_owner_is_asked_before_every_model_call_of_the_tool_loop(tmp_path):
+    engine = Probe(OWNER)
+    model = scripted(
+        Answer(calls=(call("look"),)), Answer(calls=(call("look"),)), Answer(text="done")
+    )
+    thread = await past(tmp_path, "rain")
+    async with opened(tmp_path, model, thread=thread, tools=(look,), engine=engine) as again:
+        heard = await hear(again, "first")
+    seen = engine.given("assemble")
+    assert [len(given.items) for given in seen] == [3, 5, 7]
+    assert [given.pre_prompt_count for given in seen] == [2, 2, 2]
+    assert [given.prompt for given in seen] == ["first", None, None]
+    assert actions(heard).count("assemble.applied") == 3
+
+
+async def test_another_engine_is_asked_at_the_start_of_the_turn_only(tmp_path):
+    engine = Probe()
+    model = scripted(Answer(calls=(call("look"),)), Answer(text="done"))
+    async with opened(tmp_path, model, tools=(look,), engine=engine) as thread:
+        await hear(thread, "first")
+    assert engine.calls.count("assemble") == 1
+
+
+async def test_an_owner_may_change_the_view_and_its_guidance_inside_a_turn(tmp_path):
+    def between(given: AssembleParams) -> AssembleResult:
+        if given.prompt is not None:
+            return AssembleResult(items=given.items)
+        items = (written("It rained."), *given.items[given.pre_prompt_count :])
+        return AssembleResult(items=items, system_prompt_addition="Ask memory.")
+
+    thread = await past(tmp_path, "rain", "snow")
+    engine = Probe(OWNER, assemble=between)
+    model = scripted(Answer(calls=(call("look"),)), Answer(text="done"))
+    async with opened(tmp_path, model, thread=thread, tools=(look,), engine=engine) as again:
+        await hear(again, "first")
+        assert await epochs(again) == [("publish", "owner")]
+    assert shows(model.requests[-1]) == ["It rained.", "first", "call look", "output seen"]
+    assert len(guidance(model.requests[-1])) == 1
+
+
+async def test_a_failure_inside_a_turn_leaves_the_raw_view(tmp_path):
+    def breaks(given: AssembleParams) -> Any:
+        return AssembleResult(items=given.items) if given.prompt else ValueError("odd")
+
+    engine = Probe(OWNER, assemble=breaks)
+    model = scripted(Answer(calls=(call("look"),)), Answer(text="done"))
+    async with opened(tmp_path, model, tools=(look,), engine=engine) as thread:
+        heard = await hear(thread, "first")
+    assert last(heard).text == "done"
+    assert actions(heard)[:2] == ["assemble.applied", "assemble.failed"]
+    assert shows(model.requests[-1]) == ["first", "call look", "output seen"]
