@@ -343,17 +343,16 @@ class Lifecycle:
                 _log.warning("%s", error)
 
     async def _resolved(self) -> _Seat | None:
-        engine, problem = await self.slot.resolve()
+        found = await self.slot.resolve()
+        engine = found.engine
         if engine is None:
-            await self._degraded("resolve", problem or "it is not there")
+            await self._degraded("resolve", found.problem or "it is not there")
             return None
+        for note in found.notes:
+            self.notify(note)
         await self.slot.worked("resolve")
-        guard, frame, name, patience = (
-            Guard(engine.info),
-            self._frame,
-            self.slot.name,
-            self.patience,
-        )
+        guard, frame = Guard(engine.info), self._frame
+        name, patience = self.slot.name, self.patience
         upkeep = None
         if isinstance(engine, Maintains):
             upkeep = Upkeep(engine, guard, frame, self._tell, self._warn, patience.maintain)

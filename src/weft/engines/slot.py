@@ -9,18 +9,26 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from .contract import ContextEngine
-from .health import Health
+from .health import Health, redacted
 from .offers import EngineContext
 from .registry import DEFAULT, EngineRegistry, canonical
 from .soundness import defects
 
-__all__ = ["EngineSlot", "Find"]
+__all__ = ["EngineSlot", "Find", "Found"]
 
-Find: TypeAlias = Callable[[], Awaitable[tuple[ContextEngine | None, str]]]
-"""Looks for an engine: it, or why there is none."""
+
+class Found(NamedTuple):
+    """An engine, or why there is none, and what the user should know of it."""
+
+    engine: ContextEngine | None
+    problem: str = ""
+    notes: tuple[str, ...] = ()
+
+
+Find: TypeAlias = Callable[[], Awaitable[Found]]
 
 
 @dataclass(slots=True)
@@ -38,7 +46,7 @@ class EngineSlot:
         """Whether nothing but the runtime's own way was chosen."""
         return self.find is None
 
-    async def resolve(self) -> tuple[ContextEngine | None, str]:
+    async def resolve(self) -> Found:
         """The engine, or why there is none."""
         assert self.find is not None, "the linear engine needs no looking for"
         return await self.find()
@@ -59,11 +67,11 @@ class EngineSlot:
         info = getattr(engine, "info", None)
         name = str(getattr(info, "id", "") or type(engine).__name__)
 
-        async def find() -> tuple[ContextEngine | None, str]:
-            wrong = defects(engine)
-            if wrong:
-                return None, f"context engine {name!r} is not sound: {'; '.join(wrong)}"
-            return engine, ""
+        async def find() -> Found:
+            if wrong := defects(engine):
+                said = redacted("; ".join(wrong))
+                return Found(None, f"context engine {name!r} is not sound: {said}")
+            return Found(engine)
 
         return cls(name, find, Health(home), disposes=False)
 
@@ -83,8 +91,9 @@ class EngineSlot:
             return cls()
         context = EngineContext.of(name, home=home, config=config, cwd=cwd)
 
-        async def find() -> tuple[ContextEngine | None, str]:
-            found = await registry.resolve(name, context)
-            return found.engine, "" if found.problem is None else str(found.problem)
+        async def find() -> Found:
+            made = await registry.resolve(name, context)
+            problem = "" if made.problem is None else str(made.problem)
+            return Found(made.engine, problem, made.notes)
 
         return cls(name, find, Health(home))
