@@ -184,9 +184,9 @@ def test_a_key_that_does_not_exist_cannot_be_explained(place):
             'model = "a"\nsanbox = "read-only"\n',
             (
                 "HOME/config.toml:2: key 'sanbox' is unknown; did you mean 'sandbox'? (accepted: "
-                "agents_md, approval, citations, developer_instructions, effort, engine, engines, "
-                "hooks, model, network, prices, providers, sandbox, tool_output_token_limit, "
-                "verbosity, writable_roots)"
+                "agents, agents_md, approval, citations, developer_instructions, effort, engine, "
+                "engines, hooks, model, network, prices, providers, sandbox, "
+                "tool_output_token_limit, verbosity, writable_roots)"
             ),
         ),
         (

@@ -129,6 +129,14 @@ class Thread:
         """Say something to the turn under way; the model reads it before its next step."""
         self._loop.wait(self._thread.steer(*said))
 
+    def send(self, thread: str, *said: UserPart, **options: Any) -> str:
+        """Leave a message in the inbox of another thread; options as of `weft.Thread.send`."""
+        return self._loop.wait(self._thread.send(thread, *said, **options))
+
+    def expects(self) -> bool:
+        """Whether `run` with nothing said has, or will have, something to be about."""
+        return self._loop.wait(self._thread.expects())
+
     def interrupt(self) -> None:
         """Break the turn off; harmless when nothing runs."""
         self._loop.call(self._thread.interrupt)

@@ -33,7 +33,7 @@ from .prompt.input import UserPart, user_message
 from .prompt.observation import ApprovalPolicy, PromptContext, SandboxMode
 from .prompt.registry import Registry, installed_registry
 from .provenance import InputProvenance, InternalEvent
-from .specs import ToolSpec
+from .specs import ToolSpec, spec_name
 from .store.contract import Change, Committed, Index, Post, Store, ThreadInfo
 from .store.index import SqliteIndex
 from .store.sqlite import SqliteStore
@@ -357,6 +357,8 @@ class Thread(Journal):
 
     def _offer(self, tools: Sequence[Tool | ToolSpec] | None) -> None:
         """Decide what the model may call: the host's tools, or the built-in ones."""
+        from .subagents import may_spawn
+
         self._builtin = tools is None
         if tools is None:
             from .tools.builtin import builtin_tools
@@ -365,7 +367,7 @@ class Thread(Journal):
             tools = builtin_tools(profile, truncation=profile.truncation_policy(self.output_limit))
         else:
             self._brought = tuple(tools)
-        if self._may_spawn():
+        if may_spawn(self.view.settings, self.id, self.agents):
             from .tools.agents import agent_tools
 
             tools = (*tools, *agent_tools(self.subagents))
@@ -374,15 +376,6 @@ class Thread(Journal):
         self.tools = tuple(
             tool if isinstance(tool, msgspec.Struct) else tool.spec for tool in tools
         )
-
-    def _may_spawn(self) -> bool:
-        """Whether the model gets the tools that start agents; a fork keeps its parent's prefix."""
-        from .subagents import descent_of
-
-        descent = descent_of(self.view.settings, self.id)
-        below = 0 if descent is None else descent.depth
-        forked = descent is not None and descent.forked
-        return self.agents is not None and (below < self.agents.depth or forked)
 
     @asynccontextmanager
     async def _child(self, child: str) -> AsyncIterator[Thread]:
@@ -450,7 +443,9 @@ class Thread(Journal):
 
     async def _seat_engine(self) -> None:
         """Have the engine there, if it can be found, with the tools it brings."""
-        recall = await self._engaged().seat()
+        own = {spec_name(tool.spec) for tool in self._recall}
+        taken = {spec_name(spec) for spec in self.tools} - own
+        recall = await self._engaged().seat(taken)
         if recall != self._recall:
             self._recall = recall
             self._offer(None if self._builtin else self._brought)

@@ -12,6 +12,7 @@ from weft.context.head import Choices
 from weft.items import FunctionCall
 from weft.prompt.observation import PromptContext
 from weft.specs import FunctionTool
+from weft.subagents import AgentLimits
 from weft.thread import Thread
 from weft.wire import Json
 
@@ -29,6 +30,7 @@ async def truth(weft, said, thread=None, **options) -> bytes:
         tools=None,
         sandbox="workspace-write",
         approval="never",
+        agents=AgentLimits(),
         **options,
     ) as opened:
         await opened.admit(said)

@@ -11,6 +11,7 @@ import re
 from typing import Any
 
 from ..harness.events import (
+    AgentReported,
     CompactionFinished,
     CompactionStarted,
     Event,
@@ -18,6 +19,7 @@ from ..harness.events import (
     Retrying,
     ToolFinished,
     ToolStarted,
+    TurnCompleted,
 )
 from .output import one_line
 
@@ -32,6 +34,8 @@ _EXIT = re.compile(r"^(?:Process exited with code|Exit code:) (-?\d+)$", re.MULT
 def activity(event: Event) -> str | None:
     """The line for an event; None for one that people need not see."""
     match event:
+        case AgentReported(nickname=nickname, event=news):
+            return _of_agent(nickname, news)
         case ToolStarted(name=name, arguments=arguments):
             return f"• {called(name, arguments)}"
         case ToolFinished():
@@ -49,6 +53,18 @@ def activity(event: Event) -> str | None:
             return f"{'·' if level == 'info' else '!'} {one_line(text, _WIDTH)}"
         case _:
             return None
+
+
+def _of_agent(nickname: str, event: Event) -> str | None:
+    """The line for what an agent did: the calls it makes, and its end."""
+    match event:
+        case TurnCompleted(status=status):
+            said = f"{status}: {event.error}" if event.error else status
+        case ToolStarted() | AgentReported():
+            said = (activity(event) or "").removeprefix("• ")
+        case _:
+            return None
+    return one_line(f"• [{nickname}] {said}", _WIDTH) if said else None
 
 
 def called(name: str, arguments: str) -> str:

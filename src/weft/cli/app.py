@@ -24,6 +24,7 @@ COMMANDS = {
     "chat": "Talk with the agent; `weft` alone does this too.",
     "exec": "Run one turn and print the answer.",
     "new": "Make a thread, with a first input if you give one.",
+    "send": "Leave a message for a thread.",
     "threads": "List threads, or search what was said in them.",
     "show": "Read a thread.",
     "fork": "Make a thread that goes on from a point of another.",

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ..configuration.settings import Price
-from ..harness.events import Event, UsageReported
+from ..harness.events import AgentReported, Event, UsageReported
 from ..usage import TokenUsage
 
 __all__ = ["Meter"]
@@ -31,6 +31,11 @@ class Meter:
 
     def hear(self, event: Event, model: str) -> None:
         """Count what an event reports about a request to `model`."""
+        if isinstance(event, AgentReported):
+            # What agents use counts; how full their windows are does not.
+            occupied, window = self.occupied, self.window
+            self.hear(event.event, model)
+            self.occupied, self.window = occupied, window
         if not isinstance(event, UsageReported):
             return
         self.total += event.usage

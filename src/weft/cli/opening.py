@@ -29,11 +29,13 @@ from .wishes import Wishes
 
 if TYPE_CHECKING:
     from ..hooks import Hooks
+    from ..subagents import AgentLimits
     from ..thread import Thread
 
 __all__ = [
     "Setup",
     "about",
+    "agents_of",
     "choices_of",
     "docs_rules",
     "engine_of",
@@ -149,6 +151,7 @@ def _opened(setup: Setup, title: str) -> AbstractAsyncContextManager[Thread]:
         environ=KeyFile(setup.home).over(os.environ, settings.providers),
         providers=providers_of(settings),
         output_limit=settings.tool_output_token_limit,
+        agents=agents_of(settings),
         **engine_of(settings),
         title=title,
     )
@@ -176,6 +179,16 @@ def engine_of(settings: Settings) -> dict[str, Any]:
         "engine_config": settings.engines.get(engine, {}),
         "citations": settings.citations,
     }
+
+
+def agents_of(settings: Settings) -> AgentLimits | None:
+    """What bounds the agents that a thread may start; None where it starts none."""
+    from ..subagents import AgentLimits
+
+    asked = settings.agents
+    if not asked.enabled:
+        return None
+    return AgentLimits(depth=asked.depth, concurrent=asked.concurrent, resume=asked.resume)
 
 
 def docs_rules(settings: Settings) -> DocsRules:

@@ -30,8 +30,9 @@ from ..prompt.observation import PromptContext
 from ..prompt.registry import Registry
 from ..prompt.tell import observe
 from ..store.contract import Store
+from ..subagents import may_spawn, told_of
 from ..thread import named_model
-from .opening import Setup, choices_of, docs_rules, prompt_settings
+from .opening import Setup, agents_of, choices_of, docs_rules, prompt_settings
 from .output import printable
 
 __all__ = [
@@ -87,7 +88,10 @@ async def with_input(view: View, registry: Registry, text: str | None, setup: Se
     profile = catalog.profile(setup.model or named_model(view.head))
     instructions = await asyncio.to_thread(base_instructions, profile, setup.home)
     told = msgspec.structs.replace(
-        prompt_settings(setup.settings), model=profile.slug, model_instructions=instructions
+        prompt_settings(setup.settings),
+        model=profile.slug,
+        model_instructions=instructions,
+        subagents=told_of(view.settings, view.thread),
     )
     rules = docs_rules(setup.settings)
     context = await asyncio.to_thread(
@@ -100,22 +104,25 @@ async def with_input(view: View, registry: Registry, text: str | None, setup: Se
     if text is None:
         drafts = drafts[:-1]
     kept = view.head.instructions if view.head else instructions
-    head = _head(setup, profile, kept)
+    spawns = may_spawn(view.settings, view.thread, agents_of(setup.settings))
+    head = _head(setup, profile, kept, spawns=spawns)
     breaks = change_of_head(view.head, head)
     shown, request = preview(view, head, (*missing_outputs(view), *drafts), registry, reason=breaks)
     return Peek(shown, request, breaks)
 
 
-def _head(setup: Setup, profile: ModelProfile, instructions: str) -> Head:
+def _head(setup: Setup, profile: ModelProfile, instructions: str, *, spawns: bool) -> Head:
     """The head with the built-in tools of the model and the choices of the configuration."""
+    from ..tools.agents import agent_specs
     from ..tools.builtin import builtin_tools
 
     settings = setup.settings
     limit = profile.truncation_policy(settings.tool_output_token_limit)
+    builtin = [tool.spec for tool in builtin_tools(profile, truncation=limit)]
     return build_head(
         profile,
         instructions=instructions,
-        tools=[tool.spec for tool in builtin_tools(profile, truncation=limit)],
+        tools=[*builtin, *(agent_specs() if spawns else ())],
         choices=choices_of(settings),
         api=_api(profile, setup),
     )

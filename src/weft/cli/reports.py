@@ -42,6 +42,10 @@ class Report(Protocol):
         """Something happened."""
         ...
 
+    def went_on(self, event: TurnCompleted) -> None:
+        """A turn is over and another follows, about what agents have found out."""
+        ...
+
     def failed(self, message: str) -> None:
         """The turn ended with an exception."""
         ...
@@ -56,6 +60,10 @@ class JsonReport:
         say_json(ThreadStarted(thread))
 
     def hear(self, event: Event) -> None:
+        """Print the event."""
+        say_json(event)
+
+    def went_on(self, event: TurnCompleted) -> None:
         """Print the event."""
         say_json(event)
 
@@ -87,6 +95,13 @@ class PlainReport:
                 self._over(event)
             case _:
                 self._did(event)
+
+    def went_on(self, event: TurnCompleted) -> None:
+        """Tell what was said so far; it is not the answer yet."""
+        self._break_line()
+        if not self.live and event.text:
+            _note(event.text.strip())
+        self._said = ""
 
     def failed(self, message: str) -> None:
         """Leave the line that was begun; the message follows from elsewhere."""

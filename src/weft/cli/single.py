@@ -14,7 +14,7 @@ import click
 from msgspec import UNSET, UnsetType
 
 from ..configuration import Settings
-from ..harness.events import ApprovalRequested, Event, QuestionsAsked, TurnCompleted
+from ..harness.events import AgentReported, ApprovalRequested, Event, QuestionsAsked, TurnCompleted
 from ..prompt.input import UserPart
 from ..sandbox.approvals import Decision, No, NoAndStop
 from ..thread import Thread
@@ -48,22 +48,34 @@ class Single:
         self._breaker = Breaker(self.thread)
 
     async def turn(self, *said: UserPart, schema: Json | UnsetType = UNSET) -> TurnCompleted:
-        """Run the turn; how it ended."""
+        """Run the turn, and those that follow from what agents found out; how it ended."""
         self._breaker.install()
+        done = await self._one(*said, schema=schema)
+        while done.status == "completed" and await self.thread.expects():
+            self.report.went_on(done)
+            done = await self._one(schema=schema)
+        self.report.hear(done)
+        return done
+
+    async def _one(self, *said: UserPart, schema: Json | UnsetType) -> TurnCompleted:
         done: TurnCompleted | None = None
         async for event in self.thread.run(*said, schema=schema):
             self.meter.hear(event, self.thread.model)
-            self.report.hear(event)
+            if isinstance(event, TurnCompleted):
+                done = event
+            else:
+                self.report.hear(event)
             if self._breaker.asked.is_set():
                 # It may have come before there was a turn to interrupt.
                 self.thread.interrupt()
             await self._asked(event)
-            done = event if isinstance(event, TurnCompleted) else done
         assert done is not None, "a turn always ends with its end"
         return done
 
     async def _asked(self, event: Event) -> None:
         match event:
+            case AgentReported():
+                await self._asked(event.event)
             case ApprovalRequested(id=question, call=call) if not self.attended:
                 line = one_line(" ".join(call.argv))
                 click.echo(f"! refused, for nobody can be asked: {line}", err=True)

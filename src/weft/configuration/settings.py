@@ -12,6 +12,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 __all__ = [
     "DEFAULT_MODEL",
+    "Agents",
     "AgentsMd",
     "HookEvent",
     "HookSettings",
@@ -39,6 +40,18 @@ HookEvent: TypeAlias = Literal[
     "turn_start",
     "turn_end",
 ]
+
+
+class Agents(Struct, frozen=True, kw_only=True):
+    """What bounds the agents that a thread may start."""
+
+    enabled: bool = True
+    depth: Positive = 1
+    """How many generations there may be below a thread."""
+    concurrent: Positive = 6
+    """How many agents of one thread may work at a time."""
+    resume: bool = True
+    """Whether agents that a crash cut off go on."""
 
 
 class AgentsMd(Struct, frozen=True, kw_only=True):
@@ -98,6 +111,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     """Which context engine plans what the model sees."""
     citations: Literal["auto", "on", "off"] = "auto"
     """Whether engines say where recalled text is from."""
+    agents: Agents = Agents()
     agents_md: AgentsMd = AgentsMd()
     providers: dict[str, ProviderSettings] = {}
     prices: dict[str, Price] = {}

@@ -8,7 +8,7 @@ announcement.
 from .crew import Subagents
 from .lent import Lent
 from .mail import post_message
-from .values import AgentLimits, Descent, SpawnWatcher, descent_of
+from .values import AgentLimits, Descent, SpawnWatcher, descent_of, may_spawn, told_of
 
 __all__ = [
     "AgentLimits",
@@ -17,5 +17,7 @@ __all__ = [
     "SpawnWatcher",
     "Subagents",
     "descent_of",
+    "may_spawn",
     "post_message",
+    "told_of",
 ]

@@ -42,6 +42,7 @@ from .values import (
     descent_of,
     kin_of,
     kin_setting,
+    told_of,
 )
 from .work import Work
 
@@ -52,9 +53,6 @@ if TYPE_CHECKING:
 __all__ = ["Subagents"]
 
 _log = logging.getLogger(__name__)
-
-_LISTED = 20
-"""How many agents a model is told of; the newest."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -88,8 +86,7 @@ class Subagents:
     @property
     def told(self) -> tuple[Subagent, ...]:
         """What the model is told of them."""
-        newest = list(self.known.items())[-_LISTED:]
-        return tuple(Subagent(child, kin.nickname) for child, kin in newest)
+        return told_of(self.parent.view.settings, self.parent.id)
 
     @property
     def working(self) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from ..context.view import View
 from ..entries import Settings
 from ..harness.events import Event
 from ..items import Message
-from ..prompt.observation import PromptContext
+from ..prompt.observation import PromptContext, Subagent
 from ..provenance import InputProvenance
 from ..store.contract import Change, Committed, OutboxDraft, OutboxRow, Store
 from ..wire import Json, json_bytes
@@ -43,6 +43,8 @@ __all__ = [
     "descent_of",
     "kin_of",
     "kin_setting",
+    "may_spawn",
+    "told_of",
 ]
 
 TOPIC = "agent"
@@ -52,6 +54,7 @@ DESCENT = "agent_of"
 """The setting under which a thread says who started it."""
 
 _KIN = "agent:"
+_LISTED = 20
 
 EndReason: TypeAlias = Literal["deleted", "completed", "swept", "released"]
 
@@ -129,6 +132,25 @@ def descent_of(settings: Mapping[str, Json], thread: str) -> Descent | None:
     value = settings.get(DESCENT)
     descent = None if value is None else msgspec.json.decode(value, type=Descent | None)
     return descent if descent and descent.thread == thread else None
+
+
+def may_spawn(settings: Mapping[str, Json], thread: str, limits: AgentLimits | None) -> bool:
+    """Whether the model of a thread gets the tools that start agents.
+
+    A forked agent keeps them beyond its bounds, for the prefix it shares with its parent.
+    """
+    if limits is None:
+        return False
+    descent = descent_of(settings, thread)
+    if descent is None:
+        return limits.depth > 0
+    return descent.forked or descent.depth < limits.depth
+
+
+def told_of(settings: Mapping[str, Json], thread: str) -> tuple[Subagent, ...]:
+    """The agents that the model of `thread` is told of: the newest."""
+    known = list(kin_of(settings, thread).items())
+    return tuple(Subagent(child, kin.nickname) for child, kin in known[-_LISTED:])
 
 
 class Child(Protocol):

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal, Protocol, TypeAlias
+from typing import Annotated, Literal, Protocol, TypeAlias, cast
 
 from msgspec import Meta, Struct
 
+from ..specs import ToolSpec
 from ..wire import json_bytes
 from .contract import Tool, ToolResult
 from .decorator import tool
@@ -24,6 +25,7 @@ __all__ = [
     "SpawnOrder",
     "Spawner",
     "Waited",
+    "agent_specs",
     "agent_tools",
 ]
 
@@ -183,6 +185,12 @@ def agent_tools(spawner: Spawner, *, patience: Patience = _USUAL) -> tuple[Tool,
         *(tool(description=_said(each))(each) for each in acting),
         *(tool(description=_said(each), parallel=True)(each) for each in reading),
     )
+
+
+def agent_specs() -> tuple[ToolSpec, ...]:
+    """What a model is told about these tools, for whoever only looks."""
+    nobody = cast("Spawner", None)
+    return tuple(each.spec for each in agent_tools(nobody))
 
 
 def _said(function: object) -> str:

@@ -80,7 +80,10 @@ async def command(home: Home, **asked: Any) -> int:
     """Run one turn and print the answer.
 
     PROMPT `-`, or none, reads standard input; beside a PROMPT, what is piped in follows
-    it. The answer goes to standard output, what the agent does to standard error; with
+    it. With --resume or --last and no PROMPT, the turn is about what others have left for
+    the thread. While agents that it started are at work, they are waited for.
+
+    The answer goes to standard output, what the agent does to standard error; with
     --json every event is one line on standard output. Without a terminal nobody is
     asked: what needs approval is refused. Ends with 0 when the turn was completed, 1
     when it failed and 130 when it was interrupted; Ctrl-C twice leaves at once.
@@ -98,7 +101,8 @@ async def command(home: Home, **asked: Any) -> int:
 def _check(order: Order) -> None:
     if order.last and order.resume:
         raise click.UsageError("--last and --resume name the thread twice.")
-    if not (order.text or "").strip() and not order.images:
+    nothing = not (order.text or "").strip() and not order.images
+    if nothing and not (order.last or order.resume):
         raise click.UsageError("There is no PROMPT, and standard input is empty.")
     if order.output is not None and not order.output.absolute().parent.is_dir():
         place = str(order.output.absolute().parent)
@@ -110,7 +114,7 @@ async def _run(
 ) -> int:
     from ...prompt.input import LocalImage
 
-    words = (order.text,) if order.text else ()
+    words = (order.text,) if (order.text or "").strip() else ()
     said = (*words, *map(LocalImage, order.images))
     async with open_thread(setup) as thread:
         single = Single(thread, report, setup.settings, attended=attended)

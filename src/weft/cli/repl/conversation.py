@@ -17,6 +17,7 @@ from prompt_toolkit.formatted_text import StyleAndTextTuples
 
 from ...errors import NothingToSend, WeftError
 from ...harness.events import (
+    AgentReported,
     ApprovalRequested,
     ApprovalWithdrawn,
     Event,
@@ -124,12 +125,22 @@ class Conversation:
     async def _turn(self, text: str) -> None:
         self._in_turn = True
         try:
-            async for event in self.thread.run(text):
-                self.meter.hear(event, self.thread.model)
-                self._show(event)
-                self.live.hear(event)
+            completed = await self._heard(text)
+            while completed and await self.thread.expects():
+                self.live.begin("waiting for agents")
+                completed = await self._heard()
         finally:
             self._in_turn = False
+
+    async def _heard(self, *said: str) -> bool:
+        """Run a turn, on what was said or on what agents have found out; whether it completed."""
+        completed = False
+        async for event in self.thread.run(*said):
+            self.meter.hear(event, self.thread.model)
+            self._show(event)
+            self.live.hear(event)
+            completed = isinstance(event, TurnCompleted) and event.status == "completed"
+        return completed
 
     def _show(self, event: Event) -> None:
         match event:
@@ -141,6 +152,8 @@ class Conversation:
                 self._flush()
             case ToolFinished():
                 self._finished(event)
+            case AgentReported(event=ApprovalRequested() | QuestionsAsked() | ApprovalWithdrawn()):
+                self._show(event.event)
             case ApprovalRequested() | QuestionsAsked():
                 self._asked(event)
             case ApprovalWithdrawn(id=question):
