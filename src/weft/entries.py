@@ -97,7 +97,10 @@ class FragmentMark(Struct, frozen=True, omit_defaults=True):
 
 
 class Draft(Struct, frozen=True, kw_only=True):
-    """An entry before the store gives it a place and a time."""
+    """An entry before the store gives it a place and a time.
+
+    `time` is when it happened, for what happened elsewhere; None means now.
+    """
 
     kind: Kind = "item"
     body: bytes
@@ -111,6 +114,7 @@ class Draft(Struct, frozen=True, kw_only=True):
     events: tuple[InternalEvent, ...] = ()
     origin: Origin | None = None
     source_id: str | None = None
+    time: int | None = None
 
 
 class Entry(Draft, frozen=True, kw_only=True):

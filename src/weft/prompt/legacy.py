@@ -49,8 +49,9 @@ class LegacyOpening:
 
     def matches(self, text: str) -> bool:
         """Whether `text` opens, and ends where that matters, the known way."""
-        folded = text.strip().lower()
-        return folded.startswith(self._opening) and folded.endswith(self._ending)
+        said = text.strip()
+        opens = said[: len(self._opening)].lower().startswith(self._opening)
+        return opens and said.lower().endswith(self._ending)
 
     def guarded(self) -> None:
         """Nothing: our user-role texts all open with a marker of their own."""

@@ -37,12 +37,12 @@ class Markers(Struct, frozen=True):
         """Whether `text` stands between these markers; blank markers match nothing."""
         if not self.start.strip() or not self.end.strip():
             return False
-        folded = text.strip().lower()
-        long_enough = len(folded) >= len(self.start) + len(self.end)
+        said = text.strip()
+        # Only the ends are folded: most texts are long, and none of these.
         return (
-            long_enough
-            and folded.startswith(self.start.lower())
-            and folded.endswith(self.end.lower())
+            said[: len(self.start)].lower().startswith(self.start.lower())
+            and said[-len(self.end) :].lower().endswith(self.end.lower())
+            and len(said) >= len(self.start) + len(self.end)
         )
 
     def wrap(self, body: str) -> str:

@@ -7,11 +7,13 @@ savepoint of the writer, so that whatever it raises leaves no row behind.
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from ..entries import Draft, Entry, Origin
 from ..errors import LeaseLost, NotFound, TurnConflict
+from ..wire import json_bytes
 from .contract import (
     THIS_TURN,
     Admission,
@@ -19,12 +21,13 @@ from .contract import (
     Committed,
     InboxMessage,
     OutboxDraft,
+    Past,
     Post,
     Turn,
     TurnEnd,
 )
-from .queries import MESSAGES, find_turn, numbered_turn, stretches_of, thread_number
-from .rows import digest_of, json_or_null, message_from, named, place, raw_or_null
+from .queries import MESSAGES, find_turn, numbered_turn, ranges_of, stretches_of, thread_number
+from .rows import Row, digest_of, json_or_null, message_from, named, place, raw_or_null
 
 __all__ = ["ENDED", "INLINE_BYTES", "apply", "count_attempt", "post_message", "use_blob"]
 
@@ -33,6 +36,12 @@ INLINE_BYTES: Final = 64 * 1024
 
 ENDED: Final = frozenset({"completed", "failed", "aborted"})
 """States that no turn leaves."""
+
+_TURN = """
+  INSERT INTO turns (id, thread, turn, first, state, admitted, ended, input)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+"""
+_ENTRY = "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 
 def apply(
@@ -46,6 +55,7 @@ def apply(
             return Committed(turn=earlier, repeated=True)
         turn = log.admit(change.admit)
     entries = tuple(log.append(draft) for draft in change.entries)
+    log.append_past(change.past)
     if change.end is not None:
         log.end(change.end)
     for message in change.take:
@@ -71,6 +81,9 @@ class _Log:
     turns: int
     now: int
     admitted: int | None = field(default=None, init=False)
+    newest: int | None = field(default=None, init=False)
+    """The time of the last entry, once it matters."""
+    origins: dict[Origin, int] = field(default_factory=dict, init=False)
 
     def admit(self, admission: Admission) -> Turn:
         self.turns += 1
@@ -83,31 +96,64 @@ class _Log:
             admitted=self.now,
             first=self.last + 1,
         )
-        self.connection.execute(
-            "INSERT INTO turns (id, thread, turn, first, state, admitted, input) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (
-                place(self.number, turn.number),
-                self.number,
-                turn.id,
-                turn.first,
-                turn.state,
-                turn.admitted,
-                raw_or_null(turn.input),
-            ),
-        )
+        self.connection.execute(_TURN, self.turn_row(turn))
         return turn
 
+    def turn_row(self, turn: Turn) -> Row:
+        return (
+            place(self.number, turn.number),
+            self.number,
+            turn.id,
+            turn.first,
+            turn.state,
+            turn.admitted,
+            turn.ended,
+            raw_or_null(turn.input),
+        )
+
     def append(self, draft: Draft) -> Entry:
+        entry = self.placed(draft, self.resolve(draft.turn))
+        self.connection.execute(_ENTRY, self.entry_row(entry))
+        return entry
+
+    def append_past(self, turns: Sequence[Past]) -> None:
+        """Add whole turns; two statements, however many they are."""
+        begun: list[Row] = []
+        entries: list[Row] = []
+        for past in turns:
+            self.turns += 1
+            first = self.last + 1
+            placed = [self.placed(draft, self.turns) for draft in past.entries]
+            entries += map(self.entry_row, placed)
+            turn = Turn(
+                id=past.id,
+                number=self.turns,
+                input=past.input,
+                state=past.state,
+                admitted=placed[0].time if placed else self.now,
+                first=first,
+                ended=placed[-1].time if placed else self.now,
+            )
+            begun.append(self.turn_row(turn))
+        try:
+            self.connection.executemany(_TURN, begun)
+        except sqlite3.IntegrityError as error:
+            raise TurnConflict(
+                f"one of {len(begun)} past turns of thread {self.thread!r} has an id that was "
+                "admitted before; use new turn ids"
+            ) from error
+        self.connection.executemany(_ENTRY, entries)
+
+    def placed(self, draft: Draft, turn: int) -> Entry:
         self.last += 1
-        entry = Entry(
+        return Entry(
             thread=self.thread,
             seq=self.last,
             kind=draft.kind,
             id=named(draft),
-            turn=self.resolve(draft.turn),
+            turn=turn,
             step=draft.step,
-            time=self.now,
+            time=self.time_of(draft),
             tokens=draft.tokens,
             flags=draft.flags,
             fragments=draft.fragments,
@@ -117,33 +163,48 @@ class _Log:
             source_id=draft.source_id,
             body=draft.body,
         )
-        self.insert(entry)
-        return entry
 
-    def insert(self, entry: Entry) -> None:
+    def time_of(self, draft: Draft) -> int:
+        """When an entry happened: not before its predecessor, and not ahead of the clock."""
+        if draft.time is None:
+            self.newest = self.now
+            return self.now
+        if self.newest is None:
+            # This entry has its number already; the one before it is the last of the log.
+            before = self.last - 1
+            found = ranges_of(self.connection, self.thread, [(before, before)]) if before else []
+            self.newest = found[0].time if found else 0
+        self.newest = min(max(draft.time, self.newest), self.now)
+        return self.newest
+
+    def entry_row(self, entry: Entry) -> Row:
         blob = None
         if len(entry.body) > INLINE_BYTES:
             blob = use_blob(self.connection, self.number, entry.seq, entry.body)
-        self.connection.execute(
-            "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                place(self.number, entry.seq),
-                entry.kind,
-                entry.id,
-                entry.turn,
-                entry.step,
-                entry.time,
-                entry.tokens,
-                int(entry.flags),
-                json_or_null(entry.fragments),
-                json_or_null(entry.provenance),
-                json_or_null(entry.events),
-                _intern(self.connection, entry.origin),
-                entry.source_id,
-                blob,
-                entry.body if blob is None else None,
-            ),
+        return (
+            place(self.number, entry.seq),
+            entry.kind,
+            entry.id,
+            entry.turn,
+            entry.step,
+            entry.time,
+            entry.tokens,
+            int(entry.flags),
+            json_or_null(entry.fragments),
+            json_or_null(entry.provenance),
+            json_or_null(entry.events),
+            self.number_of(entry.origin),
+            entry.source_id,
+            blob,
+            entry.body if blob is None else None,
         )
+
+    def number_of(self, origin: Origin | None) -> int | None:
+        if origin is None:
+            return None
+        if origin not in self.origins:
+            self.origins[origin] = _intern(self.connection, origin)
+        return self.origins[origin]
 
     def resolve(self, turn: int) -> int:
         if turn != THIS_TURN:
@@ -223,13 +284,13 @@ def _admitted_before(
     return turn
 
 
-def _intern(connection: sqlite3.Connection, origin: Origin | None) -> int | None:
-    if origin is None:
-        return None
-    text = json_or_null(origin)
+def _intern(connection: sqlite3.Connection, origin: Origin) -> int:
+    text = json_bytes(origin).decode()
     row = connection.execute("SELECT number FROM origins WHERE origin = ?", (text,)).fetchone()
     if row is None:
-        return connection.execute("INSERT INTO origins (origin) VALUES (?)", (text,)).lastrowid
+        row = connection.execute(
+            "INSERT INTO origins (origin) VALUES (?) RETURNING number", (text,)
+        ).fetchone()
     return int(row[0])
 
 

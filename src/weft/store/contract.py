@@ -33,6 +33,7 @@ __all__ = [
     "OutboxDraft",
     "OutboxRow",
     "OutboxState",
+    "Past",
     "Post",
     "Segment",
     "SegmentKind",
@@ -129,6 +130,15 @@ class TurnEnd(Struct, frozen=True, kw_only=True):
     usage: TokenUsage | None = None
 
 
+class Past(Struct, frozen=True, kw_only=True):
+    """A turn that happened elsewhere, from its input to its end."""
+
+    id: str
+    input: Json
+    entries: tuple[Draft, ...]
+    state: TurnState = "completed"
+
+
 class Post(Struct, frozen=True, kw_only=True):
     """A message for a thread that someone else is writing. The same key is kept once."""
 
@@ -170,11 +180,15 @@ class OutboxRow(OutboxDraft, frozen=True, kw_only=True):
 class Change(Struct, frozen=True, kw_only=True):
     """All that one transaction does to a thread.
 
-    Entries whose `turn` is `THIS_TURN` belong to the turn this change admits.
+    Entries whose `turn` is `THIS_TURN` belong to the turn this change admits. An entry
+    that says when it happened keeps that time, as long as it lies neither before its
+    predecessor's nor ahead of the clock; else it gets the nearer of the two.
     """
 
     admit: Admission | None = None
     entries: tuple[Draft, ...] = ()
+    past: tuple[Past, ...] = ()
+    """Turns that happened elsewhere; they follow `entries`, and are not part of `Committed`."""
     end: TurnEnd | None = None
     take: tuple[int, ...] = ()
     """Inbox messages that these entries answer; they leave the inbox."""
@@ -243,9 +257,9 @@ class Store(Protocol):
         """Apply `change` durably, whole or not at all.
 
         Raises `LeaseLost` when a newer lease exists, `TurnConflict` when the turn
-        id was admitted with another input, `NotFound` when it takes a message that
-        no longer waits or ends a turn that this thread did not admit. After any
-        error nothing was written. A caller that is cancelled while it waits cannot
+        id was admitted with another input or a past turn's id is taken, `NotFound` when
+        it takes a message that no longer waits or ends a turn that this thread did not
+        admit. After any error nothing was written. A caller that is cancelled while it waits cannot
         know whether the change landed; it landed whole or not at all.
         """
         ...

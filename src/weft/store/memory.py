@@ -166,7 +166,9 @@ class MemoryStore:
             raise LeaseLost(lease.thread)
         if change.admit is not None and (earlier := self._admitted_before(log, change.admit)):
             return Committed(turn=earlier, repeated=True)
-        staged = StagedChange(log, max(self._now(), log.info.updated), self._rows)
+        last = list(self._range(lease.thread, log.info.last, log.info.last))
+        newest = last[0].time if last else 0
+        staged = StagedChange(log, max(self._now(), log.info.updated), newest, self._rows)
         staged.prepare(change)
         return staged.put()
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from ..entries import Draft, Entry
-from ..errors import NotFound
+from ..errors import NotFound, TurnConflict
 from .ancestry import Link
 from .changes import ENDED
 from .contract import (
@@ -23,6 +23,7 @@ from .contract import (
     InboxMessage,
     OutboxDraft,
     OutboxRow,
+    Past,
     ThreadInfo,
     Turn,
     TurnEnd,
@@ -56,11 +57,14 @@ class StagedChange:
 
     log: MemoryLog
     now: int
+    newest: int
+    """The time of the log's last entry."""
     rows: Iterator[int]
     entries: list[Entry] = field(default_factory=list)
     turns: dict[int, Turn] = field(default_factory=dict)
     outbox: dict[int, OutboxRow] = field(default_factory=dict)
     admitted: int | None = None
+    begins: dict[int, int] = field(default_factory=dict)
     change: Change = field(default_factory=Change)
 
     def prepare(self, change: Change) -> None:
@@ -70,7 +74,9 @@ class StagedChange:
         if change.admit is not None:
             self.admit(change.admit)
         for draft in change.entries:
-            self.append(draft)
+            self.append(draft, self.resolve(draft.turn))
+        for past in change.past:
+            self.append_past(past)
         if change.end is not None:
             self.end(change.end)
         self.check_taken(change.take)
@@ -93,8 +99,7 @@ class StagedChange:
         """Put what was worked out in place."""
         log, info = self.log, self.log.info
         log.entries.update((entry.seq, entry) for entry in self.entries)
-        if self.admitted is not None:
-            log.begins[self.admitted] = info.last + 1
+        log.begins.update(self.begins)
         log.turns.update(self.turns)
         log.outbox = self.outbox
         for message in self.change.take:
@@ -102,31 +107,61 @@ class StagedChange:
         log.info = msgspec.structs.replace(
             info,
             last=info.last + len(self.entries),
-            turns=info.turns if self.admitted is None else self.admitted,
+            turns=info.turns + len(self.begins),
             updated=self.now,
             title=info.title if self.change.title is None else self.change.title,
         )
         turn = None if self.admitted is None else self.turns[self.admitted]
-        return Committed(tuple(self.entries), turn)
+        return Committed(tuple(self.entries[: len(self.change.entries)]), turn)
 
     def admit(self, admission: Admission) -> None:
         """Give the turn the next number."""
         self.admitted = number = self.log.info.turns + 1
+        self.begins[number] = first = self.log.info.last + 1
         self.turns[number] = Turn(
             id=admission.id,
             number=number,
             input=admission.input,
             state="admitted",
             admitted=self.now,
-            first=self.log.info.last + 1,
+            first=first,
         )
 
-    def append(self, draft: Draft) -> None:
+    def append(self, draft: Draft, turn: int) -> Entry:
         """Give the draft its place and time."""
         fields = {name: getattr(draft, name) for name in Draft.__struct_fields__}
-        fields |= {"id": named(draft), "turn": self.resolve(draft.turn)}
+        fields |= {"id": named(draft), "turn": turn, "time": self.time_of(draft)}
         seq = self.log.info.last + len(self.entries) + 1
-        self.entries.append(Entry(**fields, thread=self.log.info.id, seq=seq, time=self.now))
+        entry = Entry(**fields, thread=self.log.info.id, seq=seq)
+        self.entries.append(entry)
+        return entry
+
+    def time_of(self, draft: Draft) -> int:
+        """When an entry happened: not before its predecessor, and not ahead of the clock."""
+        if draft.time is None:
+            return self.now
+        before = self.entries[-1].time if self.entries else self.newest
+        return min(max(draft.time, before), self.now)
+
+    def append_past(self, past: Past) -> None:
+        """Add a turn that happened elsewhere."""
+        if any(past.id == turn.id for turn in (*self.log.turns.values(), *self.turns.values())):
+            raise TurnConflict(
+                f"turn {past.id!r} of thread {self.log.info.id!r} was admitted before; "
+                "use new turn ids"
+            )
+        number = self.log.info.turns + len(self.begins) + 1
+        self.begins[number] = first = self.log.info.last + len(self.entries) + 1
+        entries = [self.append(draft, number) for draft in past.entries]
+        self.turns[number] = Turn(
+            id=past.id,
+            number=number,
+            input=past.input,
+            state=past.state,
+            admitted=entries[0].time if entries else self.now,
+            first=first,
+            ended=entries[-1].time if entries else self.now,
+        )
 
     def resolve(self, turn: int) -> int:
         """The number that a draft or end means by its turn."""

@@ -24,6 +24,7 @@ from .ancestry import MAX_SEQ
 from .contract import InboxMessage, OutboxRow, ThreadInfo, Turn
 
 __all__ = [
+    "Row",
     "digest_of",
     "entry_from",
     "json_or_null",

@@ -8,12 +8,17 @@ from ...entries import Draft
 from ...items import InputText, Message, encode_item
 from ...store.contract import THIS_TURN, Admission, Change, Committed, Store
 
-__all__ = ["append", "said", "says", "turn_of"]
+__all__ = ["append", "happened", "said", "says", "turn_of"]
 
 
 def says(text: str, *, turn: int = 0) -> Draft:
     """A user message that is not stored yet."""
     return Draft(body=said(text), turn=turn)
+
+
+def happened(text: str, time: int) -> Draft:
+    """A user message of another time."""
+    return Draft(body=said(text), time=time)
 
 
 def said(text: str) -> bytes:

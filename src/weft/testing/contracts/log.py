@@ -12,9 +12,9 @@ from ...entries import Draft, Entry, Flags, FragmentMark, Notice, Origin, contro
 from ...errors import LeaseLost, NotFound, StoreClosed, ThreadBusy, TurnConflict
 from ...ids import is_prefixed
 from ...provenance import InputProvenance, InternalEvent
-from ...store.contract import THIS_TURN, Admission, Change, Committed, Store, Turn, TurnEnd
+from ...store.contract import THIS_TURN, Admission, Change, Committed, Past, Store, Turn, TurnEnd
 from ...usage import TokenUsage
-from .drafts import append, said, says, turn_of
+from .drafts import append, happened, said, says, turn_of
 
 __all__ = ["LogContract"]
 
@@ -40,8 +40,9 @@ class LogContract:
         admit = Admission(id="t1", input=Raw(b"{}"))
         (committed,) = await append(store, thread, Change(admit=admit, entries=(draft,)))
         (entry,) = await store.read(thread)
-        fields = {name: getattr(draft, name) for name in Draft.__struct_fields__} | {"turn": 1}
-        assert entry == Entry(**fields, thread=thread, seq=1, time=entry.time)
+        fields = {name: getattr(draft, name) for name in Draft.__struct_fields__}
+        fields |= {"turn": 1, "time": entry.time}
+        assert entry == Entry(**fields, thread=thread, seq=1)
         assert committed.entries == (entry,)
 
     async def test_sequence_numbers_count_from_one_without_gaps(self, store: Store) -> None:
@@ -60,6 +61,78 @@ class LogContract:
         await append(store, thread, *(Change(entries=(says(str(n)),)) for n in range(20)))
         times = [entry.time for entry in await store.read(thread)]
         assert times == sorted(times)
+
+    async def test_an_entry_keeps_the_time_it_happened_at(self, store: Store) -> None:
+        thread = (await store.create()).id
+        drafts = tuple(happened(text, time) for text, time in (("a", 1_000), ("b", 2_000)))
+        await append(store, thread, Change(entries=drafts), Change(entries=(happened("c", 3_000),)))
+        assert [entry.time for entry in await store.read(thread)] == [1_000, 2_000, 3_000]
+
+    async def test_a_time_that_was_given_never_goes_backwards(self, store: Store) -> None:
+        thread = (await store.create()).id
+        first = Change(entries=(happened("a", 5_000), happened("b", 4_000)))
+        await append(store, thread, first, Change(entries=(happened("c", 3_000), says("now"))))
+        await append(store, thread, Change(entries=(happened("d", 6_000),)))
+        *early, now, after = [entry.time for entry in await store.read(thread)]
+        assert (early, after) == ([5_000, 5_000, 5_000], now)
+
+    async def test_a_time_that_was_given_is_never_ahead_of_the_clock(self, store: Store) -> None:
+        thread = (await store.create()).id
+        await append(store, thread, Change(entries=(happened("a", 1 << 50), says("now"))))
+        times = [entry.time for entry in await store.read(thread)]
+        assert times == sorted(times)
+        assert times[-1] < 1 << 50
+
+    async def test_a_fork_goes_on_from_the_time_of_what_it_shares(self, store: Store) -> None:
+        thread = (await store.create()).id
+        await append(store, thread, Change(entries=(happened("a", 5_000), happened("b", 9_000))))
+        fork = (await store.fork(thread, 1)).id
+        await append(store, fork, Change(entries=(happened("c", 1_000), happened("d", 7_000))))
+        assert [entry.time for entry in await store.read(fork)] == [5_000, 5_000, 7_000]
+
+    async def test_past_turns_stand_whole_after_the_entries_of_their_change(
+        self, store: Store
+    ) -> None:
+        thread = (await store.create()).id
+        await append(store, thread, turn_of("t", "a"))
+        past = tuple(
+            Past(id=name, input=Raw(b"{}"), entries=(happened(f"{name}1", at), happened(name, at)))
+            for name, at in (("p", 1_000), ("q", 2_000))
+        )
+        (committed,) = await append(store, thread, Change(entries=(says("b", turn=1),), past=past))
+        entries = await store.read(thread)
+        assert [(entry.turn, entry.body) for entry in entries] == [
+            (1, said("a")),
+            (1, said("b")),
+            *((2, said(text)) for text in ("p1", "p")),
+            *((3, said(text)) for text in ("q1", "q")),
+        ]
+        assert committed.entries == (entries[1],)
+        info = await store.info(thread)
+        assert (info.last, info.turns) == (6, 3)
+        turns = (await store.turns(thread))[1:]
+        at = entries[-1].time
+        assert turns == [
+            Turn(
+                id=name,
+                number=number,
+                input=Raw(b"{}"),
+                state="completed",
+                admitted=at,
+                first=first,
+                ended=at,
+            )
+            for name, number, first in (("p", 2, 3), ("q", 3, 5))
+        ]
+        assert await store.turn((await store.fork(thread, 4)).id, 2) == turns[0]
+
+    async def test_a_past_turn_is_told_under_a_new_id_only(self, store: Store) -> None:
+        thread = (await store.create()).id
+        await append(store, thread, turn_of("t", "a"))
+        past = Past(id="t", input=Raw(b"{}"), entries=(says("b"),))
+        with pytest.raises(TurnConflict, match="admitted before"):
+            await append(store, thread, Change(entries=(says("c"),), past=(past,)))
+        assert len(await store.read(thread)) == 1
 
     async def test_an_item_without_an_id_gets_one_outside_its_body(self, store: Store) -> None:
         thread = (await store.create()).id
