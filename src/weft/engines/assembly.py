@@ -7,7 +7,7 @@ nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ..context.compose import input_draft
 from ..context.journal import Journal
@@ -37,6 +37,8 @@ class Assembly:
     frame: Frame
     name: str
     seconds: float
+    _said: bytes = field(init=False, default=b"")
+    """The input that the engine was shown last."""
 
     @property
     def _journal(self) -> Journal:
@@ -49,7 +51,7 @@ class Assembly:
         live = _live(rows, journal.turn)
         prompt = None if given is None else self._prompt(given)
         if prompt is not None:
-            live = len(rows)
+            live, self._said = len(rows), prompt.body
             rows.append((prompt_name(journal.id), prompt))
         params = AssembleParams(
             token_budget=self.frame.budget(prompt.tokens if prompt else 0),
@@ -67,10 +69,10 @@ class Assembly:
 
     def woven(self, result: AssembleResult, *, opening: bool) -> Woven:
         """What the answer means for the view. Raises `Nonsense`."""
-        if not isinstance(result.items, tuple | list):
-            raise Nonsense(f"its items are a {type(result.items).__name__}")
         journal = self._journal
         view, prompt = journal.view, prompt_name(journal.id) if opening else None
+        if opening and any(item.id == prompt and item.body != self._said for item in result.items):
+            raise Nonsense("it changed the present input")
         woven = weave(view, result.items, prompt=prompt)
         items = [item for item in result.items if item.id != prompt or prompt is None]
         size, budget = tokens_of(items, view), self.frame.budget()

@@ -16,7 +16,7 @@ from ..errors import CannotCompact, EngineFailed, StaleEpoch
 from .contract import ContextEngine, InterceptsCompaction
 from .conversation import aligned, named_rows
 from .frame import Frame
-from .guard import Guard
+from .guard import Guard, brief
 from .linear import Compacted
 from .publish import publish
 from .values import (
@@ -64,18 +64,21 @@ class Folding:
             **aligned(named_rows(journal.id, journal.view.rows).items()),
             **self.frame.around(_PURPOSE),
         )
-        result = await self.guard.call(
-            "compact",
-            self.engine.compact,
-            given,
-            CompactResult,
-            self.seconds,
-            extended=lambda: delegated.running,
-        )
+        try:
+            result = await self.guard.call(
+                "compact",
+                self.engine.compact,
+                given,
+                CompactResult,
+                self.seconds,
+                extended=lambda: delegated.running,
+            )
+        finally:
+            await delegated.close()
         try:
             return delegated.done or await self._published(result, epoch, upto)
         except (Nonsense, StaleEpoch) as error:
-            raise EngineFailed(self.guard.info.id, "compact", str(error)) from error
+            raise EngineFailed(self.guard.info.id, "compact", brief(str(error))) from error
 
     async def intercept(self, rows: Sequence[Row], trigger: CompactionTrigger) -> str | None:
         """The engine's summary of `rows`; None lets the runtime write one."""
@@ -98,7 +101,7 @@ class Folding:
     async def _published(self, result: CompactResult, epoch: int, upto: int) -> Compacted:
         journal, name = self.frame.journal, self.guard.info.id
         if not result.ok or not result.compacted or result.rebase is None:
-            why = result.reason or "it says that nothing can be folded"
+            why = brief(result.reason) or "it says that nothing can be folded"
             raise CannotCompact(f"engine {name!r} did not fold thread {journal.id!r}: {why}")
         sizes = await publish(
             journal,
@@ -116,19 +119,32 @@ class Folding:
 
 @dataclass(slots=True)
 class _Delegated:
-    """The runtime's compaction, as an engine may call it."""
+    """The runtime's compaction, as an engine may call it: once, and while it is asked."""
 
     compact: Callable[[], Awaitable[Compacted]]
-    running: bool = False
     done: Compacted | None = None
+    _task: asyncio.Task[Compacted] | None = None
+    _over: bool = False
+
+    @property
+    def running(self) -> bool:
+        """Whether it is under way."""
+        return self._task is not None and not self._task.done()
 
     async def __call__(self) -> CompactResult:
-        self.running = True
+        if self._over or self._task is not None:
+            return CompactResult(ok=False, reason="it folds once, and while the engine is asked")
+        self._task = asyncio.ensure_future(self.compact())
         try:
-            self.done = await self.compact()
+            self.done = await self._task
         except CannotCompact as error:
             return CompactResult(ok=False, reason=str(error))
-        finally:
-            self.running = False
         before, after = self.done.tokens_before, self.done.tokens_after
         return CompactResult(compacted=True, tokens_before=before, tokens_after=after)
+
+    async def close(self) -> None:
+        """Break off what is under way: the engine has answered, and the turn goes on."""
+        self._over = True
+        if self._task is not None and not self._task.done():
+            self._task.cancel()
+            await asyncio.wait((self._task,))

@@ -9,7 +9,7 @@ turn goes on, the user hears of it, and the engine is asked again in the next tu
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -37,12 +37,13 @@ from .contract import (
 )
 from .folding import Folding
 from .frame import Completes, Frame
-from .guard import Guard, described
-from .info import LOOP_CAPABILITIES, Capability, Operation, unmet
+from .guard import Guard, brief, described, own
+from .info import LOOP_CAPABILITIES, Capability, EngineInfo, Operation, unmet
 from .linear import Compacted
 from .publish import publish
 from .reports import Action, EngineReported
 from .slot import EngineSlot
+from .toolbox import usable
 from .upkeep import Upkeep
 from .values import (
     AssembleResult,
@@ -72,6 +73,8 @@ class Patience(Struct, frozen=True, kw_only=True):
     compact: float = 180.0
     spawn: float = 10.0
     dispose: float = 10.0
+    grace: float = 2.0
+    """For a call that was cancelled to come to its end."""
 
 
 @dataclass(slots=True)
@@ -144,8 +147,11 @@ class Lifecycle:
         counts = self._precheck and self.journal.view.base == self._assembled
         return max(self.journal.occupied, self._unassembled if counts else 0)
 
-    async def seat(self) -> tuple[Tool, ...]:
-        """Find the chosen engine, if it is not there yet; the tools it brings."""
+    async def seat(self, taken: Collection[str] = ()) -> tuple[Tool, ...]:
+        """Find the chosen engine, if it is not there yet; the tools it brings.
+
+        Those whose names are `taken` by others are left out.
+        """
         if self.slot.linear:
             return ()
         self._looked = True
@@ -155,10 +161,12 @@ class Lifecycle:
         if seat is None or not isinstance(seat.engine, OffersTools):
             return ()
         try:
-            return tuple(seat.engine.tools())
+            tools, problems = usable(seat.engine.tools(), taken)
         except Exception as error:  # noqa: BLE001 - an engine's code may raise anything
-            await self._failed(EngineFailed(self.slot.name, "tools", described(error)))
-            return ()
+            tools, problems = (), [described(error)]
+        if problems:
+            await self._failed(EngineFailed(self.slot.name, "tools", brief("; ".join(problems))))
+        return tools
 
     async def begin(self) -> None:
         """A turn is about to be admitted: catch up, bootstrap, put in order."""
@@ -310,7 +318,19 @@ class Lifecycle:
         prepared: object = await seat.guard.call(
             "prepare_subagent_spawn", method, given, object, self.patience.spawn
         )
-        return prepared if callable(prepared) else None
+        return self._taken_back(seat, prepared) if callable(prepared) else None
+
+    def _taken_back(self, seat: _Seat, rollback: Rollback) -> Rollback:
+        """What an engine does when a child does not start; its failure is not the child's."""
+
+        async def take_back() -> None:
+            operation = "prepare_subagent_spawn rollback"
+            try:
+                await seat.guard.call(operation, rollback, None, object, self.patience.spawn)
+            except EngineFailed as error:
+                await self._failed(error)
+
+        return take_back
 
     async def ended(self, child: str, reason: EndReason) -> None:
         """A child is over."""
@@ -348,11 +368,17 @@ class Lifecycle:
         if engine is None:
             await self._degraded("resolve", found.problem or "it is not there")
             return None
+        try:
+            # A copy: what an engine says of itself later changes nothing.
+            info = own(engine.info, EngineInfo)
+        except Exception as error:  # noqa: BLE001 - an engine's code may raise anything
+            await self._degraded("resolve", f"its info cannot be read: {described(error)}")
+            return None
         for note in found.notes:
             self.notify(note)
         await self.slot.worked("resolve")
-        guard, frame = Guard(engine.info), self._frame
-        name, patience = self.slot.name, self.patience
+        frame, name, patience = self._frame, self.slot.name, self.patience
+        guard = Guard(info, patience.grace)
         upkeep = None
         if isinstance(engine, Maintains):
             upkeep = Upkeep(engine, guard, frame, self._tell, self._warn, patience.maintain)
@@ -449,7 +475,9 @@ class Lifecycle:
 def _failure(seat: _Seat, operation: str, error: Exception) -> EngineFailed:
     if isinstance(error, EngineFailed):
         return error
-    return EngineFailed(seat.guard.info.id, operation, str(error))
+    failure = EngineFailed(seat.guard.info.id, operation, brief(str(error)))
+    failure.__cause__ = error
+    return failure
 
 
 def _plainly(error: EngineFailed) -> str:

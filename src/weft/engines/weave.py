@@ -21,11 +21,14 @@ from ..context.view import View
 from ..entries import Draft, Flags, Inline, Node, RecipePart
 from ..errors import WeftError
 from ..ids import derived_id
+from ..items import Message, Unknown
 from ..store.contract import THIS_TURN
 from .conversation import PROMPT, named_rows
 from .values import ContextItem
 
 __all__ = ["Nonsense", "Woven", "appended", "parts", "prompt_name", "tokens_of", "weave"]
+
+_ROLES = ("user", "assistant", "developer")
 
 
 class Nonsense(WeftError):
@@ -57,7 +60,7 @@ def weave(view: View, items: Sequence[ContextItem], *, prompt: str | None = None
     `prompt` names the present input where it stands among them but not in the view.
     """
     offered = named_rows(view.thread, view.rows)
-    _check(items, offered, prompt)
+    _check(items, offered, prompt, view.upto)
     history, after = _split(items, prompt)
     shown = any(item.id == prompt for item in items) if prompt else True
     names = list(offered)
@@ -124,7 +127,7 @@ def _part(item: ContextItem, blobs: Mapping[bytes, str]) -> RecipePart:
     if item.covers is not None:
         digest = blobs[item.body]
         first, last = item.covers.first, item.covers.last
-        name = item.name or derived_id("sum", digest)
+        name = item.name or derived_id("sum", digest, first, last)
         return Node(name, digest, first, last, _tokens(item))
     flags = Flags.VOLATILE | Flags.CONTEXTUAL | Flags.HIDDEN if item.recall else Flags.NONE
     return Inline(body=Raw(item.body), tokens=_tokens(item), flags=int(flags))
@@ -198,7 +201,9 @@ def _cut_at(view: View, index: int, cuts: set[int]) -> int | None:
     return index
 
 
-def _check(items: Sequence[ContextItem], offered: Mapping[str, Row], prompt: str | None) -> None:
+def _check(
+    items: Sequence[ContextItem], offered: Mapping[str, Row], prompt: str | None, upto: int
+) -> None:
     if not items:
         raise Nonsense(f"it gave no items at all ({len(offered)} were there)")
     names: set[str] = set()
@@ -211,17 +216,35 @@ def _check(items: Sequence[ContextItem], offered: Mapping[str, Row], prompt: str
             raise Nonsense(f"it gave {item.id!r} twice")
         names.add(item.id or "")
         if item.id != prompt and _written(item, offered):
-            _check_written(item)
-    _check_pairs(items, offered)
+            _check_written(item, upto)
+    _check_summaries(items)
+    _check_pairs([item for item in items if item.id != prompt or prompt is None], offered)
 
 
-def _check_written(item: ContextItem) -> None:
+def _check_written(item: ContextItem, upto: int) -> None:
     try:
         decoded = item.item
     except (msgspec.DecodeError, UnicodeDecodeError, TypeError) as error:
         raise Nonsense(f"one of its items cannot be read: {error}") from error
     if not recordable(decoded):
         raise Nonsense("one of its items is a system message or a control of requests")
+    if isinstance(decoded, Unknown) or (isinstance(decoded, Message) and _strange(decoded)):
+        raise Nonsense("one of its items is none that a model could read")
+    covers = item.covers
+    if covers is not None and not 1 <= covers.first <= covers.last <= upto:
+        raise Nonsense("one of its summaries covers entries that are not there")
+
+
+def _strange(message: Message) -> bool:
+    """Whether no provider would take it; nobody can vouch for parts that nobody knows."""
+    unknown = any(isinstance(part, Unknown) for part in message.content)
+    return unknown or message.role not in _ROLES
+
+
+def _check_summaries(items: Sequence[ContextItem]) -> None:
+    names = [item.name for item in items if item.covers is not None and item.name is not None]
+    if len(set(names)) < len(names):
+        raise Nonsense("it called two summaries by one name")
 
 
 def _check_pairs(items: Sequence[ContextItem], offered: Mapping[str, Row]) -> None:
