@@ -75,7 +75,7 @@ def test_exec_waits_for_agents_and_prints_the_last_answer_only(weft: Weft):
     )
     done = weft("exec", "go", "--model", model, "--yolo")
     assert done.text == "All known.\n"
-    assert "• [reader] completed" in done.err.splitlines()
+    assert f"• [reader] cat {wait}" in done.err.splitlines()
 
 
 def test_what_agents_do_is_part_of_the_events(weft: Weft):
