@@ -284,6 +284,10 @@ class Store(Protocol):
         """The entries of several ranges in the order given, in one go."""
         ...
 
+    async def rollbacks(self, thread: str) -> list[tuple[int, int]]:
+        """Every rollback of a log, oldest first: its entry, and the first one that it hides."""
+        ...
+
     async def lineage(self, thread: str) -> list[Span]:
         """Who wrote the entries of a log, oldest first; one span for a thread of its own.
 

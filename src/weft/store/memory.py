@@ -31,7 +31,7 @@ from .contract import (
 )
 from .lease import this_process
 from .memory_log import MemoryLog, StagedChange
-from .rows import digest_of
+from .rows import cut_of, digest_of
 
 __all__ = ["MemoryStore"]
 
@@ -144,6 +144,11 @@ class MemoryStore:
         living = [log for log in self._logs.values() if not log.deleted]
         living.sort(key=lambda log: (log.info.updated, log.link.number), reverse=True)
         return [log.info for log in living[:limit]]
+
+    async def rollbacks(self, thread: str) -> list[tuple[int, int]]:
+        """Every rollback of a log, oldest first: its entry, and the first one that it hides."""
+        entries = await self.read(thread)
+        return [cut_of(entry) for entry in entries if entry.kind == "rollback"]
 
     async def lineage(self, thread: str) -> list[Span]:
         """Who wrote the entries of a log, oldest first."""

@@ -149,6 +149,12 @@ _FIRST_LAYOUT = (
 )
 
 
+@migration
+def find_rollbacks(connection: sqlite3.Connection) -> None:
+    """What is hidden is known without a walk through the log."""
+    connection.execute("CREATE INDEX entries_rollbacks ON entries (id) WHERE kind = 'rollback'")
+
+
 def check(connection: sqlite3.Connection, path: Path) -> int:
     """The number of steps the file has taken; raises for one that is not ours to read."""
     application, version, tables = _marks(connection)

@@ -15,7 +15,16 @@ from ..entries import Entry
 from ..errors import NotFound, StoreCorrupt
 from .ancestry import MAX_SEQ, Link, Stretch, clip, stretches
 from .contract import InboxMessage, OutboxRow, Span, ThreadInfo, Turn
-from .rows import digest_of, entry_from, message_from, outbox_from, place, thread_from, turn_from
+from .rows import (
+    cut_of,
+    digest_of,
+    entry_from,
+    message_from,
+    outbox_from,
+    place,
+    thread_from,
+    turn_from,
+)
 
 __all__ = [
     "blob_data",
@@ -25,6 +34,7 @@ __all__ = [
     "numbered_turn",
     "outbox_rows",
     "ranges_of",
+    "rollbacks_of",
     "stretches_of",
     "thread_info",
     "thread_list",
@@ -43,7 +53,7 @@ ENTRIES = """
   SELECT e.id, e.kind, e.item, e.turn, e.step, e.time, e.tokens, e.flags, e.fragments,
     e.provenance, e.events, o.origin, e.source_id, coalesce(e.body, b.data)
   FROM entries e LEFT JOIN origins o ON o.number = e.origin LEFT JOIN blobs b ON b.number = e.blob
-  WHERE e.id BETWEEN ? AND ? ORDER BY e.id {order} LIMIT ?
+  WHERE e.id BETWEEN ? AND ? {only} ORDER BY e.id {order} LIMIT ?
 """
 
 TURNS = "SELECT turn, id, input, state, admitted, first, ended, outcome, usage FROM turns"
@@ -117,7 +127,7 @@ def ranges_of(
 ) -> list[Entry]:
     """The entries of several ranges, in the order given."""
     line = stretches_of(connection, thread)
-    query = ENTRIES.format(order="DESC" if reverse else "ASC")
+    query = ENTRIES.format(only="", order="DESC" if reverse else "ASC")
     found: list[Entry] = []
     for first, last in ranges:
         parts = list(clip(line, first, last))
@@ -126,6 +136,17 @@ def ranges_of(
             bounds = place(part.number, part.first), place(part.number, part.last)
             rows = connection.execute(query, (*bounds, _limit(left)))
             found += [entry_from(row, part.id) for row in rows]
+    return found
+
+
+def rollbacks_of(connection: sqlite3.Connection, thread: str) -> list[tuple[int, int]]:
+    """Where the rollbacks of a thread's log stand, and the first entry that each hides."""
+    query = ENTRIES.format(only="AND e.kind = 'rollback'", order="ASC")
+    found: list[tuple[int, int]] = []
+    for part in stretches_of(connection, thread):
+        bounds = place(part.number, part.first), place(part.number, part.last)
+        rows = connection.execute(query, (*bounds, _limit(None)))
+        found += [cut_of(entry_from(row, part.id)) for row in rows]
     return found
 
 

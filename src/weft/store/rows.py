@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import Raw, Struct
 
-from ..entries import Draft, Entry, Flags, FragmentMark, Origin
+from ..entries import Draft, Entry, Flags, FragmentMark, Origin, Rollback
 from ..ids import item_prefix, new_id
 from ..provenance import InputProvenance, InternalEvent
 from ..usage import TokenUsage
@@ -25,6 +25,7 @@ from .contract import InboxMessage, OutboxRow, ThreadInfo, Turn
 
 __all__ = [
     "Row",
+    "cut_of",
     "digest_of",
     "entry_from",
     "json_or_null",
@@ -53,6 +54,13 @@ _elements = msgspec.json.Decoder(list[Raw]).decode
 _provenance = msgspec.json.Decoder(InputProvenance).decode
 _usage = msgspec.json.Decoder(TokenUsage).decode
 _tagged = msgspec.json.Decoder(_Tagged).decode
+
+
+def cut_of(entry: Entry) -> tuple[int, int]:
+    """Where a rollback stands, and the first entry that it hides."""
+    rollback = entry.control
+    assert isinstance(rollback, Rollback), "its kind says so"
+    return entry.seq, rollback.cut
 
 
 def place(number: int, seq: int) -> int:

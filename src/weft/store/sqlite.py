@@ -142,6 +142,10 @@ class SqliteStore:
         """All threads, the most recently written first."""
         return await self._readers.run(lambda db: queries.thread_list(db, limit))
 
+    async def rollbacks(self, thread: str) -> list[tuple[int, int]]:
+        """Every rollback of a log, oldest first: its entry, and the first one that it hides."""
+        return await self._readers.run(lambda db: queries.rollbacks_of(db, thread))
+
     async def lineage(self, thread: str) -> list[Span]:
         """Who wrote the entries of a log, oldest first."""
         return await self._readers.run(lambda db: queries.lineage_of(db, thread))

@@ -8,7 +8,7 @@ import asyncio
 import pytest
 from msgspec import Raw
 
-from ...entries import Draft, Entry, Flags, FragmentMark, Notice, Origin, control_draft
+from ...entries import Draft, Entry, Flags, FragmentMark, Notice, Origin, Rollback, control_draft
 from ...errors import LeaseLost, NotFound, StoreClosed, ThreadBusy, TurnConflict
 from ...ids import is_prefixed
 from ...provenance import InputProvenance, InternalEvent
@@ -44,6 +44,22 @@ class LogContract:
         fields |= {"turn": 1, "time": entry.time}
         assert entry == Entry(**fields, thread=thread, seq=1)
         assert committed.entries == (entry,)
+
+    async def test_the_rollbacks_of_a_log_are_known_by_where_they_stand(self, store: Store) -> None:
+        root = (await store.create()).id
+        await append(store, root, Change(entries=tuple(map(says, "abc"))))
+        assert await store.rollbacks(root) == []
+        hiding = control_draft(Rollback(2))
+        await append(store, root, Change(entries=(hiding, says("d"))))
+        child = (await store.fork(root, 4)).id
+        outside = (await store.fork(root, 3)).id
+        again = control_draft(Rollback(1))
+        await append(store, child, Change(entries=(says("e"), again)))
+        assert await store.rollbacks(root) == [(4, 2)]
+        assert await store.rollbacks(child) == [(4, 2), (6, 1)]
+        assert await store.rollbacks(outside) == []
+        with pytest.raises(NotFound):
+            await store.rollbacks("thr_unknown")
 
     async def test_sequence_numbers_count_from_one_without_gaps(self, store: Store) -> None:
         thread = (await store.create()).id
