@@ -332,3 +332,24 @@ async def test_a_failure_inside_a_turn_leaves_the_raw_view(tmp_path):
     assert last(heard).text == "done"
     assert actions(heard)[:2] == ["assemble.applied", "assemble.failed"]
     assert shows(model.requests[-1]) == ["first", "call look", "output seen"]
+
+
+async def test_what_was_said_to_a_turn_stays_until_its_end_unless_the_engine_covers_it(tmp_path):
+    def forgets(given: AssembleParams) -> AssembleResult:
+        if given.prompt is not None:
+            return AssembleResult(items=given.items)
+        record, rest = written("It rained."), given.items[1:]
+        return AssembleResult(items=(record, *rest), covers_current_turn=covers)
+
+    shown = []
+    for covers in (False, True):
+        model = scripted(Answer(calls=(call("look"),)), Answer(text="done"))
+        engine = Probe(OWNER, assemble=forgets)
+        async with opened(tmp_path, model, tools=(look,), engine=engine) as thread:
+            heard = await hear(thread, "first")
+        assert actions(heard)[1] == ("assemble.applied" if covers else "assemble.failed")
+        shown.append(shows(model.requests[-1]))
+    assert shown == [
+        ["first", "call look", "output seen"],
+        ["It rained.", "call look", "output seen"],
+    ]

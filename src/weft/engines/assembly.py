@@ -23,7 +23,7 @@ from .frame import Frame
 from .guard import Guard
 from .publish import planned
 from .values import AssembleParams, AssembleResult
-from .weave import Nonsense, Woven, prompt_name, tokens_of, weave
+from .weave import Nonsense, Woven, check_live, prompt_name, tokens_of, weave
 
 __all__ = ["Assembly"]
 
@@ -74,6 +74,8 @@ class Assembly:
         if opening and any(item.id == prompt and item.body != self._said for item in result.items):
             raise Nonsense("it changed the present input")
         woven = weave(view, result.items, prompt=prompt)
+        if not opening and not result.covers_current_turn:
+            check_live(view, journal.turn, result.items)
         items = [item for item in result.items if item.id != prompt or prompt is None]
         size, budget = tokens_of(items, view), self.frame.budget()
         given = sum(row.tokens for row in named_rows(view.thread, view.rows).values())

@@ -26,7 +26,7 @@ from .values import (
     InterceptParams,
     InterceptResult,
 )
-from .weave import Nonsense
+from .weave import Nonsense, check_live
 
 __all__ = ["Folding"]
 
@@ -76,6 +76,8 @@ class Folding:
         finally:
             await delegated.close()
         try:
+            if live and delegated.done is None and result.rebase is not None:
+                check_live(journal.view, journal.turn, result.rebase.items)
             return delegated.done or await self._published(result, epoch, upto)
         except (Nonsense, StaleEpoch) as error:
             raise EngineFailed(self.guard.info.id, "compact", brief(str(error))) from error

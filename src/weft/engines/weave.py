@@ -26,7 +26,16 @@ from ..store.contract import THIS_TURN
 from .conversation import PROMPT, named_rows
 from .values import ContextItem
 
-__all__ = ["Nonsense", "Woven", "appended", "parts", "prompt_name", "tokens_of", "weave"]
+__all__ = [
+    "Nonsense",
+    "Woven",
+    "appended",
+    "check_live",
+    "parts",
+    "prompt_name",
+    "tokens_of",
+    "weave",
+]
 
 _ROLES = ("user", "assistant", "developer")
 
@@ -74,6 +83,16 @@ def weave(view: View, items: Sequence[ContextItem], *, prompt: str | None = None
     base = history[: len(history) - len(memory)]
     keep_from, head = _tail(view, base, offered)
     return Woven(before=memory, after=after, head=head, keep_from=keep_from, shows_prompt=shown)
+
+
+def check_live(view: View, turn: int, items: Sequence[ContextItem]) -> None:
+    """See that `items` keep what was said to the turn under way. Raises `Nonsense`."""
+    given = {item.id for item in items}
+    for name, row in named_rows(view.thread, view.rows).items():
+        # What an engine added itself has no sender and may go.
+        said = row.shape.role == "user" and (not row.volatile or row.provenance is not None)
+        if row.turn == turn and said and name not in given:
+            raise Nonsense("it left out what was said to the turn under way")
 
 
 def tokens_of(items: Sequence[ContextItem], view: View) -> int:
