@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from weft.engines.contract import Rollback
 from weft.engines.info import EngineInfo
 from weft.engines.plain import LinearEngine
 from weft.engines.recall import recalled
@@ -29,6 +30,8 @@ from weft.engines.values import (
     MaintainParams,
     MaintainResult,
     Rebase,
+    SpawnParams,
+    SubagentEndedParams,
 )
 from weft.prompt.summary import summary_message
 
@@ -101,6 +104,10 @@ class SummingEngine(MinimalEngine):
 
     info = EngineInfo(id="summing", name="Summing", owns_compaction=True)
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.children: set[str] = set()
+
     async def after_turn(self, given: AfterTurnParams, /) -> None:
         self.kept.update(item.id for item in given.items)
 
@@ -117,6 +124,17 @@ class SummingEngine(MinimalEngine):
 
     async def intercept_compaction(self, given: InterceptParams, /) -> InterceptResult:
         return InterceptResult(summary=f"{len(given.items)} items were folded.")
+
+    async def prepare_subagent_spawn(self, given: SpawnParams, /) -> Rollback | None:
+        self.children.add(given.child.id)
+
+        async def rollback() -> None:
+            self.children.discard(given.child.id)
+
+        return rollback
+
+    async def on_subagent_ended(self, given: SubagentEndedParams, /) -> None:
+        self.children.discard(given.child)
 
 
 def fold(items: Sequence[ContextItem]) -> tuple[ContextItem, ...] | None:

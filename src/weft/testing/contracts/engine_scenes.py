@@ -7,6 +7,7 @@ runtime does it.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -40,9 +41,11 @@ from ...provenance import InputProvenance, InternalEvent
 __all__ = [
     "ANNOUNCED",
     "ANNOUNCEMENT",
+    "SIGNALS",
     "SUBJECT",
     "Past",
     "Said",
+    "any_past",
     "bodies",
     "faults_in",
     "fields",
@@ -62,6 +65,20 @@ ANNOUNCED = InputProvenance(
 ANNOUNCEMENT = InternalEvent(
     source="subagent", child_thread="thr_child", task="count", status="ok", result="four"
 )
+
+
+SIGNALS: tuple[dict[str, Any], ...] = (
+    {},
+    {"persist": False},
+    {"provenance": ANNOUNCED},
+    {"events": (ANNOUNCEMENT,)},
+    {"provenance": InputProvenance(kind="internal_system")},
+    {"provenance": InputProvenance(kind="external_user")},
+    {"provenance": ANNOUNCED, "events": (ANNOUNCEMENT,), "persist": False},
+)
+"""What a runtime may know of an input."""
+
+_WORDS = (SUBJECT, "heron", "stripes", "water", "and", "the", "sleeps", "naïve", "🦓", "'\"*")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -171,6 +188,17 @@ def fields(rows: Sequence[Said]) -> dict[str, Any]:
         "internal_events": tuple(row.events for row in rows),
         "persist": tuple(row.persist for row in rows),
     }
+
+
+def any_past(chance: random.Random) -> tuple[Past, list[CommitParams]]:
+    """A past as chance has it, and its turns."""
+    past = Past()
+    turns = []
+    for _ in range(chance.randrange(1, 7)):
+        asked = " ".join(chance.choices(_WORDS, k=chance.randrange(1, 60)))
+        answer = " ".join(chance.choices(_WORDS, k=chance.randrange(1, 200)))
+        turns.append(past.turn(asked, answer, **chance.choice(SIGNALS)))
+    return past, turns
 
 
 async def shown(engine: ContextEngine, past: Past, prompt: str = SUBJECT) -> AssembleResult:

@@ -4,27 +4,41 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from typing import Any
 
 import msgspec
 import pytest
 
-from ...engines.contract import ContextEngine, Disposes, Maintains, OffersTools
+from ...engines.contract import (
+    ContextEngine,
+    Disposes,
+    FollowsSubagents,
+    InterceptsCompaction,
+    Maintains,
+    OffersTools,
+    PreparesSpawns,
+)
 from ...engines.soundness import defects
 from ...engines.values import (
     AssembleResult,
     CompactParams,
     CompactResult,
+    InterceptParams,
+    InterceptResult,
     MaintainParams,
     MaintainResult,
+    SpawnParams,
+    SubagentEndedParams,
 )
 from ...specs import SPECS
+from .engine_memory import take_in
 from .engine_powers import needs
 from .engine_scenes import (
-    ANNOUNCED,
-    ANNOUNCEMENT,
+    SIGNALS,
     SUBJECT,
     Past,
+    any_past,
     bodies,
     faults_in,
     fields,
@@ -106,22 +120,34 @@ class ViewsContract:
         result = await engine.assemble(given)
         assert result.covers_current_turn or given.items[-1] in result.items
 
-    @pytest.mark.parametrize(
-        "signals",
-        [
-            {"persist": False},
-            {"provenance": ANNOUNCED},
-            {"events": (ANNOUNCEMENT,)},
-            {"provenance": ANNOUNCED, "events": (ANNOUNCEMENT,), "persist": False},
-        ],
-        ids=["volatile", "from elsewhere", "an event", "all of it"],
-    )
-    async def test_an_input_that_is_not_kept_is_shown(
+    @pytest.mark.parametrize("signals", SIGNALS)
+    async def test_an_input_is_shown_whoever_wrote_it(
         self, engine: ContextEngine, told: Past, signals: dict[str, Any]
     ) -> None:
         given = told.asking("The task is done.", **signals)
         result = await engine.assemble(given)
         assert result.covers_current_turn or given.items[-1] in result.items
+
+    @pytest.mark.parametrize("seed", range(12))
+    async def test_any_conversation_is_shown_soundly(
+        self, engine: ContextEngine, seed: int
+    ) -> None:
+        chance = random.Random(seed)  # noqa: S311 - the same tests every time
+        past, turns = any_past(chance)
+        for turn in turns:
+            await take_in(engine, turn)
+        given = past.asking(
+            SUBJECT,
+            visible=4 * chance.randrange(len(turns) + 1),
+            token_budget=chance.choice([None, 100, 1_000, 100_000]),
+            **chance.choice(SIGNALS),
+        )
+        result, prompt = await engine.assemble(given), given.items[-1]
+        assert result == await engine.assemble(given)
+        assert prompt in result.items or result.covers_current_turn
+        assert faults_in(result.items) == []
+        most = max(given.token_budget or size(result.items, prompt), size(given.items, prompt))
+        assert size(result.items, prompt) <= most
 
     async def test_a_compaction_frees_something_or_says_why_not(
         self, engine: ContextEngine, told: Past
@@ -176,6 +202,37 @@ class ViewsContract:
         task.cancel()
         await asyncio.wait((task,))
         assert bodies(await engine.assemble(told.asking(SUBJECT))) == before
+
+    @needs("intercept_compaction")
+    async def test_it_sums_up_or_leaves_it(self, engine: ContextEngine, told: Past) -> None:
+        assert isinstance(engine, InterceptsCompaction)
+        given = InterceptParams(thread=told.ref, log=told, **fields(told.said))
+        result = await engine.intercept_compaction(given)
+        assert isinstance(result, InterceptResult)
+        assert result == await engine.intercept_compaction(given)
+
+    @needs("prepare_subagent_spawn")
+    async def test_a_child_that_does_not_start_leaves_nothing(
+        self, engine: ContextEngine, told: Past
+    ) -> None:
+        assert isinstance(engine, PreparesSpawns)
+        before = await engine.assemble(told.asking(SUBJECT))
+        for mode in ("isolated", "fork"):
+            given = SpawnParams(parent=told.ref, child=Past("thr_child").ref, mode=mode)
+            rollback = await engine.prepare_subagent_spawn(given)
+            if rollback is not None:
+                await rollback()
+        assert await engine.assemble(told.asking(SUBJECT)) == before
+
+    @needs("on_subagent_ended")
+    async def test_a_child_can_end_that_nobody_knew(
+        self, engine: ContextEngine, told: Past
+    ) -> None:
+        assert isinstance(engine, FollowsSubagents)
+        before = await engine.assemble(told.asking(SUBJECT))
+        for _ in range(2):
+            await engine.on_subagent_ended(SubagentEndedParams(child="thr_unknown"))
+        assert await engine.assemble(told.asking(SUBJECT)) == before
 
     @needs("dispose")
     async def test_letting_go_twice_is_harmless(self, engine: ContextEngine, told: Past) -> None:
