@@ -185,7 +185,7 @@ def test_a_key_that_does_not_exist_cannot_be_explained(place):
             (
                 "HOME/config.toml:2: key 'sanbox' is unknown; did you mean 'sandbox'? (accepted: "
                 "agents, agents_md, approval, citations, developer_instructions, effort, engine, "
-                "engines, hooks, model, network, prices, providers, sandbox, "
+                "engines, hooks, model, network, prices, providers, recall_threads, sandbox, "
                 "tool_output_token_limit, verbosity, writable_roots)"
             ),
         ),

@@ -258,6 +258,7 @@ class Agent:
             ask=self._ask,
             show=self._show,
             consult=self._consult,
+            complete=self.complete("context-engine.recall"),
         )
 
     async def _ask(self, call: Ask) -> Decision:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -98,6 +98,8 @@ class Thread(Journal):
     citations: CitationsMode = "auto"
     patience: Patience | None = None
     """How long an engine may take; None for the usual."""
+    recall_threads: Collection[str] = ()
+    """Threads beyond its family that its engine may read; ``*`` for all."""
     agents: AgentLimits | None = None
     """What bounds the agents that it may start; None where it starts none."""
     observers: list[Callable[[Event], None]] = field(default_factory=list)
@@ -161,6 +163,7 @@ class Thread(Journal):
         engines: EngineRegistry | None = None,
         citations: CitationsMode = "auto",
         patience: Patience | None = None,
+        recall_threads: Collection[str] = (),
         agents: AgentLimits | None = None,
         title: str = "",
     ) -> AsyncIterator[Self]:
@@ -220,6 +223,7 @@ class Thread(Journal):
                 engines=engines,
                 citations=citations,
                 patience=patience,
+                recall_threads=recall_threads,
                 agents=agents,
             )
             opened._offer(tools)
@@ -404,6 +408,7 @@ class Thread(Journal):
             engines=self.engines,
             citations=self.citations,
             patience=self.patience,
+            recall_threads=self.recall_threads,
             agents=self.agents,
         ) as opened:
             opened.docs = self.docs
@@ -461,6 +466,7 @@ class Thread(Journal):
         from .engines.lifecycle import Lifecycle, Patience
         from .harness.events import NoticeRaised
         from .harness.loop import LoopHarness
+        from .subagents import Kinship
 
         self.harness = self.harness or LoopHarness()
         return Lifecycle(
@@ -470,6 +476,7 @@ class Thread(Journal):
             capabilities=self.harness.capabilities,
             citations=self.citations,
             completes=self._completes,
+            grants=Kinship(self.store, self.recall_threads),
             notify=lambda text: self._hear(NoticeRaised(level="warning", text=text)),
             report=self._hear,
             patience=self.patience or Patience(),

@@ -178,6 +178,7 @@ def engine_of(settings: Settings) -> dict[str, Any]:
         "engine": engine,
         "engine_config": settings.engines.get(engine, {}),
         "citations": settings.citations,
+        "recall_threads": settings.recall_threads,
     }
 
 

@@ -111,6 +111,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     """Which context engine plans what the model sees."""
     citations: Literal["auto", "on", "off"] = "auto"
     """Whether engines say where recalled text is from."""
+    recall_threads: tuple[str, ...] = ()
+    """Threads beyond its family that a thread's engine may read."""
     agents: Agents = Agents()
     agents_md: AgentsMd = AgentsMd()
     providers: dict[str, ProviderSettings] = {}

@@ -12,7 +12,7 @@ from typing import TypedDict
 
 from ..context.journal import Journal
 from .conversation import named_rows
-from .log import StoredLog
+from .log import Grants, StoredLog
 from .values import (
     CitationsMode,
     Complete,
@@ -58,6 +58,7 @@ class Frame:
     harness: str = "weft"
     citations: CitationsMode = "auto"
     completes: Completes | None = None
+    grants: Grants | None = None
     thread: ThreadRef | None = None
     settings: RuntimeSettings | None = None
 
@@ -95,7 +96,7 @@ class Frame:
         complete = self.completes(purpose) if purpose and self.completes else None
         return Surroundings(
             thread=self.thread,
-            log=StoredLog(journal.id, journal.store, journal.index, fence),
+            log=StoredLog(journal.id, journal.store, journal.index, fence, self.grants),
             settings=self.settings,
             context=RuntimeContext(
                 cwd=str(journal.cwd),

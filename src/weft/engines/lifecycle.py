@@ -40,6 +40,7 @@ from .frame import Completes, Frame
 from .guard import Guard, brief, described, own
 from .info import LOOP_CAPABILITIES, Capability, EngineInfo, Operation, unmet
 from .linear import Compacted
+from .log import Grants
 from .publish import publish
 from .reports import Action, EngineReported
 from .slot import EngineSlot
@@ -100,6 +101,8 @@ class Lifecycle:
     capabilities: frozenset[Capability] = LOOP_CAPABILITIES
     citations: CitationsMode = "auto"
     completes: Completes | None = None
+    grants: Grants | None = None
+    """Whose logs the engine may read besides the thread's own."""
     notify: Callable[[str], None] = field(default=lambda _: None)
     """Tells the user, in one line."""
     report: Callable[[EngineReported], None] = field(default=lambda _: None)
@@ -120,7 +123,7 @@ class Lifecycle:
 
     def __post_init__(self) -> None:
         self._frame = Frame(
-            self.journal, self.slot.name, self.harness, self.citations, self.completes
+            self.journal, self.slot.name, self.harness, self.citations, self.completes, self.grants
         )
         self.journal.follower = None if self.slot.linear else EngineFollower(self.slot.name)
 

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from ..items import Item, decode_item, encode_item
 from ..provenance import InputProvenance, InternalEvent
+from ..store.contract import Hit
 from ..usage import TokenUsage
 
 __all__ = [
@@ -133,6 +134,22 @@ class ThreadLog(Protocol):
 
     async def search(self, query: str, *, limit: int = 20) -> Sequence[tuple[int, str]]:
         """Entries of this thread that contain the words of `query`, with a snippet each."""
+        ...
+
+    async def spans(self, spans: Sequence[tuple[int, int]]) -> Conversation:
+        """The visible conversation in several stretches of entries; nothing else is read."""
+        ...
+
+    async def find(self, query: str, *, limit: int = 20) -> Sequence[Hit]:
+        """Visible entries of this thread that answer `query`, best first."""
+        ...
+
+    async def times(self, entries: Sequence[int]) -> dict[int, int]:
+        """When entries were stored, in milliseconds since 1970; unknown ones are left out."""
+        ...
+
+    async def of(self, thread: str) -> ThreadLog | None:
+        """The log of another thread; None where this one may not read it."""
         ...
 
 

@@ -6,6 +6,7 @@ announcement.
 """
 
 from .crew import Subagents
+from .kinship import Kinship
 from .lent import Lent
 from .mail import post_message
 from .values import AgentLimits, Descent, SpawnWatcher, descent_of, may_spawn, told_of
@@ -13,6 +14,7 @@ from .values import AgentLimits, Descent, SpawnWatcher, descent_of, may_spawn, t
 __all__ = [
     "AgentLimits",
     "Descent",
+    "Kinship",
     "Lent",
     "SpawnWatcher",
     "Subagents",

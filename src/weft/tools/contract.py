@@ -23,6 +23,7 @@ from .executor import Bounds, ToolExecutor
 
 __all__ = [
     "Abortable",
+    "AskModel",
     "CallItem",
     "Choice",
     "Consultation",
@@ -88,6 +89,14 @@ Consultation: TypeAlias = Callable[
 """Puts questions to the user: the answers by question id, or None when they were dismissed."""
 
 
+class AskModel(Protocol):
+    """Asks the thread's model something outside the conversation."""
+
+    async def __call__(self, prompt: str, *, instructions: str = "") -> str:
+        """The model's answer, with no tools and no trace in the log. Raises `WeftError`."""
+        ...
+
+
 class Kept(Protocol):
     """Bytes that stay with the thread for good, under handles a model can read back."""
 
@@ -120,6 +129,8 @@ class ToolContext:
     show: Callable[[Progress], None]
     consult: Consultation | None = None
     """None where nobody can be asked."""
+    complete: AskModel | None = None
+    """None where no model can be asked."""
 
     @property
     def bounds(self) -> Bounds:

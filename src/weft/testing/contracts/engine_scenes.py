@@ -37,6 +37,7 @@ from ...items import (
     encode_item,
 )
 from ...provenance import InputProvenance, InternalEvent
+from ...store.contract import Hit
 
 __all__ = [
     "ANNOUNCED",
@@ -118,6 +119,24 @@ class Past:
             if query.encode() in said.item.body
         ]
         return found[:limit]
+
+    async def spans(self, spans: Sequence[tuple[int, int]]) -> Conversation:
+        """The conversation in several stretches of entries."""
+        said = [one for first, last in spans for one in self.said[max(first, 1) - 1 : last]]
+        return Conversation(**fields(said))
+
+    async def find(self, query: str, *, limit: int = 20) -> Sequence[Hit]:
+        """Entries that contain `query`."""
+        found = await self.search(query, limit=limit)
+        return [Hit(self.thread, seq, 1.0, snippet) for seq, snippet in found]
+
+    async def times(self, entries: Sequence[int]) -> dict[int, int]:
+        """When entries were stored: one a millisecond."""
+        return {seq: seq for seq in entries if 0 < seq <= len(self.said)}
+
+    async def of(self, thread: str) -> ThreadLog | None:
+        """Itself: it knows of no other thread."""
+        return self if thread == self.thread else None
 
     def turn(self, asked: str, answer: str = "Noted.", **signals: Any) -> CommitParams:
         """One more turn, with a call in it, as it would be committed."""
