@@ -1,0 +1,84 @@
+"""Outcomes: how a tool call went, read from what it reported.
+
+Owns the spellings in which tools tell their status, and which lines of an output tell
+an error. Invariant: what does not say how it went is never taken for a success.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from .clipping import clip, on_one_line
+
+__all__ = ["OK", "UNREPORTED", "error_lines", "failed", "outcome"]
+
+OK = "exit code 0"
+UNREPORTED = "status not reported"
+_RUNNING = "still running"
+_ABORTED = "aborted"
+_UNKNOWN = "outcome unknown"
+_ERROR = "error"
+
+_HEAD_CHARS = 600
+_TAIL_CHARS = 200
+_LINE_BYTES = 160
+_LINES_SCANNED = 200
+
+_EXIT = re.compile(
+    r"^(?:Process exited with code|Exit code:) (-?\d+)$"
+    r'|"exit_code":\s*(-?\d+)'
+    r"|\bexit(?:ed with)? (?:code|status)[ :=]+(-?\d+)",
+    re.MULTILINE,
+)
+_SAID = (
+    (re.compile(r"^Process running with session ID \d+$", re.MULTILINE), _RUNNING),
+    (re.compile(r"^aborted(?: by user.*)?$", re.MULTILINE), _ABORTED),
+    (re.compile(r"^Outcome unknown\b"), _UNKNOWN),
+    (re.compile(r"^\W*(?:error|failed|failure|fatal|denied|refused)\b", re.IGNORECASE), _ERROR),
+)
+# Every branch begins with a letter of its own, which lets the search skip ahead.
+_SIGN = re.compile(
+    r"Error\b|Exception\b|Traceback \(|panicked at\b|error[:\[]|ERROR\b|fatal:|FATAL\b|panic:"
+    r"|FAIL(?:ED)?\b|[Ff]ailed\b|[Cc]annot\b|Permission denied|No such file|错误|失败|エラー|오류"
+)
+_NOT_ONE = re.compile(
+    r"^[\s+\-|>]*(?:\d+[:|\s]\s*)?(?:raise|except|class|def|import|from|return|if|elif|assert"
+    r"|catch|throw|with|pub|fn|func|const|let|var|type|async|await)\b"
+    r"|\b(?:0|no) (?:errors?|failures?|failed)\b|Traceback \(",
+    re.IGNORECASE,
+)
+_LEAD = re.compile(r"^(?:E\s{2,}|[+>|]\s+)")
+
+
+def outcome(text: str, status: str | None = None) -> str:
+    """How a call went, in the words that every reader of a summary will meet."""
+    head = text[:_HEAD_CHARS]
+    found = _EXIT.search(head) or _EXIT.search(text[-_TAIL_CHARS:])
+    if found:
+        return f"exit code {next(filter(None, found.groups()))}"
+    for pattern, said in _SAID:
+        if pattern.search(head):
+            return said
+    return status if status and status != "completed" else UNREPORTED
+
+
+def failed(status: str) -> bool:
+    """Whether a call did not go well, as far as its result tells."""
+    return status not in ("", OK, UNREPORTED, _RUNNING, "completed", "in_progress")
+
+
+def error_lines(text: str) -> Iterator[str]:
+    """Lines that tell what went wrong, each in one short line, in order."""
+    end = 0
+    for count, sign in enumerate(_SIGN.finditer(text)):
+        if count >= _LINES_SCANNED:
+            return
+        if sign.start() < end:
+            continue
+        start = text.rfind("\n", 0, sign.start()) + 1
+        end = text.find("\n", sign.end())
+        end = len(text) if end < 0 else end
+        line = text[max(start, sign.start() - 4 * _LINE_BYTES) : end]
+        if not _NOT_ONE.search(line):
+            yield clip(on_one_line(_LEAD.sub("", line)), _LINE_BYTES)

@@ -1,0 +1,210 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from weft.engines.lossless.facts import MOST, Fact, find_facts, missing
+from weft.engines.lossless.passages import passages
+from weft.engines.lossless.source import Source
+from weft.items import CustomToolCall, FunctionCallOutput, Item
+
+from .samples import SAMPLE, call, command, ran, says, source, sources, user
+
+
+def facts(*items: Item) -> list[tuple[str, str]]:
+    return [(fact.kind, fact.text) for fact in find_facts(passages(source(*items)))]
+
+
+def texts_of(kind: str, *items: Item) -> list[str]:
+    return [text for found, text in facts(*items) if found == kind]
+
+
+def test_a_stretch_of_work_has_these_facts():
+    found = [(fact.kind, fact.text) for fact in find_facts(passages(SAMPLE))]
+    assert found == [
+        ("task", "Add a test for folded headers"),
+        ("task", "The loop is mended in src/app/parser.py. Next: the release notes for v2.4.1."),
+        ("failure", "pytest -q tests/test_parser.py: exit code 1"),
+        ("error", "KeyError: 'charset'"),
+        ("error", "1 failed in 0.2s"),
+        ("path", "src/app/parser.py"),
+        ("path", "tests/test_parser.py"),
+        ("identifier", "parse_header"),
+        ("identifier", "read_lines"),
+        ("id", "v2.4.1"),
+    ]
+
+
+def test_names_of_every_shape_are_found_and_words_are_not():
+    found = texts_of(
+        "identifier",
+        user(
+            "Call parse_header, parseHeader, ParseHeader, weft.engines.values, MAX_SIZE, std::io."
+        ),
+        user("And plain words, e.g. this one, i.e. nothing; and/or 1/2 n/a it's HTTP OK."),
+    )
+    assert sorted(found) == [
+        "MAX_SIZE",
+        "ParseHeader",
+        "parseHeader",
+        "parse_header",
+        "std::io",
+        "weft.engines.values",
+    ]
+
+
+def test_paths_of_every_shape_are_found_without_the_lines_they_point_at():
+    found = texts_of(
+        "path",
+        user(
+            "See /etc/hosts, ~/notes.md, ./run.sh, src/app/main.rs:12:5, README.md and "
+            "https://example.org/a/b. Either/or and 3/4 are none."
+        ),
+    )
+    assert sorted(found) == [
+        "./run.sh",
+        "/etc/hosts",
+        "README.md",
+        "https://example.org/a/b",
+        "src/app/main.rs",
+        "~/notes.md",
+    ]
+
+
+def test_numbers_that_name_something_are_found():
+    found = texts_of("id", user("Commit 3f2a9bc, release 1.14.2, issue #512, ABC-77, 3 of 4, 0.5."))
+    assert sorted(found) == ["#512", "1.14.2", "3f2a9bc", "ABC-77"]
+
+
+def test_a_credential_is_never_a_fact():
+    secrets = "sk-abcdefghijklmnop1234 ghp_abcdefghijklmnop1234 " + "aB3_" * 20
+    assert facts(user(f"Use {secrets}"), says(f"Used {secrets}")) == []
+
+
+def test_one_path_in_two_spellings_is_one_fact():
+    found = texts_of("path", user("src/app/main.py"), command("cat /repo/src/app/main.py"))
+    assert found == ["src/app/main.py"]
+
+
+def test_a_file_that_was_changed_comes_first():
+    patch = "*** Begin Patch\n*** Update File: lib/b.py\n@@\n-a\n+b\n*** End Patch"
+    found = texts_of(
+        "path",
+        user("Look at lib/a.py and lib/c.py"),
+        CustomToolCall(call_id="p", name="apply_patch", input=patch),
+    )
+    assert found == ["lib/b.py", "lib/a.py", "lib/c.py"]
+
+
+def test_a_huge_listing_does_not_drown_what_people_said():
+    listing = "\n".join(f"vendor/pkg{n}/file_{n}.py imports helper_{n}" for n in range(5_000))
+    found = facts(command("grep -r import"), ran(listing), user("Only app/main.py matters."))
+    assert found[0] == ("path", "app/main.py")
+    assert len(found) == 5
+
+
+def test_what_failed_and_succeeded_since_is_no_failure():
+    assert texts_of(
+        "failure",
+        command("make", "a"),
+        ran("", 2, "a"),
+        command("pytest", "b"),
+        ran("", 1, "b"),
+        command("make", "c"),
+        ran("", 0, "c"),
+        command("deploy", "d"),
+        ran("", 137, "d"),
+    ) == ["deploy: exit code 137", "pytest: exit code 1"]
+
+
+def test_code_that_handles_errors_is_no_error():
+    code = "class BadHeader(ValueError):\n    raise KeyError(name)\n    except OSError:\n0 errors"
+    assert texts_of("error", command("cat a.py"), ran(code)) == []
+
+
+def test_errors_are_found_in_every_language_they_are_told_in():
+    output = "fatal: not a repository\nFAILED tests/a.py::b\n错误:找不到文件\nthread panicked at x"
+    assert sorted(texts_of("error", command("x"), ran(output, 1))) == [
+        "FAILED tests/a.py::b",
+        "fatal: not a repository",
+        "thread panicked at x",
+        "错误:找不到文件",
+    ]
+
+
+def test_only_the_newest_plan_counts():
+    def plan(call_id: str, *steps: tuple[str, str]) -> Item:
+        listed = [{"step": step, "status": status} for step, status in steps]
+        return call("update_plan", call_id, plan=listed)
+
+    assert texts_of(
+        "task",
+        plan("a", ("Read", "in_progress"), ("Write", "pending")),
+        plan("b", ("Read", "completed"), ("Write", "in_progress"), ("Check", "pending")),
+    ) == ["Write", "Check"]
+
+
+def test_promises_count_where_they_were_made_last():
+    assert texts_of(
+        "task",
+        says("I will look at the tests."),
+        user("Fine.\n- [ ] release notes\nThanks."),
+        says("Done.\nTODO: update the changelog\nBye."),
+    ) == ["TODO: update the changelog", "- [ ] release notes"]
+
+
+def test_a_plan_that_cannot_be_read_is_no_task():
+    assert texts_of("task", call("update_plan", plan="later")) == []
+
+
+def test_facts_of_nodes_are_found_in_their_texts():
+    found = find_facts(passages(Source(children=("Files: src/a.py", "Open: still to do"), depth=1)))
+    assert found == (Fact("task", "Open: still to do"), Fact("path", "src/a.py"))
+
+
+def test_a_text_has_what_it_quotes():
+    told = find_facts(passages(SAMPLE))
+    text = (
+        "Add a test for   folded\nheaders. The loop is mended in src/app/parser.py. Next: the "
+        "release notes for v2.4.1. pytest exited with code 1: keyerror: 'charset', 1 failed in "
+        "0.2s, see /repo/tests/test_parser.py; parse_header, read_lines"
+    )
+    assert missing(told, text) == ()
+
+
+def test_a_text_lacks_what_it_only_resembles():
+    lost = (
+        Fact("failure", "make: exit code 2"),
+        Fact("failure", "pytest: exit code 1"),
+        Fact("path", "src/app/main.py"),
+        Fact("identifier", "read_line"),
+        Fact("id", "1.2.3"),
+    )
+    text = "make exited with code 1; exit code 12; main.py and read_lines and 1.2.34"
+    assert missing(lost, text) == lost
+
+
+def test_the_end_of_a_path_is_enough_to_find_it():
+    path = Fact("path", "/home/me/repo/src/main.py")
+    assert missing([path], "changed src/main.py") == ()
+    assert missing([path], "changed main.py") == (path,)
+
+
+@given(sources)
+def test_a_source_has_its_own_facts_in_bounded_number(made):
+    read = passages(made)
+    found = find_facts(read)
+    assert found == find_facts(read)
+    assert len(found) == len(set(found)) <= sum(MOST.values())
+    assert missing(found, "\n".join(fact.text for fact in found)) == ()
+
+
+@given(sources, st.text(max_size=200))
+def test_more_text_never_loses_a_fact(made, more):
+    found = find_facts(passages(made))
+    half = "\n".join(fact.text for fact in found[::2])
+    assert set(missing(found, f"{half}\n{more}")) <= set(missing(found, half))
+
+
+def test_an_output_without_a_status_is_neither_failed_nor_done():
+    assert facts(call("look", "z", at="x"), FunctionCallOutput(call_id="z", output="fine")) == []
