@@ -6,6 +6,7 @@ opening makes the engine anew, over what it kept before.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -29,6 +30,8 @@ from .engine_scenes import SUBJECT, Past, bodies
 __all__ = ["Stage", "calls_that_lack_a_result", "let_go", "run", "through"]
 
 _NAME = "under-test"
+
+_ID = re.compile(rb"[a-z]+_[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 _SCRIPT = Script(
     answers=(
@@ -93,13 +96,13 @@ class Stage:
             await model.close()
 
     async def known(self, thread: str) -> bytes:
-        """What the engine would show if a whole thread were out of sight, less its name."""
+        """What the engine would show if a whole thread were out of sight, less all names."""
         engine = await self.make(self.place / "engines" / _NAME)
         async with self.opened(thread) as opened:
             log = StoredLog(opened.id, opened.store, opened.index)
             shown = await engine.assemble(Past(thread, log=log).asking(SUBJECT, visible=0))
         await let_go(engine)
-        return bodies(shown).replace(thread.encode(), b"THREAD")
+        return _ID.sub(b"NAME", bodies(shown))
 
 
 async def run(thread: Thread, said: str = f"A {SUBJECT}, please") -> list[Event]:

@@ -28,6 +28,8 @@ __all__ = ["TurnsContract", "reached"]
 How: TypeAlias = Literal["before", "after", "hangs"]
 
 _ADVANCING = ("commit_turn", "after_turn", "ingest_batch", "ingest")
+_PLANNING = ("assemble", "compact", "maintain")
+"""What an engine plans may be another thing where one of these failed; what it knows may not."""
 _PATIENCE = dict.fromkeys((*_ADVANCING, "thread_reset"), "commit")
 
 
@@ -174,10 +176,11 @@ class TurnsContract(ABC):
                 waiting = await opened.store.outbox(thread=thread)
         assert fault.fired
         assert waiting == []
-        other = await _lived(calm)
-        async with calm.opened(other) as opened:
-            await run(opened)
-        assert await stage.known(thread) == await calm.known(other)
+        if call not in _PLANNING:
+            other = await _lived(calm)
+            async with calm.opened(other) as opened:
+                await run(opened)
+            assert await stage.known(thread) == await calm.known(other)
 
 
 async def _lived(stage: Stage, around: Around = through, patience: Patience | None = None) -> str:
