@@ -74,7 +74,7 @@ SAMPLE = source(
 
 texts = st.text(
     st.one_of(
-        st.characters(exclude_categories=("Cs",)),
+        st.characters(codec="utf-8"),
         st.sampled_from("漢字かな한국어🇩🇪👩\u200d👩\u200d👧é\u0301\n =<>/"),
     ),
     max_size=300,

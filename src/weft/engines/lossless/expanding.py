@@ -16,6 +16,7 @@ __all__ = ["body_of", "completed", "named_in", "with_names"]
 
 _NOTHING = "the exact wording"
 _SEPARATOR = "; "
+_START = EXPAND.lower()
 
 
 def body_of(text: str) -> str:
@@ -26,8 +27,9 @@ def body_of(text: str) -> str:
 
 def named_in(text: str) -> tuple[str, ...]:
     """What the expand lines of a text name."""
-    lines = [line.strip(" *_") for line in text.splitlines() if _is_expand(line)]
-    names = (name for line in lines for name in line[len(EXPAND) :].split(_SEPARATOR.strip()))
+    lines = [line for line in text.splitlines() if _is_expand(line)]
+    listed = (line[line.lower().index(_START) + len(_START) :] for line in lines)
+    names = (name for line in listed for name in line.split(_SEPARATOR.strip()))
     found = dict.fromkeys(on_one_line(name).strip(" .*_") for name in names)
     return tuple(name for name in found if name not in ("", _NOTHING))
 
@@ -44,20 +46,18 @@ def completed(text: str, facts: Sequence[Fact], room: int) -> tuple[str, tuple[s
     `room` is how many bytes may be added.
     """
     body, names = body_of(text), list(named_in(text))
-    lost: list[str] = []
     room -= size_of(with_names(body, names)) - size_of(text)
     if not names:
         room += size_of(_NOTHING) + len(_SEPARATOR)
     for fact in missing(facts, text):
         name = on_one_line(fact.text)
         cost = size_of(name) + len(_SEPARATOR)
-        if cost <= room:
+        if cost <= room and missing((fact,), _SEPARATOR.join(names)):
             names.append(name)
             room -= cost
-        else:
-            lost.append(name)
-    return with_names(body, names), tuple(lost)
+    full = with_names(body, names)
+    return full, tuple(on_one_line(fact.text) for fact in missing(facts, full))
 
 
 def _is_expand(line: str) -> bool:
-    return line.lstrip(" *_-").lower().startswith(EXPAND.lower())
+    return line.lstrip(" *_-").lower().startswith(_START)

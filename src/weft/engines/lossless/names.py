@@ -15,7 +15,7 @@ __all__ = ["Sort", "names_in", "sort_of"]
 
 Sort: TypeAlias = Literal["path", "identifier", "id", ""]
 
-_WORD = re.compile(r"[A-Za-z0-9_~./\\@#:+-]{4,200}")
+_WORD = re.compile(r"(?<!<)[A-Za-z0-9_~./\\@#:+-]{4,200}")
 _EDGES = ".,:;-+\\"
 _PLACE = re.compile(r"(?::\d+)+$|::.*$")
 

@@ -58,7 +58,7 @@ def _kept(facts: Sequence[Fact]) -> str:
     if not facts:
         return ""
     return (
-        "These were found in the source. Each must stand in your answer word for word, "
+        "These were found in the source. Each must stand in your answer word for word,\n"
         "where it belongs if it matters, or else in the last line:\n"
         f"<must_keep>\n{_listed(facts)}\n</must_keep>"
     )
