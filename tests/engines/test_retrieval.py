@@ -13,7 +13,7 @@ from inline_snapshot import snapshot
 from weft_retrieval import RetrievalEngine, engine
 
 from weft.engines.registry import EngineContext
-from weft.engines.values import AssembleResult, BootstrapParams, ResetParams
+from weft.engines.values import AssembleResult, BootstrapParams, CommitParams, ResetParams
 from weft.items import Message, text_of
 from weft.provenance import InputProvenance
 from weft.testing.contracts.engine_scenes import ANNOUNCED, ANNOUNCEMENT, Past, shown
@@ -33,11 +33,7 @@ async def retrieval(home: Path) -> AsyncIterator[RetrievalEngine]:
 
 @pytest.fixture
 def past() -> Past:
-    past = Past()
-    past.turn("Where does the zebra sleep?", "Standing, in the long grass.")
-    past.turn("And the heron?", "On one leg.")
-    past.turn("Do zebras bite?", "They do.")
-    return past
+    return Past()
 
 
 def texts(result: AssembleResult) -> list[str]:
@@ -45,22 +41,18 @@ def texts(result: AssembleResult) -> list[str]:
     return [text_of(each.content) for each in messages if isinstance(each, Message)]
 
 
+def spoken(past: Past) -> list[CommitParams]:
+    """A talk about animals, turn by turn."""
+    return [
+        past.turn("Where does the zebra sleep?", "Standing, in the long grass."),
+        past.turn("And the heron?", "On one leg."),
+        past.turn("Do zebras bite?", "They do."),
+    ]
+
+
 async def remembers(retrieval: RetrievalEngine, past: Past) -> None:
-    for turn in turns_of(past):
+    for turn in spoken(past):
         await retrieval.commit_turn(turn)
-
-
-def turns_of(past: Past):
-    again = Past(past.thread)
-    for said in past.said:
-        message = said.item.item
-        if isinstance(message, Message) and message.role == "user":
-            yield again.turn(text_of(message.content), answer_to(past, said.item.turn))
-
-
-def answer_to(past: Past, turn: int) -> str:
-    said = [each.item.item for each in past.said if each.item.turn == turn]
-    return text_of(said[-1].content) if isinstance(said[-1], Message) else ""
 
 
 async def test_what_is_out_of_sight_and_asked_for_stands_before_the_request(
@@ -166,6 +158,7 @@ async def test_memory_never_takes_the_room_of_the_conversation(
 
 
 async def test_catching_up_reads_only_what_is_new(retrieval: RetrievalEngine, past: Past):
+    spoken(past)
     given = BootstrapParams(thread=past.ref, log=past)
     first = await retrieval.bootstrap(given)
     again = await retrieval.bootstrap(given)
@@ -177,6 +170,7 @@ async def test_catching_up_reads_only_what_is_new(retrieval: RetrievalEngine, pa
 async def test_turns_that_were_handed_over_without_catching_up_leave_no_gap(
     retrieval: RetrievalEngine, past: Past
 ):
+    spoken(past)
     await retrieval.commit_turn(past.turn("The latest zebra"))
     caught_up = await retrieval.bootstrap(BootstrapParams(thread=past.ref, log=past))
     assert caught_up.imported == 6
@@ -219,7 +213,7 @@ def mend_the_index(home: Path) -> None:
 
 async def test_two_engines_share_one_file(retrieval: RetrievalEngine, past: Past, home: Path):
     other = engine(EngineContext(home=home))
-    turns = list(turns_of(past))
+    turns = spoken(past)
     async with asyncio.TaskGroup() as group:
         for turn in turns:
             group.create_task(retrieval.commit_turn(turn))

@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.engines.sample_engines import MinimalEngine, SummingEngine
+from weft.engines.contract import CommitsTurns, ContextEngine, FollowsTurns
+from weft.engines.soundness import defects, powers
+from weft.testing.contracts.engine_scenes import Past
+from weft.testing.wrapping import Calls, Work, wrapped
+
+
+@pytest.mark.parametrize("engine", [MinimalEngine(), SummingEngine()])
+def test_what_is_wrapped_is_the_same_engine_to_everybody(engine: ContextEngine):
+    outside = wrapped(engine, Calls())
+    assert defects(outside) == ()
+    assert powers(outside) == powers(engine)
+    assert outside.info == engine.info
+    assert isinstance(outside, FollowsTurns) == isinstance(engine, FollowsTurns)
+    assert not isinstance(outside, CommitsTurns)
+
+
+async def test_calls_are_noted_with_what_they_were_given():
+    calls, given = Calls(), Past().asking("zebra")
+    result = await wrapped(MinimalEngine(), calls).assemble(given)
+    assert result.items == given.items
+    assert calls == [("assemble", given)]
+    assert calls.named("assemble") == [given]
+    assert calls.named("compact", "ingest") == []
+
+
+async def test_a_call_that_failed_is_not_noted():
+    async def fails(call: str, _: Any, __: Work, /) -> Any:
+        raise RuntimeError(call)
+
+    calls = Calls()
+    with pytest.raises(RuntimeError, match="assemble"):
+        await wrapped(wrapped(MinimalEngine(), fails), calls).assemble(Past().asking("zebra"))
+    assert calls == []
+
+
+async def test_what_stands_around_decides_what_is_given():
+    async def nothing_more(_: str, __: Any, work: Work, /) -> Any:
+        return await work(Past().asking(None))
+
+    result = await wrapped(MinimalEngine(), nothing_more).assemble(Past().asking("zebra"))
+    assert result.items == ()
