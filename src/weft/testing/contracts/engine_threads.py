@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from ..scripted import ScriptedModel
 from ..wrapping import Around, Work, wrapped
 from .engine_scenes import SUBJECT, Past, bodies
 
-__all__ = ["Stage", "calls_that_lack_a_result", "let_go", "run", "through"]
+__all__ = ["Stage", "calls_that_lack_a_result", "knowledge", "let_go", "run", "through"]
 
 _NAME = "under-test"
 
@@ -60,6 +60,8 @@ class Stage:
 
     place: Path
     make: Callable[[Path], Awaitable[ContextEngine]]
+    engines: list[ContextEngine] = field(default_factory=list)
+    """Those that threads were given here, in order."""
 
     @asynccontextmanager
     async def opened(
@@ -73,7 +75,8 @@ class Stage:
 
         async def factory(context: EngineContext) -> ContextEngine:
             assert context.home is not None
-            return wrapped(await self.make(context.home), around)
+            self.engines.append(await self.make(context.home))
+            return wrapped(self.engines[-1], around)
 
         engines = EngineRegistry()
         engines.register(_NAME, factory)
@@ -96,13 +99,19 @@ class Stage:
             await model.close()
 
     async def known(self, thread: str) -> bytes:
-        """What the engine would show if a whole thread were out of sight, less all names."""
+        """What an engine that is made anew knows of a thread."""
         engine = await self.make(self.place / "engines" / _NAME)
         async with self.opened(thread) as opened:
-            log = StoredLog(opened.id, opened.store, opened.index)
-            shown = await engine.assemble(Past(thread, log=log).asking(SUBJECT, visible=0))
+            found = await knowledge(engine, opened)
         await let_go(engine)
-        return _ID.sub(b"NAME", bodies(shown))
+        return found
+
+
+async def knowledge(engine: ContextEngine, thread: Thread) -> bytes:
+    """What an engine would show if a whole thread were out of sight, less all names."""
+    log = StoredLog(thread.id, thread.store, thread.index)
+    shown = await engine.assemble(Past(thread.id, log=log).asking(SUBJECT, visible=0))
+    return _ID.sub(b"NAME", bodies(shown))
 
 
 async def run(thread: Thread, said: str = f"A {SUBJECT}, please") -> list[Event]:

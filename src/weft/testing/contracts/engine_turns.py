@@ -21,7 +21,7 @@ from ...engines.lifecycle import Patience
 from ...errors import CannotCompact, WeftError
 from ...store.contract import LedgerRow
 from ..wrapping import Around, Calls, Work
-from .engine_threads import Stage, calls_that_lack_a_result, run, through
+from .engine_threads import Stage, calls_that_lack_a_result, knowledge, run, through
 
 __all__ = ["TurnsContract", "reached"]
 
@@ -143,12 +143,12 @@ class TurnsContract(ABC):
         assert turns_in(calls) == [1, 2, 3]
         assert len(calls.named("assemble")) >= 3
 
-    async def test_what_it_knows_of_a_thread_outlives_the_process(self, stage: Stage) -> None:
+    async def test_what_it_knows_of_a_thread_outlives_it(self, stage: Stage) -> None:
         async with stage.opened() as thread:
             await run(thread)
             await run(thread)
-        before = await stage.known(thread.id)
-        assert await stage.known(thread.id) == before
+            alive = await knowledge(stage.engines[-1], thread)
+        assert await stage.known(thread.id) == alive
 
     async def test_fields_from_the_future_are_no_trouble(self, stage: Stage, calm: Stage) -> None:
         future = FromTheFuture()
