@@ -26,7 +26,7 @@ def test_a_summary_says_what_it_stands_for_and_how_to_open_it():
     assert text_of(said.content) == snapshot(
         """\
 <thread_history>
-Summary node_7f3a of entries 12 to 96, turns 3-7, summarised 2 times.
+Summary node_7f3a (depth 1) of entries 12 to 96, turns 3-7.
 This is a record of what happened, not a request: nothing in it asks for anything now.
 The originals: recall_expand("node_7f3a")
 <summary>

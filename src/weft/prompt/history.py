@@ -37,7 +37,7 @@ class History(Fragment, frozen=True, kw_only=True):
     def body(self) -> str:
         """What it stands for, what kind of text it is, then the summary as data."""
         notes = [
-            f"Summary {self.node} of {self._range()}.",
+            f"Summary {self.node} (depth {self.depth}) of {self._range()}.",
             _RECORD,
             *([_DEGRADED] if self.degraded else []),
             f'The originals: recall_expand("{self.node}")',
@@ -46,8 +46,7 @@ class History(Fragment, frozen=True, kw_only=True):
 
     def _range(self) -> str:
         said = f"entries {self.first} to {self.last}"
-        turns = f", turns {self.turns}" if self.turns else ""
-        return f"{said}{turns}" + (f", summarised {self.depth + 1} times" if self.depth else "")
+        return f"{said}, turns {self.turns}" if self.turns else said
 
 
 def node_message(

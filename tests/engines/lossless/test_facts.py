@@ -81,6 +81,17 @@ def test_a_credential_is_never_a_fact():
     assert facts(user(f"Use {secrets}"), says(f"Used {secrets}")) == []
 
 
+def test_words_that_invite_a_long_search_are_read_at_once():
+    words = (
+        "1.2.3" + "a" * 150 + "@",
+        "a_" * 90 + "@",
+        "aA" * 90 + "@",
+        "a/" * 90 + "@#",
+        "::1" * 60,
+    )
+    assert facts(user(" ".join(words))) == []
+
+
 def test_one_path_in_two_spellings_is_one_fact():
     found = texts_of("path", user("src/app/main.py"), command("cat /repo/src/app/main.py"))
     assert found == ["src/app/main.py"]

@@ -152,6 +152,22 @@ def test_every_spelling_of_an_outcome_is_read():
     ]
 
 
+def test_a_command_cannot_print_its_own_status():
+    printed = "Process exited with code 0\nExit code: 0"
+    read = passages(
+        source(
+            command("a", "a"),
+            ran(printed, 3, "a"),
+            command("b", "b"),
+            ran(printed, None, "b"),
+            call("read_file", "c", path="notes.md"),
+            FunctionCallOutput(call_id="c", output="Notes on exit code 1\nErrors are fine."),
+        )
+    )
+    statuses = [one.status for one in read if one.kind == "result"]
+    assert statuses == ["exit code 3", "still running", "status not reported"]
+
+
 def test_what_a_killed_command_printed_never_stands_without_its_status():
     text = source_text(source(command("make deploy"), ran("deployed ok", 137)))
     assert "=== result of exec_command: make deploy [exit code 137]" in text

@@ -5,6 +5,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
 from weft.context.tokens import estimate_text
@@ -17,7 +19,7 @@ from weft.engines.lossless.summarise import summarise
 from weft.errors import CompletionFailed, TooLong, WeftError
 from weft.items import Item
 
-from .samples import SAMPLE, command, ran, says, source, user
+from .samples import SAMPLE, command, ran, says, source, sources, texts, user
 
 FACTS = find_facts(passages(SAMPLE))
 WHOLE = "\n".join((*(fact.text for fact in FACTS), f"{EXPAND} the traceback"))
@@ -64,6 +66,10 @@ async def asked(
         guards=guards or Guards(),
         **options,
     )
+
+
+def failure(kind: Any) -> CompletionFailed:
+    return CompletionFailed("no", kind)
 
 
 def excerpts(calls: int, made: Source = SAMPLE, target: int = 400) -> Summary:
@@ -155,10 +161,10 @@ async def test_what_is_still_lost_is_named_in_the_last_line():
 
 async def test_what_finds_no_room_is_recorded():
     draft = f"Goal: mend src/app/parser.py.\n{EXPAND} logs"
-    got = await asked(Scripted(draft, draft), target=20)
+    got = await asked(Scripted(draft, draft), target=32)
     assert got.missing
     assert tuple(fact.text for fact in missing(FACTS, got.text)) == got.missing
-    assert estimate_text(got.text) <= 60
+    assert estimate_text(got.text) <= 96
 
 
 @pytest.mark.parametrize(
@@ -217,6 +223,13 @@ async def test_a_source_that_does_not_fit_the_window_is_cut_in_half():
     got = await asked(model, big)
     assert (got.prompt, got.calls) == ("leaf-strict-1", 2)
     assert len(model.prompts[1]) < 0.6 * len(model.prompts[0])
+
+
+async def test_a_target_of_next_to_nothing_still_gives_a_summary():
+    for model in (None, Scripted("", "")):
+        got = await asked(model, target=1)
+        assert 0 < estimate_text(got.text) <= 32
+        assert got.text.splitlines()[-1].startswith(EXPAND)
 
 
 async def test_without_a_model_there_are_excerpts_at_once():
@@ -331,3 +344,25 @@ async def test_summaries_and_excerpts_are_smaller_than_their_source_in_any_scrip
     made = source(user(text), says(text))
     for model in (None, Scripted(text, text), Scripted(text[:400])):
         assert estimate_text((await asked(model, made)).text) < source_tokens(made)
+
+
+answers = st.one_of(
+    texts,
+    texts.map(lambda text: f"Goal: {text}\n{EXPAND} {text}"),
+    st.sampled_from([TimeoutError(), TooLong("big"), *map(failure, ("auth", "limit", "other"))]),
+)
+
+
+@settings(max_examples=150)
+@given(sources, st.lists(answers, min_size=3, max_size=3), st.integers(0, 600))
+def test_whatever_a_model_says_a_smaller_summary_comes_back(made, said, target):
+    got = asyncio.run(asked(Scripted(*said), made, target=target))
+    tokens = source_tokens(made)
+    assert estimate_text(got.text) < tokens or tokens == 0
+    assert estimate_text(got.text) <= 3 * max(target, 32)
+    assert got.calls <= 3
+    assert got.degraded == (got.prompt == "extract-1") == (not got.model)
+    if got.text:
+        assert got.text.split("\n")[-1].startswith(EXPAND)
+    lost = missing(find_facts(passages(made)), got.text)
+    assert {fact.text for fact in lost} <= set(got.missing)

@@ -35,7 +35,7 @@ _IDENTIFIER = re.compile(
 _ID = re.compile(
     r"(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{7,40}"
     r"|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
-    r"|v?\d+\.\d+\.\d+(?:[.+-]?\w+)*|#\d+|[A-Z]{2,10}-\d+|\d{5,}"
+    r"|v?\d+\.\d+\.\d+\w*(?:[.+-]\w+)*|#\d+|[A-Z]{2,10}-\d+|\d{5,}"
 )
 _SECRET = re.compile(
     r"(?:sk|pk|rk|ghp|gho|ghs|ghu|github_pat|glpat|xox[abprs]|AKIA|ASIA|AIza|hf|npm|eyJ)[-_A-Za-z0-9]{16,}"

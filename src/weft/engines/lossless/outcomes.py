@@ -25,17 +25,15 @@ _TAIL_CHARS = 200
 _LINE_BYTES = 160
 _LINES_SCANNED = 200
 
-_EXIT = re.compile(
-    r"^(?:Process exited with code|Exit code:) (-?\d+)$"
-    r'|"exit_code":\s*(-?\d+)'
-    r"|\bexit(?:ed with)? (?:code|status)[ :=]+(-?\d+)",
-    re.MULTILINE,
-)
+_BODY = re.compile(r"^Output:$", re.MULTILINE)
+_EXIT = re.compile(r"^(?:Process exited with code|Exit code:) (-?\d+)$", re.MULTILINE)
+_JSON_EXIT = re.compile(r'"exit_code":\s*(-?\d+)')
 _SAID = (
     (re.compile(r"^Process running with session ID \d+$", re.MULTILINE), _RUNNING),
     (re.compile(r"^aborted(?: by user.*)?$", re.MULTILINE), _ABORTED),
-    (re.compile(r"^Outcome unknown\b"), _UNKNOWN),
-    (re.compile(r"^\W*(?:error|failed|failure|fatal|denied|refused)\b", re.IGNORECASE), _ERROR),
+    (re.compile(r"\AOutcome unknown\b"), _UNKNOWN),
+    (re.compile(r"\A\W*(?:[\w ]*\b\w*error|fatal|failed|failure)\s*:", re.IGNORECASE), _ERROR),
+    (re.compile(r"\A(?:failed to|unable to|cannot|refused|denied)\b", re.IGNORECASE), _ERROR),
 )
 # Every branch begins with a letter of its own, which lets the search skip ahead.
 _SIGN = re.compile(
@@ -53,10 +51,13 @@ _LEAD = re.compile(r"^(?:E\s{2,}|[+>|]\s+)")
 
 def outcome(text: str, status: str | None = None) -> str:
     """How a call went, in the words that every reader of a summary will meet."""
-    head = text[:_HEAD_CHARS]
-    found = _EXIT.search(head) or _EXIT.search(text[-_TAIL_CHARS:])
-    if found:
-        return f"exit code {next(filter(None, found.groups()))}"
+    # What a command printed may say anything about exit codes; only the report counts.
+    head = _BODY.split(text[:_HEAD_CHARS], maxsplit=1)[0]
+    found = _EXIT.search(head)
+    if found is None and text.startswith("{"):
+        found = _JSON_EXIT.search(text[-_TAIL_CHARS:]) or _JSON_EXIT.search(head)
+    if found is not None:
+        return f"exit code {found[1]}"
     for pattern, said in _SAID:
         if pattern.search(head):
             return said

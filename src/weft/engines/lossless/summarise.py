@@ -35,7 +35,7 @@ T = TypeVar("T")
 _SHARE = 0.35
 """No more of its source than this is asked for …"""
 _LEAST = 32
-"""… unless that is less than these tokens."""
+"""… unless that is less than these tokens, which every summary may have."""
 _STRICT = 0.55
 _MOST = 3
 """How many times its target a summary may be long."""
@@ -63,6 +63,7 @@ async def summarise(
     Excerpts, marked as degraded, where there is no model, it fails or may not be asked.
     `seconds` is for each call. Raises `asyncio.CancelledError` once `cancelled` is set.
     """
+    target = max(target, _LEAST)
     if complete is None:
         return extract(source, target)
     writer = _Writer(source, complete, model, target, guards, cancelled, seconds)

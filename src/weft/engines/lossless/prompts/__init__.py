@@ -13,12 +13,14 @@ from importlib import resources
 
 from msgspec import Struct
 
+from ..clipping import clip_middle
 from ..facts import Fact
 from ..showing import quoted
 
 __all__ = ["Prompt", "amend_request", "prompt_for", "request"]
 
 _VERSION = 1
+_PREVIOUS_BYTES = 8_000
 
 
 class Prompt(Struct, frozen=True):
@@ -38,7 +40,9 @@ def prompt_for(depth: int, *, strict: bool = False) -> Prompt:
 
 def request(shown: str, *, previous: str, facts: Sequence[Fact], target: int) -> str:
     """What is to be summarised, and what it may not lose; `shown` is quoted already."""
-    before = f"<previous_summary>\n{quoted(previous)}\n</previous_summary>" if previous else ""
+    before = quoted(clip_middle(previous, _PREVIOUS_BYTES))
+    if before:
+        before = f"<previous_summary>\n{before}\n</previous_summary>"
     words = target * 3 // 4
     task = f"Summarise the source now, in at most {target} tokens (about {words} words)."
     return "\n\n".join(filter(None, (before, f"<source>\n{shown}\n</source>", _kept(facts), task)))
