@@ -1,0 +1,99 @@
+"""Lines: how files are read, one bounded line at a time.
+
+Owns what is done about lines that are torn, broken or endless. Invariant: memory is
+bounded by the longest line that is accepted, never by the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO, NamedTuple, TypeVar
+
+import msgspec
+from msgspec import Raw
+
+from .tally import Tally
+
+__all__ = ["LONGEST_LINE", "Line", "members", "read_lines", "read_objects", "sound"]
+
+LONGEST_LINE = 32 * 1024 * 1024
+"""A longer line is passed over, and said so."""
+
+_BOM = b"\xef\xbb\xbf"
+_SKIP = 1 << 20
+
+T = TypeVar("T")
+
+_anything = msgspec.json.Decoder().decode
+
+members = msgspec.json.Decoder(dict[str, Raw]).decode
+"""The members of an object, each as its bytes."""
+
+
+class Line(NamedTuple):
+    """One line without its end, and where it stands."""
+
+    offset: int
+    number: int
+    data: bytes
+    whole: bool
+    """Whether a line break follows; the last line of a file may be torn."""
+
+
+def read_lines(path: Path, tally: Tally, longest: int = LONGEST_LINE) -> Iterator[Line]:
+    """The lines of a file that are not blank."""
+    offset = number = 0
+    with path.open("rb") as file:
+        while data := file.readline(longest + 1):
+            start, number = offset, number + 1
+            offset += len(data)
+            whole = data.endswith(b"\n")
+            if len(data) > longest and not whole:
+                offset += _skip_line(file)
+                tally.too_long += 1
+                tally.complain(
+                    f"line {number} of {path.name!r} is {offset - start:,} bytes long and was "
+                    f"passed over; {longest:,} are accepted"
+                )
+            elif text := data.removeprefix(_BOM if start == 0 else b"").strip():
+                yield Line(start + data.index(text), number, text, whole)
+
+
+def _skip_line(file: BinaryIO) -> int:
+    """Read on to the end of the line; how many bytes that were."""
+    skipped = 0
+    while data := file.readline(_SKIP):
+        skipped += len(data)
+        if data.endswith(b"\n"):
+            break
+    return skipped
+
+
+def read_objects(
+    path: Path, decode: Callable[[bytes], T], tally: Tally
+) -> Iterator[tuple[Line, T]]:
+    """What `decode` makes of each line; what it cannot read is counted and complained about."""
+    for line in read_lines(path, tally):
+        try:
+            yield line, decode(line.data)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            if line.whole:
+                tally.malformed += 1
+                tally.complain(f"line {line.number} of {path.name!r} is no record: {error}")
+            else:
+                tally.torn += 1
+                tally.complain(
+                    f"line {line.number} of {path.name!r} ends in the middle; "
+                    "import again when it is whole"
+                )
+
+
+def sound(decode: Callable[[bytes], T]) -> Callable[[bytes], T]:
+    """`decode` for lines that are JSON all the way down, also where it does not look."""
+
+    def checked(data: bytes) -> T:
+        _anything(data)
+        return decode(data)
+
+    return checked

@@ -1,0 +1,169 @@
+"""Plain JSONL: one message a line, `{"thread", "id"?, "role", "content", "time"?}`.
+
+Owns what such a line means, and how an entry is written as one. Invariant: a line that
+was written from an entry is read back as that entry; `item`, `origin` and `flags` are
+there only where role and content would not say it all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from ..context.compose import item_draft, recordable
+from ..entries import Entry, Flags, Origin
+from ..items import Item, Message, OutputText, Part, Unknown, decode_item, encode_item, text_of
+from ..prompt.registry import Registry
+from ..wire import json_bytes
+from .pieces import Piece, item_piece, kept, milliseconds, notice, parts_of, record_of
+
+__all__ = ["FORMAT", "PlainLine", "chained", "decode_line", "line_of", "plain_piece", "time_of"]
+
+FORMAT = "jsonl"
+
+_FLAGS = {flag.name.lower(): flag for flag in Flags if flag.name}
+
+
+class PlainLine(Struct, kw_only=True, omit_defaults=True):
+    """A line; `kind`, `visible`, `item`, `origin` and `flags` are of our own exports."""
+
+    thread: str = ""
+    id: str | int | None = None
+    role: str = ""
+    content: str | list[Any] | None = None
+    time: str | int | float | None = None
+    kind: str = "item"
+    visible: bool = True
+    item: Raw | UnsetType = UNSET
+    origin: Origin | None = None
+    flags: list[str] | UnsetType = UNSET
+
+
+class _Threaded(Struct):
+    thread: Any = ""
+
+
+_line = msgspec.json.Decoder(PlainLine)
+_threaded = msgspec.json.Decoder(_Threaded)
+
+
+def decode_line(data: bytes) -> PlainLine:
+    """The line; one of another shape has neither role nor content, and is kept."""
+    try:
+        return _line.decode(data)
+    except msgspec.ValidationError:
+        thread = _threaded.decode(data).thread
+        return PlainLine(thread=thread if isinstance(thread, str) else "")
+
+
+def chained(before: str, data: bytes) -> str:
+    """The key of a line without an id: its bytes, and those of all before it in its thread."""
+    return hashlib.blake2b(data, key=before.encode()[:64], digest_size=12).hexdigest()
+
+
+def plain_piece(line: PlainLine, data: bytes, registry: Registry) -> Piece:
+    """What a line becomes."""
+    if line.kind != "item" or not line.visible:
+        return kept(data, FORMAT)
+    if line.item is not UNSET:
+        return _exported(line, decode_item(line.item), registry) or kept(data, FORMAT)
+    return _spoken(line, registry) or kept(data, FORMAT)
+
+
+def time_of(line: PlainLine) -> int | None:
+    """When a line's message was said."""
+    return milliseconds(line.time)
+
+
+def _spoken(line: PlainLine, registry: Registry) -> Piece | None:
+    """A message by its role; what has another role, or more than text and images, is kept."""
+    strange: list[dict[str, Any]] = []
+    parts = parts_of(line.content, strange.append)
+    if strange or not parts:
+        return None
+    match line.role:
+        case "user":
+            return item_piece(Message(role="user", content=parts), registry)
+        case "assistant":
+            said = tuple(OutputText(text=text) for text in _texts(parts))
+            return item_piece(Message(role="assistant", content=said), registry) if said else None
+        case "system" | "developer":
+            # Whoever wrote the file may not instruct our models.
+            return notice(text_of(parts), line.role)
+    return None
+
+
+def _texts(parts: tuple[Part, ...]) -> list[str]:
+    return [text for part in parts if (text := getattr(part, "text", ""))]
+
+
+def _exported(line: PlainLine, item: Item, registry: Registry) -> Piece | None:
+    """An item as it was; its flags are those it had."""
+    instructs = isinstance(item, Message) and item.role in ("system", "developer")
+    if isinstance(item, Unknown) or instructs or not recordable(item):
+        return None
+    given = [] if line.flags is UNSET else line.flags
+    flags = Flags(sum({_FLAGS.get(name, Flags.NONE) for name in given}))
+    draft = item_draft(item, origin=line.origin, flags=flags)
+    place = item_piece(item, registry).place
+    if isinstance(item, Message) and item.role == "user":
+        place = "aside" if flags & Flags.CONTEXTUAL else "input"
+    return Piece(draft, place)
+
+
+def line_of(entry: Entry, thread: str, registry: Registry, *, visible: bool = True) -> bytes:
+    """An entry as a line."""
+    if (record := record_of(entry.body, FORMAT)) is not None and entry.kind == "item":
+        return record
+    line = PlainLine(
+        thread=thread, id=entry.source_id or entry.id, time=_iso(entry.time), visible=visible
+    )
+    if entry.kind != "item":
+        line.role, line.kind, line.item = "control", entry.kind, Raw(entry.body)
+        return json_bytes(line)
+    item = entry.item
+    line.role, line.content = _role(item), _words(item)
+    read = plain_piece(line, b"", registry).draft
+    if visible and (read.body, read.flags, read.origin) == _said(entry):
+        return json_bytes(line)
+    line.item, line.origin = Raw(_with_id(item, entry)), entry.origin
+    line.flags = [name for name, flag in _FLAGS.items() if flag & entry.flags]
+    return json_bytes(line)
+
+
+def _said(entry: Entry) -> tuple[bytes, Flags, Origin | None]:
+    return entry.body, entry.flags, entry.origin
+
+
+def _with_id(item: Item, entry: Entry) -> bytes:
+    """The item's bytes; an id of ours, which they do not hold, is put back."""
+    if entry.origin is not None or isinstance(item, Unknown) or not hasattr(item, "id"):
+        return entry.body
+    return encode_item(msgspec.structs.replace(item, id=entry.id))
+
+
+def _role(item: Item) -> str:
+    if isinstance(item, Message):
+        return item.role
+    name = item.__struct_config__.tag
+    return "tool" if str(name).endswith("_output") else "assistant"
+
+
+def _words(item: Item) -> str:
+    """What there is to read of an item."""
+    match item:
+        case Message():
+            return text_of(item.content)
+    for name in ("output", "content", "summary"):
+        if value := getattr(item, name, None):
+            return text_of(value)
+    return str(getattr(item, "arguments", None) or getattr(item, "input", None) or "")
+
+
+def _iso(milliseconds_: int) -> str:
+    moment = datetime.fromtimestamp(milliseconds_ / 1000, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
