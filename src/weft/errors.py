@@ -22,6 +22,7 @@ WeftError
 ├── HookFailed             a hook hung, crashed or answered nonsense
 ├── EngineFailed           a context engine did; `.operation` says at what, and the turn goes on
 ├── StaleEpoch             a recipe was planned for a view that has moved on
+├── SearchRefused          a regular expression that cannot be searched for
 ├── SandboxUnavailable     commands cannot be confined here, so none is run
 └── NothingToSend          a request was asked of a thread that has no input yet
 
@@ -46,6 +47,7 @@ __all__ = [
     "NotFound",
     "NothingToSend",
     "SandboxUnavailable",
+    "SearchRefused",
     "StaleEpoch",
     "StoreBusy",
     "StoreClosed",
@@ -158,6 +160,10 @@ class IllegalCut(WeftError):
 
 class StaleEpoch(WeftError):
     """A recipe was planned for a view that has moved on; plan it again."""
+
+
+class SearchRefused(WeftError):
+    """A regular expression is no such, or cannot be searched for in bounded time."""
 
 
 class SandboxUnavailable(WeftError):

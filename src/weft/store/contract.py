@@ -8,7 +8,7 @@ suite that shows it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal, Protocol, TypeAlias
 
 from msgspec import Struct
@@ -17,6 +17,7 @@ from ..entries import Draft, Entry
 from ..provenance import InputProvenance, InternalEvent
 from ..usage import TokenUsage
 from ..wire import Json
+from .hits import Hit, Hits, Search, SearchMode
 
 __all__ = [
     "THIS_TURN",
@@ -25,6 +26,7 @@ __all__ = [
     "Change",
     "Committed",
     "Hit",
+    "Hits",
     "Holder",
     "InboxMessage",
     "Index",
@@ -35,6 +37,9 @@ __all__ = [
     "OutboxState",
     "Past",
     "Post",
+    "Progress",
+    "Search",
+    "SearchMode",
     "Segment",
     "SegmentKind",
     "Span",
@@ -337,6 +342,9 @@ class Store(Protocol):
         ...
 
 
+Progress: TypeAlias = Callable[[int, int], None]
+"""Told how many entries are done, and of how many."""
+
 SegmentKind: TypeAlias = Literal["params", "tools", "instructions", "item"]
 
 
@@ -385,15 +393,6 @@ class Calibration(Struct, frozen=True):
     samples: int = 0
 
 
-class Hit(Struct, frozen=True):
-    """One entry that a search found."""
-
-    thread: str
-    seq: int
-    score: float
-    snippet: str
-
-
 class Index(Protocol):
     """What can be rebuilt from the log: the ledger, calibrations and full-text search.
 
@@ -424,8 +423,27 @@ class Index(Protocol):
         """Keep what was learnt."""
         ...
 
-    async def search(self, query: str, *, thread: str | None = None, limit: int = 20) -> list[Hit]:
-        """Entries that contain the words of `query`, best first. Indexes what is new first."""
+    async def search(
+        self,
+        query: Search | str,
+        *,
+        thread: str | None = None,
+        limit: int = 20,
+        catch_up: bool = True,
+    ) -> Hits:
+        """Entries that hold what `query` asks for, in the order that its mode says.
+
+        A text is a search for words, in `thread` and up to `limit`. What is new is
+        indexed first, within bounds; without `catch_up` not even looked for. Raises
+        `SearchRefused` for a regular expression that cannot be searched for, and
+        `NotFound` for a thread that does not exist.
+        """
+        ...
+
+    async def catch_up(
+        self, threads: Sequence[str] | None = None, *, progress: Progress | None = None
+    ) -> None:
+        """Index all that is new in these threads, or everywhere."""
         ...
 
     async def forget(self, thread: str | None = None) -> None:

@@ -8,17 +8,16 @@ move in one transaction, so that no entry is indexed twice or left out.
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 
-from ..entries import Entry
-from . import search
-from .contract import Hit, Span, ThreadInfo
+from .contract import ThreadInfo
+from .finding import tables
 
 __all__ = [
     "TABLES",
-    "add_entries",
+    "add_documents",
     "completed",
     "everything",
-    "find",
     "forget",
     "note_complete",
     "number_for",
@@ -74,41 +73,29 @@ def note_complete(connection: sqlite3.Connection, info: ThreadInfo) -> None:
     )
 
 
-def add_entries(
-    connection: sqlite3.Connection, thread: str, entries: list[Entry], last: int
+def add_documents(
+    connection: sqlite3.Connection, thread: str, documents: Sequence[tables.Document], last: int
 ) -> None:
     """Make the entries up to `last` findable, and remember that they are."""
     number, done = number_for(connection, thread), upto(connection, thread)
     # Another process may have indexed some of them meanwhile.
-    search.add_words(connection, number, (entry for entry in entries if entry.seq > done))
+    tables.add_documents(connection, number, [doc for doc in documents if doc.seq > done])
     connection.execute("UPDATE threads SET upto = max(upto, ?) WHERE number = ?", (last, number))
-
-
-def find(
-    connection: sqlite3.Connection, query: str, spans: list[Span] | None, limit: int
-) -> list[Hit]:
-    """Entries that contain the words of `query`, in these spans or anywhere."""
-    scopes = None
-    if spans is not None:
-        scopes = [
-            search.Scope(number_of(connection, span.thread), span.first, span.last)
-            for span in spans
-        ]
-    found = search.find_words(connection, query, scopes, limit)
-    names = dict(connection.execute("SELECT number, id FROM threads").fetchall())
-    return [Hit(names[hit.number], hit.seq, hit.score, hit.snippet) for hit in found]
 
 
 def forget(connection: sqlite3.Connection, thread: str | None) -> None:
     """Drop what is known of a thread, or everything."""
     if thread is None:
-        for table in ("requests", "segments", "calibrations", "words", "threads"):
+        tables.clear(connection)
+        for table in ("requests", "segments", "calibrations", "threads"):
             connection.execute(f"DELETE FROM {table}")
         return
     number = number_of(connection, thread)
     connection.execute("DELETE FROM requests WHERE thread = ?", (number,))
     connection.execute("DELETE FROM segments WHERE thread = ?", (number,))
-    search.drop_words(connection, number)
+    kept = tables.drop_documents(connection, number)
     connection.execute("DELETE FROM threads WHERE number = ?", (number,))
     # Forks may need what was dropped: their next search looks at their whole lineage again.
     connection.execute("UPDATE threads SET complete = 0")
+    if not kept:
+        connection.execute("UPDATE threads SET upto = 0")

@@ -13,14 +13,16 @@ import sqlite3
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from ..errors import NotFound, StoreClosed, StoreCorrupt, StoreFull, StoreReadOnly
+import msgspec
+
+from ..errors import StoreClosed, StoreCorrupt, StoreFull, StoreReadOnly
 from ..usage import TokenUsage
-from . import cursors, requests, search
-from .contract import Calibration, Hit, LedgerRow, Segment, Span, Store, ThreadInfo
+from . import cursors, requests
+from .contract import Calibration, Hits, LedgerRow, Progress, Search, Segment, Store
 from .database import (
     BUSY_SECONDS,
     closed_on_error,
@@ -29,6 +31,12 @@ from .database import (
     sqlite_errors,
     start_wal,
 )
+from .finding import tables
+from .finding.finder import Finder
+from .finding.scan import Scanner
+from .finding.scope import Scope
+from .indexer import Indexer
+from .reach import Everywhere, Within
 
 __all__ = ["MemoryIndex", "SqliteIndex"]
 
@@ -36,9 +44,10 @@ T = TypeVar("T")
 Job = Callable[[sqlite3.Connection], T]
 
 APPLICATION_ID = int.from_bytes(b"WEFI", "big")
-VERSION = 1
-CHUNK = 500
-"""Entries that are indexed in one transaction."""
+VERSION = 2
+MOST_AT_ONCE = 20_000
+"""Entries that a search indexes before it answers; `catch_up` has no such bound."""
+CACHE_KILOBYTES = 16_384
 
 _log = logging.getLogger("weft.store")
 
@@ -88,77 +97,63 @@ class SqliteIndex:
         """Keep what was learnt."""
         await self._change(lambda db: requests.keep_calibration(db, model, calibration))
 
-    async def search(self, query: str, *, thread: str | None = None, limit: int = 20) -> list[Hit]:
-        """Entries that contain the words of `query`, best first. Indexes what is new first.
+    async def search(
+        self,
+        query: Search | str,
+        *,
+        thread: str | None = None,
+        limit: int = 20,
+        catch_up: bool = True,
+    ) -> Hits:
+        """Entries that hold what `query` asks for, in the order that its mode says.
 
-        Within a thread its shared prefix counts as its own. Elsewhere a hit names
+        Within threads their shared prefix counts as their own. Elsewhere a hit names
         the thread that wrote the entry, or one that still shares it.
         """
+        if isinstance(query, str):
+            query = Search(query, limit=limit)
+        if thread is not None:
+            query = msgspec.structs.replace(query, threads=(thread,))
         # A file that turns out to be broken on the way starts anew, and empty.
         built = -1
         while built != self._built:
             built = self._built
-            hits = await (
-                self._search_everywhere(query, limit)
-                if thread is None
-                else self._search_thread(query, thread, limit)
-            )
+            hits = await self._search(query, catch_up)
         return hits
 
-    async def _search_everywhere(self, query: str, limit: int) -> list[Hit]:
-        known = await self._ask(cursors.everything)
-        living = await self._store.threads()
-        keepers = await self._drop_unreachable(known, living)
-        await self._catch_up(living)
-        found = await self._ask(lambda db: cursors.find(db, query, None, limit))
-        return [_under_keeper(hit, keepers) for hit in found]
+    async def catch_up(
+        self, threads: Sequence[str] | None = None, *, progress: Progress | None = None
+    ) -> None:
+        """Index all that is new in these threads, or everywhere."""
+        named = None if threads is None else tuple(threads)
+        await self._searched(named).prepare(progress=progress)
 
-    async def _search_thread(self, query: str, thread: str, limit: int) -> list[Hit]:
-        await self._catch_up([await self._store.info(thread)])
-        spans = await self._store.lineage(thread)
-        found = await self._ask(lambda db: cursors.find(db, query, spans, limit))
-        return [Hit(thread, hit.seq, hit.score, hit.snippet) for hit in found]
+    async def _search(self, query: Search, catch_up: bool) -> Hits:
+        searched = self._searched(query.threads)
+        left = await searched.prepare(MOST_AT_ONCE) if catch_up else 0
+        scope = Scope(
+            stretches=await searched.stretches(),
+            roles=query.roles,
+            tools=query.tools,
+            since=query.since,
+            until=query.until,
+        )
+        finder = Finder(self._ask, self._store, searched.name)
+        hits = await (
+            finder.find(query, scope)
+            if query.mode == "words"
+            else Scanner(finder).find(query, scope)
+        )
+        if left:
+            unread = f"about {left:,} entries are not indexed yet; search again to go on"
+            hits.note = "; ".join(filter(None, (hits.note, unread)))
+        return hits
 
-    async def _drop_unreachable(
-        self, known: dict[str, int], living: Sequence[ThreadInfo]
-    ) -> list[tuple[Span, str]]:
-        """Forget what was deleted; the spans that live on in forks, each with such a fork."""
-        dead = known.keys() - {info.id for info in living}
-        if not dead:
-            return []
-        keepers = [
-            (span, info.id)
-            for info in living
-            if info.parent is not None
-            for span in await self._store.lineage(info.id)
-            if span.thread in dead
-        ]
-        kept = {span.thread: span.last for span, _ in sorted(keepers, key=lambda k: k[0].last)}
-        for thread in dead:
-            if known[thread] > kept.get(thread, -1):
-                await self.forget(thread)
-        return keepers
-
-    async def _catch_up(self, threads: Sequence[ThreadInfo]) -> None:
-        known = await self._ask(cursors.completed)
-        for info in threads:
-            if known.get(info.id, -1) >= info.last:
-                continue
-            try:
-                for span in await self._store.lineage(info.id):
-                    await self._index(info.id, span)
-            except NotFound:  # deleted while we read it
-                continue
-            await self._change(partial(cursors.note_complete, info=info))
-
-    async def _index(self, thread: str, span: Span) -> None:
-        upto = await self._ask(lambda db: cursors.upto(db, span.thread))
-        for first in range(max(span.first, upto + 1), span.last + 1, CHUNK):
-            last = min(first + CHUNK - 1, span.last)
-            entries = await self._store.read(thread, first, last)
-            await self._change(
-                partial(cursors.add_entries, thread=span.thread, entries=entries, last=last)
-            )
+    def _searched(self, threads: tuple[str, ...] | None) -> Everywhere | Within:
+        indexer = Indexer(self._ask, self._change, self._store)
+        if threads is None:
+            return Everywhere(indexer)
+        return Within(indexer, threads)
 
     async def forget(self, thread: str | None = None) -> None:
         """Drop what is known of a thread, or everything."""
@@ -171,6 +166,8 @@ class SqliteIndex:
     def _close(self) -> None:
         self._pool.shutdown()
         if self._connection is not None:
+            with suppress(sqlite3.Error):
+                self._connection.execute("PRAGMA optimize")
             self._connection.close()
             self._connection = None
 
@@ -254,10 +251,12 @@ def _started(connection: sqlite3.Connection, path: Path | None) -> sqlite3.Conne
             start_wal(connection, path, BUSY_SECONDS)
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute("PRAGMA secure_delete = ON")
-        connection.execute("BEGIN IMMEDIATE")
+        connection.execute(f"PRAGMA cache_size = -{CACHE_KILOBYTES}")
         if not _is_ours(connection):
-            _create(connection)
-        connection.execute("COMMIT")
+            connection.execute("BEGIN IMMEDIATE")
+            if not _is_ours(connection):
+                _create(connection)
+            connection.execute("COMMIT")
     return connection
 
 
@@ -273,15 +272,7 @@ def _is_ours(connection: sqlite3.Connection) -> bool:
 
 
 def _create(connection: sqlite3.Connection) -> None:
-    for statement in (*cursors.TABLES, *requests.TABLES, *search.TABLES):
+    for statement in (*cursors.TABLES, *requests.TABLES, *tables.TABLES):
         connection.execute(statement)
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {VERSION}")
-
-
-def _under_keeper(hit: Hit, keepers: Sequence[tuple[Span, str]]) -> Hit:
-    """The hit under a thread that can be opened."""
-    for span, keeper in keepers:
-        if span.thread == hit.thread and span.first <= hit.seq <= span.last:
-            return Hit(keeper, hit.seq, hit.score, hit.snippet)
-    return hit

@@ -7,7 +7,7 @@ import click
 from ...entries import Entry, own_parts
 from ...errors import StoreCorrupt
 from ...items import Message, text_of
-from ...store.contract import Store, ThreadInfo
+from ...store.contract import Search, Store, ThreadInfo
 from ..home import Home
 from ..lazy import examples
 from ..options import as_json, runs
@@ -95,7 +95,7 @@ def _words(entry: Entry) -> str:
 async def _search(home: Home, store: Store, words: str, limit: int, *, as_json: bool) -> None:
     async with home.index(store) as index:
         with working("searching"):
-            hits = await index.search(words, limit=limit)
+            hits = await index.search(Search(words, limit=limit, every=True))
     if as_json:
         say_json(hits)
     elif hits:

@@ -9,7 +9,7 @@ import pytest
 from ...entries import Draft, Flags, Rollback, control_draft
 from ...errors import NotFound
 from ...items import FunctionCall, FunctionCallOutput, encode_item
-from ...store.contract import Calibration, Change, Index, LedgerRow, Segment, Store
+from ...store.contract import Calibration, Change, Index, LedgerRow, Search, Segment, Store
 from ...usage import TokenUsage
 from .drafts import append, said, says
 
@@ -108,7 +108,8 @@ class IndexContract:
         assert await _found(index, "quick FOX") == [(thread, 1)]
         await append(store, thread, Change(entries=(says("another fox"),)))
         assert await _found(index, "fox") == [(thread, 1), (thread, 3)]
-        assert await _found(index, "fox dog") == []
+        assert await _found(index, "fox dog") == [(thread, 1), (thread, 2), (thread, 3)]
+        assert await index.search(Search("fox dog", every=True)) == []
         (hit,) = await index.search("brown")
         assert hit.snippet == "the quick brown fox"
 

@@ -1,0 +1,1 @@
+"""Finding what was said: words and their index, candidates, and their order."""
