@@ -93,6 +93,8 @@ def test_what_agents_do_is_part_of_the_events(weft: Weft):
         "Nothing here."
     ]
     assert (lines[-1]["type"], lines[-1]["text"]) == ("turn.completed", "Over.")
+    told = weft("prompt", "next", "--thread", "last").lines
+    assert "<subagents>" in "".join(told)
 
 
 def test_nobody_is_there_to_approve_what_an_agent_wants(weft: Weft):
@@ -132,6 +134,7 @@ def test_a_conversation_waits_for_agents_and_asks_what_they_ask(weft: Weft):
     with talk(weft, "chat", "--model", model, "--approval", "untrusted", "--sandbox",
               "danger-full-access") as person:  # fmt: skip
         person.say("go")
+        person.expect("[doer] asks")
         person.expect("touch made")
         person.expect("(y)es once")
         person.answer("y")

@@ -183,3 +183,74 @@ async def test_a_thread_that_may_start_no_agents_hears_of_those_it_once_started(
         assert last(await hear(thread, "well?")).text == "I know"
         assert [event.result for event in await announced(thread)] == ["found"]
     await model.close()
+
+
+HELD = """
+import asyncio, sys
+from pathlib import Path
+from weft import Thread
+from weft.subagents import AgentLimits
+from weft.testing.script import Answer, Call
+from weft.testing.scripted import ScriptedModel
+from weft.tools.decorator import tool
+
+place = Path(sys.argv[1])
+
+
+@tool
+async def hold() -> str:
+    "Never ends."
+    print("held", flush=True)
+    await asyncio.Event().wait()
+
+
+async def main():
+    spawn = Call(name="spawn_agent", arguments={"message": "find it", "task_name": "finder"})
+    model = ScriptedModel([
+        Answer(when="find it", calls=(Call(name="hold"),)),
+        Answer(when="start", calls=(spawn,)),
+        Answer(when="agent_id", calls=(Call(name="wait_agent", arguments={"timeout_ms": 900000}),)),
+    ])
+    try:
+        async with Thread.open(model=model, home=place / "home", cwd=place / "project",
+                               tools=(hold,), agents=AgentLimits()) as thread:
+            print(thread.id, flush=True)
+            async for event in thread.run("start"):
+                pass
+    finally:
+        await model.close()
+
+
+asyncio.run(main())
+"""
+
+
+def interrupted(place: Path) -> str:
+    """The thread whose process was interrupted while it waited for an agent."""
+    for name in ("home", "project"):
+        (place / name).mkdir()
+    with subprocess.Popen(
+        [sys.executable, "-c", HELD, str(place)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        thread, held = (process.stdout.readline().strip() for _ in range(2))
+        assert held == "held"
+        process.send_signal(signal.SIGINT)
+    assert process.returncode == -signal.SIGINT
+    return thread
+
+
+async def test_interrupting_the_process_interrupts_and_announces_the_agent(tmp_path: Path):
+    name = await asyncio.to_thread(interrupted, tmp_path)
+    model = scripted(Answer(text="I know"))
+    async with crew(tmp_path, model, thread=name) as thread:
+        assert await thread.store.outbox() == []
+        (child,) = thread.subagents.known
+        assert [turn.state for turn in await thread.store.turns(child)] == ["aborted"]
+        assert last(await hear(thread, "well?")).text == "I know"
+        (event,) = await announced(thread)
+        assert (event.task, event.status_label) == ("finder", "was interrupted before it was done")
+        assert await unanswered(thread) == []

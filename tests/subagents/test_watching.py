@@ -6,7 +6,7 @@ from typing import Literal
 
 import pytest
 
-from tests.harness.scenes import call, hear, of, scripted
+from tests.harness.scenes import call, hear, last, of, scripted
 from weft.errors import LeaseLost
 from weft.harness.events import ToolFinished
 from weft.sandbox.policy import SandboxPolicy
@@ -16,6 +16,7 @@ from weft.testing.script import Answer
 from weft.tools.agents import SpawnOrder
 from weft.tools.executor import Bounds, ProcessSpec
 from weft.tools.local.executor import LocalExecutor
+from weft.tools.local.process import LocalProcess
 
 from .scenes import Gates, crew, spawn
 
@@ -131,3 +132,38 @@ async def test_a_lent_executor_ends_what_was_started_through_it_and_nothing_else
             break
     finally:
         await executor.close()
+
+
+class Recording(LocalExecutor):
+    """Remembers for which threads it worked, and how often it was closed."""
+
+    def __init__(self, home: Path) -> None:
+        super().__init__(home=home)
+        self.threads: list[str] = []
+        self.closed = 0
+
+    async def start(self, spec: ProcessSpec) -> LocalProcess:
+        self.threads.append(spec.thread)
+        return await super().start(spec)
+
+    async def close(self) -> None:
+        self.closed += 1
+        await super().close()
+
+
+async def test_agents_act_through_the_executor_of_the_host_and_leave_it_open(tmp_path: Path):
+    run = call("exec_command", cmd="echo here", login=False)
+    model = scripted(
+        Answer(when="run it", calls=(run,)),
+        Answer(when="Process exited", text="ran"),
+        Answer(when="start", calls=(spawn("run it"),)),
+        Answer(when="agent_id", calls=(call("wait_agent"),)),
+        Answer(when="task_completion", calls=(run,)),
+        Answer(text="I ran it too"),
+    )
+    executor = Recording(tmp_path)
+    async with crew(tmp_path, model, tools=None, executor=executor) as thread:
+        assert last(await hear(thread, "start")).text == "I ran it too"
+        (child,) = thread.subagents.known
+        assert (executor.threads, executor.closed) == ([child, thread.id], 0)
+    assert executor.closed == 1

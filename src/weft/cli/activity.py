@@ -23,9 +23,10 @@ from ..harness.events import (
 )
 from .output import one_line
 
-__all__ = ["activity", "called", "patch_in", "result_line"]
+__all__ = ["activity", "called", "patch_in", "result_line", "unwrapped"]
 
 _WIDTH = 160
+_NAME = 40
 _PATCH = re.compile(r"^\*\*\* Begin Patch\n.*?^\*\*\* End Patch", re.MULTILINE | re.DOTALL)
 _PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE)
 _EXIT = re.compile(r"^(?:Process exited with code|Exit code:) (-?\d+)$", re.MULTILINE)
@@ -34,8 +35,8 @@ _EXIT = re.compile(r"^(?:Process exited with code|Exit code:) (-?\d+)$", re.MULT
 def activity(event: Event) -> str | None:
     """The line for an event; None for one that people need not see."""
     match event:
-        case AgentReported(nickname=nickname, event=news):
-            return _of_agent(nickname, news)
+        case AgentReported():
+            return _of_agent(event)
         case ToolStarted(name=name, arguments=arguments):
             return f"• {called(name, arguments)}"
         case ToolFinished():
@@ -55,16 +56,26 @@ def activity(event: Event) -> str | None:
             return None
 
 
-def _of_agent(nickname: str, event: Event) -> str | None:
+def unwrapped(event: AgentReported) -> tuple[str, Event]:
+    """The agents that something is heard through, in brackets, and what happened."""
+    names: list[str] = []
+    news: Event = event
+    while isinstance(news, AgentReported):
+        names.append(f"[{one_line(news.nickname, _NAME)}]")
+        news = news.event
+    return " ".join(names), news
+
+
+def _of_agent(event: AgentReported) -> str | None:
     """The line for what an agent did: the calls it makes, and its end."""
-    match event:
-        case TurnCompleted(status=status):
-            said = f"{status}: {event.error}" if event.error else status
-        case ToolStarted() | AgentReported():
-            said = (activity(event) or "").removeprefix("• ")
+    names, news = unwrapped(event)
+    match news:
+        case TurnCompleted(status=status, error=error):
+            return one_line(f"• {names} {status}" + (f": {error}" if error else ""), _WIDTH)
+        case ToolStarted(name=name, arguments=arguments):
+            return one_line(f"• {names} {called(name, arguments)}", _WIDTH)
         case _:
             return None
-    return one_line(f"• [{nickname}] {said}", _WIDTH) if said else None
 
 
 def called(name: str, arguments: str) -> str:

@@ -19,6 +19,7 @@ from ..prompt.input import UserPart
 from ..sandbox.approvals import Decision, No, NoAndStop
 from ..thread import Thread
 from ..wire import Json
+from .activity import unwrapped
 from .asking import ask_approval, ask_questions
 from .breaking import Breaker
 from .meter import Meter
@@ -75,7 +76,10 @@ class Single:
     async def _asked(self, event: Event) -> None:
         match event:
             case AgentReported():
-                await self._asked(event.event)
+                names, news = unwrapped(event)
+                if self.attended and isinstance(news, ApprovalRequested | QuestionsAsked):
+                    click.echo(f"{names} asks", err=True)
+                await self._asked(news)
             case ApprovalRequested(id=question, call=call) if not self.attended:
                 line = one_line(" ".join(call.argv))
                 click.echo(f"! refused, for nobody can be asked: {line}", err=True)

@@ -16,18 +16,13 @@ from typing import TYPE_CHECKING
 
 from ..entries import Draft, control_draft
 from ..errors import NotFound, WeftError
-from ..harness.events import (
-    AgentReported,
-    ApprovalRequested,
-    ApprovalWithdrawn,
-    Event,
-    QuestionsAsked,
-)
+from ..harness.events import AgentReported, Event
 from ..ids import new_id
 from ..prompt.observation import PromptContext, Subagent
 from ..store.contract import Change, InboxMessage
 from ..tools.agents import AgentInfo, AgentStatus, Refused, SpawnOrder, Waited
 from ..whole import whole
+from .asked import Asked
 from .birth import born
 from .mail import announcement, instruction, outcome, status_of
 from .values import (
@@ -66,7 +61,7 @@ class Subagents:
     watcher: SpawnWatcher | None = None
     _works: dict[str, Work] = field(init=False, default_factory=dict)
     """Who is at work, by id."""
-    _questions: dict[str, tuple[Work, AgentReported]] = field(init=False, default_factory=dict)
+    _asked: Asked = field(init=False, default_factory=Asked)
     _ordering: asyncio.Lock = field(init=False, default_factory=asyncio.Lock)
     _woken: asyncio.Event = field(init=False, default_factory=asyncio.Event)
     _recovered: bool = field(init=False, default=False)
@@ -96,7 +91,7 @@ class Subagents:
     @property
     def open_questions(self) -> tuple[AgentReported, ...]:
         """What agents have asked and nobody has answered."""
-        return tuple(report for _, report in self._questions.values())
+        return self._asked.reports
 
     async def spawn(self, order: SpawnOrder) -> AgentInfo | Refused:
         """Start an agent. What it is for is durable before this returns."""
@@ -160,12 +155,7 @@ class Subagents:
 
     def answer(self, question: str, answer: Decision | Answers) -> bool:
         """Answer what an agent has asked; False when none asked that."""
-        work, _ = self._questions.get(question, (None, None))
-        if work is None or work.child is None:
-            return False
-        work.child.answer(question, answer)
-        del self._questions[question]
-        return True
+        return self._asked.answer(question, answer)
 
     async def next_ended(self) -> None:
         """Wait until the thread has mail, as when an agent ends; not when none is at work."""
@@ -211,7 +201,8 @@ class Subagents:
         return None
 
     async def _spawned(self, wanted: SpawnOrder) -> AgentInfo:
-        nickname = wanted.nickname or f"agent {len(self.known) + 1}"
+        # On one line: it is told in lists.
+        nickname = " ".join(wanted.nickname.split()) or f"agent {len(self.known) + 1}"
         kin = Kin(
             owner=self.parent.id,
             nickname=nickname,
@@ -270,9 +261,7 @@ class Subagents:
             # The row stays, so that the next writer of the parent announces it.
             _log.warning("agent %r could not be announced: %s", work.order.child, error)
         finally:
-            for question, (asking, _) in list(self._questions.items()):
-                if asking is work:
-                    del self._questions[question]
+            self._asked.drop(work)
             del self._works[work.order.child]
 
     async def _announce(self, work: Work, reason: EndReason) -> None:
@@ -296,11 +285,7 @@ class Subagents:
             _log.warning("an engine failed at the end of agent %r: %r", child, error)
 
     def _hear(self, work: Work, report: AgentReported) -> None:
-        match _innermost(report):
-            case ApprovalRequested(id=question) | QuestionsAsked(id=question):
-                self._questions[question] = work, report
-            case ApprovalWithdrawn(id=question):
-                self._questions.pop(question, None)
+        self._asked.hear(work, report)
         self.emit(report)
 
     async def _one_ends(
@@ -344,11 +329,3 @@ def _stranger(target: str) -> Refused:
 def _is_spoken(message: InboxMessage) -> bool:
     """Whether somebody said it, rather than an agent having ended."""
     return not message.events
-
-
-def _innermost(report: AgentReported) -> Event:
-    """What happened, in whichever generation."""
-    event: Event = report
-    while isinstance(event, AgentReported):
-        event = event.event
-    return event

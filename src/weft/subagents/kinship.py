@@ -38,6 +38,12 @@ class Kinship:
             return True
         return thread in await self._ancestors(reader) or reader in await self._ancestors(thread)
 
+    async def readable(self, reader: str) -> tuple[str, ...] | None:
+        """Where `reader` looks when it does not say where; None for all threads."""
+        if EVERY_THREAD in self.allowed:
+            return None
+        return tuple(sorted({reader, *await self._ancestors(reader), *self.allowed}))
+
     async def _ancestors(self, thread: str) -> set[str]:
         known: set[str] = set()
         waiting = [thread]

@@ -28,7 +28,7 @@ from ...harness.events import (
     TurnCompleted,
 )
 from ...thread import Thread
-from ..activity import activity, patch_in, result_line
+from ..activity import activity, patch_in, result_line, unwrapped
 from ..meter import Meter
 from ..opening import Setup
 from .blocks import Blocks
@@ -152,14 +152,26 @@ class Conversation:
                 self._flush()
             case ToolFinished():
                 self._finished(event)
-            case AgentReported(event=ApprovalRequested() | QuestionsAsked() | ApprovalWithdrawn()):
-                self._show(event.event)
+            case AgentReported():
+                self._of_agent(event)
             case ApprovalRequested() | QuestionsAsked():
                 self._asked(event)
             case ApprovalWithdrawn(id=question):
                 self.interview.withdraw(question)
             case TurnCompleted():
                 self._over(event)
+            case _:
+                if line := activity(event):
+                    self.screen.quiet(line)
+
+    def _of_agent(self, event: AgentReported) -> None:
+        names, news = unwrapped(event)
+        match news:
+            case ApprovalRequested() | QuestionsAsked():
+                self.screen.quiet(f"{names} asks")
+                self._asked(news)
+            case ApprovalWithdrawn(id=question):
+                self.interview.withdraw(question)
             case _:
                 if line := activity(event):
                     self.screen.quiet(line)
