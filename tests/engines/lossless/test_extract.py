@@ -36,7 +36,7 @@ Newest state:
 - The loop is mended in src/app/parser.py. Next: the release notes for v2.4.1.
 Open:
 - Add a test for folded headers
-- The loop is mended in src/app/parser.py. Next: the release notes for v2.4.1.
+- Next: the release notes for v2.4.1.
 Expand for details about: the exact wording\
 """)
     assert (made.model, made.prompt, made.degraded, made.missing, made.calls) == (

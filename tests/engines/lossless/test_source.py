@@ -48,9 +48,6 @@ Mend the parser.
 pytest -q
 
 === result of exec_command: pytest -q [exit code 1]
-Wall time: 0.1000 seconds
-Process exited with code 1
-Output:
 1 failed
 
 === call of update_plan
@@ -192,7 +189,7 @@ def test_a_long_patch_keeps_the_names_of_its_files():
     )
     assert len(text) < 3_000
     assert "*** Add File: a.py" in text
-    assert "*** Update File: b/c.py" in text
+    assert "\nAlso in it:\nb/c.py\n\n=== result of apply_patch: apply_patch a.py, b/c.py" in text
 
 
 def test_a_shell_that_only_runs_a_command_is_left_out():

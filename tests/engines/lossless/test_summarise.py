@@ -160,10 +160,13 @@ async def test_what_is_still_lost_is_named_in_the_last_line():
 
 
 async def test_what_finds_no_room_is_recorded():
+    more = user(" ".join(f"package_{n}/module_{n}.py" for n in range(20)))
+    made = Source(items=(*SAMPLE.items, *source(more).items))
     draft = f"Goal: mend src/app/parser.py.\n{EXPAND} logs"
-    got = await asked(Scripted(draft, draft), target=32)
-    assert got.missing
-    assert tuple(fact.text for fact in missing(FACTS, got.text)) == got.missing
+    got = await asked(Scripted(draft, draft), made, target=32)
+    lost = missing(find_facts(passages(made)), got.text)
+    assert got.missing == tuple(fact.text for fact in lost)
+    assert len(lost) > 10
     assert estimate_text(got.text) <= 96
 
 

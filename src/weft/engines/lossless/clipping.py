@@ -6,13 +6,16 @@ script is worth what it takes. Invariant: a clipped text fits; one that fits is 
 
 from __future__ import annotations
 
+import re
 import unicodedata
+from collections.abc import Iterator
 
-__all__ = ["clip", "clip_middle", "on_one_line", "size_of"]
+__all__ = ["clip", "clip_middle", "on_one_line", "sentences", "size_of"]
 
 _GAP = "…"
 _MARKS = frozenset({"Mn", "Mc", "Me"})
 _JOINER = "\u200d"
+_END = re.compile(r"(?<=[.!?])\s+|(?<=[\u3002\uff01\uff1f])|\n+")
 
 
 def size_of(text: str) -> int:
@@ -42,6 +45,11 @@ def clip_middle(text: str, size: int, gap: str = _GAP) -> str:
 def on_one_line(text: str) -> str:
     """`text` with every run of white space turned into a blank."""
     return " ".join(text.split())
+
+
+def sentences(text: str) -> Iterator[str]:
+    """The sentences of `text`, each on one line; a line break ends one too."""
+    return filter(None, map(on_one_line, _END.split(text)))
 
 
 def _head(text: str, size: int) -> str:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 
 from ...truncate import BYTES_PER_TOKEN
-from .clipping import clip, clip_middle, on_one_line, size_of
+from .clipping import clip, clip_middle, on_one_line, sentences, size_of
 from .expanding import body_of, completed, with_names
 from .facts import Fact, find_facts
 from .outcomes import UNREPORTED
@@ -32,7 +32,6 @@ _REASON = re.compile(
     r"|因为|决定|ため|때문)",
     re.IGNORECASE,
 )
-_SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[\u3002\uff01\uff1f])|\n+")
 _Lines = Callable[[Sequence[Passage], Sequence[Fact]], Iterator[str]]
 
 
@@ -147,9 +146,7 @@ def _decisions(read: Sequence[Passage], facts: Sequence[Fact]) -> Iterator[str]:
     del facts
     for one in read:
         if one.kind in ("user", "assistant", "thought"):
-            for sentence in _SENTENCE.split(one.text):
-                if _REASON.search(sentence):
-                    yield clip(on_one_line(sentence), 240)
+            yield from (clip(said, 240) for said in sentences(one.text) if _REASON.search(said))
 
 
 _SECTIONS: tuple[tuple[str, float, _Lines], ...] = (

@@ -15,10 +15,10 @@ from typing import Literal, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from .clipping import clip, on_one_line
+from .clipping import clip, on_one_line, sentences
 from .names import names_in, sort_of
 from .outcomes import error_lines, failed
-from .passages import Kind, Passage
+from .passages import Kind, Passage, patched
 
 __all__ = ["Fact", "FactKind", "find_facts", "missing"]
 
@@ -46,18 +46,17 @@ _WEIGHT: dict[Kind, int] = {
 _CHANGED = 20
 """The weight of a file that was changed."""
 _ALONE = 4
-"""How many paths count that nothing but one and the same result mentions."""
+"""How many paths count that nothing but one and the same result mentions; names of files
+in such a listing say too little."""
 _TASK_BYTES = 160
 _COMMAND_BYTES = 80
 _ERRORS_EACH = 4
 
 _KEYS = re.compile(r"^\w+: ", re.MULTILINE)
-_PATCHED = re.compile(r"^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.+)$", re.MULTILINE)
 _PROMISE = re.compile(
-    r"^[^\n]*(?:\bTODO\b|\bFIXME\b|- \[ \]|\b(?:still|remains?|left|need(?:s|ed)?) to\b"
+    r"\bTODO\b|\bFIXME\b|- \[ \]|\b(?:still|remains?|left|need(?:s|ed)?) to\b"
     r"|\bnot (?:yet|done)\b|\b[Nn]ext(?: step)?s?:|\b(?:I|we)(?:'ll| will) \w+"
-    r"|待办|还需要|次に)[^\n]*$",
-    re.MULTILINE,
+    r"|待办|还需要|次に"
 )
 _EXIT = re.compile(
     r"\b(?:exit(?:ed|s)?(?: with)?(?: code| status)?|returned|rc|code|status)[ :=]+(-?\d+)\b",
@@ -135,8 +134,9 @@ def _tasks(read: Sequence[Passage]) -> Iterator[str]:
         seen[step] = None
     for kind in ("assistant", "user", "summary"):
         said = [one.text for one in read if one.kind == kind]
-        for line in _PROMISE.findall(said[-1]) if said else ():
-            seen[line] = None
+        for sentence in sentences(said[-1]) if said else ():
+            if _PROMISE.search(sentence):
+                seen[sentence] = None
     yield from dict.fromkeys(clip(on_one_line(task), _TASK_BYTES) for task in seen if task.strip())
 
 
@@ -163,7 +163,7 @@ def _errors(read: Sequence[Passage]) -> Iterator[str]:
     for at, one in enumerate(read):
         if one.kind not in ("result", "user", "summary"):
             continue
-        lines = list(dict.fromkeys(error_lines(one.text)))
+        lines = list(dict.fromkeys(error_lines(one.text, one.status)))
         if len(lines) > _ERRORS_EACH:
             lines = [*lines[: _ERRORS_EACH // 2], *lines[-_ERRORS_EACH // 2 :]]
         bonus = len(read) if one.kind != "result" or failed(one.status) else 0
@@ -181,7 +181,7 @@ def _names(read: Sequence[Passage]) -> dict[FactKind, list[str]]:
         for word in filter(sort_of, names_in(text)):
             places.setdefault(word, []).append(at)
             weighed[word] += _WEIGHT[one.kind]
-        for path in _PATCHED.findall(one.text) if one.kind == "call" else ():
+        for path in patched(one.text) if one.kind == "call" else ():
             weighed[path] += _CHANGED
     drowned = set(_drowned(read, places))
     found: dict[FactKind, list[str]] = {"path": [], "identifier": [], "id": []}
@@ -198,8 +198,9 @@ def _drowned(read: Sequence[Passage], places: dict[str, list[int]]) -> Iterator[
     for word, (at, *others) in places.items():
         if others or read[at].kind != "result":
             continue
-        taken[at] += sort_of(word) == "path"
-        if sort_of(word) != "path" or taken[at] > _ALONE:
+        is_path = sort_of(word) == "path" and "/" in word
+        taken[at] += is_path
+        if not is_path or taken[at] > _ALONE:
             yield word
 
 

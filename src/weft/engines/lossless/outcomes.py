@@ -11,10 +11,10 @@ from collections.abc import Iterator
 
 from .clipping import clip, on_one_line
 
-__all__ = ["OK", "UNREPORTED", "error_lines", "failed", "outcome"]
+__all__ = ["UNREPORTED", "error_lines", "failed", "outcome", "printed"]
 
-OK = "exit code 0"
 UNREPORTED = "status not reported"
+_OK = "exit code 0"
 _RUNNING = "still running"
 _ABORTED = "aborted"
 _UNKNOWN = "outcome unknown"
@@ -26,6 +26,10 @@ _LINE_BYTES = 160
 _LINES_SCANNED = 200
 
 _BODY = re.compile(r"^Output:$", re.MULTILINE)
+_REPORT = re.compile(
+    r"(?:(?:Chunk ID|Wall time|Exit code|Original token count|Total output lines): .*\n"
+    r"|Process (?:exited|running) with .*\n)+Output:\n"
+)
 _EXIT = re.compile(r"^(?:Process exited with code|Exit code:) (-?\d+)$", re.MULTILINE)
 _JSON_EXIT = re.compile(r'"exit_code":\s*(-?\d+)')
 _SAID = (
@@ -39,6 +43,10 @@ _SAID = (
 _SIGN = re.compile(
     r"Error\b|Exception\b|Traceback \(|panicked at\b|error[:\[]|ERROR\b|fatal:|FATAL\b|panic:"
     r"|FAIL(?:ED)?\b|[Ff]ailed\b|[Cc]annot\b|Permission denied|No such file|错误|失败|エラー|오류"
+)
+_CERTAIN = re.compile(
+    r"\w(?:Error|Exception): |\b(?:error|fatal|panic)(?:\[\w+\])?: |panicked at"
+    r"|^\W*(?:FAILED|ERROR|FATAL)\b"
 )
 _NOT_ONE = re.compile(
     r"^[\s+\-|>]*(?:\d+[:|\s]\s*)?(?:raise|except|class|def|import|from|return|if|elif|assert"
@@ -64,13 +72,22 @@ def outcome(text: str, status: str | None = None) -> str:
     return status if status and status != "completed" else UNREPORTED
 
 
+def printed(text: str) -> str:
+    """What a command printed, without the report around it."""
+    report = _REPORT.match(text)
+    return text[report.end() :] if report else text
+
+
 def failed(status: str) -> bool:
     """Whether a call did not go well, as far as its result tells."""
-    return status not in ("", OK, UNREPORTED, _RUNNING, "completed", "in_progress")
+    return status not in ("", _OK, UNREPORTED, _RUNNING, "completed", "in_progress")
 
 
-def error_lines(text: str) -> Iterator[str]:
-    """Lines that tell what went wrong, each in one short line, in order."""
+def error_lines(text: str, status: str = "") -> Iterator[str]:
+    """Lines that tell what went wrong, each in one short line, in order.
+
+    What a call printed that went well tells an error only where it is plainly one.
+    """
     end = 0
     for count, sign in enumerate(_SIGN.finditer(text)):
         if count >= _LINES_SCANNED:
@@ -81,5 +98,5 @@ def error_lines(text: str) -> Iterator[str]:
         end = text.find("\n", sign.end())
         end = len(text) if end < 0 else end
         line = text[max(start, sign.start() - 4 * _LINE_BYTES) : end]
-        if not _NOT_ONE.search(line):
+        if not _NOT_ONE.search(line) and (status != _OK or _CERTAIN.search(line)):
             yield clip(on_one_line(_LEAD.sub("", line)), _LINE_BYTES)

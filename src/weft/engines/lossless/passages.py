@@ -39,10 +39,10 @@ from ...items import (
 )
 from ...wire import json_bytes
 from .clipping import clip, clip_middle, on_one_line
-from .outcomes import outcome
+from .outcomes import outcome, printed
 from .source import Source
 
-__all__ = ["Kind", "Passage", "passages"]
+__all__ = ["Kind", "Passage", "passages", "patched"]
 
 Kind: TypeAlias = Literal["user", "assistant", "call", "result", "thought", "summary", "other"]
 
@@ -53,6 +53,7 @@ _ABOUT_BYTES = 40
 """How much of the arguments tells one call from another, where there is no command."""
 
 _MEDIUM = re.compile(r"data:[\w/+.-]+;base64,[A-Za-z0-9+/=]{64,}")
+_PATCHED = re.compile(r"^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.+)$", re.MULTILINE)
 _SHELLS = re.compile(r"(?:.*/)?(?:ba|z|da)?sh")
 _COMMANDS = ("cmd", "command", "script")
 
@@ -76,6 +77,11 @@ def passages(source: Source) -> tuple[Passage, ...]:
     read = (_passage(one.item, calls) for one in source.items)
     children = (Passage(kind="summary", text=text) for text in source.children)
     return tuple(map(_bounded, (*(one for one in read if one is not None), *children)))
+
+
+def patched(text: str) -> list[str]:
+    """The files that a patch in `text` names, in order."""
+    return list(dict.fromkeys(_PATCHED.findall(text)))
 
 
 def _bounded(passage: Passage) -> Passage:
@@ -121,7 +127,10 @@ def _function_call(item: FunctionCall, calls: dict[str, str]) -> Passage:
 
 
 def _custom_call(item: CustomToolCall, calls: dict[str, str]) -> Passage:
-    return _call(item.name, item.call_id, "", item.input, calls)
+    made = _call(item.name, item.call_id, "", item.input, calls)
+    if files := patched(item.input):
+        calls[item.call_id] = f"{item.name}\n{item.name} {', '.join(files)}"
+    return made
 
 
 def _shell_call(item: LocalShellCall, calls: dict[str, str]) -> Passage:
@@ -144,7 +153,7 @@ def _result(item: FunctionCallOutput | CustomToolCallOutput, calls: dict[str, st
     name, _, about = calls.get(item.call_id or "", item.name or "").partition("\n")
     text = _content(item.output)
     status = outcome(text, item.status)
-    return Passage(kind="result", name=name, about=about, text=text, status=status)
+    return Passage(kind="result", name=name, about=about, text=printed(text), status=status)
 
 
 def _found_tools(item: ToolSearchOutput, calls: dict[str, str]) -> Passage:

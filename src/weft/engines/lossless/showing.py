@@ -8,13 +8,12 @@ error that stands in a part that was cut is shown below it.
 from __future__ import annotations
 
 import functools
-import re
 
 from ...prompt.markers import Markers, Vocabulary
 from ...prompt.registry import builtin_vocabulary
 from .clipping import clip, clip_middle, on_one_line
 from .outcomes import error_lines
-from .passages import Kind, Passage, passages
+from .passages import Kind, Passage, passages, patched
 from .source import EXPAND, Source
 
 __all__ = ["quoted", "shown", "source_text"]
@@ -35,7 +34,6 @@ _SHOWN: dict[Kind, int] = {
 _ABOUT_BYTES = 200
 _RESCUED = 6
 _GAP = "\n… cut …\n"
-_FILES = re.compile(r"^\*\*\* (?:(?:Add|Update|Delete) File|Move to): .+$", re.MULTILINE)
 
 
 def source_text(source: Source) -> str:
@@ -106,10 +104,11 @@ def _body(passage: Passage) -> str:
 def _rescued(passage: Passage, kept: str) -> list[str]:
     """Lines of the part that was cut which must not be lost."""
     if passage.kind == "call":
-        lines = list(_FILES.findall(passage.text))
+        lines = patched(passage.text)
     else:
-        lines = list(error_lines(passage.text)) if passage.kind == "result" else []
-    lost = [line for line in dict.fromkeys(lines) if line.rstrip("…") not in kept]
+        told = error_lines(passage.text, passage.status)
+        lines = list(dict.fromkeys(told)) if passage.kind == "result" else []
+    lost = [line for line in lines if line.rstrip("…") not in kept]
     return lost if len(lost) <= _RESCUED else [*lost[: _RESCUED // 2], *lost[-_RESCUED // 2 :]]
 
 
