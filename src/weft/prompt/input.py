@@ -18,7 +18,7 @@ from ..errors import ConfigError
 from ..items import ImageDetail, InputImage, InputText, Message, Part
 from .discovery import printable
 
-__all__ = ["MAX_INPUT_CHARS", "Image", "LocalImage", "UserPart", "user_message"]
+__all__ = ["MAX_INPUT_CHARS", "Image", "LocalImage", "UserPart", "past_message", "user_message"]
 
 MAX_INPUT_CHARS = 1 << 20
 """Characters of text that one input may hold."""
@@ -62,6 +62,11 @@ def user_message(*parts: UserPart) -> Message:
         else:
             content.extend(_local_image(part, images))
     return Message(role="user", content=tuple(content))
+
+
+def past_message(parts: tuple[Part, ...]) -> Message:
+    """What was said to another agent, as the one message it was."""
+    return Message(role="user", content=parts)
 
 
 def _check(parts: tuple[UserPart, ...]) -> None:

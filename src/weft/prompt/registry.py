@@ -77,6 +77,8 @@ class Registry:
         self._owners: dict[str, str] = {}
         self._readers: dict[str, Reader] = {}
         self._vocabulary: Vocabulary | None = None
+        self._by_role: dict[str, tuple[tuple[type[Fragment], ...], tuple[type[Fragment], ...]]] = {}
+        self._openings: dict[str, re.Pattern[str]] = {}
 
     @property
     def fragments(self) -> tuple[type[Fragment], ...]:
@@ -139,13 +141,32 @@ class Registry:
 
     def recognise(self, role: str, text: str) -> str | None:
         """The id of the fragment that an imported text of `role` is, if any."""
-        for cls in self._fragments.values():
-            if cls.role == role and cls.matches(text):
+        marked, others = self._recognisers(role)
+        for cls in marked if self._opens(role).match(text) else others:
+            if cls.matches(text):
                 return cls.id
         for reader in self._readers.values():
             if reader.role == role and reader.matches(text):
                 return reader.id
         return None
+
+    def _recognisers(
+        self, role: str
+    ) -> tuple[tuple[type[Fragment], ...], tuple[type[Fragment], ...]]:
+        """Those of a role, and those among them that markers alone do not tell."""
+        if role not in self._by_role:
+            every = tuple(cls for cls in self._fragments.values() if cls.role == role)
+            self._by_role[role] = every, tuple(cls for cls in every if not _by_markers(cls))
+        return self._by_role[role]
+
+    def _opens(self, role: str) -> re.Pattern[str]:
+        """Matches where a text opens like one that markers tell; hardly any text does."""
+        if role not in self._openings:
+            marked = [cls.markers for cls in self._recognisers(role)[0] if _by_markers(cls)]
+            starts = [re.escape(markers.start.lower()) for markers in marked if markers]
+            pattern = rf"\s*(?:{'|'.join(starts)})" if starts else r"(?!)"
+            self._openings[role] = re.compile(pattern, re.IGNORECASE)
+        return self._openings[role]
 
     def recognise_parts(self, item: Item) -> tuple[str, ...]:
         """The ids of the fragments that a message's parts are, in order."""
@@ -183,6 +204,8 @@ class Registry:
     def _add(self, classes: Mapping[str, type[Fragment]]) -> None:
         self._fragments.update(classes)
         self._vocabulary = None
+        self._by_role.clear()
+        self._openings.clear()
 
     def _check(self, cls: type[Fragment], others: Mapping[str, type[Fragment]]) -> None:
         check_fragment(cls)
@@ -224,6 +247,12 @@ def installed_registry() -> Registry:
 def builtin_vocabulary() -> Vocabulary:
     """The markers of the built-in fragments."""
     return default_registry().vocabulary
+
+
+def _by_markers(cls: type[Fragment]) -> bool:
+    """Whether its markers alone tell a fragment."""
+    # A class method is bound anew at each look; the function behind it is not.
+    return cls.matches.__func__ is Fragment.matches.__func__  # type: ignore[attr-defined]
 
 
 def _offers(loaded: Any) -> Iterable[Registrable]:

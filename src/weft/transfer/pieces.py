@@ -27,6 +27,7 @@ from ..items import (
     Part,
     ToolSearchOutput,
 )
+from ..prompt.input import past_message
 from ..prompt.registry import Registry
 from ..wire import json_bytes
 
@@ -113,7 +114,7 @@ def contextual(draft: Draft, flags: Flags = Flags.NONE) -> Draft:
 
 def user_piece(parts: tuple[Part, ...], registry: Registry) -> Piece:
     """What a user said."""
-    return item_piece(Message(role="user", content=parts), registry)
+    return item_piece(past_message(parts), registry)
 
 
 def stamped(pieces: Iterable[Piece], key: str, time: int | None) -> tuple[Piece, ...]:

@@ -19,7 +19,7 @@ from ..entries import Entry, Flags, Origin
 from ..items import Item, Message, OutputText, Part, Unknown, decode_item, encode_item, text_of
 from ..prompt.registry import Registry
 from ..wire import json_bytes
-from .pieces import Piece, item_piece, kept, milliseconds, notice, parts_of, record_of
+from .pieces import Piece, item_piece, kept, milliseconds, notice, parts_of, record_of, user_piece
 
 __all__ = ["FORMAT", "PlainLine", "chained", "decode_line", "line_of", "plain_piece", "time_of"]
 
@@ -87,7 +87,7 @@ def _spoken(line: PlainLine, registry: Registry) -> Piece | None:
         return None
     match line.role:
         case "user":
-            return item_piece(Message(role="user", content=parts), registry)
+            return user_piece(parts, registry)
         case "assistant":
             said = tuple(OutputText(text=text) for text in _texts(parts))
             return item_piece(Message(role="assistant", content=said), registry) if said else None
