@@ -42,7 +42,8 @@ _SAID = (
 # Every branch begins with a letter of its own, which lets the search skip ahead.
 _SIGN = re.compile(
     r"Error\b|Exception\b|Traceback \(|panicked at\b|error[:\[]|ERROR\b|fatal:|FATAL\b|panic:"
-    r"|FAIL(?:ED)?\b|[Ff]ailed\b|[Cc]annot\b|Permission denied|No such file|错误|失败|エラー|오류"
+    r"|FAIL(?:ED)?\b|Failed\b|failed\b|Cannot\b|cannot\b|Permission denied|No such file"
+    r"|错误|失败|エラー|오류"
 )
 _CERTAIN = re.compile(
     r"\w(?:Error|Exception): |\b(?:error|fatal|panic)(?:\[\w+\])?: |panicked at"

@@ -1,0 +1,109 @@
+"""What it costs to get a summary ready, without the model: reading, showing, checking.
+
+A source of 20,000 tokens of made-up work is read into passages, shown as a prompt, searched
+for facts and extracted. Medians of interleaved rounds, and how many of the facts an extract
+of 512 and one of 2,400 tokens keeps, by itself and with its expand line.
+
+    python -m benchmarks.summaries [--rounds 30] [--json]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import statistics
+import time
+from collections.abc import Callable
+
+from weft.engines.lossless.expanding import body_of
+from weft.engines.lossless.extract import extract
+from weft.engines.lossless.facts import find_facts, missing
+from weft.engines.lossless.passages import passages
+from weft.engines.lossless.showing import shown
+from weft.engines.lossless.source import Source, source_tokens
+from weft.engines.values import ContextItem
+from weft.items import FunctionCall, FunctionCallOutput, InputText, Item, Message, OutputText
+
+TOKENS = 20_000
+WORDS = [f"word{n}" for n in range(600)]
+
+
+def work(seed: int = 1) -> Source:
+    """Turns of a person, an agent and its commands."""
+    chance = random.Random(seed)
+    items: list[ContextItem] = []
+    while sum(len(one.body) for one in items) < TOKENS * 4:
+        items += map(ContextItem.of, turn(chance, len(items)))
+    return Source(items=tuple(items))
+
+
+def turn(chance: random.Random, number: int) -> list[Item]:
+    path = f"src/part{chance.randrange(9)}/module_{chance.randrange(40)}.py"
+    code, call_id = chance.choice([0, 0, 1]), f"call_{number}"
+    said = f"Mend {path}: step_{number} fails because {prose(chance, 30)}."
+    output = f"{prose(chance, 700)}\nE   KeyError: 'field_{number}'" if code else prose(chance, 900)
+    report = f"Wall time: 0.1000 seconds\nProcess exited with code {code}\nOutput:\n{output}"
+    arguments = json.dumps({"cmd": f"pytest -q {path}", "workdir": "/repo"})
+    return [
+        Message(role="user", content=(InputText(said),)),
+        FunctionCall(name="exec_command", arguments=arguments, call_id=call_id),
+        FunctionCallOutput(call_id=call_id, output=report),
+        Message(role="assistant", content=(OutputText(f"I decided to keep {path}. {said}"),)),
+    ]
+
+
+def prose(chance: random.Random, words: int) -> str:
+    lines = (" ".join(chance.choices(WORDS, k=12)) for _ in range(max(words // 12, 1)))
+    return "\n".join(lines)
+
+
+def measured(source: Source, rounds: int) -> dict[str, float]:
+    """Milliseconds of each part."""
+    read = passages(source)
+    parts: dict[str, Callable[[], object]] = {
+        "read": lambda: passages(source),
+        "show": lambda: shown(read),
+        "facts": lambda: find_facts(read),
+        "extract": lambda: extract(source),
+    }
+    taken: dict[str, list[float]] = {name: [] for name in parts}
+    for _ in range(rounds):
+        for name, part in parts.items():
+            start = time.perf_counter()
+            part()
+            taken[name].append((time.perf_counter() - start) * 1e3)
+    return {name: round(statistics.median(values), 2) for name, values in taken.items()}
+
+
+def kept(source: Source, target: int) -> dict[str, float]:
+    """Which part of the facts an extract has in its body, and with its last line."""
+    facts = find_facts(passages(source))
+    text = extract(source, target).text
+    return {
+        where: round(1 - len(missing(facts, said)) / len(facts), 3)
+        for where, said in (("body", body_of(text)), ("with expand line", text))
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    source = work()
+    times = measured(source, options.rounds)
+    shares = {target: kept(source, target) for target in (512, 2_400)}
+    if options.json:
+        print(json.dumps({"tokens": source_tokens(source), "ms": times, "kept": shares}))
+        return
+    print(f"a source of {source_tokens(source)} tokens")
+    for name, value in times.items():
+        print(f"  {name:8} {value:8.2f} ms")
+    for target, share in shares.items():
+        told = ", ".join(f"{part:.0%} {where}" for where, part in share.items())
+        print(f"  facts kept in {target} tokens: {told}")
+
+
+if __name__ == "__main__":
+    main()
