@@ -13,15 +13,16 @@ from inline_snapshot import snapshot
 from tests.harness.scenes import call, hear, last, log, opened, scripted
 from weft import SqliteStore
 from weft.context.layout import layout
-from weft.errors import NotFound, NothingToSend
+from weft.errors import NotFound, NothingToSend, StoreFull
 from weft.harness.events import TurnStarted
 from weft.items import decode_item, text_of
 from weft.provenance import InputProvenance
+from weft.store.contract import InboxMessage, Post
 from weft.subagents import post_message
 from weft.testing.contracts.answers import until
 from weft.testing.script import Answer
 
-from .scenes import Gates, crew, spawn
+from .scenes import Gates, announced, crew, spawn
 
 
 async def test_a_thread_reads_what_another_sent_in_a_turn_of_its_own(tmp_path: Path):
@@ -115,6 +116,44 @@ async def test_a_person_leaves_a_message_as_a_person(tmp_path: Path):
         assert left.provenance == InputProvenance(kind="external_user", source_channel="desk")
         item = decode_item(left.body)
         assert text_of(getattr(item, "content", ())) == "hello"
+
+
+class Full(SqliteStore):
+    """A store that has no room for the first message."""
+
+    full = True
+
+    async def post(self, thread: str, message: Post) -> InboxMessage:
+        if self.full:
+            self.full = False
+            raise StoreFull("no room")
+        return await super().post(thread, message)
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["next turn", "next order"])
+async def test_an_announcement_that_could_not_be_left_is_left_later(tmp_path: Path, again: bool):
+    model = scripted(
+        Answer(when="tally up", text="one"),
+        Answer(when="once more", text="two"),
+        Answer(when="start", calls=(spawn("tally up"),)),
+        Answer(when="agent_id", calls=(call("wait_agent"),)),
+        Answer(when="timed_out", text="no news"),
+        Answer(when="task_completion", text="news", times=0),
+    )
+    (tmp_path / "home").mkdir()
+    async with (
+        await Full.open(tmp_path / "home") as store,
+        crew(tmp_path, model, store=store) as thread,
+    ):
+        assert last(await hear(thread, "start")).text == "no news"
+        (child,) = thread.subagents.known
+        if again:
+            await thread.subagents.send(child, "once more")
+        while await thread.expects():
+            await hear(thread)
+        told = [event.result for event in await announced(thread)]
+        assert told == (["one", "two"] if again else ["one"])
+        assert await store.outbox(topic="agent") == []
 
 
 KILLED = """

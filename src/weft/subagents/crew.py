@@ -64,7 +64,6 @@ class Subagents:
     _asked: Asked = field(init=False, default_factory=Asked)
     _ordering: asyncio.Lock = field(init=False, default_factory=asyncio.Lock)
     _woken: asyncio.Event = field(init=False, default_factory=asyncio.Event)
-    _recovered: bool = field(init=False, default=False)
     _closing: bool = field(init=False, default=False)
 
     @property
@@ -109,6 +108,8 @@ class Subagents:
             return _stranger(target)
         said = instruction(self.parent.id, message)
         async with self._ordering:
+            # An order takes the row of the one before it, which must have been announced.
+            await self._take_up()
             while (work := self._works.get(target)) is not None:
                 if await work.tell(said, interrupt=interrupt):
                     return said.key
@@ -169,12 +170,19 @@ class Subagents:
                 work.child.adopt(settings)
 
     async def recover(self) -> None:
-        """Take up what a crash has left: announce who is done, resume who is not. Once."""
-        if self._recovered:
-            return
-        self._recovered = True
+        """Take up orders that nobody works on: announce who is done, resume who is not.
+
+        A crash leaves such orders, and so does an announcement that could not be posted.
+        """
+        async with self._ordering:
+            await self._take_up()
+
+    async def _take_up(self) -> None:
         for row in await self.parent.store.outbox(thread=self.parent.id, topic=TOPIC):
-            work = self._work(Order.of(row))
+            order = Order.of(row)
+            if order.child in self._works or self._closing:
+                continue
+            work = self._work(order)
             left = await work.unfinished()
             if left and self.limits.resume:
                 self._begin(work)
@@ -258,7 +266,7 @@ class Subagents:
         try:
             await self._announce(work, "released" if self._closing else "completed")
         except WeftError as error:
-            # The row stays, so that the next writer of the parent announces it.
+            # The row stays, so that the parent's next turn announces it.
             _log.warning("agent %r could not be announced: %s", work.order.child, error)
         finally:
             self._asked.drop(work)
