@@ -11,17 +11,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+import msgspec
+
 from ..context.row import Row
 from ..context.visible import hidden_stretches, outside, visible_stretches
 from ..errors import NotFound
-from ..store.contract import Hit, Index, Store
+from ..store.contract import Hit, Hits, Index, Search, Store
 from .conversation import conversation_of
 from .values import Conversation
 
 __all__ = ["Grants", "StoredLog", "visible_rows"]
 
 _SPARE = 3
-"""How many more hits are asked for than wanted where some may be hidden."""
+"""How many times more hits are asked for than wanted, because some may be hidden."""
 
 
 class Grants(Protocol):
@@ -29,6 +31,10 @@ class Grants(Protocol):
 
     async def allows(self, reader: str, thread: str) -> bool:
         """Whether `reader` may read the log of `thread`."""
+        ...
+
+    async def readable(self, reader: str) -> tuple[str, ...] | None:
+        """Where `reader` looks when it does not say where; None for all threads."""
         ...
 
 
@@ -61,12 +67,25 @@ class StoredLog:
         """Entries that contain the words of `query`, best first, with a snippet each."""
         return [(hit.seq, hit.snippet) for hit in await self.find(query, limit=limit)]
 
-    async def find(self, query: str, *, limit: int = 20) -> Sequence[Hit]:
-        """Visible entries that answer `query`, best first."""
-        hidden = await hidden_stretches(self.store, self.thread)
-        wanted = limit * _SPARE if hidden or self.fence is not None else limit
-        hits = await self.index.search(query, thread=self.thread, limit=wanted)
-        return [hit for hit in hits if self._shows(hit.seq, hidden)][:limit]
+    async def find(self, query: Search | str, *, limit: int = 20) -> Hits:
+        """Visible entries that answer `query`, in the order that its mode says.
+
+        Plain words are looked for in this thread, a search without threads in all that
+        may be read. Raises `SearchRefused`.
+        """
+        if isinstance(query, str):
+            query = Search(query, threads=(self.thread,), limit=limit)
+        threads = await self._readable(query.threads)
+        asked = msgspec.structs.replace(query, threads=threads, limit=query.limit * _SPARE)
+        found = await self.index.search(asked)
+        hidden: dict[str, Sequence[tuple[int, int]]] = {}
+        shown: list[Hit] = []
+        for hit in found:
+            if hit.thread not in hidden:
+                hidden[hit.thread] = await hidden_stretches(self.store, hit.thread)
+            if self._shows(hit, hidden[hit.thread]):
+                shown.append(hit)
+        return Hits(shown[: query.limit], found.note)
 
     async def times(self, entries: Sequence[int]) -> dict[int, int]:
         """When entries were stored, in milliseconds since 1970."""
@@ -89,8 +108,19 @@ class StoredLog:
     def _until(self, last: int) -> int:
         return last if self.fence is None else min(last, self.fence)
 
-    def _shows(self, seq: int, hidden: Sequence[tuple[int, int]]) -> bool:
-        return self._until(seq) == seq and bool(outside([(seq, seq)], hidden))
+    async def _readable(self, threads: Sequence[str] | None) -> tuple[str, ...] | None:
+        """Those of `threads` that may be read; None for all there are."""
+        if threads is None:
+            if self.grants is None:
+                return (self.thread,)
+            threads = await self.grants.readable(self.thread)
+        if threads is None:
+            return None
+        return tuple([thread for thread in threads if await self.of(thread) is not None])
+
+    def _shows(self, hit: Hit, hidden: Sequence[tuple[int, int]]) -> bool:
+        behind = hit.thread == self.thread and self._until(hit.seq) < hit.seq
+        return not behind and bool(outside([(hit.seq, hit.seq)], hidden))
 
 
 async def visible_rows(

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from ..items import Item, decode_item, encode_item
 from ..provenance import InputProvenance, InternalEvent
-from ..store.contract import Hit
+from ..store.contract import Hits, Search
 from ..usage import TokenUsage
 
 __all__ = [
@@ -140,8 +140,12 @@ class ThreadLog(Protocol):
         """The visible conversation in several stretches of entries; nothing else is read."""
         ...
 
-    async def find(self, query: str, *, limit: int = 20) -> Sequence[Hit]:
-        """Visible entries of this thread that answer `query`, best first."""
+    async def find(self, query: Search | str, *, limit: int = 20) -> Hits:
+        """Visible entries that answer `query`, in the order that its mode says.
+
+        Plain words are looked for in this thread, a search without threads in all that
+        may be read. Raises `SearchRefused`.
+        """
         ...
 
     async def times(self, entries: Sequence[int]) -> dict[int, int]:

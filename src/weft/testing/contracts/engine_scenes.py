@@ -37,7 +37,7 @@ from ...items import (
     encode_item,
 )
 from ...provenance import InputProvenance, InternalEvent
-from ...store.contract import Hit
+from ...store.contract import Hit, Hits, Search
 
 __all__ = [
     "ANNOUNCED",
@@ -125,10 +125,11 @@ class Past:
         said = [one for first, last in spans for one in self.said[max(first, 1) - 1 : last]]
         return Conversation(**fields(said))
 
-    async def find(self, query: str, *, limit: int = 20) -> Sequence[Hit]:
+    async def find(self, query: Search | str, *, limit: int = 20) -> Hits:
         """Entries that contain `query`."""
-        found = await self.search(query, limit=limit)
-        return [Hit(self.thread, seq, 1.0, snippet) for seq, snippet in found]
+        asked = query if isinstance(query, Search) else Search(query, limit=limit)
+        found = await self.search(asked.text, limit=asked.limit)
+        return Hits(Hit(self.thread, seq, 1.0, snippet) for seq, snippet in found)
 
     async def times(self, entries: Sequence[int]) -> dict[int, int]:
         """When entries were stored: one a millisecond."""

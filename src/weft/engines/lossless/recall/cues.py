@@ -1,0 +1,60 @@
+"""Cues: what an input names that may have been spoken of before.
+
+Owns when an input is worth looking up, and when an entry speaks of the same. Pure.
+Invariant: small talk is no cue, and an entry that shares one everyday word with the
+input is not recalled.
+"""
+
+from __future__ import annotations
+
+import re
+
+from msgspec import Struct
+
+from ....store.finding.terms import STOP_WORDS, fold, is_unspaced, tokens
+
+__all__ = ["Cue", "cue_of"]
+
+_LONGEST = 2_000
+_NAME = re.compile(r"[\w~-]*(?:[_./:#]|\d|(?<=[a-z])[A-Z])[\w./:#-]*\w|[A-Z]{2,}\w*")
+_SHARED = 2
+"""How many words an entry must share with an input that names nothing."""
+
+
+class Cue(Struct, frozen=True):
+    """What to look for."""
+
+    text: str
+    names: frozenset[str]
+    """Identifiers, paths, numbers; one of them is enough."""
+    words: frozenset[str]
+    """Stems of other words that tell something; it takes two."""
+
+    def speaks_of(self, text: str) -> bool:
+        """Whether `text` is about the same."""
+        folded = fold(text)
+        if any(name in folded for name in self.names):
+            return True
+        if not self.words:
+            return False
+        shared = self.words & _stems(text)
+        return len(shared) >= min(_SHARED, len(self.words))
+
+
+def cue_of(prompt: str) -> Cue | None:
+    """What an input names; None for one that names nothing."""
+    text = prompt[:_LONGEST]
+    names = frozenset(fold(found) for found in _NAME.findall(text) if len(found) > 2)
+    words = _stems(text)
+    return Cue(text, names, words) if names or words else None
+
+
+def _stems(text: str) -> frozenset[str]:
+    """The stems of the words that tell something."""
+    return frozenset(
+        stem
+        for token in tokens(text)
+        if not STOP_WORDS.issuperset(token.spellings or ("",))
+        for stem in token.whole
+        if len(stem) > 3 or is_unspaced(stem[0])
+    )
