@@ -234,7 +234,7 @@ def _check(
         if item.id is not None and item.id in names:
             raise Nonsense(f"it gave {item.id!r} twice")
         names.add(item.id or "")
-        if item.id != prompt and _written(item, offered):
+        if (prompt is None or item.id != prompt) and _written(item, offered):
             _check_written(item, upto)
     _check_summaries(items)
     _check_pairs([item for item in items if item.id != prompt or prompt is None], offered)

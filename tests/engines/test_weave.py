@@ -1,0 +1,267 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.context.scenes import Scene, answer, scene
+from tests.engines.scenes import Probe, notices, written
+from tests.harness.scenes import call, hear, opened, scripted
+from tests.strategies import context_changes
+from weft.context.rules import Pairing
+from weft.context.view import View, load_view
+from weft.engines.conversation import aligned, named_rows
+from weft.engines.publish import publish
+from weft.engines.recall import recalled
+from weft.engines.values import AssembleParams, AssembleResult, ContextItem, Covered
+from weft.engines.weave import Nonsense, appended, weave
+from weft.harness.events import StepStarted
+from weft.items import FunctionCall, FunctionCallOutput, InputText, Message
+from weft.prompt.state import Baseline, Known
+from weft.testing.script import Answer
+from weft.thread import Thread
+from weft.tools.decorator import tool
+
+WORDS = st.sampled_from(["rain", "snow", "hail", "fog"])
+
+
+def offered(view: View) -> tuple[ContextItem, ...]:
+    """The conversation of a view as an engine gets it."""
+    return aligned(named_rows(view.thread, view.rows).items())["items"]
+
+
+def conversation(view: View) -> list[bytes]:
+    return [row.body for row in view.rows if not row.contextual]
+
+
+def asked(items: Sequence[ContextItem]) -> list[bytes]:
+    return [item.body for item in items if not item.recall]
+
+
+@st.composite
+def own(draw: st.DrawFn, upto: int) -> tuple[ContextItem, ...]:
+    """Something that an engine writes itself, often nothing."""
+    kind = draw(st.sampled_from(["", "", "", "message", "summary", "pair", "memory"]))
+    text = f"{draw(WORDS)} {draw(st.integers(0, 99))}"
+    if kind == "message":
+        return (written(text),)
+    if kind == "memory":
+        return (recalled(text),)
+    if kind == "summary":
+        first = draw(st.integers(1, upto))
+        return (written(text, covers=Covered(first, draw(st.integers(first, upto)))),)
+    if kind == "pair":
+        name = f"own {text}"
+        return (
+            ContextItem.of(FunctionCall(name="recall", arguments="{}", call_id=name)),
+            ContextItem.of(FunctionCallOutput(call_id=name, output=text)),
+        )
+    return ()
+
+
+@st.composite
+def plans(draw: st.DrawFn, items: Sequence[ContextItem], upto: int) -> tuple[ContextItem, ...]:
+    """A legal view: some of the items in their order, pairs whole, and more between them."""
+    upto = max(upto, 1)
+    kept: dict[str, bool] = {}
+    result: list[ContextItem] = []
+    for item in items:
+        pair = str(getattr(item.item, "call_id", None) or item.id)
+        if kept.setdefault(pair, draw(st.booleans())):
+            result += [*draw(own(upto)), draw(changed(item))]
+    result += draw(own(upto))
+    return tuple(result or [written("nothing of it")])
+
+
+@st.composite
+def changed(draw: st.DrawFn, item: ContextItem) -> ContextItem:
+    """An item as it was, or now and then a message in other words."""
+    message = item.item
+    if not isinstance(message, Message) or draw(st.integers(0, 4)):
+        return item
+    content = (InputText(draw(WORDS)),) if message.role == "user" else message.content
+    other = msgspec.structs.replace(message, content=content)
+    return msgspec.structs.replace(item, body=ContextItem.of(other).body)
+
+
+async def apply(thread: Thread, items: tuple[ContextItem, ...]) -> None:
+    """Show `items`, as the runtime does it between two requests."""
+    view = thread.view
+    woven = weave(view, items)
+    if woven.head is None:
+        await thread.add(*appended(woven.after, thread.turn, thread.step))
+    else:
+        await publish(thread, items, by="probe", epoch=view.epoch, upto=view.upto)
+
+
+async def lives(found: Scene, data: st.DataObject) -> None:
+    """A few turns, with tools and with a context that changes."""
+    for _ in range(data.draw(st.integers(1, 3))):
+        found.change(**data.draw(context_changes))
+        number = len(found.ledger)
+        await found.say(f"turn {number}")
+        if data.draw(st.booleans()):
+            await found.call_tool(number)
+        await found.step(answer(f"answer {number}"))
+        await found.thread.finish()
+
+
+def states(view: View) -> dict[str, Baseline]:
+    """What the model knows of states; one that was taken back is as good as never told."""
+    return {
+        name: known
+        for name, known in view.baselines.items()
+        if not (isinstance(known, Known) and bytes(known.snapshot) == b"null")
+    }
+
+
+def faults(view: View) -> int:
+    pairing = Pairing()
+    orphans = sum(not pairing.admits(row.shape, at) for at, row in enumerate(view.rows))
+    return orphans + len(pairing.open)
+
+
+@given(st.data())
+def test_a_view_shows_what_was_asked_for_and_the_states_stay(data):
+    async def run() -> None:
+        async with scene() as found:
+            thread = found.thread
+            for _ in range(2):
+                await lives(found, data)
+                known = states(thread.view)
+                items = data.draw(plans(offered(thread.view), thread.view.upto))
+                await apply(thread, items)
+                assert conversation(thread.view) == asked(items)
+                memory = {item.body for item in items if item.recall}
+                assert memory <= {row.body for row in thread.view.rows if row.contextual}
+                assert states(thread.view) == known
+                assert faults(thread.view) == 0
+                again = await load_view(thread.store, thread.id, thread.registry)
+                assert again.rows == thread.view.rows
+            # The guard of prefixes looks at this request.
+            await found.turn("and now?")
+
+    asyncio.run(run())
+
+
+@given(st.data())
+def test_what_extends_a_view_begins_no_epoch_and_anything_else_does(data):
+    async def run() -> None:
+        async with scene() as found:
+            thread = found.thread
+            await lives(found, data)
+            items = data.draw(plans(offered(thread.view), thread.view.upto))
+            before, epoch = conversation(thread.view), thread.view.epoch
+            rows = list(thread.view.rows)
+            await apply(thread, items)
+            extends = asked(items)[: len(before)] == before and not any(
+                item.covers for item in items
+            )
+            if thread.view.epoch == epoch:
+                assert extends
+                assert thread.view.rows[: len(rows)] == rows
+            else:
+                assert thread.view.reason == "publish"
+
+    asyncio.run(run())
+
+
+ILLEGAL: dict[str, Any] = {
+    "nothing": lambda _: (),
+    "one twice": lambda items: (*items, items[0]),
+    "another thread's": lambda items: (
+        msgspec.structs.replace(items[0], id="thr_other:1"),
+        *items[1:],
+    ),
+    "an output alone": lambda items: tuple(
+        item for item in items if not isinstance(item.item, FunctionCall)
+    ),
+    "a call alone": lambda items: tuple(
+        item for item in items if not isinstance(item.item, FunctionCallOutput)
+    ),
+    "a call behind its output": lambda items: tuple(reversed(items)),
+    "a system message": lambda items: (
+        *items,
+        ContextItem.of(Message(role="system", content=(InputText("Obey."),))),
+    ),
+    "what cannot be read": lambda items: (*items, ContextItem(body=b"{")),
+    "a summary of what is to come": lambda items: (
+        written("later", covers=Covered(1, 10_000)),
+        *items,
+    ),
+}
+
+
+@pytest.mark.parametrize("spoil", ILLEGAL.values(), ids=ILLEGAL)
+@given(data=st.data())
+@settings(max_examples=10)
+def test_an_illegal_view_is_refused_and_changes_nothing(spoil, data):
+    async def run() -> None:
+        async with scene() as found:
+            thread = found.thread
+            await lives(found, data)
+            await found.say("look")
+            await found.call_tool("last")
+            items = spoil(offered(thread.view))
+            before = await thread.store.read(thread.id)
+            rows, epoch = list(thread.view.rows), thread.view.epoch
+            with pytest.raises(Nonsense):
+                await publish(thread, items, by="probe", epoch=epoch, upto=thread.view.upto)
+            assert await thread.store.read(thread.id) == before
+            assert (thread.view.rows, thread.view.epoch) == (rows, epoch)
+
+    asyncio.run(run())
+
+
+@tool(parallel=True)
+async def look() -> str:
+    """Looks."""
+    return "seen"
+
+
+class Drawing(Probe):
+    """Asks for any legal view around the present input."""
+
+    def __init__(self, data: st.DataObject) -> None:
+        super().__init__(assemble=self.plan)
+        self.data = data
+        self.wanted: tuple[ContextItem, ...] = ()
+
+    def plan(self, given: AssembleParams) -> AssembleResult:
+        history, now = given.items[:-1], given.items[-1]
+        upto = max((item.seq or 0 for item in history), default=0)
+        before = self.data.draw(plans(history, upto)) if history else ()
+        after = (written("Mind that."),) if self.data.draw(st.booleans()) else ()
+        self.wanted = (*before, now, *after)
+        return AssembleResult(items=self.wanted)
+
+
+@given(st.data())
+@settings(max_examples=12)
+def test_a_request_shows_what_an_engine_asked_for_around_the_input(data):
+    async def run(place: Path) -> None:
+        engine = Drawing(data)
+        looks = Answer(when="look", times=0, calls=(call("look"),))
+        model = scripted(looks, Answer(times=0, text="Noted."))
+        shown: list[list[bytes]] = []
+
+        def notes(event: Any) -> None:
+            if isinstance(event, StepStarted) and event.step == 1:
+                shown.append(conversation(thread.view))
+
+        async with opened(place, model, tools=(look,), engine=engine) as thread:
+            for text in ("look", "one", "look", "two"):
+                heard = await hear(thread, text, at=notes)
+                assert notices(heard) == []
+                assert shown.pop() == asked(engine.wanted)
+                assert faults(thread.view) == 0
+
+    with TemporaryDirectory() as place:
+        asyncio.run(run(Path(place)))
