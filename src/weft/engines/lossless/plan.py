@@ -8,6 +8,7 @@ counted from the oldest item on, so that what is appended later moves no border.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from itertools import pairwise
 
 import msgspec
@@ -18,7 +19,7 @@ from ...context.rules import legal_cuts
 from ..values import ContextItem
 from .nodes import key_of
 
-__all__ = ["Measures", "Stretch", "condensable", "fresh_from", "stretches"]
+__all__ = ["Measures", "Stretch", "condensable", "fresh_from", "mergeable", "stretches"]
 
 
 class Measures(Struct, frozen=True, kw_only=True):
@@ -64,6 +65,8 @@ class Stretch(Struct, frozen=True, kw_only=True):
     """Positions in the conversation; `end` is not part of it."""
     items: tuple[ContextItem, ...]
     depth: int = 0
+    merged: bool = False
+    """The items are extracts; what is summarised are the entries behind them."""
     key: str
     tokens: int
 
@@ -119,14 +122,33 @@ def condensable(
     """
     for depth in sorted(set(depths.values())):
         fan_in = measures.leaf_fan_in if depth == 0 else measures.fan_in
-        run: list[int] = []
-        for at, item in enumerate(items):
-            if item.name is not None and depths.get(item.name) == depth:
-                run.append(at)
-                if len(run) == fan_in:
-                    return _stretch(items, run[0], at + 1, depth + 1)
-            else:
-                run = []
+        names = {name for name, each in depths.items() if each == depth}
+        if (start := _first_run(items, names, fan_in)) is not None:
+            return _stretch(items, start, start + fan_in, depth + 1)
+    return None
+
+
+def mergeable(
+    items: Sequence[ContextItem], extracts: AbstractSet[str], measures: Measures
+) -> Stretch | None:
+    """The oldest neighbouring extracts that are many enough to become one.
+
+    Extracts are never condensed: the entries behind them are extracted anew, as one.
+    """
+    start = _first_run(items, extracts, measures.leaf_fan_in)
+    if start is None:
+        return None
+    part = _stretch(items, start, start + measures.leaf_fan_in)
+    return msgspec.structs.replace(part, merged=True)
+
+
+def _first_run(items: Sequence[ContextItem], names: AbstractSet[str], length: int) -> int | None:
+    """Where `length` neighbouring items begin that all have one of `names`."""
+    run = 0
+    for at, item in enumerate(items):
+        run = run + 1 if item.name is not None and item.name in names else 0
+        if run == length:
+            return at - length + 1
     return None
 
 
@@ -145,23 +167,37 @@ def _runs(items: Sequence[ContextItem], live: int, end: int) -> Iterator[tuple[i
 def _chunks(
     items: Sequence[ContextItem], borders: Sequence[int], most: int, *, unfinished: bool
 ) -> Iterator[Stretch]:
+    """Stretches of at most `most` tokens; a single step may be larger."""
     if len(borders) < 2:
         return
-    start, tokens = borders[0], 0
+    start = borders[0]
     for left, right in pairwise(borders):
-        size = sum(item.tokens for item in items[left:right])
-        if left > start and tokens + size > most:
-            yield _stretch(items, start, left)
-            start, tokens = left, 0
-        tokens += size
-    if unfinished or tokens >= most:
+        while left > start and _size(items, start, right) > most:
+            cut = _turn_border(items, borders, start, left, most)
+            yield _stretch(items, start, cut)
+            start = cut
+    if start < borders[-1] and (unfinished or _size(items, start, borders[-1]) >= most):
         yield _stretch(items, start, borders[-1])
+
+
+def _turn_border(
+    items: Sequence[ContextItem], borders: Sequence[int], start: int, end: int, most: int
+) -> int:
+    """Where a turn begins in the later half of a stretch, else its end."""
+    for cut in reversed([border for border in borders if start < border <= end]):
+        begins = cut == len(items) or items[cut].turn != items[cut - 1].turn
+        if begins and _size(items, start, cut) >= most // 2:
+            return cut
+    return end
+
+
+def _size(items: Sequence[ContextItem], start: int, end: int) -> int:
+    return sum(item.tokens for item in items[start:end])
 
 
 def _stretch(items: Sequence[ContextItem], start: int, end: int, depth: int = 0) -> Stretch:
     part = tuple(items[start:end])
-    tokens = sum(item.tokens for item in part)
-    key = key_of(part, depth)
+    key, tokens = key_of(part, depth), _size(items, start, end)
     return Stretch(start=start, end=end, items=part, depth=depth, key=key, tokens=tokens)
 
 

@@ -1,0 +1,421 @@
+"""The lossless engine: nothing is forgotten, and the view stays small.
+
+Owns when summaries are made, shown and told about. Invariants: the log is the only copy
+of what was said; a view changes in one step from high to low water; inside an epoch what
+was shown before is an exact prefix of what is shown next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+from msgspec import Struct
+
+from ...items import Message, text_of
+from ...tools.contract import Tool
+from ..info import EngineInfo, Transcript
+from ..values import (
+    AssembleParams,
+    AssembleResult,
+    BootstrapParams,
+    BootstrapResult,
+    CommitParams,
+    CommitResult,
+    CompactParams,
+    CompactResult,
+    Complete,
+    ContextItem,
+    Conversation,
+    ConversationParams,
+    IngestParams,
+    IngestResult,
+    MaintainParams,
+    MaintainResult,
+    Projection,
+    Rebase,
+    ResetParams,
+    ThreadLog,
+)
+from .choose import Chosen, choose, size_of
+from .guards import Guards
+from .library import Library
+from .memory import Memory
+from .nodes import Node
+from .plan import Measures, Stretch, condensable, mergeable, stretches
+from .workshop import Workshop, names_of
+
+__all__ = ["INFO", "LosslessEngine"]
+
+INFO = EngineInfo(
+    id="lossless",
+    name="Lossless",
+    version="1",
+    owns_compaction=True,
+    turn_maintenance_mode="background",
+    transcript=Transcript(
+        current_turn_fence="before-current-turn-entry-v1",
+        turn_advancement="atomic-idempotent-v1",
+    ),
+)
+
+_BUDGET = 100_000
+"""Tokens for a conversation where nobody knows the model's window."""
+
+
+class _Scene(Struct, frozen=True, kw_only=True):
+    """A conversation as the engine looks at it."""
+
+    thread: str
+    items: tuple[ContextItem, ...]
+    live: int
+    """Where the current turn begins."""
+    budget: int
+    measures: Measures
+    volatile: frozenset[str] = frozenset()
+    log: ThreadLog
+
+    @property
+    def size(self) -> int:
+        return size_of(self.items)
+
+
+@dataclass(slots=True)
+class LosslessEngine:
+    """Keeps the view small with summaries that can be opened again."""
+
+    library: Library
+    measures: Measures = field(default_factory=Measures)
+    guards: Guards = field(default_factory=Guards)
+    info: EngineInfo = INFO
+    memory: Memory = field(init=False)
+    _workshop: Workshop = field(init=False)
+    _model: str = field(init=False, default="")
+
+    def __post_init__(self) -> None:
+        self._workshop = Workshop(self.library, self.guards, lambda: self._model)
+        self.memory = Memory(self.library)
+
+    async def bootstrap(self, given: BootstrapParams, /) -> BootstrapResult:
+        """Nothing to read: the thread's log is the store. Says what is known of it."""
+        known = await self.library.frontier(given.thread.id)
+        return BootstrapResult(bootstrapped=True, reason=f"{known.nodes} summaries are kept")
+
+    async def ingest(self, given: IngestParams, /) -> IngestResult:
+        """Nothing to keep: the log has it."""
+        del given
+        return IngestResult(ingested=False)
+
+    async def commit_turn(self, given: CommitParams, /) -> CommitResult:
+        """Note how far the thread has come."""
+        new = await self.library.commit(
+            given.key, given.thread.id, given.number, given.first, given.last
+        )
+        return CommitResult("committed" if new else "duplicate")
+
+    async def assemble(self, given: AssembleParams, /) -> AssembleResult:
+        """The view, brought down in one step where it has grown too large, and memory."""
+        self._model = given.model
+        scene = self._scene(given, given.pre_prompt_count, given.token_budget)
+        await self._restore(scene)
+        items = await self._reduced(scene)
+        self.memory.look(given.thread.id, given.log, items)
+        recalled = await self.memory.recalled(given, items, scene.budget - size_of(items))
+        addition = await self.memory.guidance(given.thread.id, items)
+        live = len(items) - (len(given.items) - scene.live)
+        shown = (*items[:live], *recalled, *items[live:]) if given.prompt else items
+        return AssembleResult(
+            items=shown,
+            estimated_tokens=size_of(shown),
+            system_prompt_addition=addition,
+            projection=_projection(items),
+        )
+
+    async def maintain(self, given: MaintainParams, /) -> MaintainResult:
+        """Make ready what will be needed; ask for a smaller view when all of it is ready."""
+        budget = given.context.token_budget if given.context else None
+        complete = given.context.complete if given.context else None
+        scene = self._scene(given, len(given.items), budget)
+        await self._restore(scene)
+        self.memory.look(given.thread.id, given.log, given.items)
+        made = 0
+        if scene.size > scene.measures.prepare * scene.budget:
+            made += await self._prepare(scene, complete, given.cancelled)
+        made += await self._mend(scene, given, complete)
+        chosen = await self._chosen(scene, force=False)
+        rebase = None if chosen is None else Rebase(items=await self._mended(chosen.items))
+        return MaintainResult(changed=made > 0, reason=f"{made} summaries made", rebase=rebase)
+
+    async def compact(self, given: CompactParams, /) -> CompactResult:
+        """Fold what is not fresh, now; the model is asked as long as somebody waits."""
+        complete = given.context.complete if given.context else None
+        scene = self._scene(given, _live(given), given.token_budget)
+        await self._restore(scene)
+        target = 0 if given.trigger == "manual" else int(scene.measures.low * scene.budget)
+        parts = self._stretches(scene, unfinished=True)
+        if not parts:
+            scene = _eager(scene)
+            parts = self._stretches(scene, unfinished=True)
+        nodes: dict[str, Node] = {}
+        left = scene.size
+        for part in parts:
+            if left <= target or (given.cancelled is not None and given.cancelled.is_set()):
+                break
+            manual = given.trigger == "manual"
+            node = await self._node(scene, part, complete, given.cancelled, manual=manual)
+            nodes[part.key] = node
+            left += node.tokens - part.tokens
+        chosen = choose(scene.items, parts, nodes, target)
+        if not chosen.used:
+            return CompactResult(ok=False, reason="everything that is left is fresh")
+        return CompactResult(
+            compacted=True,
+            rebase=Rebase(items=await self._mended(chosen.items)),
+            tokens_before=scene.size,
+            tokens_after=chosen.tokens,
+        )
+
+    async def thread_reset(self, given: ResetParams, /) -> None:
+        """Work about what was hidden is no longer wanted; nodes stay for what still shows it."""
+        await self.library.drop_jobs(given.thread.id, given.first)
+
+    def tools(self) -> Sequence[Tool]:
+        """The tools with which the past is opened again."""
+        return self.memory.tools
+
+    async def dispose(self) -> None:
+        """Close the library."""
+        await self.library.close()
+
+    def _scene(self, given: ConversationParams, live: int | None, budget: int | None) -> _Scene:
+        tokens = budget or _BUDGET
+        return _Scene(
+            thread=given.thread.id,
+            items=given.items,
+            live=len(given.items) if live is None else live,
+            budget=tokens,
+            measures=self.measures.within(tokens),
+            volatile=_volatile(given),
+            log=given.log,
+        )
+
+    async def _reduced(self, scene: _Scene) -> tuple[ContextItem, ...]:
+        """The conversation, smaller if it must be and can be."""
+        if self.memory.wants_fresh_start(scene.thread):
+            return await self._fresh_start(scene)
+        chosen = await self._chosen(scene, force=scene.size > scene.measures.hard * scene.budget)
+        return scene.items if chosen is None else await self._mended(chosen.items)
+
+    async def _fresh_start(self, scene: _Scene) -> tuple[ContextItem, ...]:
+        """Fold all that lies before the current turn."""
+        parts = stretches(scene.items, scene.live, scene.measures, upto=scene.live, unfinished=True)
+        nodes = await self._ready(scene, parts)
+        return choose(scene.items, parts, nodes, 0).items
+
+    async def _chosen(self, scene: _Scene, *, force: bool) -> Chosen | None:
+        """The step from high to low water, if it is due and can be done whole."""
+        measures = scene.measures
+        if scene.size <= measures.high * scene.budget:
+            return None
+        low = int(measures.low * scene.budget)
+        parts = [*await self._older(scene), *self._stretches(scene, unfinished=force)]
+        nodes = await self.library.find(part.key for part in parts)
+        # Extracts need no model, so there is nothing to wait for.
+        merged = [part for part in parts if part.merged]
+        nodes |= await self._ready(scene, merged)
+        chosen = choose(scene.items, parts, nodes, low)
+        if force and chosen.tokens > low and chosen.lacking:
+            nodes |= await self._ready(scene, [part for part in parts if not part.depth])
+            chosen = choose(scene.items, parts, nodes, low)
+        if force and not chosen.used:
+            eager = _eager(scene)
+            parts = self._stretches(eager, unfinished=True)
+            chosen = choose(scene.items, parts, await self._ready(eager, parts), low)
+        if not chosen.used or (chosen.tokens > low and not force):
+            return None
+        return chosen
+
+    async def _ready(self, scene: _Scene, parts: Sequence[Stretch]) -> dict[str, Node]:
+        """A node for every stretch, at once; what no model has written yet is extracted."""
+        nodes = await self.library.find(part.key for part in parts)
+        for part in parts:
+            if part.key not in nodes:
+                nodes[part.key] = await self._extracted(scene, part)
+        return nodes
+
+    def _stretches(self, scene: _Scene, *, unfinished: bool = False) -> list[Stretch]:
+        return stretches(scene.items, scene.live, scene.measures, unfinished=unfinished)
+
+    async def _prepare(
+        self, scene: _Scene, complete: Complete | None, cancelled: asyncio.Event | None
+    ) -> int:
+        """Make the summaries that the next step down will need."""
+        parts = [*await self._older(scene), *self._stretches(scene)]
+        nodes = await self.library.find(part.key for part in parts)
+        made = 0
+        for part in parts:
+            if cancelled is not None and cancelled.is_set():
+                break
+            known = nodes.get(part.key)
+            if known is not None and not known.degraded:
+                continue
+            node = await self._workshop.prepared(
+                scene.thread,
+                part,
+                scene.measures,
+                complete,
+                log=scene.log,
+                previous=await self._before(scene, part),
+                volatile=scene.volatile,
+                cancelled=cancelled,
+            )
+            made += node is not None
+        return made
+
+    async def _older(self, scene: _Scene) -> list[Stretch]:
+        """Summaries that should become one, where they take too much room."""
+        shown = [item for item in scene.items if item.covers is not None]
+        if size_of(shown) <= scene.measures.summaries * scene.budget:
+            return []
+        nodes = await self.library.get(names_of(shown))
+        depths = {name: node.depth for name, node in nodes.items() if not node.degraded}
+        extracts = nodes.keys() - depths.keys()
+        found = condensable(scene.items, depths, scene.measures)
+        found = found or mergeable(scene.items, extracts, scene.measures)
+        return [] if found is None else [found]
+
+    async def _extracted(self, scene: _Scene, part: Stretch) -> Node:
+        return await self._workshop.extracted(
+            scene.thread, part, scene.measures, scene.volatile, scene.log
+        )
+
+    async def _before(self, scene: _Scene, part: Stretch) -> str:
+        """The text of the summary that stands right before a stretch."""
+        names = names_of(scene.items[: part.start])[-1:]
+        return "".join(node.text for node in (await self.library.get(names)).values())
+
+    async def _node(
+        self,
+        scene: _Scene,
+        part: Stretch,
+        complete: Complete | None,
+        cancelled: asyncio.Event | None,
+        *,
+        manual: bool,
+    ) -> Node:
+        known = (await self.library.find([part.key])).get(part.key)
+        if known is not None and not known.degraded:
+            return known
+        made = await self._workshop.prepared(
+            scene.thread,
+            part,
+            scene.measures,
+            complete,
+            previous=await self._before(scene, part),
+            volatile=scene.volatile,
+            manual=manual,
+            cancelled=cancelled,
+        )
+        if made is not None:
+            return made
+        return known or await self._extracted(scene, part)
+
+    async def _restore(self, scene: _Scene) -> None:
+        """Take nodes in that the view shows and the library has lost."""
+        shown = [item for item in scene.items if item.covers is not None and item.name]
+        known = await self.library.get(names_of(shown))
+        for item in shown:
+            if item.name not in known:
+                await self.library.add(_lost(scene.thread, item))
+
+    async def _mend(self, scene: _Scene, given: MaintainParams, complete: Complete | None) -> int:
+        """Write again, with a model, what was only extracted; shown with the next step down."""
+        if complete is None:
+            return 0
+        made = 0
+        shown = await self.library.get(names_of(scene.items))
+        best = await self.library.find(node.key for node in shown.values())
+        for node in shown.values():
+            if not best[node.key].degraded or (given.cancelled and given.cancelled.is_set()):
+                continue
+            past = await given.log.spans(node.spans)
+            part = _part_of(node, past.items)
+            if part is not None:
+                again = await self._workshop.prepared(
+                    scene.thread,
+                    part,
+                    scene.measures,
+                    complete,
+                    volatile=_volatile(past),
+                    cancelled=given.cancelled,
+                )
+                made += again is not None and not again.degraded
+        return made
+
+    async def _mended(self, items: tuple[ContextItem, ...]) -> tuple[ContextItem, ...]:
+        """`items`, with better summaries where they were written since."""
+        shown = await self.library.get(names_of(items))
+        weak = {name: node.key for name, node in shown.items() if node.degraded}
+        if not weak:
+            return items
+        best = await self.library.find(weak.values())
+        return tuple(
+            best[weak[item.name]].item() if item.name is not None and item.name in weak else item
+            for item in items
+        )
+
+
+def _live(given: CompactParams) -> int:
+    """Where the current turn begins, if one is under way."""
+    if not given.live or not given.items:
+        return len(given.items)
+    turn = given.items[-1].turn
+    return next(at for at, item in enumerate(given.items) if item.turn == turn)
+
+
+def _eager(scene: _Scene) -> _Scene:
+    """The same with nothing but the newest step counted as fresh."""
+    measures = msgspec.structs.replace(scene.measures, tail_tokens=0)
+    return msgspec.structs.replace(scene, measures=measures)
+
+
+def _projection(items: Sequence[ContextItem]) -> Projection:
+    """What a view stands on: as long as its summaries are the same, it only grows."""
+    names = "\n".join(names_of(items))
+    return Projection(mode="per_epoch", epoch=hashlib.sha256(names.encode()).hexdigest()[:32])
+
+
+def _volatile(given: Conversation) -> frozenset[str]:
+    pairs = zip(given.items, given.persist, strict=True)
+    return frozenset(item.id for item, persist in pairs if not persist and item.id is not None)
+
+
+def _part_of(node: Node, items: tuple[ContextItem, ...]) -> Stretch | None:
+    """A node's own range as something to be summarised again."""
+    if node.depth or not items:
+        return None
+    tokens = size_of(items)
+    return Stretch(start=0, end=len(items), items=items, key=node.key, tokens=tokens)
+
+
+def _lost(thread: str, item: ContextItem) -> Node:
+    """A node as far as the view knows it."""
+    assert item.covers is not None
+    assert item.name is not None
+    message = item.item
+    text = text_of(message.content) if isinstance(message, Message) else ""
+    first, last = item.covers.first, item.covers.last
+    return Node(
+        id=item.name,
+        key=f"lost:{item.name}",
+        thread=thread,
+        first=first,
+        last=last,
+        spans=((first, last),),
+        text=text,
+        body=item.body,
+        tokens=item.tokens,
+    )

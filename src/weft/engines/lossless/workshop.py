@@ -1,0 +1,194 @@
+"""The workshop: where stretches become nodes.
+
+Owns the way from a stretch to a node that is kept. Invariants: a job is leased before a
+model is asked and a node is kept before anyone may show it; what a model cannot do now
+is extracted now and done again later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+
+from ...context.tokens import estimate_item
+from ...ids import new_id
+from ...items import encode_item
+from ...prompt.history import node_message
+from ...prompt.registry import builtin_vocabulary
+from ..values import Complete, ContextItem, ThreadLog
+from .extract import extract
+from .guards import Guards
+from .library import Job, Library
+from .nodes import Node, node_id, spans_of
+from .plan import Measures, Stretch
+from .source import Source
+from .summarise import Summary, summarise
+
+__all__ = ["Workshop"]
+
+_MOST_BEHIND = 400_000
+"""Tokens that are read again to merge extracts; beyond that their own texts must do."""
+_RETRY_SECONDS = 300.0
+_MOST_RETRY_SECONDS = 1800.0
+
+
+@dataclass(slots=True)
+class Workshop:
+    """Makes nodes and keeps them."""
+
+    library: Library
+    guards: Guards
+    model: Callable[[], str] = lambda: ""
+    owner: str = field(default_factory=lambda: new_id("worker"))
+
+    async def prepared(
+        self,
+        thread: str,
+        stretch: Stretch,
+        measures: Measures,
+        complete: Complete | None,
+        *,
+        log: ThreadLog | None = None,
+        previous: str = "",
+        volatile: AbstractSet[str] = frozenset(),
+        manual: bool = False,
+        cancelled: asyncio.Event | None = None,
+    ) -> Node | None:
+        """A node for `stretch` by the model; None when someone else is at it or it must wait.
+
+        An extract is kept where the model fails, and the job stays for later.
+        """
+        await self.library.want([_job(thread, stretch)])
+        job = await self.library.take(thread, stretch.key, self.owner)
+        if job is None:
+            return None
+        source = await self._source(stretch, volatile, log, previous)
+        summary = await summarise(
+            source,
+            complete=complete,
+            model=self.model(),
+            target=_target(stretch, measures),
+            guards=self.guards.of(thread, manual=manual),
+            cancelled=cancelled,
+        )
+        node = await self._kept(thread, stretch, summary)
+        if node.degraded:
+            wait = min(_MOST_RETRY_SECONDS, _RETRY_SECONDS * 2 ** (job.attempts - 1))
+            await self.library.put_back(job, "no model wrote it", wait)
+        return node
+
+    async def extracted(
+        self,
+        thread: str,
+        stretch: Stretch,
+        measures: Measures,
+        volatile: AbstractSet[str] = frozenset(),
+        log: ThreadLog | None = None,
+    ) -> Node:
+        """A node for `stretch` at once, without a model; a better one is wanted."""
+        await self.library.want([_job(thread, stretch)])
+        source = await self._source(stretch, volatile, log)
+        return await self._kept(thread, stretch, extract(source, _target(stretch, measures)))
+
+    async def _source(
+        self,
+        stretch: Stretch,
+        volatile: AbstractSet[str],
+        log: ThreadLog | None,
+        previous: str = "",
+    ) -> Source:
+        """What is summarised: never what was only shown and not to be kept."""
+        if stretch.depth == 0 and not stretch.merged:
+            items = tuple(item for item in stretch.items if item.id not in volatile)
+            return Source(items=items, previous=previous)
+        nodes = await self.library.get(names_of(stretch.items))
+        known = [nodes[name] for name in names_of(stretch.items) if name in nodes]
+        if stretch.merged and log is not None and _behind(known) <= _MOST_BEHIND:
+            past = await log.spans([span for node in known for span in node.spans])
+            pairs = zip(past.items, past.persist, strict=True)
+            return Source(items=tuple(item for item, persist in pairs if persist))
+        texts = tuple(node.text for node in known)
+        return Source(children=texts, depth=max(stretch.depth, 1), previous=previous)
+
+    async def _kept(self, thread: str, stretch: Stretch, summary: Summary) -> Node:
+        name = node_id(stretch.key, summary.prompt)
+        first, last, spans = await self._covered(stretch)
+        message = node_message(
+            id=name,
+            depth=stretch.depth,
+            first=first,
+            last=last,
+            turns=_turns(stretch.items),
+            text=summary.text,
+            degraded=summary.degraded,
+            vocabulary=builtin_vocabulary(),
+        )
+        body = encode_item(message)
+        node = Node(
+            id=name,
+            key=stretch.key,
+            thread=thread,
+            first=first,
+            last=last,
+            spans=spans,
+            depth=stretch.depth,
+            text=summary.text,
+            body=body,
+            tokens=estimate_item(message, len(body)),
+            source_tokens=await self._weight(stretch),
+            children=tuple(names_of(stretch.items)),
+            model=summary.model,
+            prompt=summary.prompt,
+            degraded=summary.degraded,
+            missing=summary.missing,
+            created=int(time.time() * 1000),
+        )
+        await self.library.add(node)
+        return node
+
+    async def _weight(self, stretch: Stretch) -> int:
+        """How many tokens of the log stand behind a stretch."""
+        if not names_of(stretch.items):
+            return stretch.tokens
+        return _behind((await self.library.get(names_of(stretch.items))).values())
+
+    async def _covered(self, stretch: Stretch) -> tuple[int, int, tuple[tuple[int, int], ...]]:
+        if stretch.depth == 0 and not stretch.merged:
+            entries = [item.seq for item in stretch.items if item.seq is not None]
+            return entries[0], entries[-1], spans_of(entries)
+        nodes = await self.library.get(names_of(stretch.items))
+        spans = [span for name in names_of(stretch.items) for span in nodes[name].spans]
+        covered = [item.covers for item in stretch.items if item.covers is not None]
+        return covered[0].first, covered[-1].last, tuple(spans)
+
+
+def names_of(items: Sequence[ContextItem]) -> list[str]:
+    """The names of the summaries among `items`."""
+    return [item.name for item in items if item.name is not None]
+
+
+def _behind(nodes: Iterable[Node]) -> int:
+    return sum(node.source_tokens for node in nodes)
+
+
+def _job(thread: str, stretch: Stretch) -> Job:
+    covered = [item.covers for item in stretch.items if item.covers is not None]
+    entries = [item.seq for item in stretch.items if item.seq is not None]
+    first = covered[0].first if covered else min(entries, default=0)
+    last = covered[-1].last if covered else max(entries, default=0)
+    return Job(key=stretch.key, thread=thread, first=first, last=last, depth=stretch.depth)
+
+
+def _target(stretch: Stretch, measures: Measures) -> int:
+    return measures.condensed_target if stretch.depth else measures.leaf_target
+
+
+def _turns(items: Sequence[ContextItem]) -> str:
+    numbers = [item.turn for item in items if item.turn]
+    if not numbers:
+        return ""
+    first, last = min(numbers), max(numbers)
+    return str(first) if first == last else f"{first}-{last}"
