@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from tests.engines.scenes import (
+    Batching,
     Committing,
     Following,
     Probe,
@@ -103,6 +104,32 @@ async def test_a_message_that_comes_in_during_a_turn_carries_its_sender(tmp_path
     assert given.pre_prompt_count == 0
     kinds = [each and each.kind for each in given.provenance]
     assert kinds == [None, None, None, "inter_session"]
+
+
+@pytest.mark.parametrize("kind", [Committing, Following, Batching, Probe])
+async def test_who_wrote_an_input_reaches_every_way_of_being_told(tmp_path, kind):
+    engine = kind()
+    nightly = InputProvenance(kind="internal_system", source_tool="nightly", job_id="job_1")
+    async with opened(tmp_path, answers("a"), engine=engine) as thread:
+        await hear(thread, "Check the mail.", provenance=nightly)
+    told = {
+        getattr(given, "item", None) or given.items[0]: given.provenance
+        for name, given in engine.asked
+        if name != "assemble"
+    }
+    first, provenance = next(iter(told.items()))
+    assert said(first) == "Check the mail."
+    assert provenance in (nightly, (nightly, None))
+
+
+async def test_before_the_first_input_there_is_nothing_and_it_is_sent_as_it_was_said(tmp_path):
+    engine = Probe()
+    model = answers("a")
+    async with opened(tmp_path, model, engine=engine) as thread:
+        await hear(thread, "first")
+    (given,) = engine.given("assemble")
+    assert (given.pre_prompt_count, [said(item) for item in given.items]) == (0, ["first"])
+    assert shows(model.requests[0]) == ["first"]
 
 
 async def test_an_announcement_carries_its_event_and_is_not_to_be_kept(tmp_path):
