@@ -18,7 +18,7 @@ from ....errors import SearchRefused
 from ....store.contract import Hit, Hits, Search
 from ....tools.contract import ToolContext, ToolResult
 from .desk import Desk, Refusal
-from .records import entry_id, records_of, when
+from .records import Record, entry_id, records_of, when
 
 __all__ = ["Looking"]
 
@@ -26,6 +26,9 @@ _MOST_CHARS = 40_000
 _SNIPPET = 400
 _BESIDE = 160
 """Characters of an entry that stands beside a hit."""
+
+_ECHOES = 10
+"""How many more hits are looked at, because some only repeat earlier results."""
 
 _EVERYWHERE = "*"
 _Role: TypeAlias = Literal["user", "assistant", "tool", "thinking", "agent"]
@@ -87,58 +90,65 @@ class Looking:
                 tools=tools,
                 since=_time("since", since),
                 until=_time("until", until),
-                limit=limit,
+                limit=limit + _ECHOES,
                 neighbours=neighbours,
             )
             if thread != _EVERYWHERE:
                 await self.desk.log(context.thread, thread)
             hits = await (await self.desk.log(context.thread)).find(asked)
-            return ToolResult(await self._told(context.thread, hits))
+            return ToolResult(await self._told(context.thread, hits, limit))
         except (Refusal, SearchRefused) as error:
             return ToolResult(f"recall_search failed: {error}", success=False)
 
-    async def _told(self, reader: str, hits: Hits) -> str:
-        if not hits:
+    async def _told(self, reader: str, hits: Hits, limit: int) -> str:
+        known = await self._read(reader, hits)
+        found = [hit for hit in hits if _id(hit) in known and not known[_id(hit)].echo]
+        if not found:
             none = "Nothing was found; try other words, or mode substring for a part of a name."
             return f"{none}\n{hits.note}".rstrip()
-        beside = await self._beside(reader, hits)
-        for hit in hits:
-            beside.pop(entry_id(hit.thread, hit.seq), None)
+        beside = known.keys() - set(map(_id, found))
         lines: list[str] = []
         size = len(hits.note)
-        for at, hit in enumerate(hits):
-            block = _block(hit, beside)
+        for at, hit in enumerate(found[:limit]):
+            block = _block(hit, known, beside)
             size += len(block) + 1
             if size > _MOST_CHARS:
-                lines.append(f"{len(hits) - at} more hits are left out; narrow the search.")
+                lines.append(f"{len(found) - at} more hits are left out; narrow the search.")
                 break
             lines.append(block)
         return "\n".join(filter(None, (*lines, hits.note)))
 
-    async def _beside(self, reader: str, hits: Sequence[Hit]) -> dict[str, str]:
-        """What the neighbours of hits say, in short, by their ids."""
+    async def _read(self, reader: str, hits: Sequence[Hit]) -> dict[str, Record]:
+        """Hits and their neighbours, by their ids."""
         wanted: dict[str, set[int]] = defaultdict(set)
         for hit in hits:
-            wanted[hit.thread].update(hit.neighbours)
-        told: dict[str, str] = {}
+            wanted[hit.thread].update(hit.neighbours, (hit.seq,))
+        known: dict[str, Record] = {}
         for thread, entries in wanted.items():
             log = await self.desk.log(reader, thread)
             said = await log.spans([(seq, seq) for seq in sorted(entries)])
-            for record in records_of(thread, said):
-                told[record.id] = f"{record.role}: {_short(record.text, _BESIDE)}"
-        return told
+            known |= {record.id: record for record in records_of(thread, said)}
+        return known
 
 
-def _block(hit: Hit, beside: dict[str, str]) -> str:
-    """A hit between its neighbours; what was shown already is not shown again."""
-    near = [(seq, beside.pop(entry_id(hit.thread, seq), "")) for seq in hit.neighbours]
-    before = [f"    [{seq}] {said}" for seq, said in near if said and seq < hit.seq]
-    after = [f"    [{seq}] {said}" for seq, said in near if said and seq > hit.seq]
-    line = (
-        f"[{entry_id(hit.thread, hit.seq)}] {hit.role or 'entry'}, {when(hit.time)}: "
-        f"{_short(hit.snippet, _SNIPPET)}"
-    )
+def _id(hit: Hit) -> str:
+    """The name of what was found."""
+    return entry_id(hit.thread, hit.seq)
+
+
+def _block(hit: Hit, known: dict[str, Record], beside: set[str]) -> str:
+    """A hit between its neighbours; those in `beside` are shown once."""
+    near = {entry_id(hit.thread, seq) for seq in hit.neighbours} & beside
+    beside -= near
+    records = sorted((known[id_] for id_ in near), key=lambda record: record.seq)
+    before = [_beside(record) for record in records if record.seq < hit.seq]
+    after = [_beside(record) for record in records if record.seq > hit.seq]
+    line = f"[{_id(hit)}] {hit.role or 'entry'}, {when(hit.time)}: {_short(hit.snippet, _SNIPPET)}"
     return "\n".join((*before, line, *after))
+
+
+def _beside(record: Record) -> str:
+    return f"    [{record.seq}] {record.role}: {_short(record.text, _BESIDE)}"
 
 
 def _short(text: str, most: int) -> str:

@@ -6,6 +6,7 @@ them, a record is one entry, and its id opens it again.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
@@ -29,6 +30,10 @@ from ....items import (
 from ....wire import json_bytes
 from ...values import Conversation
 
+_ECHO = re.compile(
+    r"(?:\[thr_[\w-]+:\d+\] |\[sum_[0-9a-f]+\] |sum_[0-9a-f]+ stands for |recall_)"
+)
+
 __all__ = ["Record", "entry_id", "records_of", "when"]
 
 
@@ -50,6 +55,13 @@ class Record(Struct, frozen=True, kw_only=True):
     def block(self) -> str:
         """The whole of it, under its name."""
         return f"[{self.id}] {self.role}, turn {self.turn}:\n{self.text}"
+
+    @property
+    def echo(self) -> bool:
+        """Whether it only repeats what was recalled: a call of these tools, or its result."""
+        if self.role.startswith("call of recall_"):
+            return True
+        return self.role == "result" and _ECHO.match(self.text) is not None
 
     @property
     def tokens(self) -> int:
