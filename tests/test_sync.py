@@ -51,6 +51,17 @@ def test_a_script_runs_turns_without_awaiting(tmp_path, options):
         assert (done.status, done.text) == ("completed", "Three.")
 
 
+def test_a_script_writes_to_a_thread_and_lets_it_read(tmp_path, options):
+    model = scripted(tmp_path, {"when": "hello", "text": "Hello."})
+    with sync.Thread.open(model=model, **options) as reader:
+        assert not reader.expects()
+        reader.send(reader.id, "hello there")
+        assert reader.expects()
+        *_, done = reader.run()
+        assert isinstance(done, TurnCompleted)
+        assert done.text == "Hello."
+
+
 def test_no_thread_is_left_behind(tmp_path, options):
     before = threading.active_count()
     with sync.Thread.open(model=scripted(tmp_path, {"text": "One."}), **options) as thread:
