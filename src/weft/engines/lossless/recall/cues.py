@@ -11,12 +11,16 @@ import re
 
 from msgspec import Struct
 
-from ....store.finding.terms import STOP_WORDS, fold, is_unspaced, tokens
+from ....store.finding.stem import stem
+from ....store.finding.terms import STOP_WORDS, fold, is_unspaced
 
 __all__ = ["Cue", "cue_of"]
 
 _LONGEST = 2_000
 _NAME = re.compile(r"[\w~-]*(?:[_./:#]|\d|(?<=[a-z])[A-Z])[\w./:#-]*\w|[A-Z]{2,}\w*")
+_WORD = re.compile(r"\w+")
+_SHORT = 3
+"""Words up to this length tell nothing by themselves."""
 _SHARED = 2
 """How many words an entry must share with an input that names nothing."""
 
@@ -50,11 +54,13 @@ def cue_of(prompt: str) -> Cue | None:
 
 
 def _stems(text: str) -> frozenset[str]:
-    """The stems of the words that tell something."""
-    return frozenset(
-        stem
-        for token in tokens(text)
-        if not STOP_WORDS.issuperset(token.spellings or ("",))
-        for stem in token.whole
-        if len(stem) > 3 or is_unspaced(stem[0])
-    )
+    """What the words that tell something have in common with their other forms."""
+    words = (word for word in _WORD.findall(fold(text)) if word not in STOP_WORDS)
+    return frozenset(part for word in words for part in _parts(word))
+
+
+def _parts(word: str) -> list[str]:
+    """A word's stem; where words have no spaces between them, its characters two by two."""
+    if any(map(is_unspaced, word)):
+        return [word[at : at + 2] for at in range(len(word) - 1)]
+    return [stem(word)] if len(word) > _SHORT else []

@@ -30,9 +30,7 @@ from ....items import (
 from ....wire import json_bytes
 from ...values import Conversation
 
-_ECHO = re.compile(
-    r"(?:\[thr_[\w-]+:\d+\] |\[sum_[0-9a-f]+\] |sum_[0-9a-f]+ stands for |recall_)"
-)
+_ECHO = re.compile(r"(?:\[thr_[\w-]+:\d+\] |\[sum_[0-9a-f]+\] |sum_[0-9a-f]+ stands for |recall_)")
 
 __all__ = ["Record", "entry_id", "records_of", "when"]
 
