@@ -30,7 +30,7 @@ check: $(STAMP) ## lint, types, and the direction of imports
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-cache
 
 format: $(STAMP) ## put the code in its usual shape
 	$(BIN)/ruff check --fix .
