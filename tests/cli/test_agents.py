@@ -95,6 +95,9 @@ def test_what_agents_do_is_part_of_the_events(weft: Weft):
     assert (lines[-1]["type"], lines[-1]["text"]) == ("turn.completed", "Over.")
     told = weft("prompt", "next", "--thread", "last").lines
     assert "<subagents>" in "".join(told)
+    for thread in ("last", reports[0]["thread"]):
+        rebuilt = weft("cache", thread, "--rebuild", "--check").lines[-1]
+        assert rebuilt.endswith("from the log; every byte is the same")
 
 
 def test_nobody_is_there_to_approve_what_an_agent_wants(weft: Weft):
