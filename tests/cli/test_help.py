@@ -57,7 +57,7 @@ def test_every_command_teaches_itself_with_examples(name):
 
 def test_the_table_of_commands_is_the_commands():
     found = sorted(
-        file.name.removesuffix(".py")
+        file.name.removesuffix(".py").rstrip("_")
         for file in files("weft.cli.commands").iterdir()
         if file.name.endswith(".py") and not file.name.startswith("_")
     )

@@ -30,6 +30,8 @@ COMMANDS = {
     "fork": "Make a thread that goes on from a point of another.",
     "rollback": "Hide the last turns of a thread from the model.",
     "delete": "Forget a thread.",
+    "import": "Bring in sessions of Codex, Claude Code, OpenClaw, or plain JSONL.",
+    "export": "Write a thread to a file: JSONL, a Codex rollout, or Markdown.",
     "prompt": "Show the exact request that would be sent.",
     "cache": "Show how much of each request its predecessor had in cache.",
     "prompts": "List, import and show the texts that instruct models.",
@@ -86,7 +88,7 @@ class _Weft(LazyGroup):
 def weft(ctx: click.Context, home: Path | None) -> None:
     """A runtime for coding agents in which what the model sees is engineered.
 
-    THREAD is an id, the beginning or end of one, or `last`.
+    THREAD is an id, the beginning or end of one, a title, or `last`.
     """
     from .home import Home
 

@@ -61,7 +61,7 @@ class Home:
 
 
 async def find_thread(store: Store, name: str) -> ThreadInfo:
-    """The thread that `name` means: an id, its beginning or end, or ``last``.
+    """The thread that `name` means: an id, its beginning or end, a title, or ``last``.
 
     Raises `NotFound`, or a `ClickException` that lists the candidates.
     """
@@ -86,8 +86,13 @@ async def _candidates(store: Store, name: str) -> list[ThreadInfo]:
         return []
     threads = await store.threads()
     exact = [info for info in threads if info.id == name]
-    return exact or [
-        info
-        for info in threads
-        if info.id.startswith((name, f"thr_{name}")) or info.id.endswith(name)
-    ]
+    titled = [info for info in threads if info.title == name]
+    return (
+        exact
+        or titled
+        or [
+            info
+            for info in threads
+            if info.id.startswith((name, f"thr_{name}")) or info.id.endswith(name)
+        ]
+    )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import keyword
 from collections.abc import Mapping
 
 import click
@@ -39,7 +40,9 @@ class LazyGroup(click.Group):
         del ctx
         if cmd_name not in self.table:
             return None
-        command = importlib.import_module(f"{self._package}.{cmd_name}").command
+        # A module cannot be called by a word of the language, such as `import`.
+        module = f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name
+        command = importlib.import_module(f"{self._package}.{module}").command
         assert isinstance(command, click.Command)
         return command
 

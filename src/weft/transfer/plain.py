@@ -8,7 +8,6 @@ there only where role and content would not say it all.
 from __future__ import annotations
 
 import hashlib
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -20,6 +19,7 @@ from ..items import Item, Message, OutputText, Part, Unknown, decode_item, encod
 from ..prompt.registry import Registry
 from ..wire import json_bytes
 from .pieces import Piece, item_piece, kept, milliseconds, notice, parts_of, record_of, user_piece
+from .rollout import iso
 
 __all__ = ["FORMAT", "PlainLine", "chained", "decode_line", "line_of", "plain_piece", "time_of"]
 
@@ -120,7 +120,7 @@ def line_of(entry: Entry, thread: str, registry: Registry, *, visible: bool = Tr
     if (record := record_of(entry.body, FORMAT)) is not None and entry.kind == "item":
         return record
     line = PlainLine(
-        thread=thread, id=entry.source_id or entry.id, time=_iso(entry.time), visible=visible
+        thread=thread, id=entry.source_id or entry.id, time=iso(entry.time), visible=visible
     )
     if entry.kind != "item":
         line.role, line.kind, line.item = "control", entry.kind, Raw(entry.body)
@@ -162,8 +162,3 @@ def _words(item: Item) -> str:
         if value := getattr(item, name, None):
             return text_of(value)
     return str(getattr(item, "arguments", None) or getattr(item, "input", None) or "")
-
-
-def _iso(milliseconds_: int) -> str:
-    moment = datetime.fromtimestamp(milliseconds_ / 1000, UTC)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
