@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
 from inline_snapshot import snapshot
 
 from tests.harness.scenes import call, hear, last, log, of, scripted
@@ -11,6 +12,7 @@ from weft.harness.events import AgentReported, ToolFinished, TurnCompleted
 from weft.items import text_of
 from weft.provenance import InputProvenance, InternalEvent
 from weft.testing.script import Answer, Failure
+from weft.tools.agents import Patience, Waited
 from weft.tools.decorator import FunctionBacked
 
 from .scenes import Gates, announced, announcements, crew, listed, spawn
@@ -341,3 +343,22 @@ async def test_a_wait_ends_when_somebody_speaks_to_the_thread(tmp_path: Path):
         await steering
         assert last(events).text == "as you like"
         assert await listed(thread) == [("mole", "running")]
+
+
+async def test_a_wait_that_nobody_ends_runs_out(tmp_path: Path):
+    model = scripted(
+        Answer(when="dig", calls=(call("hold", name="hole"),)),
+        Answer(when="start", calls=(spawn("dig", "mole"),)),
+        Answer(when="agent_id", text="ok"),
+    )
+    gates = Gates()
+    async with crew(tmp_path, model, gates.tool) as thread:
+        await hear(thread, "start")
+        (child,) = thread.subagents.known
+        waited = await thread.subagents.wait((child,), 0)
+        assert waited == Waited(status={child: "running"}, timed_out=True)
+
+
+@pytest.mark.parametrize(("asked", "granted"), [(1, 10.0), (45_000, 45.0), (10**9, 3600.0)])
+def test_a_wait_is_as_long_as_it_may_be(asked: int, granted: float):
+    assert Patience().seconds(asked) == granted

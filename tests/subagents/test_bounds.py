@@ -15,7 +15,7 @@ from weft.harness.events import AgentReported, ApprovalRequested, Event, ToolFin
 from weft.sandbox.approvals import No, Once
 from weft.subagents import AgentLimits, Descent, descent_of
 from weft.testing.script import Answer
-from weft.tools.agents import AgentInfo, Refused, SpawnOrder
+from weft.tools.agents import AgentInfo, Refused, SpawnOrder, Waited
 
 from .scenes import Gates, announced, crew, listed, rights, spawn
 
@@ -316,6 +316,29 @@ async def test_agents_that_were_started_in_a_turn_that_is_rolled_back_are_forgot
         assert thread.subagents.known == {}
         await hear(thread, "and?")
         assert "scout" not in str(await log(thread))[-200:]
+
+
+async def test_an_agent_at_work_whose_turn_is_rolled_back_is_waited_for_and_announced(
+    tmp_path: Path,
+):
+    model = scripted(
+        Answer(when="dig", calls=(call("hold", name="hole"),)),
+        Answer(when="passed hole", text="dug"),
+        Answer(when="start", calls=(spawn("dig", "mole"),)),
+        Answer(when="agent_id", text="ok"),
+        Answer(when="task_completion", text="I see"),
+    )
+    gates = Gates()
+    async with crew(tmp_path, model, gates.tool) as thread:
+        await hear(thread, "start")
+        (child,) = thread.subagents.known
+        await gates.reached["hole"].wait()
+        await thread.rollback()
+        assert thread.subagents.known == {}
+        gates.open["hole"].set()
+        waited = await thread.subagents.wait((), 60)
+        assert waited == Waited(status={child: "completed"}, timed_out=False)
+        assert last(await hear(thread)).text == "I see"
 
 
 async def test_closing_a_thread_interrupts_its_agents_and_leaves_nothing_running(tmp_path: Path):

@@ -108,9 +108,7 @@ class Subagents:
             return _stranger(target)
         said = instruction(self.parent.id, message)
         async with self._ordering:
-            # An order takes the row of the one before it, which must have been announced.
-            await self._take_up()
-            while (work := self._works.get(target)) is not None:
+            while (work := await self._at_work(target)) is not None:
                 if await work.tell(said, interrupt=interrupt):
                     return said.key
                 await asyncio.wait({work.task})
@@ -133,8 +131,8 @@ class Subagents:
         chosen = tuple(targets) or self.working
         patient = bool(chosen) and all(target in self._works for target in chosen)
         timed_out = patient and not await self._one_ends(chosen, seconds, _is_spoken)
-        status = {info.agent_id: info.status for info in await self.agents()}
-        return Waited(status={each: status[each] for each in chosen}, timed_out=timed_out)
+        status = {each: await self._status(each) for each in chosen}
+        return Waited(status=status, timed_out=timed_out)
 
     def wake(self) -> None:
         """Let whoever waits look up: somebody has spoken to the thread."""
@@ -207,6 +205,13 @@ class Subagents:
                 "wait for one with wait_agent, or interrupt one"
             )
         return None
+
+    async def _at_work(self, child: str) -> Work | None:
+        """What an agent works on; None when all that it ever did was announced."""
+        if child not in self._works:
+            # The next order takes the row of the last, so that none may be left there.
+            await self._take_up()
+        return self._works.get(child)
 
     async def _spawned(self, wanted: SpawnOrder) -> AgentInfo:
         # On one line: it is told in lists.
@@ -318,11 +323,12 @@ class Subagents:
             agent_id=child,
             nickname=kin.nickname,
             agent_type=kin.agent_type,
-            status="running" if child in self._works else await self._at_rest(child),
+            status=await self._status(child),
         )
 
-    async def _at_rest(self, child: str) -> AgentStatus:
-        """How an agent is that nobody runs."""
+    async def _status(self, child: str) -> AgentStatus:
+        if child in self._works:
+            return "running"
         try:
             newest = await self.parent.store.turns(child, limit=1)
         except NotFound:
