@@ -10,7 +10,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 
-from .contract import ThreadInfo
+from .contract import Span, ThreadInfo
 from .finding import tables
 
 __all__ = [
@@ -65,22 +65,37 @@ def completed(connection: sqlite3.Connection) -> dict[str, int]:
     return dict(connection.execute("SELECT id, upto FROM threads WHERE complete").fetchall())
 
 
-def note_complete(connection: sqlite3.Connection, info: ThreadInfo) -> None:
-    """Note that a thread can be found whole, as of `info`."""
-    connection.execute(
-        "UPDATE threads SET complete = 1, upto = max(upto, ?) WHERE number = ?",
-        (info.last, number_for(connection, info.id)),
-    )
+def note_complete(
+    connection: sqlite3.Connection, info: ThreadInfo, lineage: Sequence[Span]
+) -> None:
+    """Note that a thread can be found whole, as of `info`, unless that is no longer so."""
+    if all(upto(connection, span.thread) >= span.last for span in lineage):
+        connection.execute(
+            "UPDATE threads SET complete = 1, upto = max(upto, ?) WHERE number = ?",
+            (info.last, number_for(connection, info.id)),
+        )
 
 
 def add_documents(
-    connection: sqlite3.Connection, thread: str, documents: Sequence[tables.Document], last: int
-) -> None:
-    """Make the entries up to `last` findable, and remember that they are."""
+    connection: sqlite3.Connection,
+    thread: str,
+    documents: Sequence[tables.Document],
+    *,
+    after: int,
+    last: int,
+) -> int:
+    """Make the entries up to `last` findable; how far the thread can be found now.
+
+    Another process may have indexed some of them meanwhile, or have forgotten those up
+    to `after`: then nothing is added, for there must be no gap.
+    """
     number, done = number_for(connection, thread), upto(connection, thread)
-    # Another process may have indexed some of them meanwhile.
+    if done < after:
+        return done
     tables.add_documents(connection, number, [doc for doc in documents if doc.seq > done])
-    connection.execute("UPDATE threads SET upto = max(upto, ?) WHERE number = ?", (last, number))
+    done = max(done, last)
+    connection.execute("UPDATE threads SET upto = ? WHERE number = ?", (done, number))
+    return done
 
 
 def forget(connection: sqlite3.Connection, thread: str | None) -> None:

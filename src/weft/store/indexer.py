@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from ..entries import Entry
 from ..errors import NotFound, StoreBusy
 from . import cursors
 from .contract import Progress, Span, Store, ThreadInfo
-from .finding.spoken import called_by, spoken
+from .finding.spoken import Spoken, spoken
 from .finding.tables import Document, document_of
 
 __all__ = ["CHUNK", "Indexer"]
@@ -37,6 +37,14 @@ class Run(Protocol):
     def __call__(self, job: Callable[[sqlite3.Connection], T], /) -> Awaitable[T]:
         """What the job returned."""
         ...
+
+
+class _Piece(NamedTuple):
+    """The entries after one up to another, ready to be indexed."""
+
+    after: int
+    last: int
+    documents: list[Document]
 
 
 @dataclass(slots=True)
@@ -58,14 +66,13 @@ class _Errand:
             self.progress(min(self.done, self.total), self.total)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Indexer:
     """Indexes what is new."""
 
     ask: Run
     change: Run
     store: Store
-    _calls: dict[str, str] = field(default_factory=dict, init=False)
 
     async def catch_up(
         self,
@@ -89,47 +96,68 @@ class Indexer:
     async def _index(self, info: ThreadInfo, errand: _Errand) -> bool:
         """Index one thread; False when not all of it could be."""
         try:
-            for span in await self.store.lineage(info.id):
-                while await self._index_piece(info.id, span, errand):
-                    if errand.spent:
-                        return False
-            await self.change(partial(cursors.note_complete, info=info))
+            lineage = await self.store.lineage(info.id)
+            for span in lineage:
+                if not await self._index_span(info.id, span, errand):
+                    return False
+            await self.change(partial(cursors.note_complete, info=info, lineage=lineage))
         except NotFound:  # deleted while we read it
             return True
         except StoreBusy:  # someone else is indexing, for long
             return False
         return True
 
-    async def _index_piece(self, thread: str, span: Span, errand: _Errand) -> bool:
-        """Index the next piece of a span; False when there is none."""
+    async def _index_span(self, thread: str, span: Span, errand: _Errand) -> bool:
+        """Index what is new in a span, reading one piece while another is written."""
         upto = await self.ask(lambda db: cursors.upto(db, span.thread))
-        first = max(span.first, upto + 1)
+        piece = await self._piece(thread, span, upto)
+        while piece is not None and not errand.spent:
+            following, upto = await asyncio.gather(
+                self._piece(thread, span, piece.last), self._write(span.thread, piece)
+            )
+            errand.advance(piece.last - max(span.first - 1, piece.after))
+            # Others may have indexed more in the meantime, or have forgotten all.
+            piece = following if upto == piece.last else await self._piece(thread, span, upto)
+        return piece is None
+
+    async def _piece(self, thread: str, span: Span, after: int) -> _Piece | None:
+        """The entries after `after`, cut into terms; None when there are no more."""
+        first = max(span.first, after + 1)
         if first > span.last:
-            return False
+            return None
         last = min(first + CHUNK - 1, span.last)
         entries = await self.store.read(thread, first, last)
-        await self._learn_calls(thread, entries)
-        documents = await asyncio.to_thread(self._documents, entries)
-        await self.change(
-            partial(cursors.add_documents, thread=span.thread, documents=documents, last=last)
+        said = await asyncio.to_thread(lambda: [*map(spoken, entries)])
+        calls = await self._calls(thread, first, said)
+        return _Piece(after, last, await asyncio.to_thread(_documents, entries, said, calls))
+
+    async def _write(self, thread: str, piece: _Piece) -> int:
+        after, last, documents = piece
+        return await self.change(
+            lambda db: cursors.add_documents(db, thread, documents, after=after, last=last)
         )
-        errand.advance(last - first + 1)
-        return True
 
-    def _documents(self, entries: Sequence[Entry]) -> list[Document]:
-        made = (document_of(entry, self._calls.get(spoken(entry).call, "")) for entry in entries)
-        return [document for document in made if document is not None]
-
-    async def _learn_calls(self, thread: str, entries: Sequence[Entry]) -> None:
-        """Know which tools the outputs among `entries` come from."""
-        if len(self._calls) > 10 * CHUNK:
-            self._calls.clear()
-        self._calls.update(filter(None, map(called_by, entries)))
-        asked = {spoken(entry).call for entry in entries if b"_call_output" in entry.body}
-        if asked - self._calls.keys() - {""}:
-            first = entries[0].seq
+    async def _calls(self, thread: str, first: int, said: Sequence[Spoken]) -> dict[str, str]:
+        """The tools that were called, by call; some may have been before entry `first`."""
+        calls = _called(said)
+        if any(each.call and not each.tool and each.call not in calls for each in said):
             before = await self.store.read(thread, max(1, first - _LOOK_BACK), first - 1)
-            self._calls.update(filter(None, map(called_by, before)))
+            return _called(map(spoken, before)) | calls
+        return calls
+
+
+def _called(said: Iterable[Spoken]) -> dict[str, str]:
+    return {each.call: each.tool for each in said if each.call and each.tool}
+
+
+def _documents(
+    entries: Sequence[Entry], said: Sequence[Spoken], calls: dict[str, str]
+) -> list[Document]:
+    return [
+        document_of(entry, each, each.tool or calls.get(each.call, ""))
+        for entry, each in zip(entries, said, strict=True)
+        if each.text.strip()
+    ]
 
 
 def _behind(info: ThreadInfo, known: dict[str, int]) -> int:

@@ -25,6 +25,8 @@ _RARE = 100_000
 """More places than this make a term too common to be looked up at all."""
 _READ = 40_000
 """How many places of terms are read in all, unless the rarest alone has more."""
+_COUNTED = 200_000
+"""More places than this are not counted."""
 _TELLING = 3
 """Common terms that may tell candidates apart."""
 _SHARE = 10
@@ -95,10 +97,10 @@ def _weighed(
 
 
 def _documents(connection: sqlite3.Connection, term: Term) -> int:
-    last = f"{term.text}\U0010ffff" if term.open else term.text
+    """In how many documents a term occurs; of a very common one only that it does."""
     (documents,) = connection.execute(
-        "SELECT coalesce(sum(documents), 0) FROM terms WHERE term BETWEEN ? AND ?",
-        (term.text, last),
+        "SELECT count(*) FROM (SELECT 1 FROM words WHERE words MATCH ? LIMIT ?)",
+        (term.match, _COUNTED),
     ).fetchone()
     return int(documents)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from .terms import STOP_WORDS, Token, fold, is_unspaced, tokens
+from .terms import STOP_WORDS, Token, fold, is_unspaced, tokens, words_of
 
 __all__ = ["Question", "Term", "one_spaced", "question_of", "quoted"]
 
@@ -67,11 +67,11 @@ def quoted(term: str) -> str:
 
 def question_of(text: str) -> Question:
     """What `text` asks for; words that say nothing count only when there are no others."""
-    listed = [token for token in tokens(text) if token.whole]
-    telling = [token for token in listed if not STOP_WORDS.issuperset(token.spellings or ("",))]
+    listed = [each for each in tokens(words_of(text)) if each.whole]
+    telling = [each for each in listed if not STOP_WORDS.issuperset(each.spellings or ("",))]
     terms: dict[str, Term] = {}
-    for token in telling or listed:
-        for term in _terms(token):
+    for each in telling or listed:
+        for term in _terms(each):
             if term.text not in terms or term.weight > terms[term.text].weight:
                 terms[term.text] = term
     phrases = tuple(filter(None, map(one_spaced, _PHRASE.findall(text))))
@@ -85,13 +85,13 @@ def one_spaced(text: str) -> str:
     return _SPACE.sub(" ", fold(text)).strip()
 
 
-def _terms(token: Token) -> list[Term]:
-    if not token.spellings:
+def _terms(word: Token) -> list[Term]:
+    if not word.spellings:
         # A character that stands alone begins the pairs it is in, or is the last of its run.
-        pairs = token.whole[:-1] or token.whole
+        pairs = word.whole[:-1] or word.whole
         return [Term(pair, 1.0, pair, open=len(pair) == 1) for pair in pairs]
-    wholes = [Term(text, 1.0, _needle(text, token)) for text in token.whole if _asked(text)]
-    parts = [Term(part, _PART_WEIGHT, part, part_of=token.whole[0]) for part in token.parts]
+    wholes = [Term(text, 1.0, _needle(text, word)) for text in word.whole if _asked(text)]
+    parts = [Term(part, _PART_WEIGHT, part, part_of=word.whole[0]) for part in word.parts]
     return [*wholes, *parts]
 
 
@@ -99,9 +99,9 @@ def _asked(term: str) -> bool:
     return len(term) > 1 or not is_unspaced(term)
 
 
-def _needle(term: str, token: Token) -> str:
+def _needle(term: str, word: Token) -> str:
     """What the forms of a word have in common with it."""
-    common, spelling = max((_common(each, term), each) for each in token.spellings)
+    common, spelling = max((_common(each, term), each) for each in word.spellings)
     if common >= _SHORTEST:
         return spelling[:common]
     return spelling if common else term

@@ -25,7 +25,7 @@ from ...items import (
 )
 from ...items import Search as WebSearch
 
-__all__ = ["SILENT", "Spoken", "called_by", "spoken"]
+__all__ = ["SILENT", "Spoken", "spoken"]
 
 
 class Spoken(NamedTuple):
@@ -36,7 +36,7 @@ class Spoken(NamedTuple):
     """``user``, ``assistant`` … of a message; else ``tool``, ``thinking`` or ``agent``."""
     tool: str = ""
     call: str = ""
-    """Whose answer it is, where the answer does not name its tool."""
+    """The call that it is, or that it answers."""
 
 
 SILENT = Spoken("", "")
@@ -63,7 +63,7 @@ def _said(item: Item) -> Spoken:
         case Reasoning():
             return Spoken(text_of((*item.summary, *(item.content or ()))), "thinking")
         case FunctionCall(name=name, arguments=given) | CustomToolCall(name=name, input=given):
-            return Spoken(f"{name} {given}", "tool", name)
+            return Spoken(f"{name} {given}", "tool", name, item.call_id)
         case FunctionCallOutput() | CustomToolCallOutput():
             return Spoken(text_of(item.output), "tool", item.name or "", item.call_id or "")
         case LocalShellCall():
@@ -72,16 +72,3 @@ def _said(item: Item) -> Spoken:
         case WebSearchCall(action=WebSearch(query=str(query))):
             return Spoken(query, "tool", "web_search")
     return SILENT
-
-
-def called_by(entry: Entry) -> tuple[str, str] | None:
-    """The id and the tool of the call that an entry holds."""
-    if entry.kind != "item" or b"_call" not in entry.body:
-        return None
-    try:
-        item = entry.item
-    except StoreCorrupt:
-        return None
-    if isinstance(item, FunctionCall | CustomToolCall):
-        return item.call_id, item.name
-    return None

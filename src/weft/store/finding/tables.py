@@ -8,15 +8,15 @@ without text, its place, time and length, and every spelling once. Invariant: a 
 from __future__ import annotations
 
 import sqlite3
-from collections import Counter
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from ...entries import Entry
 from ..ancestry import MAX_SEQ
 from ..rows import place
-from .spoken import spoken
-from .terms import tokens
+from .spoken import Spoken
+from .terms import tokens, words_of
 
 __all__ = [
     "TABLES",
@@ -45,12 +45,6 @@ TABLES = (
     CREATE VIRTUAL TABLE words USING fts5 (
       terms, content = '', columnsize = 0, detail = none, tokenize = "ascii tokenchars '_:'"
     )
-    """,
-    """
-    CREATE TABLE terms (
-      term      TEXT PRIMARY KEY,
-      documents INTEGER NOT NULL
-    ) STRICT, WITHOUT ROWID
     """,
     "CREATE TABLE spellings (id INTEGER PRIMARY KEY, word TEXT NOT NULL UNIQUE) STRICT",
     """
@@ -81,8 +75,8 @@ class Document(NamedTuple):
     seq: int
     time: int
     length: int
-    terms: frozenset[str]
-    spellings: frozenset[str]
+    terms: set[str]
+    spellings: set[str]
 
 
 class Totals(NamedTuple):
@@ -98,28 +92,22 @@ class Totals(NamedTuple):
         return self.length / self.documents if self.length else 1.0
 
 
+@lru_cache(maxsize=1 << 10)
 def mark(kind: str, name: object) -> str:
     """A term that no text holds: the thread, role or tool of a document."""
     safe = "".join(char if char.isalnum() else "_" for char in str(name).lower())
     return f"{kind}:{safe}"
 
 
-def document_of(entry: Entry, tool: str = "") -> Document | None:
-    """What to index of an entry; None when it says nothing. `tool` made the call it answers."""
-    said = spoken(entry)
-    if not said.text.strip():
-        return None
+def document_of(entry: Entry, said: Spoken, tool: str) -> Document:
+    """What to index of an entry that says something."""
     terms = {mark("role", said.role)}
-    if name := said.tool or tool:
-        terms.add(mark("tool", name))
-    spellings: set[str] = set()
-    length = 0
-    for found in tokens(said.text[:_LONGEST_TEXT]):
-        length += 1
-        terms.update(found.whole)
-        terms.update(found.parts)
-        spellings.update(found.spellings)
-    return Document(entry.seq, entry.time, length, frozenset(terms), frozenset(spellings))
+    if tool:
+        terms.add(mark("tool", tool))
+    words = words_of(said.text[:_LONGEST_TEXT])
+    spellings, whole, parts = zip(*tokens(set(words)), strict=True) if words else ((), (), ())
+    terms.update(*whole, *filter(None, parts))
+    return Document(entry.seq, entry.time, len(words), terms, set[str]().union(*spellings))
 
 
 def add_documents(
@@ -141,25 +129,15 @@ def add_documents(
         "INSERT INTO words (rowid, terms) VALUES (?, ?)",
         [(at, " ".join((thread, *doc.terms))) for at, doc in numbered],
     )
-    _count(connection, documents)
-    _spell(connection, documents)
-
-
-def _count(connection: sqlite3.Connection, documents: Sequence[Document]) -> None:
-    counted = Counter(term for doc in documents for term in doc.terms)
-    connection.executemany(
-        "INSERT INTO terms (term, documents) VALUES (?, ?) "
-        "ON CONFLICT DO UPDATE SET documents = documents + excluded.documents",
-        sorted(counted.items()),
-    )
     connection.execute(
         "UPDATE totals SET documents = documents + ?, length = length + ?",
         (len(documents), sum(doc.length for doc in documents)),
     )
+    _spell(connection, documents)
 
 
 def _spell(connection: sqlite3.Connection, documents: Sequence[Document]) -> None:
-    words = frozenset[str]().union(*(doc.spellings for doc in documents))
+    words = set[str]().union(*(doc.spellings for doc in documents))
     (newest,) = connection.execute("SELECT coalesce(max(id), 0) FROM spellings").fetchone()
     connection.executemany(
         "INSERT INTO spellings (word) VALUES (?) ON CONFLICT DO NOTHING",
@@ -202,7 +180,7 @@ def drop_documents(connection: sqlite3.Connection, number: int) -> bool:
 
 def clear(connection: sqlite3.Connection) -> None:
     """Forget all that search knows."""
-    for table in ("documents", "terms", "spellings"):
+    for table in ("documents", "spellings"):
         connection.execute(f"DELETE FROM {table}")
     for table in ("words", "spelt"):
         connection.execute(f"INSERT INTO {table} ({table}) VALUES ('delete-all')")

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
-from functools import lru_cache
+from collections.abc import Iterable
 from itertools import chain
 from typing import NamedTuple
 
 from .stem import stem
 
-__all__ = ["LONGEST", "OVERLAP", "STOP_WORDS", "Token", "fold", "is_unspaced", "token", "tokens"]
+__all__ = ["LONGEST", "OVERLAP", "STOP_WORDS", "Token", "fold", "is_unspaced", "tokens", "words_of"]
 
 LONGEST = 64
 """A longer word is indexed in pieces of this length."""
@@ -24,6 +23,7 @@ OVERLAP = 32
 """What neighbouring pieces share; a part of a long word is found up to this length."""
 
 _PIECES = 16
+_REMEMBERED = 200_000
 _WORD = re.compile(r"\w+")
 _ACCENT = re.compile("[\u0300-\u036f]")
 _UNSPACED = re.compile(
@@ -53,7 +53,7 @@ class Token(NamedTuple):
     """Folded; none for what a script without spaces wrote."""
     whole: tuple[str, ...]
     """The terms of the word itself."""
-    parts: tuple[str, ...]
+    parts: tuple[str, ...] = ()
     """The terms of what its name is made of."""
 
 
@@ -65,12 +65,12 @@ def fold(text: str) -> str:
     return unicodedata.normalize("NFC", bare).casefold()
 
 
-def tokens(text: str) -> Iterator[Token]:
-    """The words of `text`, in order."""
+def words_of(text: str) -> list[str]:
+    """The words of `text` as they are spelt, in order."""
     if not text.isascii():
         # Fullwidth letters are letters, and letters may come with their accents apart.
         text = unicodedata.normalize("NFKC", text)
-    return map(token, _WORD.findall(text))
+    return _WORD.findall(text)
 
 
 def is_unspaced(char: str) -> bool:
@@ -78,9 +78,26 @@ def is_unspaced(char: str) -> bool:
     return _UNSPACED.match(char) is not None
 
 
-@lru_cache(maxsize=1 << 17)
-def token(word: str) -> Token:
-    """The terms of one word."""
+class _Tokens(dict[str, Token]):
+    """Words that were cut before. They recur so often that even looking them up counts."""
+
+    def __missing__(self, word: str) -> Token:
+        if len(self) >= _REMEMBERED:
+            self.clear()
+        made = self[word] = _cut(word)
+        return made
+
+
+_TOKENS = _Tokens()
+
+
+def tokens(words: Iterable[str]) -> list[Token]:
+    """The terms of each word."""
+    known = _TOKENS
+    return [known[word] for word in words]
+
+
+def _cut(word: str) -> Token:
     bare = word.strip("_")
     if bare.isascii():
         return _spaced(bare)
