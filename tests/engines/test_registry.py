@@ -145,7 +145,7 @@ def test_reserved_ids_are_nobody_else_s(registry, name):
 def test_an_id_is_plain(registry, name):
     with pytest.raises(ConfigError, match="must start with a lower-case letter"):
         registry.register(name, Mine)
-    assert [offer.id for offer in registry.engines()] == ["linear"]
+    assert [offer.id for offer in registry.engines()] == ["linear", "lossless"]
 
 
 def test_the_process_has_one_registry():
@@ -170,6 +170,7 @@ async def test_a_package_offers_an_engine_by_entry_point(registry, site):
     offers = [(offer.id, offer.owner, offer.target) for offer in registry.engines()]
     assert offers == [
         ("linear", "weft", ""),
+        ("lossless", "weft", ""),
         ("found", "weft-found", "pkg_found_:Engine"),
     ]
 
@@ -177,7 +178,7 @@ async def test_a_package_offers_an_engine_by_entry_point(registry, site):
 async def test_packages_are_loaded_only_when_they_are_chosen(registry, site):
     install_engine(site, "chosen")
     install_engine(site, "ignored", body="raise SystemExit(3)\n")
-    assert len(registry.engines()) == 3
+    assert len(registry.engines()) == 4
     assert not {name for name in sys.modules if name.startswith("pkg_ignored")}
     assert (await registry.resolve("chosen", CONTEXT)).engine is not None
     assert not {name for name in sys.modules if name.startswith("pkg_ignored")}
@@ -207,7 +208,7 @@ async def test_a_host_s_engine_comes_before_a_package_s_and_the_user_hears_of_it
 
 async def test_a_package_that_is_known_keeps_its_id(registry, site):
     install_engine(site, "known")
-    assert len(registry.engines()) == 2
+    assert len(registry.engines()) == 3
     with pytest.raises(EngineConflict, match="'known' belongs to 'weft-known'"):
         registry.register("known", Mine)
     resolved = await registry.resolve("known", CONTEXT)

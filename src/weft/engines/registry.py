@@ -63,7 +63,10 @@ class EngineRegistry:
     _installed: tuple[Offer, ...] | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        self._registered = {DEFAULT: Offer(DEFAULT, _WEFT, "", lambda: _linear)}
+        self._registered = {
+            name: Offer(name, _WEFT, "", functools.partial(_itself, factory))
+            for name, factory in (("linear", _linear), ("lossless", _lossless))
+        }
 
     def register(
         self, engine_id: str, factory: Factory, *, owner: str = HOST, refresh: bool = False
@@ -86,13 +89,12 @@ class EngineRegistry:
         self._registered[name] = Offer(name, owner, "", lambda: factory)
 
     def engines(self) -> tuple[Offer, ...]:
-        """Every offer, the built-in one first, contested ones included.
+        """Every offer, the built-in ones first, contested ones included.
 
         Looks through installed packages the first time, and loads none. Raises `ConfigError`.
         """
-        builtin = self._registered[DEFAULT]
-        offers = {*self._registered.values(), *self._packages()} - {builtin}
-        return (builtin, *sorted(offers, key=lambda offer: (offer.id, offer.owner)))
+        offers = {*self._registered.values(), *self._packages()}
+        return tuple(sorted(offers, key=lambda each: (each.owner != _WEFT, each.id, each.owner)))
 
     def conflicts(self) -> tuple[EngineConflict, ...]:
         """Who was refused an id, and who has it. Raises `ConfigError`."""
@@ -180,6 +182,16 @@ def canonical(name: str) -> str:
 def engine_registry() -> EngineRegistry:
     """The registry of this process, in which hosts register engines of their own."""
     return EngineRegistry()
+
+
+def _itself(factory: Factory) -> Factory:
+    return factory
+
+
+def _lossless(context: EngineContext) -> ContextEngine:
+    from .lossless.factory import lossless
+
+    return lossless(context)
 
 
 def _linear(context: EngineContext) -> ContextEngine:
