@@ -75,6 +75,16 @@ def test_a_long_request_keeps_its_beginning_and_the_newest_state_its_end():
     assert "The parser is next." in text
 
 
+def test_a_path_is_kept_whole_or_left_out():
+    paths = [f"src/{'very_' * 12}long/path/number_{n}.py" for n in range(30)]
+    made = source(user("Read all of it. " + " ".join(paths)), says("word " * 2_000))
+    for target in range(60, 500, 20):
+        lines = extract(made, target).text.splitlines()
+        if "Files:" in lines:
+            after = lines[lines.index("Files:") + 1 :]
+            assert {line[2:] for line in after if line.startswith("- src/")} <= set(paths)
+
+
 def test_a_command_stands_with_its_status():
     killed = ran("deployed ok\n" * 300, 137)
     text = extract(source(user("Deploy."), command("make deploy"), killed), 200).text

@@ -133,6 +133,17 @@ def test_code_that_handles_errors_is_no_error():
     assert texts_of("error", command("cat a.py"), ran(code)) == []
 
 
+def test_what_went_well_tells_an_error_only_where_it_is_plainly_one():
+    output = (
+        "It cannot be helped, some failed.\nKeyError: 'a'\nerror[E0502]: borrowed\nan Error too"
+    )
+    assert sorted(texts_of("error", command("cat log"), ran(output))) == [
+        "KeyError: 'a'",
+        "error[E0502]: borrowed",
+    ]
+    assert len(texts_of("error", command("cat log"), ran(output, 1))) == 4
+
+
 def test_errors_are_found_in_every_language_they_are_told_in():
     output = "fatal: not a repository\nFAILED tests/a.py::b\n错误:找不到文件\nthread panicked at x"
     assert sorted(texts_of("error", command("x"), ran(output, 1))) == [
