@@ -46,10 +46,10 @@ def asked(items: Sequence[ContextItem]) -> list[bytes]:
 
 
 @st.composite
-def own(draw: st.DrawFn, upto: int) -> tuple[ContextItem, ...]:
+def own(draw: st.DrawFn, upto: int, place: int) -> tuple[ContextItem, ...]:
     """Something that an engine writes itself, often nothing."""
     kind = draw(st.sampled_from(["", "", "", "message", "summary", "pair", "memory"]))
-    text = f"{draw(WORDS)} {draw(st.integers(0, 99))}"
+    text = f"{draw(WORDS)} {upto}.{place}"
     if kind == "message":
         return (written(text),)
     if kind == "memory":
@@ -72,11 +72,11 @@ def plans(draw: st.DrawFn, items: Sequence[ContextItem], upto: int) -> tuple[Con
     upto = max(upto, 1)
     kept: dict[str, bool] = {}
     result: list[ContextItem] = []
-    for item in items:
+    for place, item in enumerate(items):
         pair = str(getattr(item.item, "call_id", None) or item.id)
         if kept.setdefault(pair, draw(st.booleans())):
-            result += [*draw(own(upto)), draw(changed(item))]
-    result += draw(own(upto))
+            result += [*draw(own(upto, place)), draw(changed(item))]
+    result += draw(own(upto, len(items)))
     return tuple(result or [written("nothing of it")])
 
 
@@ -149,6 +149,21 @@ def test_a_view_shows_what_was_asked_for_and_the_states_stay(data):
             await found.turn("and now?")
 
     asyncio.run(run())
+
+
+async def test_a_state_that_rides_on_a_kept_message_does_not_come_back_with_it():
+    async with scene() as found:
+        thread = found.thread
+        await found.turn("one")
+        found.change(shell="zsh")
+        await found.turn("two")
+        found.change(cwd="/elsewhere")
+        await found.turn("three")
+        known = states(thread.view)
+        items = tuple(item for item in offered(thread.view) if b"two" in item.body)
+        await apply(thread, items)
+        assert conversation(thread.view) == asked(items)
+        assert states(thread.view) == known
 
 
 @given(st.data())

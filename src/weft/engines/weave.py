@@ -130,11 +130,19 @@ def parts(head: Sequence[ContextItem], view: View, blobs: Mapping[bytes, str]) -
     chunk: list[Row] = []
     for item in head:
         if item.id is not None and item.id in kept:
-            chunk.append(offered[item.id])
+            chunk.append(_unmarked(offered[item.id]))
             continue
         result += [*ranges(chunk, gaps), _part(item, blobs)]
         chunk = []
     return [*result, *ranges(chunk, gaps)]
+
+
+def _unmarked(row: Row) -> Row:
+    """`row` without states that ride on it: behind the difference they would be out of date."""
+    told = tuple(mark for mark in row.fragments if mark.part is not None)
+    if len(told) == len(row.fragments):
+        return row
+    return msgspec.structs.replace(row, seq=None, fragments=told)
 
 
 def _left_out(view: View, kept: set[int | None]) -> list[tuple[int, int]]:
