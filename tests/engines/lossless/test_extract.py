@@ -91,6 +91,18 @@ def test_a_command_stands_with_its_status():
     assert "make deploy: exit code 137" in text
 
 
+def test_what_failed_stands_first_and_then_the_newest_commands():
+    steps = [(command(f"step{n}", str(n)), ran("x" * 400, int(n == 0), str(n))) for n in range(40)]
+    made = source(user("Go."), *(item for step in steps for item in step))
+    lines = extract(made, 200).text.splitlines()
+    start = lines.index("Commands:")
+    assert lines[start + 1 : start + 4] == [
+        "- step0: exit code 1",
+        "- step39: exit code 0",
+        "- step38: exit code 0",
+    ]
+
+
 def test_an_extract_takes_no_more_than_a_fifth_of_its_source():
     big = source(*(user(f"Point {n}: {'word ' * 100}") for n in range(40)))
     assert estimate_text(extract(big, 10_000).text) <= source_tokens(big) // 5

@@ -133,6 +133,29 @@ def test_code_that_handles_errors_is_no_error():
     assert texts_of("error", command("cat a.py"), ran(code)) == []
 
 
+def test_errors_of_people_and_of_what_failed_come_first_then_the_newest():
+    assert texts_of(
+        "error",
+        user("It says fatal: one"),
+        command("a", "a"),
+        ran("fatal: two", 1, "a"),
+        command("b", "b"),
+        ran("fatal: three", 0, "b"),
+        command("c", "c"),
+        ran("fatal: four", 0, "c"),
+    ) == ["fatal: two", "It says fatal: one", "fatal: four", "fatal: three"]
+
+
+def test_one_output_tells_its_first_and_its_last_errors_only():
+    output = "\n".join(f"fatal: number {n}" for n in range(1_000))
+    assert texts_of("error", command("a"), ran(output, 1)) == [
+        "fatal: number 0",
+        "fatal: number 1",
+        "fatal: number 998",
+        "fatal: number 999",
+    ]
+
+
 def test_what_went_well_tells_an_error_only_where_it_is_plainly_one():
     output = (
         "It cannot be helped, some failed.\nKeyError: 'a'\nerror[E0502]: borrowed\nan Error too"

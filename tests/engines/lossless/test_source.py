@@ -192,6 +192,13 @@ def test_a_long_patch_keeps_the_names_of_its_files():
     assert "\nAlso in it:\nb/c.py\n\n=== result of apply_patch: apply_patch a.py, b/c.py" in text
 
 
+def test_of_an_endless_output_only_the_ends_are_looked_at():
+    (_, read) = passages(source(command("yes"), ran("first\n" + "y\n" * 500_000 + "last")))
+    assert len(read.text) <= 120_000
+    assert read.text.startswith("first\n")
+    assert read.text.endswith("last")
+
+
 def test_a_shell_that_only_runs_a_command_is_left_out():
     shell = LocalShellCall(
         call_id="c", status="completed", action=ExecAction(command=("bash", "-lc", "ls -l | wc"))

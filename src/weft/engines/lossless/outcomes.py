@@ -23,7 +23,6 @@ _ERROR = "error"
 _HEAD_CHARS = 600
 _TAIL_CHARS = 200
 _LINE_BYTES = 160
-_LINES_SCANNED = 200
 
 _BODY = re.compile(r"^Output:$", re.MULTILINE)
 _REPORT = re.compile(
@@ -90,9 +89,7 @@ def error_lines(text: str, status: str = "") -> Iterator[str]:
     What a call printed that went well tells an error only where it is plainly one.
     """
     end = 0
-    for count, sign in enumerate(_SIGN.finditer(text)):
-        if count >= _LINES_SCANNED:
-            return
+    for sign in _SIGN.finditer(text):
         if sign.start() < end:
             continue
         start = text.rfind("\n", 0, sign.start()) + 1
