@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,10 +21,10 @@ from msgspec import UNSET, Raw, UnsetType
 
 from .config import home as default_home
 from .context.cuts import step_boundary
-from .context.head import Choices
+from .context.head import Choices, named_model
 from .context.journal import Journal
 from .context.view import load_view
-from .entries import Head, Reason, Recipe
+from .entries import Reason, Recipe
 from .errors import ConfigError, NothingToSend
 from .ids import new_id
 from .items import Message, decode_item, encode_item
@@ -33,30 +33,29 @@ from .prompt.input import UserPart, user_message
 from .prompt.observation import ApprovalPolicy, PromptContext, SandboxMode
 from .prompt.registry import Registry, installed_registry
 from .provenance import InputProvenance, InternalEvent
-from .specs import ToolSpec, spec_name
-from .store.contract import Change, Committed, Index, Post, Store, ThreadInfo
+from .rights import told
+from .specs import ToolSpec
+from .store.contract import Index, Post, Store, ThreadInfo
 from .store.index import SqliteIndex
 from .store.sqlite import SqliteStore
 from .whole import whole
 from .wire import Json
+from .workplace import Workplace
 
 if TYPE_CHECKING:
-    from .agent import Agent, Answers, Input
+    from .agent import Answers, Input
     from .engines.contract import ContextEngine
-    from .engines.lifecycle import Lifecycle, Patience
+    from .engines.lifecycle import Patience
     from .engines.linear import Compacted
     from .engines.registry import EngineRegistry
-    from .engines.slot import EngineSlot
-    from .engines.values import CitationsMode, Complete
+    from .engines.values import CitationsMode
     from .harness.contract import Harness
     from .harness.events import Event
     from .hooks import Hooks
     from .models.connect import ProviderConfig
     from .models.contract import Model
-    from .sandbox.approvals import ApprovalPolicy as Enforced
     from .sandbox.approvals import Decision
-    from .sandbox.policy import SandboxPolicy
-    from .subagents import AgentLimits, Subagents
+    from .subagents import AgentLimits
     from .tools.contract import Tool
     from .tools.executor import ToolExecutor
 
@@ -69,54 +68,16 @@ _PLAIN = ("linear", "legacy")
 
 
 @dataclass(slots=True)
-class Thread(Journal):
+class Thread(Workplace):
     """A conversation that this process writes.
 
     `Thread.open` takes the lease and gives it back. What it needs to run turns (the
     model's connection, tools, the sandbox) is made at the first `run`.
     """
 
-    toolset: Sequence[Tool] | None = None
-    """The tools of the host; None for the built-in ones."""
-    executor: ToolExecutor | None = None
-    harness: Harness | None = None
-    hooks: Hooks | None = None
-    client: Model | None = None
-    """A model to use instead of the one that `model` names."""
-    environ: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
-    """Where keys and addresses of providers are looked up."""
-    providers: Mapping[str, ProviderConfig] = field(default_factory=dict)
-    """Providers beside those that Weft knows, or changes to them."""
-    output_limit: int | None = None
-    """Tokens of a result that the built-in tools return; None for the model's own limit."""
-    engine: str | ContextEngine = "linear"
-    """Who decides what the model sees of the conversation: a name, or an engine of the host's."""
-    engine_config: Mapping[str, Any] = field(default_factory=dict)
-    """What an engine that is named is made with."""
-    engines: EngineRegistry | None = None
-    """Where engines are found by name; None for those that are installed."""
-    citations: CitationsMode = "auto"
-    patience: Patience | None = None
-    """How long an engine may take; None for the usual."""
-    recall_threads: Collection[str] = ()
-    """Threads beyond its family that its engine may read; ``*`` for all."""
-    agents: AgentLimits | None = None
-    """What bounds the agents that it may start; None where it starts none."""
-    observers: list[Callable[[Event], None]] = field(default_factory=list)
-    subagents: Subagents = field(init=False, repr=False)
-    """The agents that it has started."""
-    _agent: Agent | None = field(init=False, default=None)
-    _opened_for: str = field(init=False, default="")
-    _builtin: bool = field(init=False, default=False)
-    _brought: tuple[Tool | ToolSpec, ...] = field(init=False, default=())
-    _recall: tuple[Tool, ...] = field(init=False, default=())
-    """The tools that the engine brings."""
-    _lifecycle: Lifecycle | None = field(init=False, default=None)
-    _lent: ToolExecutor | None = field(init=False)
     _turns: asyncio.Lock = field(init=False, default_factory=asyncio.Lock)
     _task: asyncio.Task[None] | None = field(init=False, default=None)
     _interrupted: bool = field(init=False, default=False)
-    _listener: Callable[[Event], None] | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         from .subagents import AgentLimits, Subagents
@@ -347,40 +308,6 @@ class Thread(Journal):
         if self._builtin:
             self._offer(None)
 
-    async def observe(self) -> PromptContext:
-        """What fragments would see now, the commands that the user has approved included."""
-        from .sandbox.memory import Approvals
-
-        seen = await Journal.observe(self)
-        seen = msgspec.structs.replace(seen, subagents=(*seen.subagents, *self.subagents.told))
-        if self.home is None:
-            return seen
-        rules = await asyncio.to_thread(Approvals(self.home).prefixes)
-        prefixes = tuple(tuple(rule.prefix) for rule in rules)
-        return msgspec.structs.replace(seen, approved_prefixes=prefixes)
-
-    def _offer(self, tools: Sequence[Tool | ToolSpec] | None) -> None:
-        """Decide what the model may call: the host's tools, or the built-in ones."""
-        from .subagents import may_spawn
-
-        self._builtin = tools is None
-        if tools is None:
-            from .tools.builtin import builtin_tools
-
-            profile = self.profile
-            tools = builtin_tools(profile, truncation=profile.truncation_policy(self.output_limit))
-        else:
-            self._brought = tuple(tools)
-        if may_spawn(self.view.settings, self.id, self.agents):
-            from .tools.agents import agent_tools
-
-            tools = (*tools, *agent_tools(self.subagents))
-        tools = (*tools, *self._recall)
-        self.toolset = tuple(tool for tool in tools if not isinstance(tool, msgspec.Struct))
-        self.tools = tuple(
-            tool if isinstance(tool, msgspec.Struct) else tool.spec for tool in tools
-        )
-
     @asynccontextmanager
     async def _child(self, child: str) -> AsyncIterator[Thread]:
         """Open an agent: with the model, the tools and no more rights than this thread has."""
@@ -414,16 +341,6 @@ class Thread(Journal):
             opened.docs = self.docs
             yield opened
 
-    async def record(self, change: Change) -> Committed:
-        """Write to the log, for those who work with this thread."""
-        return await self._commit(change)
-
-    def adopt(self, settings: PromptContext | None) -> None:
-        """Hold itself to other settings; commands from the next step on."""
-        self.settings = settings
-        if self._agent is not None:
-            self._enforce(self._agent)
-
     async def _turn(self, given: Input | None, turn_id: str | None) -> None:
         agent = await self._ready()
         await self.subagents.recover()
@@ -433,77 +350,6 @@ class Thread(Journal):
         except asyncio.CancelledError:
             if not self._interrupted:
                 raise
-
-    async def _ready(self) -> Agent:
-        """The agent, made at first use and again when the model changed."""
-        await self._seat_engine()
-        if self._agent is None or self._opened_for != self.model:
-            await self._close_model()
-            self._agent, self._opened_for = self._assembled(), self.model
-            self.api = self._agent.model.format.name
-        # Settings may have changed between turns; what the model is told is what holds.
-        self._enforce(self._agent)
-        self._agent.tools = tuple(self.toolset or ())
-        return self._agent
-
-    async def _seat_engine(self) -> None:
-        """Have the engine there, if it can be found, with the tools it brings."""
-        own = {spec_name(tool.spec) for tool in self._recall}
-        taken = {spec_name(spec) for spec in self.tools} - own
-        recall = await self._engaged().seat(taken)
-        if recall != self._recall:
-            self._recall = recall
-            self._offer(None if self._builtin else self._brought)
-
-    def _engaged(self) -> Lifecycle:
-        """The life of the engine in this thread; the same for as long as it is open."""
-        if self._lifecycle is None:
-            self._lifecycle = self._engage()
-            self.subagents.watcher = self._lifecycle
-        return self._lifecycle
-
-    def _engage(self) -> Lifecycle:
-        from .engines.lifecycle import Lifecycle, Patience
-        from .harness.events import NoticeRaised
-        from .harness.loop import LoopHarness
-        from .subagents import Kinship
-
-        self.harness = self.harness or LoopHarness()
-        return Lifecycle(
-            journal=self,
-            slot=self._slot(),
-            harness=self.harness.name,
-            capabilities=self.harness.capabilities,
-            citations=self.citations,
-            completes=self._completes,
-            grants=Kinship(self.store, self.recall_threads),
-            notify=lambda text: self._hear(NoticeRaised(level="warning", text=text)),
-            report=self._hear,
-            patience=self.patience or Patience(),
-        )
-
-    def _slot(self) -> EngineSlot:
-        from .engines.registry import engine_registry
-        from .engines.slot import EngineSlot
-
-        if not isinstance(self.engine, str):
-            return EngineSlot.brought(self.engine, self.home)
-        return EngineSlot.named(
-            self.engine,
-            self.engines or engine_registry(),
-            home=self.home,
-            cwd=self.cwd,
-            config=dict(self.engine_config),
-        )
-
-    def _completes(self, purpose: str) -> Complete:
-        assert self._agent is not None, "engines are asked by an agent"
-        return self._agent.complete(purpose)
-
-    def _enforce(self, agent: Agent) -> None:
-        settings = self.settings or PromptContext(cwd="")
-        agent.policy, agent.approval = policy_of(settings), approval_of(settings)
-        self.subagents.follow(self.settings)
 
     async def _mailed(self, turn_id: str | None) -> Input:
         """The input of a turn about what others left; waits for agents to leave something."""
@@ -530,57 +376,11 @@ class Thread(Journal):
             mail=mail,
         )
 
-    def _assembled(self) -> Agent:
-        from .agent import Agent
-        from .harness.loop import LoopHarness
-        from .hooks import Hooks
-        from .models.providers import open_model
-        from .sandbox.memory import Approvals
-        from .tools.local.executor import LocalExecutor
-
-        settings = self.settings or PromptContext(cwd="")
-        home = self.home or default_home()
-        self.executor = self.executor or LocalExecutor(home=home)
-        return Agent(
-            journal=self,
-            engine=self._engaged(),
-            model=self.client
-            or open_model(
-                self.model, environ=self.environ, catalog=self.catalog, config=self.providers
-            ),
-            tools=tuple(self.toolset or ()),
-            executor=self.executor,
-            harness=self.harness or LoopHarness(),
-            policy=policy_of(settings),
-            approval=approval_of(settings),
-            approvals=Approvals(home),
-            hooks=self.hooks or Hooks(),
-            emit=self._hear,
-        )
-
-    def _hear(self, event: Event) -> None:
-        from .harness.events import TurnCompleted
-
-        for observer in self.observers:
-            try:
-                observer(event)
-            except Exception as error:  # noqa: BLE001 - who only watches must not end the turn
-                _log.warning("an observer failed: %r", error)
-        if self._listener is not None:
-            self._listener(event)
-            if isinstance(event, TurnCompleted):
-                # Agents go on; what they do from here on is not of this turn.
-                self._listener = None
-
     async def _settle(self) -> None:
         task = self._task
         if task is not None and not task.done():
             self.interrupt()
             await whole(_ended(task))
-
-    async def _close_model(self) -> None:
-        if self._agent is not None and self.client is None:
-            await self._agent.model.close()
 
     async def _close(self) -> None:
         await self._settle()
@@ -597,51 +397,6 @@ def never_began(turn_id: str | None) -> Event:
     from .harness.events import TurnCompleted
 
     return TurnCompleted(turn=turn_id or "", status="interrupted")
-
-
-def told(
-    settings: PromptContext | None,
-    sandbox: SandboxMode | None,
-    approval: ApprovalPolicy | None,
-    network: bool | None,
-    writable_roots: Sequence[str] | None,
-) -> PromptContext:
-    """The settings that fragments tell, with what was asked for put over them."""
-    asked = {
-        "sandbox_mode": sandbox,
-        "approval_policy": approval,
-        "network_access": network,
-        "writable_roots": None if writable_roots is None else tuple(writable_roots),
-    }
-    given = {name: value for name, value in asked.items() if value is not None}
-    usual = PromptContext(cwd="", sandbox_mode="workspace-write")
-    return msgspec.structs.replace(settings or usual, **given)
-
-
-def policy_of(settings: PromptContext) -> SandboxPolicy:
-    """The policy that is enforced: what the settings tell the model."""
-    from .sandbox.policy import SandboxPolicy
-
-    mode = settings.sandbox_mode
-    return SandboxPolicy(
-        # Inside someone else's sandbox ours would only be in the way.
-        mode="danger-full-access" if mode == "external-sandbox" else mode,
-        writable_roots=settings.writable_roots,
-        network=settings.network_access,
-    )
-
-
-def approval_of(settings: PromptContext) -> Enforced:
-    """The approval policy that is enforced; ``on-failure`` is an old name of ``on-request``."""
-    told_policy = settings.approval_policy
-    return "on-request" if told_policy == "on-failure" else told_policy
-
-
-def named_model(head: Head | None) -> str:
-    """The name of the model that a thread used last."""
-    if head is None:
-        raise ConfigError("the thread has no model yet; say which, such as 'openai:gpt-5.5'")
-    return f"{head.provider}:{head.model}"
 
 
 def _of_mail(body: Json) -> Message:

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import UNSET, Struct
 
 from ..context.compose import change_of_head, missing_outputs, opening
-from ..context.head import build_head
+from ..context.head import build_head, named_model
 from ..context.ledger import compare
 from ..context.preview import preview
 from ..context.request import Renderer, Request
@@ -31,7 +31,6 @@ from ..prompt.registry import Registry
 from ..prompt.tell import observe
 from ..store.contract import Store
 from ..subagents import may_spawn, told_of
-from ..thread import named_model
 from .opening import Setup, agents_of, choices_of, docs_rules, prompt_settings
 from .output import printable
 

@@ -11,11 +11,12 @@ from collections.abc import Sequence
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from ..entries import Head
+from ..errors import ConfigError
 from ..models.profile import ModelProfile
 from ..specs import SPECS, ToolSpec
 from ..wire import Json
 
-__all__ = ["Choices", "build_head"]
+__all__ = ["Choices", "build_head", "named_model"]
 
 _APIS = {
     "anthropic": "messages",
@@ -70,3 +71,10 @@ def build_head(
 
 def _summary(value: str | None) -> str | None:
     return None if value in (None, "", "none") else value
+
+
+def named_model(head: Head | None) -> str:
+    """The name of the model that a thread used last."""
+    if head is None:
+        raise ConfigError("the thread has no model yet; say which, such as 'openai:gpt-5.5'")
+    return f"{head.provider}:{head.model}"

@@ -7,11 +7,11 @@ from typing import Any
 import click
 from msgspec import Struct
 
+from ...context.head import named_model
 from ...context.layout import Line, row_lines
 from ...context.view import View, load_view
 from ...prompt.registry import Registry, default_registry
 from ...store.contract import Store, ThreadInfo
-from ...thread import named_model
 from ...truncate import approx_tokens
 from ..home import Home, find_thread
 from ..lazy import examples

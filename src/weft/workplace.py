@@ -1,0 +1,249 @@
+"""The workplace: what a thread needs to run turns, made when it is first needed.
+
+Owns the thread's agent, its tools, its engine's life and who hears of events. Invariant:
+opening a thread for writing loads neither models nor sandbox nor engines until a turn
+wants them; only a chosen engine is engaged at once, so that it misses nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from .config import home as default_home
+from .context.journal import Journal
+from .prompt.observation import PromptContext
+from .rights import approval_of, policy_of
+from .specs import ToolSpec, spec_name
+from .store.contract import Change, Committed
+
+if TYPE_CHECKING:
+    from .agent import Agent
+    from .engines.contract import ContextEngine
+    from .engines.lifecycle import Lifecycle, Patience
+    from .engines.registry import EngineRegistry
+    from .engines.slot import EngineSlot
+    from .engines.values import CitationsMode, Complete
+    from .harness.contract import Harness
+    from .harness.events import Event
+    from .hooks import Hooks
+    from .models.connect import ProviderConfig
+    from .models.contract import Model
+    from .subagents import AgentLimits, Subagents
+    from .tools.contract import Tool
+    from .tools.executor import ToolExecutor
+
+__all__ = ["Workplace"]
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Workplace(Journal):
+    """A journal with everything around it that turns need."""
+
+    toolset: Sequence[Tool] | None = None
+    """The tools of the host; None for the built-in ones."""
+    executor: ToolExecutor | None = None
+    harness: Harness | None = None
+    hooks: Hooks | None = None
+    client: Model | None = None
+    """A model to use instead of the one that `model` names."""
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
+    """Where keys and addresses of providers are looked up."""
+    providers: Mapping[str, ProviderConfig] = field(default_factory=dict)
+    """Providers beside those that Weft knows, or changes to them."""
+    output_limit: int | None = None
+    """Tokens of a result that the built-in tools return; None for the model's own limit."""
+    engine: str | ContextEngine = "linear"
+    """Who decides what the model sees of the conversation: a name, or an engine of the host's."""
+    engine_config: Mapping[str, Any] = field(default_factory=dict)
+    """What an engine that is named is made with."""
+    engines: EngineRegistry | None = None
+    """Where engines are found by name; None for those that are installed."""
+    citations: CitationsMode = "auto"
+    patience: Patience | None = None
+    """How long an engine may take; None for the usual."""
+    recall_threads: Collection[str] = ()
+    """Threads beyond its family that its engine may read; ``*`` for all."""
+    agents: AgentLimits | None = None
+    """What bounds the agents that it may start; None where it starts none."""
+    observers: list[Callable[[Event], None]] = field(default_factory=list)
+    subagents: Subagents = field(init=False, repr=False)
+    """The agents that it has started."""
+    _agent: Agent | None = field(init=False, default=None)
+    _opened_for: str = field(init=False, default="")
+    _builtin: bool = field(init=False, default=False)
+    _brought: tuple[Tool | ToolSpec, ...] = field(init=False, default=())
+    _recall: tuple[Tool, ...] = field(init=False, default=())
+    """The tools that the engine brings."""
+    _lifecycle: Lifecycle | None = field(init=False, default=None)
+    _lent: ToolExecutor | None = field(init=False)
+    _listener: Callable[[Event], None] | None = field(init=False, default=None)
+
+    async def observe(self) -> PromptContext:
+        """What fragments would see now, the commands that the user has approved included."""
+        from .sandbox.memory import Approvals
+
+        seen = await Journal.observe(self)
+        seen = msgspec.structs.replace(seen, subagents=(*seen.subagents, *self.subagents.told))
+        if self.home is None:
+            return seen
+        rules = await asyncio.to_thread(Approvals(self.home).prefixes)
+        prefixes = tuple(tuple(rule.prefix) for rule in rules)
+        return msgspec.structs.replace(seen, approved_prefixes=prefixes)
+
+    async def record(self, change: Change) -> Committed:
+        """Write to the log, for those who work with this thread."""
+        return await self._commit(change)
+
+    def adopt(self, settings: PromptContext | None) -> None:
+        """Hold itself to other settings; commands from the next step on."""
+        self.settings = settings
+        if self._agent is not None:
+            self._enforce(self._agent)
+
+    def _offer(self, tools: Sequence[Tool | ToolSpec] | None) -> None:
+        """Decide what the model may call: the host's tools, or the built-in ones."""
+        from .subagents import may_spawn
+
+        self._builtin = tools is None
+        if tools is None:
+            from .tools.builtin import builtin_tools
+
+            profile = self.profile
+            tools = builtin_tools(profile, truncation=profile.truncation_policy(self.output_limit))
+        else:
+            self._brought = tuple(tools)
+        if may_spawn(self.view.settings, self.id, self.agents):
+            from .tools.agents import agent_tools
+
+            tools = (*tools, *agent_tools(self.subagents))
+        tools = (*tools, *self._recall)
+        self.toolset = tuple(tool for tool in tools if not isinstance(tool, msgspec.Struct))
+        self.tools = tuple(
+            tool if isinstance(tool, msgspec.Struct) else tool.spec for tool in tools
+        )
+
+    async def _ready(self) -> Agent:
+        """The agent, made at first use and again when the model changed."""
+        await self._seat_engine()
+        if self._agent is None or self._opened_for != self.model:
+            await self._close_model()
+            self._agent, self._opened_for = self._assembled(), self.model
+            self.api = self._agent.model.format.name
+        # Settings may have changed between turns; what the model is told is what holds.
+        self._enforce(self._agent)
+        self._agent.tools = tuple(self.toolset or ())
+        return self._agent
+
+    async def _seat_engine(self) -> None:
+        """Have the engine there, if it can be found, with the tools it brings."""
+        own = {spec_name(tool.spec) for tool in self._recall}
+        taken = {spec_name(spec) for spec in self.tools} - own
+        recall = await self._engaged().seat(taken)
+        if recall != self._recall:
+            self._recall = recall
+            self._offer(None if self._builtin else self._brought)
+
+    def _engaged(self) -> Lifecycle:
+        """The life of the engine in this thread; the same for as long as it is open."""
+        if self._lifecycle is None:
+            self._lifecycle = self._engage()
+            self.subagents.watcher = self._lifecycle
+        return self._lifecycle
+
+    def _engage(self) -> Lifecycle:
+        from .engines.lifecycle import Lifecycle, Patience
+        from .harness.events import NoticeRaised
+        from .harness.loop import LoopHarness
+        from .subagents import Kinship
+
+        self.harness = self.harness or LoopHarness()
+        return Lifecycle(
+            journal=self,
+            slot=self._slot(),
+            harness=self.harness.name,
+            capabilities=self.harness.capabilities,
+            citations=self.citations,
+            completes=self._completes,
+            grants=Kinship(self.store, self.recall_threads),
+            notify=lambda text: self._hear(NoticeRaised(level="warning", text=text)),
+            report=self._hear,
+            patience=self.patience or Patience(),
+        )
+
+    def _slot(self) -> EngineSlot:
+        from .engines.registry import engine_registry
+        from .engines.slot import EngineSlot
+
+        if not isinstance(self.engine, str):
+            return EngineSlot.brought(self.engine, self.home)
+        return EngineSlot.named(
+            self.engine,
+            self.engines or engine_registry(),
+            home=self.home,
+            cwd=self.cwd,
+            config=dict(self.engine_config),
+        )
+
+    def _completes(self, purpose: str) -> Complete:
+        assert self._agent is not None, "engines are asked by an agent"
+        return self._agent.complete(purpose)
+
+    def _enforce(self, agent: Agent) -> None:
+        settings = self.settings or PromptContext(cwd="")
+        agent.policy, agent.approval = policy_of(settings), approval_of(settings)
+        self.subagents.follow(self.settings)
+
+    def _assembled(self) -> Agent:
+        from .agent import Agent
+        from .harness.loop import LoopHarness
+        from .hooks import Hooks
+        from .models.providers import open_model
+        from .sandbox.memory import Approvals
+        from .tools.local.executor import LocalExecutor
+
+        settings = self.settings or PromptContext(cwd="")
+        home = self.home or default_home()
+        self.executor = self.executor or LocalExecutor(home=home)
+        return Agent(
+            journal=self,
+            engine=self._engaged(),
+            model=self.client
+            or open_model(
+                self.model, environ=self.environ, catalog=self.catalog, config=self.providers
+            ),
+            tools=tuple(self.toolset or ()),
+            executor=self.executor,
+            harness=self.harness or LoopHarness(),
+            policy=policy_of(settings),
+            approval=approval_of(settings),
+            approvals=Approvals(home),
+            hooks=self.hooks or Hooks(),
+            emit=self._hear,
+        )
+
+    def _hear(self, event: Event) -> None:
+        from .harness.events import TurnCompleted
+
+        for observer in self.observers:
+            try:
+                observer(event)
+            except Exception as error:  # noqa: BLE001 - who only watches must not end the turn
+                _log.warning("an observer failed: %r", error)
+        if self._listener is not None:
+            self._listener(event)
+            if isinstance(event, TurnCompleted):
+                # Agents go on; what they do from here on is not of this turn.
+                self._listener = None
+
+    async def _close_model(self) -> None:
+        if self._agent is not None and self.client is None:
+            await self._agent.model.close()
