@@ -74,7 +74,7 @@ def test_a_fresh_home_has_the_plain_engine_and_stays_fresh(weft):
 ENGINE    STATE  VERSION  OWNER  TURNS          COMPACTION  MAINTENANCE  POWERS
 linear*   ok     1        weft   at least once  runtime     -            -
 lossless  ok     1        weft   exactly once   engine      background   bootstrap maintain commit_turn thread_reset tools dispose
-"""
+"""  # noqa: E501 - as wide as it is
     )
     assert list(weft.home.iterdir()) == []
     assert doctor(weft) == {
