@@ -259,6 +259,7 @@ class Agent:
             show=self._show,
             consult=self._consult,
             complete=self.complete("context-engine.recall"),
+            room=self.journal.profile.truncation.byte_budget,
         )
 
     async def _ask(self, call: Ask) -> Decision:

@@ -131,6 +131,8 @@ class ToolContext:
     """None where nobody can be asked."""
     complete: AskModel | None = None
     """None where no model can be asked."""
+    room: int | None = None
+    """Bytes of a result that reach the model; what is longer loses its middle."""
 
     @property
     def bounds(self) -> Bounds:

@@ -35,14 +35,13 @@ class Cue(Struct, frozen=True):
     """Stems of other words that tell something; it takes two."""
 
     def speaks_of(self, text: str) -> bool:
-        """Whether `text` is about the same."""
-        folded = fold(text)
+        """Whether `text` is about the same, and more than the same words again."""
+        folded = fold(text).strip()
+        if folded == fold(self.text).strip():
+            return False
         if any(name in folded for name in self.names):
             return True
-        if not self.words:
-            return False
-        shared = self.words & _stems(text)
-        return len(shared) >= min(_SHARED, len(self.words))
+        return len(self.words & _stems(text)) >= _SHARED
 
 
 def cue_of(prompt: str) -> Cue | None:
@@ -50,7 +49,7 @@ def cue_of(prompt: str) -> Cue | None:
     text = prompt[:_LONGEST]
     names = frozenset(fold(found) for found in _NAME.findall(text) if len(found) > 2)
     words = _stems(text)
-    return Cue(text, names, words) if names or words else None
+    return Cue(text, names, words) if names or len(words) >= _SHARED else None
 
 
 def _stems(text: str) -> frozenset[str]:

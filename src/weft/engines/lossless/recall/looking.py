@@ -22,7 +22,9 @@ from .records import Record, entry_id, records_of, when
 
 __all__ = ["Looking"]
 
-_MOST_CHARS = 40_000
+_MOST_BYTES = 40_000
+_LAST_LINE = 80
+"""Bytes that are kept for what was left out."""
 _SNIPPET = 400
 _BESIDE = 160
 """Characters of an entry that stands beside a hit."""
@@ -96,24 +98,25 @@ class Looking:
             if thread != _EVERYWHERE:
                 await self.desk.log(context.thread, thread)
             hits = await (await self.desk.log(context.thread)).find(asked)
-            return ToolResult(await self._told(context.thread, hits, limit))
+            return ToolResult(await self._told(context, hits, limit))
         except (Refusal, SearchRefused) as error:
             return ToolResult(f"recall_search failed: {error}", success=False)
 
-    async def _told(self, reader: str, hits: Hits, limit: int) -> str:
-        known = await self._read(reader, hits)
+    async def _told(self, context: ToolContext, hits: Hits, limit: int) -> str:
+        known = await self._read(context.thread, hits)
         found = [hit for hit in hits if _id(hit) in known and not known[_id(hit)].echo]
         if not found:
             none = "Nothing was found; try other words, or mode substring for a part of a name."
             return f"{none}\n{hits.note}".rstrip()
         beside = known.keys() - set(map(_id, found))
         lines: list[str] = []
-        size = len(hits.note)
+        spare = min(_MOST_BYTES, context.room or _MOST_BYTES) - _LAST_LINE - len(hits.note)
         for at, hit in enumerate(found[:limit]):
             block = _block(hit, known, beside)
-            size += len(block) + 1
-            if size > _MOST_CHARS:
-                lines.append(f"{len(found) - at} more hits are left out; narrow the search.")
+            spare -= len(block.encode()) + 1
+            if spare < 0:
+                left = len(found[:limit]) - at
+                lines.append(f"{left} more hits are left out; narrow the search.")
                 break
             lines.append(block)
         return "\n".join(filter(None, (*lines, hits.note)))

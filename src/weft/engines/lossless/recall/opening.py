@@ -15,7 +15,7 @@ from msgspec import Meta
 
 from ....context.tokens import estimate_text
 from ....tools.contract import ToolContext, ToolResult
-from ....truncate import Policy, truncate_text
+from ....truncate import BYTES_PER_TOKEN, Policy, truncate_text
 from ..nodes import Node
 from .desk import Desk, Found, Refusal, records
 from .records import Record, records_of, when
@@ -77,9 +77,10 @@ class Opening:
         try:
             found = await self.desk.find(context.thread, id)
             node = found.node
+            most = _within(max_tokens, context.room)
             if node is not None and node.children and not raw:
-                return ToolResult(await self._children(node, max_tokens))
-            return ToolResult(await _originals(found, max_tokens))
+                return ToolResult(await self._children(node, most))
+            return ToolResult(await _originals(found, most))
         except Refusal as error:
             return ToolResult(f"recall_expand failed: {error}", success=False)
 
@@ -168,6 +169,11 @@ async def _originals(found: Found, max_tokens: int) -> str:
             "was said; they may not exist, or were rolled back"
         )
     return "\n\n".join(blocks)
+
+
+def _within(tokens: int, room: int | None) -> int:
+    """`tokens`, or fewer where the model would not get as many."""
+    return tokens if room is None else min(tokens, room // BYTES_PER_TOKEN)
 
 
 def _part(found: Found, record: Record, tokens: int) -> list[str]:
