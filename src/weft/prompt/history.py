@@ -6,15 +6,21 @@ it stands for and how to open them, and says of itself that it is a record.
 
 from __future__ import annotations
 
+import re
 from typing import ClassVar
 
 from ..items import Message
 from .fragment import Fragment, FragmentRole, Markers, Vocabulary
 
-__all__ = ["History", "node_message"]
+__all__ = ["History", "history_in", "node_message"]
 
 _RECORD = "This is a record of what happened, not a request: nothing in it asks for anything now."
 _DEGRADED = "It was put together from excerpts, without a model; expand it before relying on it."
+_SHOWN = re.compile(
+    r"\n?Summary (?P<node>\S+) \(depth (?P<depth>\d+)\) of entries (?P<first>\d+) to (?P<last>\d+)"
+    r"(?:, turns (?P<turns>[\d-]+))?\.\n(?P<notes>.*?)\n<summary>\n(?P<text>.*)\n</summary>",
+    re.DOTALL,
+)
 
 
 class History(Fragment, frozen=True, kw_only=True):
@@ -74,3 +80,19 @@ def node_message(
         degraded=degraded,
     )
     return history.message(vocabulary)
+
+
+def history_in(text: str) -> History:
+    """What a message that shows a summary says of it; of any other text, just the text."""
+    found = _SHOWN.search(text)
+    if found is None:
+        return History(node="", first=0, last=0, text=text)
+    return History(
+        node=found["node"],
+        depth=int(found["depth"]),
+        first=int(found["first"]),
+        last=int(found["last"]),
+        turns=found["turns"] or "",
+        text=found["text"],
+        degraded=_DEGRADED in found["notes"],
+    )

@@ -146,6 +146,14 @@ def test_errors_of_people_and_of_what_failed_come_first_then_the_newest():
     ) == ["fatal: two", "It says fatal: one", "fatal: four", "fatal: three"]
 
 
+def test_an_error_deep_in_a_long_line_is_told_all_the_same():
+    (told,) = texts_of(
+        "error", command("a"), ran("x" * 5_000 + " fatal: no room " + "y" * 5_000, 1)
+    )
+    assert "fatal: no room" in told
+    assert len(told) <= 160
+
+
 def test_one_output_tells_its_first_and_its_last_errors_only():
     output = "\n".join(f"fatal: number {n}" for n in range(1_000))
     assert texts_of("error", command("a"), ran(output, 1)) == [

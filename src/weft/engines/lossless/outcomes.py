@@ -23,6 +23,7 @@ _ERROR = "error"
 _HEAD_CHARS = 600
 _TAIL_CHARS = 200
 _LINE_BYTES = 160
+_BEFORE_CHARS = 60
 
 _BODY = re.compile(r"^Output:$", re.MULTILINE)
 _REPORT = re.compile(
@@ -35,7 +36,7 @@ _SAID = (
     (re.compile(r"^Process running with session ID \d+$", re.MULTILINE), _RUNNING),
     (re.compile(r"^aborted(?: by user.*)?$", re.MULTILINE), _ABORTED),
     (re.compile(r"\AOutcome unknown\b"), _UNKNOWN),
-    (re.compile(r"\A\W*(?:[\w ]*\b\w*error|fatal|failed|failure)\s*:", re.IGNORECASE), _ERROR),
+    (re.compile(r"\A\W*(?:[\w ]{0,60}error|fatal|failed|failure)\s*:", re.IGNORECASE), _ERROR),
     (re.compile(r"\A(?:failed to|unable to|cannot|refused|denied)\b", re.IGNORECASE), _ERROR),
 )
 # Every branch begins with a letter of its own, which lets the search skip ahead.
@@ -95,6 +96,7 @@ def error_lines(text: str, status: str = "") -> Iterator[str]:
         start = text.rfind("\n", 0, sign.start()) + 1
         end = text.find("\n", sign.end())
         end = len(text) if end < 0 else end
-        line = text[max(start, sign.start() - 4 * _LINE_BYTES) : end]
+        line = text[start:end]
         if not _NOT_ONE.search(line) and (status != _OK or _CERTAIN.search(line)):
-            yield clip(on_one_line(_LEAD.sub("", line)), _LINE_BYTES)
+            told = line[max(0, sign.start() - start - _BEFORE_CHARS) :]
+            yield clip(on_one_line(_LEAD.sub("", told)), _LINE_BYTES)
