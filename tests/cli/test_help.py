@@ -20,6 +20,9 @@ COMMAND_NAMES = [
     "auth remove",
     "config explain",
     "engines check",
+    "recall search",
+    "recall show",
+    "recall expand",
 ]
 
 

@@ -27,6 +27,7 @@ COMMANDS = {
     "send": "Leave a message for a thread.",
     "threads": "List threads, or search what was said in them.",
     "show": "Read a thread.",
+    "recall": "Find what was said in any thread, and open it again.",
     "fork": "Make a thread that goes on from a point of another.",
     "rollback": "Hide the last turns of a thread from the model.",
     "delete": "Forget a thread.",

@@ -63,6 +63,7 @@ class SqliteIndex:
         self._path = None if directory is None else directory / "index.db"
         self._connection: sqlite3.Connection | None = None
         self._built = 0
+        self._everywhere: Everywhere | None = None
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="weft-index")
 
     async def record(self, row: LedgerRow, segments: Sequence[Segment]) -> None:
@@ -129,7 +130,7 @@ class SqliteIndex:
         await self._searched(named).prepare(progress=progress)
 
     async def _search(self, query: Search, catch_up: bool) -> Hits:
-        searched = self._searched(query.threads)
+        searched = self._searched(query.threads, afresh=catch_up)
         left = await searched.prepare(MOST_AT_ONCE) if catch_up else 0
         scope = Scope(
             stretches=await searched.stretches(),
@@ -149,11 +150,15 @@ class SqliteIndex:
             hits.note = "; ".join(filter(None, (hits.note, unread)))
         return hits
 
-    def _searched(self, threads: tuple[str, ...] | None) -> Everywhere | Within:
+    def _searched(
+        self, threads: tuple[str, ...] | None, *, afresh: bool = True
+    ) -> Everywhere | Within:
         indexer = Indexer(self._ask, self._change, self._store)
-        if threads is None:
-            return Everywhere(indexer)
-        return Within(indexer, threads)
+        if threads is not None:
+            return Within(indexer, threads)
+        if afresh or self._everywhere is None:
+            self._everywhere = Everywhere(indexer)
+        return self._everywhere
 
     async def forget(self, thread: str | None = None) -> None:
         """Drop what is known of a thread, or everything."""

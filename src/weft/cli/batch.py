@@ -1,0 +1,130 @@
+"""Batches: many searches from one process, a line each.
+
+Owns the lines of `weft recall --batch`: ``{"id", "query", "thread"?, "limit"?}`` is answered
+with ``{"id", "items"}``. Invariant: every line gets exactly one line, in order and at once;
+one that cannot be answered gets ``{"id", "error"}`` and harms no other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import click
+import msgspec
+from msgspec import Struct
+
+from ..errors import NotFound, WeftError
+from ..store.contract import Hit, Index, Search, SearchMode, Store, ThreadInfo
+from .home import find_thread
+from .output import say_json
+from .recalled import entry_id, pick_threads
+
+__all__ = ["Batch", "item_json"]
+
+_MOST = 10_000
+
+
+class _Line(Struct, frozen=True):
+    """One search, as a line spells it."""
+
+    query: str
+    id: Any = None
+    thread: str | None = None
+    limit: int | None = None
+    mode: SearchMode = "words"
+    roles: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+    since: int | None = None
+    until: int | None = None
+
+
+class _Named(Struct, frozen=True):
+    id: Any = None
+
+
+def item_json(hit: Hit) -> dict[str, object]:
+    """A hit as programs read it."""
+    return {
+        "id": entry_id(hit.thread, hit.seq),
+        "source_id": hit.source_id,
+        "thread": hit.thread,
+        "score": hit.score,
+        "snippet": hit.snippet,
+        "seq": hit.seq,
+        "turn": hit.turn,
+        "time": hit.time,
+        "role": hit.role,
+        **({"neighbours": hit.neighbours} if hit.neighbours else {}),
+    }
+
+
+@dataclass(slots=True)
+class Batch:
+    """Answers lines until there are no more."""
+
+    store: Store
+    index: Index
+    limit: int
+    threads: tuple[str, ...] | None = None
+    """Where a line that names no thread is looked for."""
+    _listed: list[ThreadInfo] = field(default_factory=list, init=False)
+
+    async def run(self) -> None:
+        """Read standard input to its end."""
+        async for line in _lines():
+            if line.strip():
+                say_json(await self.answer(line))
+
+    async def answer(self, line: bytes) -> dict[str, object]:
+        """What to say to one line."""
+        try:
+            asked = msgspec.json.decode(line, type=_Line)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            return {"id": _id_of(line), "error": f"the line cannot be used: {error}"}
+        try:
+            hits = await self.index.search(await self._search(asked), catch_up=False)
+        except WeftError as error:
+            return {"id": asked.id, "error": str(error)}
+        noted = {"note": hits.note} if hits.note else {}
+        return {"id": asked.id, "items": list(map(item_json, hits)), **noted}
+
+    async def _search(self, asked: _Line) -> Search:
+        threads = self.threads if asked.thread is None else await self._threads(asked.thread)
+        return Search(
+            asked.query,
+            mode=asked.mode,
+            threads=threads,
+            roles=asked.roles,
+            tools=asked.tools,
+            since=asked.since,
+            until=asked.until,
+            limit=max(1, min(asked.limit or self.limit, _MOST)),
+        )
+
+    async def _threads(self, name: str) -> tuple[str, ...]:
+        found = pick_threads(self._listed, name)
+        if not found:
+            self._listed = await self.store.threads()
+            found = pick_threads(self._listed, name)
+        if found:
+            return found
+        try:
+            return ((await find_thread(self.store, name)).id,)
+        except click.ClickException as error:  # several could be meant
+            raise NotFound("thread", name, "type more of its id") from error
+
+
+async def _lines() -> AsyncIterator[bytes]:
+    while line := await asyncio.to_thread(sys.stdin.buffer.readline):
+        yield line
+
+
+def _id_of(line: bytes) -> Any:
+    try:
+        return msgspec.json.decode(line, type=_Named).id
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
