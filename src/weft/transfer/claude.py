@@ -148,7 +148,6 @@ class _Reading:
         if kind in BOOKKEEPING or clean_id(record.get("uuid")) in self.marks:
             self.tally.left_out[kind] += 1
             return
-        self.tally.kept[kind or "without a type"] += 1
         self.loose.append(Spot(line_key("", line), line.offset, len(line.data)))
 
     def grow(self, line: Line, kind: str, name: str, record: dict[str, Any]) -> None:
@@ -214,8 +213,6 @@ class _Reading:
         for mark in marks:
             if mark.serves:
                 self.tally.left_out[mark.kind] += 1
-            elif mark.kind not in ("user", "assistant", "system"):
-                self.tally.kept[mark.kind or "without a type"] += 1
 
     def beside(self, path: list[str], order: list[Branch]) -> Iterator[str]:
         """Parts of the same answers, and the results of their calls, that the path passes by."""

@@ -112,7 +112,7 @@ class _Reading:
         elif kind in BOOKKEEPING or (kind == "response_item" and not _belongs(record.payload)):
             self.note(kind, record.payload)
         else:
-            self.keep(line, kind)
+            self.keep(line)
 
     def begin(self, payload: Raw) -> None:
         """The first head of a rollout is its own; others came along with a fork."""
@@ -129,10 +129,8 @@ class _Reading:
             self.model = model
         self.tally.left_out[kind] += 1
 
-    def keep(self, line: Line, kind: str) -> None:
+    def keep(self, line: Line) -> None:
         session = self.begun()
-        if kind not in ("response_item", "bare", _ROLLED_BACK):
-            self.tally.kept[kind or "without a type"] += 1
         key = line_key(session.key.removeprefix("codex:"), line)
         alone = not session.spots
         session.spots.append(

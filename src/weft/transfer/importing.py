@@ -78,7 +78,14 @@ class _Import:
 
     async def sessions(self, path: Path, reader: SessionFormat) -> list[Brought]:
         job = SessionImport(
-            self.store, self.sink, reader, self.registry, path, self.known, self.progress
+            self.store,
+            self.sink,
+            reader,
+            self.registry,
+            path,
+            self.known,
+            self.tally,
+            self.progress,
         )
         brought: list[Brought] = []
         for session in await asyncio.to_thread(reader.survey, path, self.tally):

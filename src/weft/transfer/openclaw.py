@@ -57,7 +57,6 @@ _APIS = {
     "openai-codex-responses": "responses",
     "openai-completions": "chat",
 }
-_SPOKEN = ("message", "custom_message", "branch_summary", "compaction", "reset")
 
 _object = msgspec.json.Decoder(dict[str, Any])
 
@@ -147,8 +146,8 @@ class _Reading:
         path = [branch.id for branch in path_to(by_id[self.leaf], self.order, by_id)]
         off = [name for name in self.spots if name not in set(path)]
         self.tally.abandoned += sum(self.kinds[name] not in BOOKKEEPING for name in off)
-        for name in path:
-            self.count(self.kinds[name])
+        served = (self.kinds[name] for name in path if self.kinds[name] in BOOKKEEPING)
+        self.tally.left_out.update(served)
         for key, names in self.parts(path):
             spoken = [name for name in names if self.kinds[name] not in BOOKKEEPING]
             spots = [
@@ -166,12 +165,6 @@ class _Reading:
                 key, names = f"openclaw:{self.session}/{name}", []
             names.append(name)
         yield key, names
-
-    def count(self, kind: str) -> None:
-        if kind in BOOKKEEPING:
-            self.tally.left_out[kind] += 1
-        elif kind not in _SPOKEN:
-            self.tally.kept[kind or "without a type"] += 1
 
 
 def _said(message: dict[str, Any], registry: Registry) -> list[Piece]:

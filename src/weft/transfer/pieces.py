@@ -37,6 +37,7 @@ __all__ = [
     "Piece",
     "Place",
     "contextual",
+    "is_kept",
     "item_piece",
     "kept",
     "milliseconds",
@@ -73,12 +74,18 @@ class _Kept(Struct, tag_field="type", tag=KEPT_TYPE):
 
 
 _kept = msgspec.json.Decoder(_Kept)
+_KEPT_OPENING = f'{{"type":"{KEPT_TYPE}",'.encode()
 
 
 def kept(record: bytes | Raw, source: str) -> Piece:
     """A record that is stored as it came: for exports and for later, not for models."""
     body = json_bytes(_Kept(source, Raw(record)))
     return Piece(Draft(body=body, flags=Flags.VOLATILE | Flags.HIDDEN))
+
+
+def is_kept(piece: Piece) -> bool:
+    """Whether a piece is a record, or a part of one, that was kept as it came."""
+    return piece.draft.body.startswith(_KEPT_OPENING)
 
 
 def record_of(body: bytes, source: str) -> bytes | None:

@@ -15,15 +15,36 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from ..context.compose import item_draft, recordable
 from ..entries import Entry, Flags, Origin
-from ..items import Item, Message, OutputText, Part, Unknown, decode_item, encode_item, text_of
+from ..items import (
+    InputText,
+    Item,
+    Message,
+    OutputText,
+    Part,
+    Unknown,
+    decode_item,
+    encode_item,
+    text_of,
+)
 from ..prompt.registry import Registry
 from ..wire import json_bytes
 from .pieces import Piece, item_piece, kept, milliseconds, notice, parts_of, record_of, user_piece
 from .rollout import iso
 
-__all__ = ["FORMAT", "PlainLine", "chained", "decode_line", "line_of", "plain_piece", "time_of"]
+__all__ = [
+    "FORMAT",
+    "PlainLine",
+    "chained",
+    "decode_line",
+    "is_part",
+    "line_of",
+    "plain_pieces",
+    "time_of",
+]
 
 FORMAT = "jsonl"
+_PART = "jsonl.part"
+_ROLES = frozenset({"user", "assistant", "system", "developer"})
 
 _FLAGS = {flag.name.lower(): flag for flag in Flags if flag.name}
 
@@ -65,13 +86,20 @@ def chained(before: str, data: bytes) -> str:
     return hashlib.blake2b(data, key=before.encode()[:64], digest_size=12).hexdigest()
 
 
-def plain_piece(line: PlainLine, data: bytes, registry: Registry) -> Piece:
-    """What a line becomes."""
-    if line.kind != "item" or not line.visible:
-        return kept(data, FORMAT)
-    if line.item is not UNSET:
-        return _exported(line, decode_item(line.item), registry) or kept(data, FORMAT)
-    return _spoken(line, registry) or kept(data, FORMAT)
+def plain_pieces(line: PlainLine, data: bytes, registry: Registry) -> list[Piece]:
+    """What a line becomes; what can be neither shown nor told is kept."""
+    pieces: list[Piece] = []
+    if line.kind == "item" and line.visible:
+        if line.item is UNSET:
+            pieces = _spoken(line, registry)
+        else:
+            pieces = _exported(line, decode_item(line.item), registry)
+    return pieces or [kept(data, FORMAT)]
+
+
+def is_part(entry: Entry) -> bool:
+    """Whether an entry keeps a part of the line whose message stands before it."""
+    return record_of(entry.body, _PART) is not None
 
 
 def time_of(line: PlainLine) -> int | None:
@@ -79,40 +107,39 @@ def time_of(line: PlainLine) -> int | None:
     return milliseconds(line.time)
 
 
-def _spoken(line: PlainLine, registry: Registry) -> Piece | None:
-    """A message by its role; what has another role, or more than text and images, is kept."""
+def _spoken(line: PlainLine, registry: Registry) -> list[Piece]:
+    """A message by its role, and what of it is neither text nor image."""
     strange: list[dict[str, Any]] = []
     parts = parts_of(line.content, strange.append)
-    if strange or not parts:
-        return None
-    match line.role:
-        case "user":
-            return user_piece(parts, registry)
-        case "assistant":
-            said = tuple(OutputText(text=text) for text in _texts(parts))
-            return item_piece(Message(role="assistant", content=said), registry) if said else None
-        case "system" | "developer":
-            # Whoever wrote the file may not instruct our models.
-            return notice(text_of(parts), line.role)
-    return None
+    if not parts or line.role not in _ROLES:
+        return []
+    return [_said(line.role, parts, registry), *(kept(json_bytes(b), _PART) for b in strange)]
 
 
-def _texts(parts: tuple[Part, ...]) -> list[str]:
-    return [text for part in parts if (text := getattr(part, "text", ""))]
+def _said(role: str, parts: tuple[Part, ...], registry: Registry) -> Piece:
+    if role == "user":
+        return user_piece(parts, registry)
+    if role == "assistant":
+        said = tuple(
+            OutputText(text=part.text) if isinstance(part, InputText) else part for part in parts
+        )
+        return item_piece(Message(role="assistant", content=said), registry)
+    # Whoever wrote the file may not instruct our models.
+    return notice(text_of(parts), role)
 
 
-def _exported(line: PlainLine, item: Item, registry: Registry) -> Piece | None:
+def _exported(line: PlainLine, item: Item, registry: Registry) -> list[Piece]:
     """An item as it was; its flags are those it had."""
     instructs = isinstance(item, Message) and item.role in ("system", "developer")
     if isinstance(item, Unknown) or instructs or not recordable(item):
-        return None
+        return []
     given = [] if line.flags is UNSET else line.flags
     flags = Flags(sum({_FLAGS.get(name, Flags.NONE) for name in given}))
     draft = item_draft(item, origin=line.origin, flags=flags)
     place = item_piece(item, registry).place
     if isinstance(item, Message) and item.role == "user":
         place = "aside" if flags & Flags.CONTEXTUAL else "input"
-    return Piece(draft, place)
+    return [Piece(draft, place)]
 
 
 def line_of(entry: Entry, thread: str, registry: Registry, *, visible: bool = True) -> bytes:
@@ -127,15 +154,15 @@ def line_of(entry: Entry, thread: str, registry: Registry, *, visible: bool = Tr
         return json_bytes(line)
     item = entry.item
     line.role, line.content = _role(item), _words(item)
-    read = plain_piece(line, b"", registry).draft
-    if visible and (read.body, read.flags, read.origin) == _said(entry):
+    read = [piece.draft for piece in plain_pieces(line, b"", registry)]
+    if [(made.body, made.flags, made.origin) for made in read] == [_essence(entry)]:
         return json_bytes(line)
     line.item, line.origin = Raw(_with_id(item, entry)), entry.origin
     line.flags = [name for name, flag in _FLAGS.items() if flag & entry.flags]
     return json_bytes(line)
 
 
-def _said(entry: Entry) -> tuple[bytes, Flags, Origin | None]:
+def _essence(entry: Entry) -> tuple[bytes, Flags, Origin | None]:
     return entry.body, entry.flags, entry.origin
 
 

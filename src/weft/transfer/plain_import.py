@@ -19,8 +19,8 @@ from ..prompt.registry import Registry
 from ..store.contract import Store, ThreadInfo
 from .history import entries_of
 from .lines import read_objects
-from .pieces import KEPT_TYPE, stamped
-from .plain import FORMAT, PlainLine, chained, decode_line, plain_piece, time_of
+from .pieces import is_kept, stamped
+from .plain import FORMAT, PlainLine, chained, decode_line, is_part, plain_pieces, time_of
 from .report import Brought, State
 from .sessions import clean_line
 from .sink import Sink, Target
@@ -67,7 +67,7 @@ class _Log:
                 self.seq = 1
             elif entry.source_id is None:
                 self.resumed = True
-            elif entry.source_id.endswith(ABORTED_MARK):
+            elif entry.source_id.endswith(ABORTED_MARK) or is_part(entry):
                 self.seq = entry.seq
             else:
                 self.waiting = entry
@@ -207,9 +207,9 @@ class PlainImport:
         """Turn what is missing into turns."""
         for thread in threads:
             for message in thread.missing:
-                piece = plain_piece(message.line, message.data, self.registry)
-                if KEPT_TYPE.encode() in piece.draft.body[:32]:
+                pieces = plain_pieces(message.line, message.data, self.registry)
+                if any(map(is_kept, pieces)):
                     self.tally.kept[message.line.role or "without a role"] += 1
-                for made in stamped((piece,), message.key, time_of(message.line)):
-                    thread.target.weaver.add(made)
+                for piece in stamped(pieces, message.key, time_of(message.line)):
+                    thread.target.weaver.add(piece)
             thread.missing = []

@@ -22,10 +22,11 @@ from ..prompt.registry import Registry
 from ..store.contract import Change, Store, ThreadInfo
 from .codex import rolled_back
 from .history import Overlap, best_overlap
-from .pieces import Piece, kept, stamped
+from .pieces import Piece, is_kept, kept, stamped
 from .report import Brought, State
 from .sessions import Session, SessionFormat, Spot
 from .sink import Sink, Target
+from .tally import Tally
 
 __all__ = ["SessionImport"]
 
@@ -44,6 +45,7 @@ class SessionImport:
     registry: Registry
     path: Path
     known: Mapping[str, Sequence[ThreadInfo]]
+    tally: Tally
     progress: Callable[[str], None]
 
     async def run(self, session: Session) -> Brought:
@@ -112,7 +114,10 @@ class SessionImport:
                 raise ConfigError(
                     f"{str(self.path)!r} was changed while it was read; import it again"
                 ) from error
-            yield stamped(made or [kept(data, self.format.name)], spot.key, time)
+            made = made or [kept(data, self.format.name)]
+            if any(map(is_kept, made)):
+                self.tally.kept[_type_in(data)] += 1
+            yield stamped(made, spot.key, time)
 
     async def weave(self, target: Target, pieces: Sequence[Piece]) -> None:
         """Weave the pieces of one record in."""
@@ -134,3 +139,14 @@ class SessionImport:
         body = control_draft(Rollback(cut, turns)).body
         draft = msgspec.structs.replace(piece.draft, body=body, turn=target.weaver.turn)
         await self.sink.commit(target, Change(entries=(draft,)))
+
+
+def _type_in(data: bytes) -> str:
+    """The type that a record claims, with that of what it carries."""
+    record = msgspec.json.decode(data)
+    names = [record.get("type")]
+    for name in ("payload", "message", "attachment"):
+        inner = record.get(name)
+        if isinstance(inner, dict):
+            names.append(inner.get("role") or inner.get("type"))
+    return ".".join(name for name in names if isinstance(name, str)) or "without a type"

@@ -6,11 +6,12 @@ someone else wrote meanwhile is left alone, and one write is one transaction.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import msgspec
 
-from ..entries import Notice, control_draft
+from ..entries import Draft, Notice, control_draft
 from ..errors import StaleEpoch
 from ..store.contract import Change, Store
 from .history import entries_of
@@ -30,6 +31,8 @@ class Target:
     """What people are told of where it came from."""
     thread: str = ""
     last: int = 0
+    time: int | None = None
+    """When the last thing happened that says so."""
     weaver: Weaver = field(default_factory=Weaver)
 
 
@@ -47,6 +50,11 @@ class Sink:
         first = (await self.store.turn(thread, info.turns)).first if info.turns else 1
         entries = [entry async for entry in entries_of(self.store, thread, first)]
         target.weaver.resume(info.turns, entries)
+        target.time = await self._newest_time(thread, info.last)
+
+    async def _newest_time(self, thread: str, last: int) -> int | None:
+        newest = await self.store.read(thread, last, last) if last else []
+        return newest[0].time if newest else None
 
     async def fork(self, target: Target, thread: str, cut: int) -> None:
         """Go on from an entry of a thread that went on otherwise."""
@@ -66,6 +74,7 @@ class Sink:
         if not target.thread:
             made = await self.store.create(cwd=target.cwd, title=target.source)
             target.thread = made.id
+        change = _timed(target, change)
         if not target.last:
             change = _opened(target, change)
         lease = await self.store.acquire(target.thread)
@@ -89,6 +98,29 @@ def _opened(target: Target, change: Change) -> Change:
     said = control_draft(Notice("info", target.about, "import"))
     told = msgspec.structs.replace(said, source_id=target.source, time=_first_time(change))
     return msgspec.structs.replace(change, entries=(told, *change.entries), title=target.title)
+
+
+def _timed(target: Target, change: Change) -> Change:
+    """The change with a time for all, if there is one for any: that of what came before."""
+    every = (*change.entries, *(draft for past in change.past for draft in past.entries))
+    times = [draft.time for draft in every if draft.time is not None]
+    known = target.time if target.time is not None else next(iter(times), None)
+    if len(times) == len(every) or known is None:
+        target.time = times[-1] if times else known
+        return change
+
+    def timed(drafts: Iterable[Draft]) -> Iterator[Draft]:
+        nonlocal known
+        for draft in drafts:
+            known = known if draft.time is None else draft.time
+            yield msgspec.structs.replace(draft, time=known)
+
+    entries = tuple(timed(change.entries))
+    past = tuple(
+        msgspec.structs.replace(each, entries=tuple(timed(each.entries))) for each in change.past
+    )
+    target.time = known
+    return msgspec.structs.replace(change, entries=entries, past=past)
 
 
 def _first_time(change: Change) -> int | None:

@@ -20,7 +20,7 @@ class Tally:
     """Counts over one or more files."""
 
     kept: Counter[str] = field(default_factory=Counter)
-    """Records of unknown types, kept verbatim, by type."""
+    """Records that no model should see, kept verbatim, by type."""
     left_out: Counter[str] = field(default_factory=Counter)
     """Records that only repeat or serve others, by type."""
     abandoned: int = 0
