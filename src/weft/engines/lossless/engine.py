@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from ...items import Message, text_of
+from ...prompt.history import history_in
 from ...tools.contract import Tool
 from ..info import EngineInfo, Transcript
 from ..values import (
@@ -138,7 +139,7 @@ class LosslessEngine:
         """Make ready what will be needed; ask for a smaller view when all of it is ready."""
         budget = given.context.token_budget if given.context else None
         complete = given.context.complete if given.context else None
-        scene = self._scene(given, len(given.items), budget)
+        scene = self._scene(given, await self._under_way(given), budget)
         await self._restore(scene)
         self.memory.look(given.thread.id, given.log, given.items)
         made = 0
@@ -155,7 +156,7 @@ class LosslessEngine:
         scene = self._scene(given, _live(given), given.token_budget)
         await self._restore(scene)
         target = 0 if given.trigger == "manual" else int(scene.measures.low * scene.budget)
-        parts = self._stretches(scene, unfinished=True)
+        parts = [*await self._older(scene), *self._stretches(scene, unfinished=True)]
         if not parts:
             scene = _eager(scene)
             parts = self._stretches(scene, unfinished=True)
@@ -201,6 +202,14 @@ class LosslessEngine:
             volatile=_volatile(given),
             log=given.log,
         )
+
+    async def _under_way(self, given: MaintainParams) -> int:
+        """Where a turn begins that runs beside maintenance, or may; the end where none does."""
+        known = await self.library.committed(given.thread.id)
+        items = given.items
+        if not items or items[-1].seq is None or items[-1].seq <= known:
+            return len(items)
+        return _newest_turn(items)
 
     async def _reduced(self, scene: _Scene) -> tuple[ContextItem, ...]:
         """The conversation, smaller if it must be and can be."""
@@ -283,8 +292,8 @@ class LosslessEngine:
         nodes = await self.library.get(names_of(shown))
         depths = {name: node.depth for name, node in nodes.items() if not node.degraded}
         extracts = nodes.keys() - depths.keys()
-        found = condensable(scene.items, depths, scene.measures)
-        found = found or mergeable(scene.items, extracts, scene.measures)
+        found = condensable(scene.items, depths, scene.live, scene.measures)
+        found = found or mergeable(scene.items, extracts, scene.live, scene.measures)
         return [] if found is None else [found]
 
     async def _extracted(self, scene: _Scene, part: Stretch) -> Node:
@@ -314,6 +323,7 @@ class LosslessEngine:
             part,
             scene.measures,
             complete,
+            log=scene.log,
             previous=await self._before(scene, part),
             volatile=scene.volatile,
             manual=manual,
@@ -372,8 +382,12 @@ def _live(given: CompactParams) -> int:
     """Where the current turn begins, if one is under way."""
     if not given.live or not given.items:
         return len(given.items)
-    turn = given.items[-1].turn
-    return next(at for at, item in enumerate(given.items) if item.turn == turn)
+    return _newest_turn(given.items)
+
+
+def _newest_turn(items: Sequence[ContextItem]) -> int:
+    """Where the newest turn begins."""
+    return next(at for at, item in enumerate(items) if item.turn == items[-1].turn)
 
 
 def _eager(scene: _Scene) -> _Scene:
@@ -406,7 +420,7 @@ def _lost(thread: str, item: ContextItem) -> Node:
     assert item.covers is not None
     assert item.name is not None
     message = item.item
-    text = text_of(message.content) if isinstance(message, Message) else ""
+    shown = history_in(text_of(message.content) if isinstance(message, Message) else "")
     first, last = item.covers.first, item.covers.last
     return Node(
         id=item.name,
@@ -415,7 +429,9 @@ def _lost(thread: str, item: ContextItem) -> Node:
         first=first,
         last=last,
         spans=((first, last),),
-        text=text,
+        depth=shown.depth,
+        text=shown.text,
         body=item.body,
         tokens=item.tokens,
+        degraded=shown.degraded,
     )

@@ -64,10 +64,10 @@ class Library:
         self._shelf = Shelf(path)
         self._clock = clock
 
-    async def add(self, node: Node) -> None:
-        """Keep a node, and consider its job done."""
+    async def add(self, node: Node) -> Node:
+        """Keep a node, and consider its job done; the one that has its name, if there is one."""
 
-        def job(db: sqlite3.Connection) -> None:
+        def job(db: sqlite3.Connection) -> Node:
             db.execute(
                 "INSERT INTO nodes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
                 (
@@ -84,8 +84,11 @@ class Library:
             )
             if not node.degraded:
                 db.execute("DELETE FROM jobs WHERE key = ?", (node.key,))
+            return _decoded(
+                db.execute("SELECT node FROM nodes WHERE id = ?", (node.id,)).fetchone()
+            )
 
-        await self._shelf.change(job)
+        return await self._shelf.change(job)
 
     async def find(self, keys: Iterable[str]) -> dict[str, Node]:
         """The best node for each of `keys` that has one."""
@@ -197,6 +200,17 @@ class Library:
             return done.rowcount == 1
 
         return await self._shelf.change(job)
+
+    async def committed(self, thread: str) -> int:
+        """The last entry of the newest turn that was noted; 0 where none was."""
+
+        def job(db: sqlite3.Connection) -> int:
+            row = db.execute(
+                "SELECT last FROM turns WHERE thread = ? ORDER BY number DESC LIMIT 1", (thread,)
+            ).fetchone()
+            return 0 if row is None else int(row[0])
+
+        return await self._shelf.ask(job)
 
     async def frontier(self, thread: str) -> Frontier:
         """How far a thread is known."""

@@ -1,13 +1,14 @@
 """Nodes: summaries over ranges of a log, and how they are named.
 
-Owns the value and its keys. Invariant: the key of a range depends on what the range says
-and on nothing else, so that forks, restarts and rebuilt files find the same node.
+Owns the value and its keys. Invariant: the key of a range depends on its entries and what
+they say and on nothing else, so that forks, restarts and rebuilt files find the same node,
+and what is said twice has a node for each time.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from msgspec import Struct
 
@@ -56,7 +57,7 @@ def key_of(items: Iterable[ContextItem], depth: int) -> str:
     """The key of the summary of `items`."""
     digest = hashlib.sha256(f"{SHAPE}.{depth}".encode())
     for item in items:
-        digest.update(hashlib.sha256(item.body).digest())
+        digest.update(f".{item.seq}.".encode() + hashlib.sha256(item.body).digest())
     return digest.hexdigest()
 
 
@@ -65,12 +66,12 @@ def node_id(key: str, prompt: str) -> str:
     return f"sum_{hashlib.sha256(f'{key}.{prompt}'.encode()).hexdigest()[:16]}"
 
 
-def spans_of(sequence: Sequence[int]) -> tuple[tuple[int, int], ...]:
-    """Ascending entries as stretches without gaps."""
+def spans_of(given: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """Ascending stretches of entries, with those that touch made one."""
     spans: list[tuple[int, int]] = []
-    for seq in sequence:
-        if spans and spans[-1][1] == seq - 1:
-            spans[-1] = spans[-1][0], seq
+    for first, last in given:
+        if spans and spans[-1][1] == first - 1:
+            spans[-1] = spans[-1][0], last
         else:
-            spans.append((seq, seq))
+            spans.append((first, last))
     return tuple(spans)

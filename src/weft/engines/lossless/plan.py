@@ -1,8 +1,9 @@
 """The plan: which stretches of a view may become summaries, and which should.
 
 Owns water marks, sizes and cuts; pure. Invariants: a stretch is cut between steps and
-never parts a call from its output; what is live or fresh is in none; and stretches are
-counted from the oldest item on, so that what is appended later moves no border.
+never parts a call from its output; what is fresh or was said to the live turn is in none;
+and stretches are counted from the oldest item on, so that what is appended later moves
+no border.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ from ..values import ContextItem
 from .nodes import key_of
 
 __all__ = ["Measures", "Stretch", "condensable", "fresh_from", "mergeable", "stretches"]
+
+_SCRAP = 8
+"""What is left between summaries is a scrap where it is not even such a part of a leaf."""
 
 
 class Measures(Struct, frozen=True, kw_only=True):
@@ -101,62 +105,83 @@ def stretches(
 ) -> list[Stretch]:
     """What leaves may be made of, oldest first.
 
-    `live` is where the current turn begins: its first item, the input, is never part of
-    one. The last stretch may still grow and is left out unless `unfinished` ones count.
+    `live` is where the current turn begins: what was said to it is never part of one. The
+    last stretch may still grow and is left out unless `unfinished` ones count. Scraps between
+    summaries are left to those who condense them.
     """
     end = fresh_from(items, measures) if upto is None else upto
-    cuts = _cuts(items)
+    cuts, most = _cuts(items), measures.leaf_tokens
     found: list[Stretch] = []
     for start, stop in _runs(items, live, end):
         borders = [cut for cut in cuts if start <= cut <= stop]
-        found += _chunks(items, borders, measures.leaf_tokens, unfinished=unfinished)
+        closed = stop < end and items[stop].seq is None
+        least = most // _SCRAP if closed else 0 if unfinished else most
+        found += _chunks(items, borders, most, least)
     return found
 
 
 def condensable(
-    items: Sequence[ContextItem], depths: Mapping[str, int], measures: Measures
+    items: Sequence[ContextItem], depths: Mapping[str, int], live: int, measures: Measures
 ) -> Stretch | None:
     """The oldest neighbouring summaries of one depth that are many enough, shallowest first.
 
-    `depths` are those of the summaries that may be condensed, by name.
+    `depths` are those of the summaries that may be condensed, by name. Scraps between them
+    are taken along, unless they were said to the turn that begins at `live`.
     """
     for depth in sorted(set(depths.values())):
         fan_in = measures.leaf_fan_in if depth == 0 else measures.fan_in
         names = {name for name, each in depths.items() if each == depth}
-        if (start := _first_run(items, names, fan_in)) is not None:
-            return _stretch(items, start, start + fan_in, depth + 1)
+        if (run := _first_run(items, names, fan_in, live, measures)) is not None:
+            return _stretch(items, *run, depth + 1)
     return None
 
 
 def mergeable(
-    items: Sequence[ContextItem], extracts: AbstractSet[str], measures: Measures
+    items: Sequence[ContextItem], extracts: AbstractSet[str], live: int, measures: Measures
 ) -> Stretch | None:
     """The oldest neighbouring extracts that are many enough to become one.
 
     Extracts are never condensed: the entries behind them are extracted anew, as one.
     """
-    start = _first_run(items, extracts, measures.leaf_fan_in)
-    if start is None:
+    run = _first_run(items, extracts, measures.leaf_fan_in, live, measures)
+    if run is None:
         return None
-    part = _stretch(items, start, start + measures.leaf_fan_in)
-    return msgspec.structs.replace(part, merged=True)
+    return msgspec.structs.replace(_stretch(items, *run), merged=True)
 
 
-def _first_run(items: Sequence[ContextItem], names: AbstractSet[str], length: int) -> int | None:
-    """Where `length` neighbouring items begin that all have one of `names`."""
-    run = 0
+def _first_run(
+    items: Sequence[ContextItem],
+    names: AbstractSet[str],
+    length: int,
+    live: int,
+    measures: Measures,
+) -> tuple[int, int] | None:
+    """Where `length` items stand that have one of `names`, with only scraps between them."""
+    start = run = scraps = 0
     for at, item in enumerate(items):
-        run = run + 1 if item.name is not None and item.name in names else 0
+        if item.name is not None and item.name in names:
+            start = start if run else at
+            run, scraps = run + 1, 0
+        elif run and item.seq is not None and not _said(items, at, live):
+            scraps += item.tokens
+            run = run if scraps < measures.leaf_tokens // _SCRAP else 0
+        else:
+            run = scraps = 0
         if run == length:
-            return at - length + 1
+            return start, at + 1
     return None
 
 
+def _said(items: Sequence[ContextItem], at: int, live: int) -> bool:
+    """Whether an item was said to the live turn."""
+    return at >= live and shape_of(items[at].body).role == "user"
+
+
 def _runs(items: Sequence[ContextItem], live: int, end: int) -> Iterator[tuple[int, int]]:
-    """Neighbouring raw items before `end`, without the live turn's input."""
+    """Neighbouring raw items before `end`, without what was said to the live turn."""
     start = None
     for at in range(end + 1):
-        raw = at < end and items[at].seq is not None and at != live
+        raw = at < end and items[at].seq is not None and not _said(items, at, live)
         if raw and start is None:
             start = at
         elif not raw and start is not None:
@@ -165,9 +190,9 @@ def _runs(items: Sequence[ContextItem], live: int, end: int) -> Iterator[tuple[i
 
 
 def _chunks(
-    items: Sequence[ContextItem], borders: Sequence[int], most: int, *, unfinished: bool
+    items: Sequence[ContextItem], borders: Sequence[int], most: int, least: int
 ) -> Iterator[Stretch]:
-    """Stretches of at most `most` tokens; a single step may be larger."""
+    """Stretches of at most `most` tokens, the last of at least `least`; a step may be larger."""
     if len(borders) < 2:
         return
     start = borders[0]
@@ -176,7 +201,7 @@ def _chunks(
             cut = _turn_border(items, borders, start, left, most)
             yield _stretch(items, start, cut)
             start = cut
-    if start < borders[-1] and (unfinished or _size(items, start, borders[-1]) >= most):
+    if start < borders[-1] and _size(items, start, borders[-1]) >= least:
         yield _stretch(items, start, borders[-1])
 
 

@@ -24,6 +24,7 @@ from .guards import Guards
 from .library import Job, Library
 from .nodes import Node, node_id, spans_of
 from .plan import Measures, Stretch
+from .showing import source_text
 from .source import Source
 from .summarise import Summary, summarise
 
@@ -107,10 +108,14 @@ class Workshop:
         nodes = await self.library.get(names_of(stretch.items))
         known = [nodes[name] for name in names_of(stretch.items) if name in nodes]
         if stretch.merged and log is not None and _behind(known) <= _MOST_BEHIND:
-            past = await log.spans([span for node in known for span in node.spans])
+            past = await log.spans((await self._covered(stretch))[2])
             pairs = zip(past.items, past.persist, strict=True)
             return Source(items=tuple(item for item, persist in pairs if persist))
-        texts = tuple(node.text for node in known)
+        kept = [item for item in stretch.items if item.id not in volatile]
+        texts = tuple(
+            nodes[item.name].text if item.name in nodes else source_text(Source(items=(item,)))
+            for item in kept
+        )
         return Source(children=texts, depth=max(stretch.depth, 1), previous=previous)
 
     async def _kept(self, thread: str, stretch: Stretch, summary: Summary) -> Node:
@@ -146,23 +151,24 @@ class Workshop:
             missing=summary.missing,
             created=int(time.time() * 1000),
         )
-        await self.library.add(node)
-        return node
+        return await self.library.add(node)
 
     async def _weight(self, stretch: Stretch) -> int:
         """How many tokens of the log stand behind a stretch."""
-        if not names_of(stretch.items):
-            return stretch.tokens
-        return _behind((await self.library.get(names_of(stretch.items))).values())
+        raw = sum(item.tokens for item in stretch.items if item.seq is not None)
+        return raw + _behind((await self.library.get(names_of(stretch.items))).values())
 
     async def _covered(self, stretch: Stretch) -> tuple[int, int, tuple[tuple[int, int], ...]]:
-        if stretch.depth == 0 and not stretch.merged:
-            entries = [item.seq for item in stretch.items if item.seq is not None]
-            return entries[0], entries[-1], spans_of(entries)
+        """The first and the last entry of a stretch, and exactly which."""
         nodes = await self.library.get(names_of(stretch.items))
-        spans = [span for name in names_of(stretch.items) for span in nodes[name].spans]
-        covered = [item.covers for item in stretch.items if item.covers is not None]
-        return covered[0].first, covered[-1].last, tuple(spans)
+        spans: list[tuple[int, int]] = []
+        for item in stretch.items:
+            if item.seq is not None:
+                spans.append((item.seq, item.seq))
+            elif item.name is not None:
+                spans += nodes[item.name].spans
+        joined = spans_of(spans)
+        return joined[0][0], joined[-1][1], joined
 
 
 def names_of(items: Sequence[ContextItem]) -> list[str]:
