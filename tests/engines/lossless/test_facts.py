@@ -128,6 +128,18 @@ def test_what_failed_and_succeeded_since_is_no_failure():
     ) == ["deploy: exit code 137", "pytest: exit code 1"]
 
 
+def test_the_command_that_failed_last_comes_first():
+    assert texts_of(
+        "failure",
+        command("make", "a"),
+        ran("", 2, "a"),
+        command("pytest", "b"),
+        ran("", 1, "b"),
+        command("make", "c"),
+        ran("", 3, "c"),
+    ) == ["make: exit code 3", "pytest: exit code 1"]
+
+
 def test_code_that_handles_errors_is_no_error():
     code = "class BadHeader(ValueError):\n    raise KeyError(name)\n    except OSError:\n0 errors"
     assert texts_of("error", command("cat a.py"), ran(code)) == []

@@ -151,9 +151,13 @@ def _open_steps(plan: Passage) -> Iterator[str]:
 
 def _failures(read: Sequence[Passage]) -> Iterator[str]:
     """Commands that failed and did not succeed since, newest first."""
-    newest = {one.about or one.name: one for one in read if one.kind == "result"}
-    for about, one in reversed(list(newest.items())):
-        if failed(one.status) and about:
+    over: set[str] = set()
+    for one in reversed(read):
+        about = one.about or one.name
+        if one.kind != "result" or not about or about in over:
+            continue
+        over.add(about)
+        if failed(one.status):
             yield f"{clip(on_one_line(about), _COMMAND_BYTES)}: {one.status}"
 
 
