@@ -70,6 +70,7 @@ __all__ = [
     "actions",
     "chatter",
     "epochs",
+    "guidance",
     "notices",
     "past",
     "reports",
@@ -247,6 +248,17 @@ def shows(request: Request) -> list[str]:
     """The conversation in a request: texts, without what stands in markers of the runtime."""
     told = [_wire(item) for item in request.payload["input"]]
     return [line for line in told if not line.startswith("<")]
+
+
+def guidance(request: Request) -> list[str]:
+    """What a request says of an engine's guidance."""
+    texts = [
+        part["text"]
+        for item in request.payload["input"]
+        if item.get("role") == "developer"
+        for part in item["content"]
+    ]
+    return [text for text in texts if "<engine_guidance>" in text]
 
 
 def chatter(thread: Thread) -> list[str]:

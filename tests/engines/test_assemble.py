@@ -1,27 +1,24 @@
 from __future__ import annotations
 
-from typing import Any
-
-import msgspec
-
 from tests.engines.scenes import (
     Committing,
+    Following,
     Probe,
     Tidying,
-    actions,
-    chatter,
     epochs,
-    past,
     said,
     shows,
     written,
 )
-from tests.harness.scenes import call, hear, last, opened, scripted
+from tests.harness.scenes import call, hear, opened, scripted
 from weft.engines.frame import reserve_for
 from weft.engines.info import EngineInfo
 from weft.engines.recall import recalled
 from weft.engines.values import AssembleParams, AssembleResult
-from weft.testing.script import Answer
+from weft.hooks import Hooks
+from weft.hooks.payloads import BeforePromptBuild
+from weft.hooks.registry import Answer as HookAnswer
+from weft.testing.script import Answer, Tokens
 from weft.tools.decorator import tool
 
 OWNER = EngineInfo(id="owner", name="Owner", owns_compaction=True)
@@ -31,17 +28,6 @@ OWNER = EngineInfo(id="owner", name="Owner", owns_compaction=True)
 async def look() -> str:
     """Looks."""
     return "seen"
-
-
-def guidance(request: Any) -> list[str]:
-    """What a request says of an engine's guidance."""
-    texts = [
-        part["text"]
-        for item in request.payload["input"]
-        if item.get("role") == "developer"
-        for part in item["content"]
-    ]
-    return [text for text in texts if "<engine_guidance>" in text]
 
 
 async def test_an_engine_is_told_all_that_it_decides_by(tmp_path):
@@ -191,62 +177,6 @@ async def test_the_first_context_and_its_bytes_stay_at_an_engine_s_epoch(tmp_pat
     assert second.body.startswith(opening)
 
 
-async def test_guidance_is_told_once_and_again_when_it_changes(tmp_path):
-    said_so: list[str | None] = ["Ask memory.", "Ask memory.", "Ask twice.", None]
-
-    def guides(given: AssembleParams) -> AssembleResult:
-        return AssembleResult(items=given.items, system_prompt_addition=said_so.pop(0))
-
-    engine = Probe(assemble=guides)
-    model = scripted(*(Answer(text=text) for text in "abcd"))
-    async with opened(tmp_path, model, engine=engine) as thread:
-        for text in ("one", "two", "three", "four"):
-            await hear(thread, text)
-        assert await epochs(thread) == []
-    first, second, third, fourth = (guidance(request) for request in model.requests)
-    assert first == second
-    assert "Ask memory." in first[0]
-    assert third[:1] == first
-    assert "Ask twice." in third[1]
-    assert (fourth[:2], "no longer applies" in fourth[2]) == (third, True)
-
-
-async def test_guidance_never_stands_among_the_items(tmp_path):
-    engine = Probe(
-        assemble=lambda given: AssembleResult(
-            items=given.items, system_prompt_addition="Ask memory."
-        )
-    )
-    model = scripted(Answer(text="a"), Answer(text="b"))
-    async with opened(tmp_path, model, engine=engine) as thread:
-        await hear(thread, "first")
-        await hear(thread, "second")
-        assert chatter(thread) == ["first", "a", "second", "b"]
-    roles = [
-        item["role"]
-        for item in model.requests[-1].payload["input"]
-        if "Ask memory." in msgspec.json.encode(item).decode()
-    ]
-    assert roles == ["developer"]
-
-
-async def test_a_failing_assembly_leaves_the_guidance_as_it_was(tmp_path):
-    engine = Probe(
-        assemble=lambda given: AssembleResult(
-            items=given.items, system_prompt_addition="Ask memory."
-        )
-    )
-    model = scripted(Answer(text="a"), Answer(text="b"), Answer(text="c"))
-    async with opened(tmp_path, model, engine=engine) as thread:
-        await hear(thread, "first")
-        works = engine.answers["assemble"]
-        engine.answers["assemble"] = ValueError("odd")
-        await hear(thread, "second")
-        engine.answers["assemble"] = works
-        await hear(thread, "third")
-    assert [len(guidance(request)) for request in model.requests] == [1, 1, 1]
-
-
 async def test_an_input_that_the_engine_covers_is_shown_in_its_words_and_kept_in_the_log(tmp_path):
     def covers(given: AssembleParams) -> AssembleResult:
         told = written(f"In the record: {given.prompt}")
@@ -281,75 +211,38 @@ async def test_the_same_input_is_never_shown_twice(tmp_path):
     assert shows(model.requests[1]) == ["again", "a", "again"]
 
 
-async def test_an_owner_is_asked_before_every_model_call_of_the_tool_loop(tmp_path):
-    engine = Probe(OWNER)
-    model = scripted(
-        Answer(calls=(call("look"),)), Answer(calls=(call("look"),)), Answer(text="done")
-    )
-    thread = await past(tmp_path, "rain")
-    async with opened(tmp_path, model, thread=thread, tools=(look,), engine=engine) as again:
-        heard = await hear(again, "first")
-    seen = engine.given("assemble")
-    assert [len(given.items) for given in seen] == [3, 5, 7]
-    assert [given.pre_prompt_count for given in seen] == [2, 2, 2]
-    assert [given.prompt for given in seen] == ["first", None, None]
-    assert actions(heard).count("assemble.applied") == 3
-
-
-async def test_another_engine_is_asked_at_the_start_of_the_turn_only(tmp_path):
-    engine = Probe()
-    model = scripted(Answer(calls=(call("look"),)), Answer(text="done"))
-    async with opened(tmp_path, model, tools=(look,), engine=engine) as thread:
+async def test_what_nobody_knows_of_the_cache_is_not_made_up(tmp_path):
+    engine = Following()
+    model = scripted(Answer(text="a", usage=Tokens(input=500, cached=300, output=7)))
+    async with opened(tmp_path, model, engine=engine) as thread:
         await hear(thread, "first")
-    assert engine.calls.count("assemble") == 1
+    (given,) = engine.given("assemble")
+    assert given.context.prompt_cache is None
+    (given,) = engine.given("after_turn")
+    usage = given.context.prompt_cache.last_usage
+    assert (usage.input_tokens, usage.cached_input_tokens, usage.output_tokens) == (500, 300, 7)
 
 
-async def test_an_owner_may_change_the_view_and_its_guidance_inside_a_turn(tmp_path):
-    def between(given: AssembleParams) -> AssembleResult:
-        if given.prompt is not None:
-            return AssembleResult(items=given.items)
-        items = (written("It rained."), *given.items[given.pre_prompt_count :])
-        return AssembleResult(items=items, system_prompt_addition="Ask memory.")
+async def test_hooks_come_before_the_engine_and_what_they_add_stands_behind_its_view(tmp_path):
+    order = []
 
-    thread = await past(tmp_path, "rain", "snow")
-    engine = Probe(OWNER, assemble=between)
-    model = scripted(Answer(calls=(call("look"),)), Answer(text="done"))
-    async with opened(tmp_path, model, thread=thread, tools=(look,), engine=engine) as again:
-        await hear(again, "first")
-        assert await epochs(again) == [("publish", "owner")]
-    assert shows(model.requests[-1]) == ["It rained.", "first", "call look", "output seen"]
-    assert len(guidance(model.requests[-1])) == 1
+    async def remind(_: BeforePromptBuild) -> HookAnswer:
+        order.append("hook")
+        return HookAnswer(context="mind the gap")
 
+    def assembles(given: AssembleParams) -> AssembleResult:
+        order.append("engine")
+        return AssembleResult(items=(*given.items, written("Mind that.")))
 
-async def test_a_failure_inside_a_turn_leaves_the_raw_view(tmp_path):
-    def breaks(given: AssembleParams) -> Any:
-        return AssembleResult(items=given.items) if given.prompt else ValueError("odd")
-
-    engine = Probe(OWNER, assemble=breaks)
-    model = scripted(Answer(calls=(call("look"),)), Answer(text="done"))
-    async with opened(tmp_path, model, tools=(look,), engine=engine) as thread:
-        heard = await hear(thread, "first")
-    assert last(heard).text == "done"
-    assert actions(heard)[:2] == ["assemble.applied", "assemble.failed"]
-    assert shows(model.requests[-1]) == ["first", "call look", "output seen"]
-
-
-async def test_what_was_said_to_a_turn_stays_until_its_end_unless_the_engine_covers_it(tmp_path):
-    def forgets(given: AssembleParams) -> AssembleResult:
-        if given.prompt is not None:
-            return AssembleResult(items=given.items)
-        record, rest = written("It rained."), given.items[1:]
-        return AssembleResult(items=(record, *rest), covers_current_turn=covers)
-
-    shown = []
-    for covers in (False, True):
-        model = scripted(Answer(calls=(call("look"),)), Answer(text="done"))
-        engine = Probe(OWNER, assemble=forgets)
-        async with opened(tmp_path, model, tools=(look,), engine=engine) as thread:
-            heard = await hear(thread, "first")
-        assert actions(heard)[1] == ("assemble.applied" if covers else "assemble.failed")
-        shown.append(shows(model.requests[-1]))
-    assert shown == [
-        ["first", "call look", "output seen"],
-        ["It rained.", "call look", "output seen"],
-    ]
+    hooks = Hooks()
+    hooks.on(BeforePromptBuild, remind)
+    engine = Probe(assemble=assembles)
+    model = scripted(Answer(text="a"))
+    async with opened(tmp_path, model, engine=engine, hooks=hooks) as thread:
+        await hear(thread, "first")
+    assert order == ["hook", "engine"]
+    (given,) = engine.given("assemble")
+    assert [said(item) for item in given.items] == ["first"]
+    body = model.requests[0].body
+    places = [body.index(text) for text in (b'"first"', b"Mind that.", b"mind the gap")]
+    assert places == sorted(places)
