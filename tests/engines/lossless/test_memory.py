@@ -17,16 +17,19 @@ from tests.engines.lossless.recalling import (
     talking,
     use,
 )
-from tests.harness.scenes import call, hear, of
+from tests.harness.scenes import call, hear, last, of
 from weft import Thread
 from weft.engines.lossless.library import Library
 from weft.engines.lossless.memory import MOST_TOKENS, Memory
+from weft.engines.lossless.nodes import Node
 from weft.engines.lossless.recall.cues import cue_of
 from weft.engines.values import AssembleParams, ContextItem, Covered, ThreadRef
-from weft.harness.events import StepStarted
+from weft.errors import StoreBusy
+from weft.harness.events import Event, StepStarted, ToolFinished
 from weft.items import FunctionCall, InputText, Message
 from weft.provenance import InputProvenance
 from weft.specs import spec_name
+from weft.store.contract import Hits, Search
 from weft.testing import layout
 from weft.testing.contracts.engine_scenes import ANNOUNCED, ANNOUNCEMENT, Past
 from weft.testing.script import Answer
@@ -155,21 +158,60 @@ async def test_what_is_recalled_stays_small_however_much_is_found(tmp_path: Path
     assert recalls(model)[0].count("number") > 1
 
 
-async def test_memory_takes_no_room_where_there_is_none():
-    past = Past()
-    past.turn(NEEDLE)
+class Busy(Past):
+    """A log whose index cannot be asked."""
+
+    async def find(self, query: Search | str, *, limit: int = 20) -> Hits:
+        raise StoreBusy(f"someone else has it; {query!r} up to {limit} must wait")
+
+
+def under_a_summary(past: Past, name: str | None) -> AssembleParams:
+    """An input that names what was said, with the past out of sight."""
+    said = Message(role="user", content=(InputText("HERON_BLUE_77?"),))
+    summary = ContextItem(body=b"{}", name=name, covers=Covered(1, 4))
+    return AssembleParams(
+        thread=ThreadRef(id=past.thread),
+        log=past,
+        prompt="HERON_BLUE_77?",
+        items=(summary, ContextItem.of(said)),
+        provenance=(None, None),
+        internal_events=(None, None),
+        persist=(True, True),
+    )
+
+
+@pytest.mark.parametrize(
+    ("past", "name", "spare", "recalled"),
+    [
+        (Past(), "sum_01", 9_999, 1),
+        (Past(), "sum_01", 200, 0),
+        (Past(), "sum_02", 9_999, 0),
+        (Past(), None, 9_999, 0),
+        (Busy(), "sum_01", 9_999, 0),
+    ],
+    ids=["found", "no room", "a summary of something else", "no summary", "no index"],
+)
+async def test_memory_comes_back_where_there_is_room_and_a_summary_over_it(
+    past: Past, name: str | None, spare: int, recalled: int
+):
+    past.turn("HERON_BLUE_77? " + NEEDLE)
     library = Library(None)
-    memory = Memory(library)
-    summary = ContextItem.of(
-        Message(role="user", content=(InputText("a summary"),)), covers=Covered(1, 4)
+    kept = Node(
+        id="sum_01",
+        key="a",
+        thread=past.thread,
+        first=1,
+        last=4,
+        spans=((1, 4),),
+        text="",
+        body=b"",
     )
-    given = AssembleParams(
-        thread=ThreadRef(id=past.thread), log=past, prompt="HERON_BLUE_77?", items=(summary,)
-    )
-    given = msgspec.structs.replace(
-        given, provenance=(None,), internal_events=(None,), persist=(True,)
-    )
-    assert await memory.recalled(given, (summary,), 200) == ()
+    await library.add(kept)
+    other = msgspec.structs.replace(kept, id="sum_02", key="b", spans=((2, 4),))
+    await library.add(other)
+    given = under_a_summary(past, name)
+    found = await Memory(library).recalled(given, given.items[:1], spare)
+    assert len(found) == recalled
     await library.close()
 
 
@@ -353,3 +395,25 @@ def test_the_same_words_again_tell_nothing():
     assert found is not None
     assert not found.speaks_of("Check the colour of HERON_BLUE_77.\n")
     assert found.speaks_of("Check the colour of HERON_BLUE_77 in heron.py.")
+
+
+async def test_a_fresh_start_that_was_cut_off_is_granted_when_the_thread_goes_on(tmp_path: Path):
+    wish = Answer(when="Start", calls=(call("new_context", reason="that is done"),))
+    async with keeping(tmp_path, talking(wish)) as thread:
+        for said in TALK:
+            await hear(thread, said)
+
+        def cut_off(event: Event) -> None:
+            if isinstance(event, ToolFinished):
+                thread.interrupt()
+
+        assert last(await hear(thread, "Start afresh.", at=cut_off)).status == "interrupted"
+        assert nodes(thread) == []
+        name = thread.id
+    async with keeping(tmp_path, talking(), name) as again:
+        await hear(again, "And now?")
+        await hear(again, "And now?")
+        first = nodes(again)
+        assert first
+        await hear(again, "And now?")
+        assert nodes(again) == first

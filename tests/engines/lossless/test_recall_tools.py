@@ -19,13 +19,17 @@ from tests.engines.lossless.recalling import (
     use,
 )
 from tests.harness.scenes import call, hear, last
+from tests.tools.scenes import Scene
 from weft.engines.lossless.library import Library
+from weft.engines.lossless.memory import Memory
 from weft.engines.lossless.nodes import Node
 from weft.engines.lossless.recall.noting import MOST_NOTES
 from weft.store.contract import Change
 from weft.store.sqlite import SqliteStore
 from weft.testing.contracts.drafts import append, says
 from weft.testing.script import Answer, Failure
+from weft.tools.contract import ToolResult
+from weft.tools.local.executor import LocalExecutor
 
 TALK = (NEEDLE, "And the zebra?", "And the otter?", "What else?")
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
@@ -405,3 +409,19 @@ async def test_there_is_an_end_to_notes(tmp_path: Path):
     said = await use(tmp_path, name, "note_write", name="one-more", text="x")
     assert said.startswith(f"note_write failed: there are {MOST_NOTES} notes already")
     assert await use(tmp_path, name, "note_write", name="n3", text="y") == "Note 'n3' is kept."
+
+
+async def test_where_nothing_can_be_read_or_asked_the_tools_say_so(tmp_path: Path):
+    library = Library(None)
+    executor = LocalExecutor(home=tmp_path)
+    scene = Scene(executor, tmp_path, tmp_path, tools=Memory(library).tools)
+    assert await scene.call("recall_ask", question="Which colour?") == ToolResult(
+        "recall_ask failed: no model can be asked here; use recall_search and recall_expand",
+        success=False,
+    )
+    assert await scene.call("recall_expand", id="1-3") == ToolResult(
+        "recall_expand failed: the engine has not looked at this thread yet; try again next step",
+        success=False,
+    )
+    await executor.close()
+    await library.close()

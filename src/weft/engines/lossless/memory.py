@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from ...errors import WeftError
 from ...items import FunctionCall
 from ...prompt.markers import Markers
 from ...prompt.registry import builtin_vocabulary
@@ -27,6 +29,8 @@ from .recall.desk import Seen
 from .recall.records import Record, records_of
 
 __all__ = ["Memory"]
+
+_log = logging.getLogger(__name__)
 
 MOST_TOKENS = 600
 """What a recalled item may take …"""
@@ -89,8 +93,12 @@ class Memory:
         cue = cue_of(given.prompt or "") if _is_asked(given) else None
         if cue is None or not names or most < _LEAST_TOKENS:
             return ()
-        found = await self._found(given, items, names, cue)
-        return _fitting(found, most)
+        try:
+            return _fitting(await self._found(given, items, names, cue), most)
+        except WeftError as error:
+            # Memory is a help; a view must not depend on it.
+            _log.warning("nothing was recalled for thread %r: %s", given.thread.id, error)
+            return ()
 
     async def guidance(self, thread: str, items: Sequence[ContextItem]) -> str | None:
         """How to recall, and the notes as they were when the view got its summaries."""
