@@ -18,6 +18,7 @@ from tests.strategies import context_changes
 from weft.context.rules import Pairing
 from weft.context.view import View, load_view
 from weft.engines.conversation import aligned, named_rows
+from weft.engines.info import EngineInfo
 from weft.engines.publish import publish
 from weft.engines.recall import recalled
 from weft.engines.values import AssembleParams, AssembleResult, ContextItem, Covered
@@ -242,41 +243,51 @@ async def look() -> str:
 
 
 class Drawing(Probe):
-    """Asks for any legal view around the present input."""
+    """Asks for any legal view, around the present input and between two steps."""
 
-    def __init__(self, data: st.DataObject) -> None:
-        super().__init__(assemble=self.plan)
+    def __init__(self, data: st.DataObject, info: EngineInfo) -> None:
+        super().__init__(info, assemble=self.plan)
         self.data = data
         self.wanted: tuple[ContextItem, ...] = ()
 
     def plan(self, given: AssembleParams) -> AssembleResult:
-        history, now = given.items[:-1], given.items[-1]
-        upto = max((item.seq or 0 for item in history), default=0)
-        before = self.data.draw(plans(history, upto)) if history else ()
-        after = (written("Mind that."),) if self.data.draw(st.booleans()) else ()
-        self.wanted = (*before, now, *after)
+        count = given.pre_prompt_count or 0
+        # The input stays as it is; what came before it and after it may be anything legal.
+        before, now, after = given.items[:count], given.items[count], given.items[count + 1 :]
+        upto = max((item.seq or 0 for item in given.items), default=0)
+        history = self.data.draw(plans(before, upto)) if before else ()
+        tail: tuple[ContextItem, ...] = ()
+        if given.prompt is not None:
+            tail = (written("Mind that."),) if self.data.draw(st.booleans()) else ()
+        elif after:
+            tail = self.data.draw(plans(after, upto))
+        self.wanted = (*history, now, *tail)
         return AssembleResult(items=self.wanted)
 
 
-@given(st.data())
-@settings(max_examples=12)
-def test_a_request_shows_what_an_engine_asked_for_around_the_input(data):
+@pytest.mark.parametrize("owns", [False, True], ids=["at the start", "at every step"])
+@given(data=st.data())
+@settings(max_examples=10)
+def test_a_request_shows_what_an_engine_asked_for_around_the_input(owns, data):
     async def run(place: Path) -> None:
-        engine = Drawing(data)
-        looks = Answer(when="look", times=0, calls=(call("look"),))
-        model = scripted(looks, Answer(times=0, text="Noted."))
-        shown: list[list[bytes]] = []
+        engine = Drawing(data, EngineInfo(id="probe", name="Probe", owns_compaction=owns))
+        looks, says = Answer(calls=(call("look"),)), Answer(times=0, text="Noted.")
+        model = scripted(Answer(text="Yes."), looks, says)
 
-        def notes(event: Any) -> None:
-            if isinstance(event, StepStarted) and event.step == 1:
-                shown.append(conversation(thread.view))
+        pairs: list[tuple[list[bytes], list[bytes]]] = []
+
+        def compares(event: Any) -> None:
+            if isinstance(event, StepStarted) and (owns or event.step == 1):
+                pairs.append((conversation(thread.view), asked(engine.wanted)))
 
         async with opened(place, model, tools=(look,), engine=engine) as thread:
-            for text in ("look", "one", "look", "two"):
-                heard = await hear(thread, text, at=notes)
+            thread.observers.append(compares)
+            for text in ("one", "look", "two"):
+                heard = await hear(thread, text)
                 assert notices(heard) == []
-                assert shown.pop() == asked(engine.wanted)
                 assert faults(thread.view) == 0
+        assert [shown for shown, _ in pairs] == [wanted for _, wanted in pairs]
+        assert len(pairs) == (4 if owns else 3)
 
     with TemporaryDirectory() as place:
         asyncio.run(run(Path(place)))
