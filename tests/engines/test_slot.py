@@ -92,6 +92,13 @@ async def test_an_engine_is_known_by_the_name_it_was_chosen_under(tmp_path):
     assert engine.given("assemble")[0].settings.engine.id == "chosen"
 
 
+async def test_a_fold_by_hand_is_the_runtime_s_where_the_engine_cannot_be_found(tmp_path):
+    model = scripted(Answer(text="a " * 3_000), Answer(text="A summary."))
+    async with opened(tmp_path, model, engine="nobody", engines=EngineRegistry()) as thread:
+        await hear(thread, "first")
+        assert (await thread.compact()).by == "linear"
+
+
 @pytest.mark.parametrize("name", ["linear", "legacy"])
 async def test_the_plain_engine_costs_and_reports_nothing(tmp_path, name):
     async with opened(tmp_path, scripted(Answer(text="a")), engine=name) as thread:
