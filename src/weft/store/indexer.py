@@ -82,9 +82,9 @@ class Indexer:
         progress: Progress | None = None,
     ) -> int:
         """Index what is new in `threads`, about `most` entries; how many are left."""
-        known = await self.ask(cursors.completed)
-        behind = [info for info in threads if known.get(info.id, -1) < info.last]
-        total = sum(_behind(info, known) for info in behind)
+        whole, known = await self.ask(lambda db: (cursors.completed(db), cursors.everything(db)))
+        behind = [info for info in threads if whole.get(info.id, -1) < info.last]
+        total = sum(info.last - max(known.get(info.id, 0), info.cut) for info in behind)
         errand = _Errand(total, most, progress)
         # The newest come last, as they were said; but first where not all can be done.
         behind.sort(key=lambda info: info.updated, reverse=most is not None and total > most)
@@ -158,7 +158,3 @@ def _documents(
         for entry, each in zip(entries, said, strict=True)
         if each.text.strip()
     ]
-
-
-def _behind(info: ThreadInfo, known: dict[str, int]) -> int:
-    return info.last - max(known.get(info.id, 0), info.cut)

@@ -28,7 +28,7 @@ __all__ = ["Scanner"]
 _BATCH = 200
 _MOST_ROWS = 20_000
 """Entries that one search may read."""
-_MOST_WORK = 20_000_000
+_MOST_WORK = 10_000_000
 """Characters that one search may look at."""
 _END = 1 << 62
 

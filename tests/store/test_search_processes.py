@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+from weft.store import Change, SqliteIndex, SqliteStore
+from weft.testing.contracts.drafts import append, says
+
+from .children import Child
+
+SEARCHERS = 8
+ROUNDS = 60
+
+WRITER = """
+async def main():
+    async with await SqliteStore.open(directory) as store:
+        lease = await store.acquire(thread)
+        print("ready", flush=True)
+        sys.stdin.readline()
+        for n in range(int(sys.argv[3])):
+            texts = (f"needle number{n}", f"an answer about something{n}")
+            await store.commit(lease, Change(entries=tuple(map(says, texts))))
+        await lease.release()
+    print("written")
+
+asyncio.run(main())
+"""
+
+SEARCHER = """
+from weft.store.contract import Search
+
+async def main():
+    rounds = int(sys.argv[3])
+    async with await SqliteStore.open(directory) as store:
+        index = SqliteIndex(store, directory)
+        print("ready", flush=True)
+        sys.stdin.readline()
+        seen = 0
+        while seen < rounds:
+            hits = await index.search(Search("needle", threads=(thread,), limit=1_000))
+            assert len(hits) >= seen, (len(hits), seen)
+            seen = len(hits)
+            await index.search(Search("number5", mode="substring"))
+            await index.search(Search("some.hing5", mode="regex"))
+        await index.close()
+    print("found", seen)
+
+asyncio.run(main())
+"""
+
+
+async def test_eight_processes_search_while_one_writes(tmp_path):
+    async with await SqliteStore.open(tmp_path) as store:
+        thread = (await store.create()).id
+    with ExitStack() as stack:
+        children = [
+            stack.enter_context(Child(script, tmp_path, thread, ROUNDS))
+            for script in (WRITER, *[SEARCHER] * SEARCHERS)
+        ]
+        assert {child.line() for child in children} == {"ready"}
+        for child in children:
+            assert child.process.stdin is not None
+            child.process.stdin.write("\n")
+            child.process.stdin.flush()
+        said = [child.result() for child in children]
+    assert said == ["written\n", *[f"found {ROUNDS}\n"] * SEARCHERS]
+    assert sorted(path.name for path in tmp_path.glob("index.db.*")) == []
+
+
+async def test_processes_that_index_the_same_at_once_keep_it_once(tmp_path):
+    async with await SqliteStore.open(tmp_path) as store:
+        thread = (await store.create()).id
+        entries = tuple(says(f"needle number{n}") for n in range(3_000))
+        await append(store, thread, Change(entries=entries))
+        with ExitStack() as stack:
+            children = [
+                stack.enter_context(Child(INDEXER, tmp_path, thread)) for _ in range(SEARCHERS)
+            ]
+            assert {child.result() for child in children} == {"3000\n"}
+        index = SqliteIndex(store, tmp_path)
+        assert len(await index.search("needle", limit=5_000)) == 3_000
+        await index.close()
+
+
+INDEXER = """
+async def main():
+    async with await SqliteStore.open(directory) as store:
+        index = SqliteIndex(store, directory)
+        await index.catch_up()
+        print(len(await index.search("needle", limit=5_000)))
+        await index.close()
+
+asyncio.run(main())
+"""

@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from weft.store.finding.question import question_of
+from weft.store.finding.stem import stem
+from weft.store.finding.terms import fold, tokens, words_of
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("caresses caress", "caress"),
+        ("connect connected connecting connection connections", "connect"),
+        ("hopping hopped hops", "hop"),
+        ("agreed", "agre"),
+        ("sized sizing", "size"),
+        ("happy happiness", "happi"),
+        ("relational relate", "relat"),
+        ("generalizations generalize general", "gener"),
+        ("controlling controlled", "control"),
+        ("adoption adopted", "adopt"),
+        ("yellow", "yellow"),
+        ("sky", "sky"),
+    ],
+)
+def test_the_forms_of_a_word_have_one_stem(words, expected):
+    assert {stem(word) for word in words.split()} == {expected}
+
+
+@given(st.text())
+def test_only_plain_lower_case_words_are_stemmed(text):
+    if not (text.isascii() and text.isalpha() and text.islower()):
+        assert stem(text) == text
+    assert len(stem(text)) <= max(len(text), 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "folded"),
+    [
+        ("Café CRÈME", "cafe creme"),
+        ("Straße", "strasse"),
+        ("ｆｕｌｌ", "full"),  # noqa: RUF001 - widths are what is folded
+        ("が", "が"),
+        ("한글", "한글"),
+    ],
+)
+def test_case_accents_and_widths_are_folded(text, folded):
+    assert fold(text) == folded
+
+
+def terms(text: str) -> tuple[list[str], list[str]]:
+    found = tokens(words_of(text))
+    return (
+        [term for each in found for term in each.whole],
+        [term for each in found for term in each.parts],
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "whole", "parts"),
+    [
+        ("ZeroDivisionError", ["zerodivisionerror"], ["zero", "divis", "error"]),
+        ("parse_http_request", ["parse_http_request"], ["pars", "http", "request"]),
+        ("HTTPServer2", ["httpserver2"], ["http", "server", "2"]),
+        ("src/store/index.py", ["src", "store", "index", "py"], []),
+        ("__init__", ["init"], []),
+        ("Apples", ["appl"], []),
+        ("接続が", ["接続", "続が", "が"], []),
+        ("API経由", ["api", "経由", "由"], []),
+        ("___ -- !", [], []),
+    ],
+)
+def test_names_come_apart_and_scripts_without_spaces_are_cut_in_pairs(text, whole, parts):
+    assert terms(text) == (whole, parts)
+
+
+def test_long_words_are_indexed_in_overlapping_pieces():
+    word = "".join(chr(ord("a") + n % 26) for n in range(200))
+    (found,) = tokens([word])
+    assert [len(piece) for piece in found.whole] == [64, 64, 64, 64, 64, 40]
+    assert all(word[at : at + 32] in " ".join(found.whole) for at in range(168))
+
+
+def test_a_question_is_its_telling_words_its_phrases_and_its_wording():
+    asked = question_of('What did "The  Gateway" do to us?')
+    assert [term.text for term in asked.terms] == ["gatewai"]
+    assert asked.phrases == ("the gateway",)
+    assert [term.text for term in question_of("to be or not").terms] == ["to", "be", "or", "not"]
+    assert question_of('" ... "').terms == ()
+
+
+def test_the_parts_of_a_name_count_less_than_the_name():
+    asked = question_of("parseRequest request")
+    assert [(term.text, term.whole) for term in asked.terms] == [
+        ("parserequest", True),
+        ("pars", False),
+        ("request", True),
+    ]
