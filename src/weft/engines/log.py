@@ -87,6 +87,10 @@ class StoredLog:
                 shown.append(hit)
         return Hits(shown[: query.limit], found.note)
 
+    async def end(self) -> int:
+        """The newest entry that can be read."""
+        return self._until((await self.store.info(self.thread)).last)
+
     async def times(self, entries: Sequence[int]) -> dict[int, int]:
         """When entries were stored, in milliseconds since 1970."""
         ranges = [(seq, seq) for seq in sorted(set(entries)) if seq > 0]

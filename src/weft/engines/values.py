@@ -148,6 +148,10 @@ class ThreadLog(Protocol):
         """
         ...
 
+    async def end(self) -> int:
+        """The newest entry that can be read."""
+        ...
+
     async def times(self, entries: Sequence[int]) -> dict[int, int]:
         """When entries were stored, in milliseconds since 1970; unknown ones are left out."""
         ...

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,6 @@ from tests.harness.scenes import call, hear, opened, scripted
 from weft import Thread
 from weft.engines.lossless.engine import LosslessEngine
 from weft.engines.lossless.library import Library
-from weft.harness.events import Event
 from weft.items import FunctionCallOutput, decode_item, text_of
 from weft.testing.script import Answer
 from weft.testing.scripted import ScriptedModel
@@ -90,8 +89,3 @@ def recalls(model: ScriptedModel, at: int = -1) -> list[str]:
         for part in item["content"]
     ]
     return [text for text in texts if text.startswith("<recalled_memory>")]
-
-
-def heard(events: Sequence[Event], kind: type) -> list[Any]:
-    """The events of a kind."""
-    return [event for event in events if isinstance(event, kind)]

@@ -2,12 +2,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 from msgspec import Raw
 
 from tests.engines.lossless.recalling import NEEDLE, folded, keeping, nodes, talking, use
 from tests.harness.scenes import call, hear, opened
 from weft.engines.log import StoredLog
+from weft.engines.lossless.library import Library
 from weft.entries import Rollback, Settings, control_draft
 from weft.store.contract import Change, Search, Store
 from weft.store.index import SqliteIndex
@@ -175,6 +177,7 @@ async def test_a_log_reads_stretches_and_leaves_out_what_is_hidden(tmp_path: Pat
         fenced = StoredLog(log.thread, store, index, fence=3)
         assert [item.seq for item in (await fenced.spans([(2, 8)])).items] == [2, 3]
         assert list(await log.times([1, 8, 99])) == [1, 8]
+        assert (await log.end(), await fenced.end()) == (8, 3)
         await index.close()
 
 
@@ -201,3 +204,26 @@ async def test_a_log_finds_only_what_is_visible_and_may_be_read(tmp_path: Path):
         everything = StoredLog(log.thread, store, index, grants=Kinship(store, ("*",)))
         assert await everything.of("thr_gone") is None
         await index.close()
+
+
+async def test_summaries_that_a_sibling_made_first_open_where_they_were_taken_over(tmp_path: Path):
+    parent = await folded(tmp_path, *TALK)
+    async with keeping(tmp_path, talking(), parent) as found:
+        (shared,) = nodes(found)
+        child, sibling = await found.fork(), await found.fork()
+    library = Library(tmp_path / "lossless.db")
+    made = (await library.get([shared]))[shared]
+    theirs = [
+        msgspec.structs.replace(made, id=name, key=name, thread=sibling)
+        for name in ("sum_0a", "sum_0b")
+    ]
+    over = msgspec.structs.replace(
+        theirs[0], id="sum_0c", key="c", depth=1, children=("sum_0a",), thread=child
+    )
+    for node in (*theirs, over):
+        await library.add(node)
+    await library.close()
+    taken = await use(tmp_path, child, "recall_expand", id="sum_0a")
+    assert taken.startswith(f"[{child}:4] user, turn 1:\n{NEEDLE}")
+    refused = await use(tmp_path, child, "recall_expand", id="sum_0b")
+    assert refused.startswith(f"recall_expand failed: thread {sibling!r} {REFUSED}")

@@ -284,14 +284,16 @@ async def test_a_summary_of_summaries_opens_as_those_or_raw(tmp_path: Path):
         ("the beginning", "'the beginning' is no id"),
         ("9-4", "'9-4' is no range"),
         ("0", "'0' is no range"),
-        ("900-950", "entries 900 to 950 of thread"),
+        ("900-9999999999", "thread 'THREAD' ends with entry "),
+        ("1-3", "entries 1 to 3 of thread 'THREAD' hold nothing that was said"),
     ],
 )
 async def test_an_id_that_means_nothing_is_refused_with_advice(tmp_path: Path, id_: str, why: str):
     async with keeping(tmp_path, talking()) as thread:
+        await hear(thread, "And the zebra?")
         name = thread.id
     said = await use(tmp_path, name, "recall_expand", id=id_)
-    assert said.startswith(f"recall_expand failed: {why}")
+    assert plain(said, name).startswith(f"recall_expand failed: {why}")
 
 
 async def ask(

@@ -131,6 +131,10 @@ class Past:
         found = await self.search(asked.text, limit=asked.limit)
         return Hits(Hit(self.thread, seq, 1.0, snippet) for seq, snippet in found)
 
+    async def end(self) -> int:
+        """The newest entry."""
+        return len(self.said)
+
     async def times(self, entries: Sequence[int]) -> dict[int, int]:
         """When entries were stored: one a millisecond."""
         return {seq: seq for seq in entries if 0 < seq <= len(self.said)}

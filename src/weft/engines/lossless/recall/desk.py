@@ -63,11 +63,6 @@ class Seen(Struct, frozen=True, kw_only=True):
         """The names of the summaries in view."""
         return tuple(item.name for item in self.items if item.name is not None)
 
-    @property
-    def entries(self) -> frozenset[int]:
-        """The entries in view."""
-        return frozenset(item.seq for item in self.items if item.seq is not None)
-
 
 @dataclass(slots=True)
 class Desk:
@@ -108,7 +103,11 @@ class Desk:
         if not 0 < first <= last:
             raise Refusal(f"{text!r} is no range; entries count from 1, the smaller one first")
         thread = entries["thread"] or reader
-        return Found(log=await self.log(reader, thread), thread=thread, spans=((first, last),))
+        log = await self.log(reader, thread)
+        end = await log.end()
+        if first > end:
+            raise Refusal(f"thread {thread!r} ends with entry {end}; {text!r} lies behind it")
+        return Found(log=log, thread=thread, spans=((first, min(last, end)),))
 
     def _seen(self, reader: str) -> Seen:
         seen = self.seen.get(reader)
@@ -120,12 +119,25 @@ class Desk:
         node = (await self.library.get([name])).get(name)
         if node is None:
             raise Refusal(f"there is no summary {name!r}; use an id that stands in the context")
-        # What the view shows is the reader's own past, whoever summarised it first.
-        shown = name in self._seen(reader).nodes
-        thread = reader if shown else node.thread
+        # What is shown, or was, is the reader's own past, whoever summarised it first.
+        thread = reader if await self._is_own(reader, node) else node.thread
         log = await self.log(reader, thread)
         spans = node.spans or ((node.first, node.last),)
         return Found(log=log, thread=thread, spans=spans, node=node)
+
+    async def _is_own(self, reader: str, node: Node) -> bool:
+        """Whether a summary stands in the reader's view, or under one that it made or sees."""
+        shown = self._seen(reader).nodes
+        if node.thread == reader or node.id in shown:
+            return True
+        made = await self.library.of_thread(reader)
+        level = {child for each in made for child in each.children} | set(shown)
+        known: set[str] = set()
+        while node.id not in level and (new := level - known):
+            known |= new
+            below = await self.library.get(new)
+            level = {child for each in below.values() for child in each.children}
+        return node.id in level
 
 
 async def records(found: Found) -> AsyncGenerator[Record, None]:
