@@ -65,6 +65,8 @@ INFO = EngineInfo(
 
 _BUDGET = 100_000
 """Tokens for a conversation where nobody knows the model's window."""
+_PRESSED = 2
+"""How many times the room of summaries they may take before good ones are merged with weak."""
 
 
 class _Scene(Struct, frozen=True, kw_only=True):
@@ -146,6 +148,7 @@ class LosslessEngine:
         if scene.size > scene.measures.prepare * scene.budget:
             made += await self._prepare(scene, complete, given.cancelled)
         made += await self._mend(scene, given, complete)
+        await self._forget_jobs(scene)
         chosen = await self._chosen(scene, force=False)
         rebase = None if chosen is None else Rebase(items=await self._mended(chosen.items))
         return MaintainResult(changed=made > 0, reason=f"{made} summaries made", rebase=rebase)
@@ -284,16 +287,27 @@ class LosslessEngine:
             made += node is not None
         return made
 
+    async def _forget_jobs(self, scene: _Scene) -> None:
+        """Drop work that no view will need any more."""
+        parts = [*await self._older(scene), *self._stretches(scene)]
+        shown = await self.library.get(names_of(scene.items))
+        weak = [node.key for node in shown.values() if node.degraded]
+        await self.library.keep_jobs(scene.thread, [*weak, *(part.key for part in parts)])
+
     async def _older(self, scene: _Scene) -> list[Stretch]:
         """Summaries that should become one, where they take too much room."""
         shown = [item for item in scene.items if item.covers is not None]
-        if size_of(shown) <= scene.measures.summaries * scene.budget:
+        room = scene.measures.summaries * scene.budget
+        if size_of(shown) <= room:
             return []
         nodes = await self.library.get(names_of(shown))
         depths = {name: node.depth for name, node in nodes.items() if not node.degraded}
         extracts = nodes.keys() - depths.keys()
         found = condensable(scene.items, depths, scene.live, scene.measures)
         found = found or mergeable(scene.items, extracts, scene.live, scene.measures)
+        if found is None and size_of(shown) > _PRESSED * room:
+            # Extracts among summaries that nobody mends must not fill the view for ever.
+            found = mergeable(scene.items, nodes.keys(), scene.live, scene.measures)
         return [] if found is None else [found]
 
     async def _extracted(self, scene: _Scene, part: Stretch) -> Node:

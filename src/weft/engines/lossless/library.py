@@ -181,6 +181,18 @@ class Library:
 
         return await self._shelf.ask(job)
 
+    async def keep_jobs(self, thread: str, keys: Iterable[str]) -> None:
+        """Forget a thread's work but for `keys`."""
+        wanted = json_bytes(tuple(keys))
+
+        def job(db: sqlite3.Connection) -> None:
+            db.execute(
+                "DELETE FROM jobs WHERE thread = ? AND key NOT IN (SELECT value FROM json_each(?))",
+                (thread, wanted),
+            )
+
+        await self._shelf.change(job)
+
     async def drop_jobs(self, thread: str, first: int) -> None:
         """Forget work about entries from `first` on."""
 

@@ -23,7 +23,9 @@ from .nodes import key_of
 __all__ = ["Measures", "Stretch", "condensable", "fresh_from", "mergeable", "stretches"]
 
 _SCRAP = 8
-"""What is left between summaries is a scrap where it is not even such a part of a leaf."""
+"""What is left between summaries is a scrap where it is not even such a part of a leaf …"""
+_SCRAP_TOKENS = 256
+"""… or less than about what any summary takes."""
 
 
 class Measures(Struct, frozen=True, kw_only=True):
@@ -115,7 +117,7 @@ def stretches(
     for start, stop in _runs(items, live, end):
         borders = [cut for cut in cuts if start <= cut <= stop]
         closed = stop < end and items[stop].seq is None
-        least = most // _SCRAP if closed else 0 if unfinished else most
+        least = _scrap(measures) if closed else 0 if unfinished else most
         found += _chunks(items, borders, most, least)
     return found
 
@@ -164,12 +166,17 @@ def _first_run(
             run, scraps = run + 1, 0
         elif run and item.seq is not None and not _said(items, at, live):
             scraps += item.tokens
-            run = run if scraps < measures.leaf_tokens // _SCRAP else 0
+            run = run if scraps < _scrap(measures) else 0
         else:
             run = scraps = 0
         if run == length:
             return start, at + 1
     return None
+
+
+def _scrap(measures: Measures) -> int:
+    """From how many tokens on it is worth a summary of its own."""
+    return max(measures.leaf_tokens // _SCRAP, _SCRAP_TOKENS)
 
 
 def _said(items: Sequence[ContextItem], at: int, live: int) -> bool:
