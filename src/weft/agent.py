@@ -118,6 +118,7 @@ class Agent:
         given = msgspec.structs.replace(given, turn_id=given.turn_id or new_id("turn"))
         turn = outcome = None
         try:
+            await self.journal.begin_head()
             await self.engine.begin()
             if is_full(self._run()):
                 await make_room(self._run(), "auto", live=False)
@@ -140,6 +141,7 @@ class Agent:
 
         Raises `CannotCompact`, `TooLong`, `ModelError` and `EngineFailed`.
         """
+        await self.journal.begin_head()
         await self.engine.begin()
         return await fold(self._run(), "manual", live=False)
 

@@ -101,6 +101,7 @@ class Thread(Workplace):
         thread: str | None = None,
         *,
         model: str | Model | None = None,
+        default_model: str | None = None,
         cwd: Path | str | None = None,
         home: Path | None = None,
         sandbox: SandboxMode | None = None,
@@ -130,6 +131,8 @@ class Thread(Workplace):
     ) -> AsyncIterator[Self]:
         """Open a thread for writing, or make a new one.
 
+        A thread goes on with the model it asked last unless there is a `model`; one that
+        has asked none, such as an imported one, takes the `default_model`.
         Commands may write in `cwd` and below unless `sandbox` or `settings` say otherwise,
         and `tools` are the built-in ones unless you bring your own. With `agents` the model
         also gets tools to start others. Without a `store`, threads live in `home` (by
@@ -165,7 +168,7 @@ class Thread(Workplace):
                 ),
                 lease=lease,
                 view=view,
-                model=named or named_model(view.head),
+                model=named or named_model(view.head, default_model),
                 cwd=Path(cwd or info.cwd),
                 home=home,
                 choices=choices or Choices(),

@@ -108,7 +108,7 @@ async def _there_and_back(place: Path, messages: list[tuple[str, str, int]]) -> 
 
 
 async def test_a_person_who_typed_a_tag_keeps_their_turn(tmp_path):
-    line = {
+    line: dict[str, Any] = {
         "thread": "t",
         "id": "a",
         "role": "user",

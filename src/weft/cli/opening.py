@@ -142,6 +142,7 @@ def _opened(setup: Setup, title: str) -> AbstractAsyncContextManager[Thread]:
     return Thread.open(
         setup.info.id if setup.info else None,
         model=setup.model,
+        default_model=settings.model,
         cwd=setup.cwd,
         home=setup.home,
         settings=prompt_settings(settings),

@@ -73,8 +73,10 @@ def _summary(value: str | None) -> str | None:
     return None if value in (None, "", "none") else value
 
 
-def named_model(head: Head | None) -> str:
-    """The name of the model that a thread used last."""
+def named_model(head: Head | None, default: str | None = None) -> str:
+    """The name of the model that a thread used last; `default` for one that used none."""
     if head is None:
+        if default is not None:
+            return default
         raise ConfigError("the thread has no model yet; say which, such as 'openai:gpt-5.5'")
     return f"{head.provider}:{head.model}"

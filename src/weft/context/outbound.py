@@ -109,7 +109,11 @@ def _abroad(item: Item) -> Item | None:
 
 
 def _readable(parts: tuple[Part, ...]) -> tuple[Part, ...]:
-    return tuple(part for part in parts if not isinstance(part, EncryptedContent | Unknown))
+    return tuple(
+        msgspec.structs.replace(part, extra=None) if part.extra else part
+        for part in parts
+        if not isinstance(part, EncryptedContent | Unknown)
+    )
 
 
 def _readable_output(output: Output) -> Output:

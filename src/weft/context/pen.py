@@ -235,6 +235,13 @@ class Pen:
         outbox = self._hiding(1, "reset") if reason is Reason.RESET else ()
         await self._write(msgspec.structs.replace(self._says(epoch), outbox=outbox))
 
+    async def begin_head(self) -> None:
+        """Give a log that others began a head of ours; only under one can its view be folded."""
+        if self.view.head is None and self.view.rows:
+            head = json_bytes(await self._wanted_head())
+            digest = await self.store.put_blob(self.id, head)
+            await self._control(Epoch(reason=Reason.IMPORT, head=digest))
+
     async def add(self, *drafts: Draft) -> None:
         """Append drafts that others made."""
         if drafts:

@@ -181,14 +181,15 @@ class _Reading:
         """The session itself, then its agents."""
         title = next(filter(None, map(self.titles.get, _TITLES)), "") or ""
         taken: set[str] = set()
+        key = ""
         for chain in sorted(self.leaves, key=lambda chain: (bool(chain), chain)):
             spots = self.path(chain, taken)
-            if not chain:
+            if not key:
                 spots = sorted((*spots, *self.keyed()), key=lambda spot: spot.offset)
             key = f"claude:{self.session}" + (f"/{chain}" if chain else "")
             name = (title if not chain else f"agent {chain}") or ""
             yield Session(key=key, title=name, cwd=self.cwd, spots=spots)
-        self.tally.abandoned += len(self.marks) - len(taken)
+        self.tally.abandoned += len(self.marks) - len(taken) + (0 if key else len(self.loose))
 
     def keyed(self) -> Iterator[Spot]:
         """The records outside the tree, under the session's name."""

@@ -48,6 +48,7 @@ BOOKKEEPING = frozenset(
 )
 """Lines that repeat an item, or that only Codex needs."""
 
+_ROLES = frozenset({"user", "assistant", "developer"})
 _ROLLED_BACK = "event_msg.thread_rolled_back"
 
 
@@ -171,9 +172,10 @@ def _belongs(payload: Raw) -> bool:
 
 def _item_pieces(payload: Raw, spot: Spot, registry: Registry) -> list[Piece]:
     item = ITEMS.decode(payload)
+    if isinstance(item, Message) and item.role not in _ROLES:
+        text = text_of(item.content)
+        return [notice(text, "codex")] if item.role == "system" and text else []
     if isinstance(item, Unknown) or not recordable(item):
-        if isinstance(item, Message) and (text := text_of(item.content)):
-            return [notice(text, "codex")]
         return []
     origin = Origin(
         provider=spot.provider,

@@ -141,6 +141,7 @@ class _Reading:
     def sessions(self) -> Iterator[Session]:
         """The conversation up to the first reset, and one from each reset on."""
         if not self.leaf:
+            self.tally.abandoned += len(self.order)
             return
         by_id = {branch.id: branch for branch in self.order}
         path = [branch.id for branch in path_to(by_id[self.leaf], self.order, by_id)]

@@ -26,6 +26,7 @@ from ..items import (
     Output,
     Part,
     ToolSearchOutput,
+    Unknown,
 )
 from ..prompt.input import past_message
 from ..prompt.registry import Registry
@@ -57,6 +58,8 @@ UNKNOWN_ACCOUNT = "unknown"
 
 Place: TypeAlias = Literal["input", "model", "output", "aside"]
 _OUTPUTS = (FunctionCallOutput, CustomToolCallOutput, ToolSearchOutput)
+_STRANGE = Origin(harness="import")
+"""Where strange parts are from: nowhere, so that no request takes them along."""
 _LATEST = 253_402_300_799_999
 """The last millisecond of the year 9999."""
 
@@ -104,14 +107,22 @@ def notice(text: str, source: str, level: Literal["info", "warning", "error"] = 
 
 def item_piece(item: Item, registry: Registry, origin: Origin | None = None) -> Piece:
     """An item in its place; context is known by its markers and by its role."""
+    strange = _STRANGE if _is_strange(item) else None
     if isinstance(item, _OUTPUTS):
-        return Piece(item_draft(item), "output")
+        return Piece(item_draft(item, origin=strange), "output")
     if not isinstance(item, Message) or item.role == "assistant":
-        return Piece(item_draft(item, origin=origin), "model")
-    draft = imported(item, registry)
+        return Piece(item_draft(item, origin=origin or strange), "model")
+    draft = imported(item, registry, origin=strange)
     if item.role == "user" and not draft.flags:
         return Piece(draft, "input")
     return Piece(contextual(draft))
+
+
+def _is_strange(item: Item) -> bool:
+    """Whether an item has parts or fields that we do not know."""
+    parts = getattr(item, "content", None) or getattr(item, "output", None) or ()
+    every = (item, *(parts if isinstance(parts, tuple) else ()))
+    return any(isinstance(each, Unknown) or each.extra for each in every)
 
 
 def contextual(draft: Draft, flags: Flags = Flags.NONE) -> Draft:

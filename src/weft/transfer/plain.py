@@ -130,13 +130,15 @@ def _said(role: str, parts: tuple[Part, ...], registry: Registry) -> Piece:
 
 def _exported(line: PlainLine, item: Item, registry: Registry) -> list[Piece]:
     """An item as it was; its flags are those it had."""
-    instructs = isinstance(item, Message) and item.role in ("system", "developer")
+    # Whoever wrote the file may not instruct our models.
+    instructs = isinstance(item, Message) and item.role not in ("user", "assistant")
     if isinstance(item, Unknown) or instructs or not recordable(item):
         return []
     given = [] if line.flags is UNSET else line.flags
     flags = Flags(sum({_FLAGS.get(name, Flags.NONE) for name in given}))
-    draft = item_draft(item, origin=line.origin, flags=flags)
-    place = item_piece(item, registry).place
+    piece = item_piece(item, registry, line.origin)
+    origin = line.origin or piece.draft.origin
+    draft, place = item_draft(item, origin=origin, flags=flags), piece.place
     if isinstance(item, Message) and item.role == "user":
         place = "aside" if flags & Flags.CONTEXTUAL else "input"
     return [Piece(draft, place)]
