@@ -227,3 +227,21 @@ async def test_summaries_that_a_sibling_made_first_open_where_they_were_taken_ov
     assert taken.startswith(f"[{child}:4] user, turn 1:\n{NEEDLE}")
     refused = await use(tmp_path, child, "recall_expand", id="sum_0b")
     assert refused.startswith(f"recall_expand failed: thread {sibling!r} {REFUSED}")
+
+
+async def test_an_agent_looks_up_what_was_said_where_it_was_started(tmp_path: Path):
+    parent = await folded(tmp_path, *TALK)
+    model = talking(
+        Answer(
+            when="Ask around.",
+            calls=(call("recall_search", query="HERON_BLUE_77", thread=parent),),
+        ),
+        Answer(when="Send one.", calls=(call("spawn_agent", message="Ask around."),)),
+        Answer(when="agent_id", calls=(call("wait_agent"),)),
+    )
+    async with keeping(tmp_path, model, parent, agents=AgentLimits()) as thread:
+        await hear(thread, "Send one.")
+        (child,) = kin_of(thread.view.settings, thread.id)
+        entries = await thread.store.read(child)
+    said = [entry.body.decode() for entry in entries if b"function_call_output" in entry.body]
+    assert [NEEDLE in text for text in said] == [True]
