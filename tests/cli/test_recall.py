@@ -1,0 +1,277 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import subprocess
+
+import pytest
+from inline_snapshot import snapshot
+
+from weft.engines.lossless.factory import FILE
+from weft.engines.lossless.library import Library
+from weft.engines.lossless.nodes import Node
+from weft.entries import Draft
+from weft.items import Message, OutputText, encode_item
+from weft.store import Change, SqliteStore
+from weft.testing.contracts.drafts import append, says
+
+from .terminal import SCRIPT
+
+ID = re.compile(r"thr_[0-9a-f-]{36}")
+TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+
+
+def tidy(text: str) -> str:
+    return TIME.sub("TIME", ID.sub("THREAD", text))
+
+
+async def _past(weft) -> tuple[str, str]:
+    async with await SqliteStore.open(weft.home) as store:
+        alpha = (await store.create(title="alpha")).id
+        beta = (await store.create(title="beta")).id
+        answer = Message(role="assistant", content=(OutputText("Postgres, for its extensions"),))
+        entries = (
+            says("which database should the ledger use?", turn=1),
+            Draft(body=encode_item(answer), turn=1, source_id="m-2"),
+            says("and the gateway?\nwhat of it?", turn=2),
+        )
+        await append(store, alpha, Change(entries=entries))
+        await append(store, beta, Change(entries=(says("the gateway of the ledger is slow"),)))
+        return alpha, beta
+
+
+@pytest.fixture
+def past(weft) -> tuple[str, str]:
+    return asyncio.run(_past(weft))
+
+
+@pytest.mark.usefixtures("past")
+def test_hits_are_shown_best_first_with_their_ids(weft):
+    assert tidy(weft("recall", "ledger database").text) == snapshot("""\
+THREAD:1 · user · TIME · turn 1
+  which database should the ledger use?
+
+THREAD:1 · user · TIME
+  the gateway of the ledger is slow
+
+""")
+    assert weft("recall", "nowhere").text == (
+        "nothing was found for 'nowhere'; try other words, or --mode substring\n"
+    )
+
+
+def test_json_has_what_programs_need(weft, past):
+    alpha, _ = past
+    found = weft("recall", "Postgres", "--json").json
+    (item,) = found["items"]
+    assert found == {"items": [item], "note": ""}
+    assert item == {
+        "id": f"{alpha}:2",
+        "source_id": "m-2",
+        "thread": alpha,
+        "score": item["score"],
+        "snippet": "Postgres, for its extensions",
+        "seq": 2,
+        "turn": 1,
+        "time": item["time"],
+        "role": "assistant",
+    }
+
+
+def ids(done) -> list[str]:
+    return [item["id"] for item in done.json["items"]]
+
+
+def test_a_search_is_narrowed_by_thread_role_time_and_limit(weft, past):
+    alpha, beta = past
+    asked = {
+        ("--thread", beta): [f"{beta}:1"],
+        ("--thread", "beta"): [f"{beta}:1"],
+        ("--thread", beta[-8:], "--thread", "alpha"): [f"{alpha}:3", f"{beta}:1"],
+        ("--role", "assistant"): [],
+        ("--tool", "exec_command"): [],
+        ("--since", "1h", "--limit", "1"): [f"{alpha}:3"],
+        ("--until", "2020-01-01"): [],
+        ("--since", "2020-01-01T00:00+02:00", "--until", "2999-01-01"): [
+            f"{alpha}:3",
+            f"{beta}:1",
+        ],
+    }
+    found = {options: ids(weft("recall", "gateway", *options, "--json")) for options in asked}
+    assert found == asked
+    assert weft.refused("recall", "x", "--thread", "gamma") == (
+        "weft: no thread 'gamma'; `weft threads` lists them, `weft new` makes one\n"
+    )
+    assert "is no time; say 2026-11-15" in weft.refused("recall", "x", "--since", "soon", code=2)
+
+
+def test_text_as_it_stands_and_regular_expressions_are_found(weft, past):
+    alpha, beta = past
+    assert ids(weft("recall", "OSTGRES, F", "--mode", "substring", "--json")) == [f"{alpha}:2"]
+    assert ids(weft("recall", "gateway( of|.$)", "--mode", "regex", "--json")) == [
+        f"{beta}:1",
+        f"{alpha}:3",
+    ]
+    assert weft.refused("recall", "(?=a)", "--mode", "regex") == (
+        "weft: the regular expression '(?=a)' looks ahead or behind, which is not known here; "
+        "search for less\n"
+    )
+
+
+def test_words_that_name_a_command_can_be_searched_for(weft, past):
+    alpha, _ = past
+    assert ids(weft("recall", "search", "use", "--json")) == [f"{alpha}:1"]
+    assert weft("recall", "search", "expand").text.startswith("nothing was found")
+    assert "Give either a QUERY or --batch." in weft.refused("recall", code=2)
+    assert "Give either a QUERY or --batch." in weft.refused("recall", "x", "--batch", code=2)
+
+
+def test_a_batch_answers_every_line_in_order(weft, past):
+    alpha, beta = past
+    asked = [
+        b'{"id": "q1", "query": "Postgres"}',
+        b"nonsense",
+        b'{"id": 2, "query": "gateway", "thread": "beta", "limit": 5}',
+        b'{"id": [3], "query": 3}',
+        b'{"query": "gateway", "limit": 1}',
+        b"",
+        b'{"id": "q6", "query": "x", "thread": "gamma"}',
+        b'{"id": "q7", "query": "(", "mode": "regex"}',
+        b'{"id": "q8", "query": "\xff"}',
+        b'{"id": "q9", "query": "Postgres", "future": true}',
+    ]
+    answers = weft("recall", "--batch", stdin=b"\n".join(asked)).json_lines
+    told = [
+        (line["id"], [item["id"] for item in line["items"]] if "items" in line else line["error"])
+        for line in answers
+    ]
+    assert told == [
+        ("q1", [f"{alpha}:2"]),
+        (None, "the line cannot be used: JSON is malformed: invalid character (byte 4)"),
+        (2, [f"{beta}:1"]),
+        ([3], "the line cannot be used: Expected `str`, got `int` - at `$.query`"),
+        (None, [f"{alpha}:3"]),
+        ("q6", "no thread 'gamma'; `weft threads` lists them, `weft new` makes one"),
+        ("q7", "the regular expression '(' has a '(' that is not closed"),
+        told[7],
+        ("q9", [f"{alpha}:2"]),
+    ]
+    assert "the line cannot be used" in told[7][1]
+    assert set(answers[0]["items"][0]) >= {"id", "source_id", "thread", "score", "snippet"}
+
+
+def test_a_batch_answers_at_once(weft, past):
+    alpha, _ = past
+    command = [str(SCRIPT), "recall", "--batch"]
+    with subprocess.Popen(
+        command,
+        cwd=weft.project,
+        env=weft.env,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for n in range(3):
+            process.stdin.write(b'{"id": %d, "query": "Postgres"}\n' % n)
+            process.stdin.flush()
+            answer = json.loads(process.stdout.readline())
+            assert (answer["id"], answer["items"][0]["id"]) == (n, f"{alpha}:2")
+        process.stdin.close()
+        assert process.stdout.read() == b""
+
+
+def test_an_entry_is_shown_whole_with_what_stands_around_it(weft, past):
+    alpha, _ = past
+    assert tidy(weft("recall", "show", f"{alpha}:2", "--context", "1").text) == snapshot("""\
+THREAD:1 · user · TIME · turn 1
+  which database should the ledger use?
+
+» THREAD:2 · assistant · TIME · turn 1
+  Postgres, for its extensions
+
+THREAD:3 · user · TIME · turn 2
+  and the gateway?
+  what of it?
+
+""")
+    shown = weft("recall", "show", "alpha:2", "--context", "0", "--json").json
+    assert [entry["id"] for entry in shown["entries"]] == [f"{alpha}:2"]
+    assert weft.refused("recall", "show", "alpha:9") == (
+        "weft: no entry 'alpha:9'; the thread has entries 1 to 3\n"
+    )
+    assert "names no entry" in weft.refused("recall", "show", "nonsense", code=2)
+
+
+def test_an_entry_that_says_nothing_tells_where_to_look(weft, worked):
+    silent = weft("recall", "show", f"{worked}:1", "--context", "0").text
+    assert silent == f"{worked}:1 says nothing by itself; `weft show {worked} --all` has it\n"
+
+
+def test_ranges_are_opened_up_to_a_number_of_tokens(weft, past):
+    alpha, beta = past
+    opened = weft("recall", "expand", "alpha:1-3", "beta:1", "--tokens", "18", "--json").json
+    assert [entry["id"] for entry in opened["entries"]] == [f"{alpha}:1", f"{alpha}:2"]
+    assert opened["rest"] == [f"{alpha}:3", f"{beta}:1"]
+    assert weft("recall", "expand", "alpha:2-3", "--tokens", "8").lines[-1] == (
+        f"more: weft recall expand {alpha}:3"
+    )
+    rest = weft("recall", "expand", *opened["rest"], "--json").json
+    assert [entry["id"] for entry in rest["entries"]] == opened["rest"]
+    assert rest["rest"] == []
+
+
+def test_an_entry_too_large_for_the_room_is_cut(weft, past):
+    alpha, _ = past
+    (entry,) = weft("recall", "expand", "alpha:1", "--tokens", "3", "--json").json["entries"]
+    assert (entry["id"], "tokens truncated" in entry["text"]) == (f"{alpha}:1", True)
+
+
+def test_a_summary_is_opened_to_the_entries_it_stands_for(weft, past):
+    alpha, _ = past
+    path = weft.home / "engines" / "lossless" / FILE
+    assert weft.refused("recall", "expand", "sum_1") == (
+        "weft: no summary 'sum_1'; the lossless engine has made none here\n"
+    )
+    node = Node(
+        id="sum_1",
+        key="k",
+        thread=alpha,
+        first=1,
+        last=3,
+        spans=((1, 1), (3, 3)),
+        text="",
+        body=b"",
+    )
+
+    async def keep() -> None:
+        library = Library(path)
+        await library.add(node)
+        await library.close()
+
+    path.parent.mkdir(parents=True)
+    asyncio.run(keep())
+    opened = weft("recall", "expand", "sum_1", "--json").json
+    assert [entry["id"] for entry in opened["entries"]] == [f"{alpha}:1", f"{alpha}:3"]
+    assert "no summary 'sum_2'" in weft.refused("recall", "expand", "sum_2")
+
+
+def test_a_home_without_threads_has_nothing_to_recall(weft):
+    assert weft("recall", "anything", "--json").json == {"items": [], "note": ""}
+    assert weft("recall", "--batch", stdin=b'{"id":1,"query":"x"}').json == {"id": 1, "items": []}
+
+
+@pytest.mark.usefixtures("past")
+def test_recalling_into_a_pipe_needs_neither_rich_nor_an_engine(weft):
+    code = f"""
+import sys
+from weft.cli.app import run
+assert run(["--home", {str(weft.home)!r}, "recall", "ledger"]) == 0
+heavy = ("rich", "weft.engines", "weft.models")
+assert not [name for name in sys.modules if name.startswith(heavy)]
+"""
+    done = subprocess.run(
+        [SCRIPT.with_name("python"), "-c", code], capture_output=True, check=False, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
