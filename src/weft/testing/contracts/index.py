@@ -3,13 +3,24 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
 from ...entries import Draft, Flags, Rollback, control_draft
-from ...errors import NotFound
-from ...items import FunctionCall, FunctionCallOutput, encode_item
-from ...store.contract import Calibration, Change, Index, LedgerRow, Search, Segment, Store
+from ...errors import NotFound, SearchRefused
+from ...items import FunctionCall, FunctionCallOutput, Message, OutputText, encode_item
+from ...store.contract import (
+    Calibration,
+    Change,
+    Index,
+    LedgerRow,
+    Search,
+    SearchMode,
+    Segment,
+    Store,
+)
 from ...usage import TokenUsage
 from .drafts import append, said, says
 
@@ -188,6 +199,79 @@ class IndexContract:
             await index.forget(thread)
             assert await index.rows(fork.id) == []
         assert await _found(index, "one", fork.id) == [(fork.id, 1), (fork.id, 2)]
+
+    async def test_forms_of_words_and_parts_of_names_are_found(
+        self, store: Store, index: Index
+    ) -> None:
+        thread = (await store.create()).id
+        texts = ("deployments failed", "raise ZeroDivisionError", "データベースの接続")
+        await append(store, thread, Change(entries=tuple(map(says, texts))))
+        asked = {"deployment": 1, "failing": 1, "zero division": 2, "接続": 3}
+        found = {query: await _found(index, query) for query in asked}
+        assert found == {query: [(thread, seq)] for query, seq in asked.items()}
+
+    async def test_text_as_it_stands_and_patterns_are_found_newest_first(
+        self, store: Store, index: Index
+    ) -> None:
+        thread = (await store.create()).id
+        texts = ("exit code 1", "EXIT CODE 22", "no exit")
+        await append(store, thread, Change(entries=tuple(map(says, texts))))
+
+        async def seqs(text: str, mode: SearchMode) -> list[int]:
+            return [hit.seq for hit in await index.search(Search(text, mode=mode))]
+
+        assert await seqs("xit cod", "substring") == [2, 1]
+        assert await seqs(r"code \d$", "regex") == [1]
+        assert await seqs(r"(?i)e[xX]it.*\d+", "regex") == [2, 1]
+        with pytest.raises(SearchRefused):
+            await seqs("(", "regex")
+
+    async def test_a_search_is_narrowed_by_role_time_and_threads(
+        self, store: Store, index: Index
+    ) -> None:
+        thread, other = (await store.create()).id, (await store.create()).id
+        answer = encode_item(Message(role="assistant", content=(OutputText("a word"),)))
+        await append(store, thread, Change(entries=(says("my word"), Draft(body=answer))))
+        await append(store, other, Change(entries=(says("a word elsewhere"),)))
+        end = max(entry.time for entry in await store.read(other))
+
+        async def found(**how: Any) -> list[tuple[str, int]]:
+            hits = await index.search(Search("word", **how))
+            return sorted((hit.thread, hit.seq) for hit in hits)
+
+        assert await found(roles=("assistant",)) == [(thread, 2)]
+        assert await found(threads=(other,)) == [(other, 1)]
+        assert await found(threads=(thread, other), until=end) == sorted(
+            [(thread, 1), (thread, 2), (other, 1)]
+        )
+        assert await found(since=end + 1) == []
+
+    async def test_a_hit_tells_about_its_entry_and_its_neighbours(
+        self, store: Store, index: Index
+    ) -> None:
+        thread = (await store.create()).id
+        found = msgspec.structs.replace(says("needle", turn=3), source_id="m-1")
+        await append(store, thread, Change(entries=(says("a"), found, says("b"), says("c"))))
+        (hit,) = await index.search(Search("needle", neighbours=1))
+        (entry,) = await store.read(thread, 2, 2)
+        assert (hit.time, hit.role, hit.turn, hit.source_id, hit.neighbours) == (
+            entry.time,
+            "user",
+            3,
+            "m-1",
+            (1, 3),
+        )
+
+    async def test_catching_up_is_told_and_can_be_left_out(
+        self, store: Store, index: Index
+    ) -> None:
+        thread = (await store.create()).id
+        await append(store, thread, Change(entries=(says("one"), says("two"))))
+        assert await index.search("one", catch_up=False) == []
+        told: list[tuple[int, int]] = []
+        await index.catch_up(progress=lambda done, total: told.append((done, total)))
+        assert told[-1] == (2, 2)
+        assert [hit.seq for hit in await index.search("one", catch_up=False)] == [1]
 
     async def test_any_text_is_a_legal_question(self, store: Store, index: Index) -> None:
         thread = (await store.create()).id
