@@ -8,6 +8,8 @@ from msgspec import Raw
 
 from tests.engines.lossless.recalling import NEEDLE, folded, keeping, nodes, talking, use
 from tests.harness.scenes import call, hear, opened
+from weft.cli.opening import engine_of
+from weft.configuration.settings import Settings as Configured
 from weft.engines.log import StoredLog
 from weft.engines.lossless.library import Library
 from weft.entries import Rollback, Settings, control_draft
@@ -58,6 +60,11 @@ async def test_what_the_user_allows_may_be_read_by_all():
     assert await allows(Kinship(store, ("*",)), (one, other), (other, one)) == [True, True]
     assert await Kinship(store, ("*",)).readable(one) is None
     assert await Kinship(store, (other,)).readable(one) == tuple(sorted((one, other)))
+
+
+def test_the_configuration_says_what_the_user_allows():
+    settings = Configured(recall_threads=("thr_1",))
+    assert engine_of(settings)["recall_threads"] == ("thr_1",)
 
 
 async def test_a_thread_that_only_claims_to_be_an_agent_is_a_stranger():

@@ -20,11 +20,14 @@ from tests.engines.lossless.recalling import (
 )
 from tests.harness.scenes import call, hear, last
 from tests.tools.scenes import Scene
+from weft.engines.log import StoredLog
 from weft.engines.lossless.library import Library
 from weft.engines.lossless.memory import Memory
 from weft.engines.lossless.nodes import Node
+from weft.engines.lossless.recall.desk import Found, records
 from weft.engines.lossless.recall.noting import MOST_NOTES
 from weft.store.contract import Change
+from weft.store.index import SqliteIndex
 from weft.store.sqlite import SqliteStore
 from weft.testing.contracts.drafts import append, says
 from weft.testing.script import Answer, Failure
@@ -117,6 +120,28 @@ async def test_what_was_rolled_back_is_not_found(tmp_path: Path):
         name = thread.id
     said = await use(tmp_path, name, "recall_search", query="HERON_BLUE_77")
     assert said == ("Nothing was found; try other words, or mode substring for a part of a name.")
+
+
+async def test_what_lies_before_a_reset_is_still_found(tmp_path: Path):
+    thread = await folded(tmp_path, *TALK)
+    async with keeping(tmp_path, talking(), thread) as found:
+        await found.reset()
+    said = await use(tmp_path, thread, "recall_search", query="HERON_BLUE_77", limit=1)
+    assert said.startswith(f"[{thread}:4] user, ")
+
+
+async def test_a_long_past_is_opened_a_page_at_a_time(tmp_path: Path):
+    async with keeping(tmp_path, talking()) as thread:
+        name = thread.id
+    async with await SqliteStore.open(tmp_path / "home") as store:
+        drafts = [says(f"entry {n}") if n % 3 else says("") for n in range(1, 1_001)]
+        await append(store, name, Change(entries=tuple(drafts)))
+        log = StoredLog(name, store, SqliteIndex(store, None))
+        spans = ((1, 450), (452, 452), (454, 900))
+        read = [each async for each in records(Found(log=log, thread=name, spans=spans))]
+    assert [record.seq for record in read] == [
+        seq for first, last in spans for seq in range(first, last + 1) if seq % 3
+    ]
 
 
 @pytest.mark.parametrize(
@@ -322,7 +347,7 @@ async def test_a_question_is_answered_with_citations_of_what_was_read(tmp_path: 
     assert plain(said, thread) == snapshot("""\
 It is HERON_BLUE_77 [THREAD:4], says  too.
 
-Read: 2 entries. Cited: THREAD:4. 1 cited ids were not among them and were dropped.\
+Read: 2 entries. Cited: THREAD:4. Citations of what was not read were dropped: 1.\
 """)
     assert len(asked) == 1
     assert f"[{thread}:4] user, turn 1:" in asked[0]

@@ -157,7 +157,7 @@ class _Reading:
         real = [each for each in cited if each in known]
         notes = [f"Read: {len(known)} entries. Cited: {', '.join(real) or 'none'}."]
         if dropped := len(cited) - len(real):
-            notes.append(f"{dropped} cited ids were not among them and were dropped.")
+            notes.append(f"Citations of what was not read were dropped: {dropped}.")
         if failures:
             notes.append(f"{failures} of {len(self.pieces)} parts could not be read.")
         if self.unread:

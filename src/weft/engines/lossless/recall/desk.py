@@ -7,7 +7,7 @@ through the log of the one that asks, so that the host's grants decide and not t
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from msgspec import Struct
@@ -142,8 +142,22 @@ class Desk:
 
 async def records(found: Found) -> AsyncGenerator[Record, None]:
     """What was said in the entries that were found, read a page at a time."""
-    for first, last in found.spans:
+    for page in _pages(found.spans):
+        for record in records_of(found.thread, await found.log.spans(page)):
+            yield record
+
+
+def _pages(spans: Iterable[tuple[int, int]]) -> Iterator[list[tuple[int, int]]]:
+    """Stretches in portions of about a page, in order."""
+    page: list[tuple[int, int]] = []
+    size = 0
+    for first, last in spans:
         for start in range(first, last + 1, _PAGE):
-            page = await found.log.spans([(start, min(last, start + _PAGE - 1))])
-            for record in records_of(found.thread, page):
-                yield record
+            end = min(last, start + _PAGE - 1)
+            page.append((start, end))
+            size += end - start + 1
+            if size >= _PAGE:
+                yield page
+                page, size = [], 0
+    if page:
+        yield page
