@@ -121,7 +121,8 @@ def _remarks(report: ImportReport) -> list[str]:
           if "forked" in told else []),
         *(["apart: the file's beginning has changed; the earlier thread stays as it is"]
           if "apart" in told else []),
-        *([f"kept as they are, for no model to see: {_listed(report.kept)}"] if report.kept else []),
+        *([f"kept as they are, for no model to see: {_listed(report.kept)}"]
+          if report.kept else []),
         *([f"left out, say nothing new: {_listed(report.left_out)}"] if report.left_out else []),
         *([f"left out, on abandoned branches: {report.abandoned:,}"] if report.abandoned else []),
         *([f"skipped {len(report.skipped):,} files in no known format"] if report.skipped else []),
