@@ -20,7 +20,7 @@ from ..hits import Hit, Hits, Search
 from .candidates import Gathered, Place, beside, gather
 from .excerpt import excerpt
 from .question import Question, question_of
-from .ranking import Reading, Scored, needle_pattern, scored, with_neighbours
+from .ranking import Reading, Scored, Weight, needle_pattern, ranked, weigh
 from .scope import Scope
 from .spoken import spoken
 
@@ -84,10 +84,10 @@ class Finder:
         most = max(_READ, query.limit + query.limit // 2)
         gathered = await self.ask(lambda db: gather(db, question, scope, most, every=query.every))
         said = await self.read([doc.place for doc in gathered.candidates])
-        scores = await asyncio.to_thread(_scores, question, gathered, said)
-        around = await self.around([*scores], 1, scope)
+        weights = await asyncio.to_thread(_weights, question, gathered, said)
+        around = await self.around([*weights], 1, scope)
         echo = question.words >= _ECHOING and not query.every and scope.plain
-        order = with_neighbours(scores, around, echo=echo)[: query.limit]
+        order = ranked(gathered.terms, weights, around, echo=echo)[: query.limit]
         said |= await self.read([each.place for each in order if each.place not in said])
         return Hits(await self._hits(order, said, gathered, query.neighbours, scope))
 
@@ -146,14 +146,16 @@ class Finder:
         return await self.ask(look)
 
 
-def _scores(question: Question, gathered: Gathered, said: dict[Place, Said]) -> dict[Place, float]:
+def _weights(
+    question: Question, gathered: Gathered, said: dict[Place, Said]
+) -> dict[Place, Weight]:
     readings = {
         doc.place: Reading(said[doc.place].text, doc.length, doc.known)
         for doc in gathered.candidates
         if doc.place in said
     }
-    scores = scored(question, gathered.terms, gathered.average, [*readings.values()])
-    return dict(zip(readings, scores, strict=True))
+    weights = weigh(question, gathered.terms, gathered.average, [*readings.values()])
+    return dict(zip(readings, weights, strict=True))
 
 
 def _names(connection: sqlite3.Connection, numbers: Iterable[int]) -> dict[int, str]:

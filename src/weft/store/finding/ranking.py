@@ -1,8 +1,8 @@
 """Ranking: the order of candidates once their texts are read.
 
-Owns the score: bm25 of the terms that a text holds, more for all of them, for quoted
-phrases and for the question's own wording, and something for what a neighbour holds.
-Invariant: pure; the same texts and terms always come in the same order.
+Owns the score: bm25 of the terms that a text or, for less, one beside it holds; more for
+all of them, for quoted phrases and for the question's own wording. Invariant: pure; the
+same texts and terms always come in the same order.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .candidates import Place, Weighed
 from .question import Question, one_spaced
 from .terms import fold
 
-__all__ = ["Reading", "Scored", "needle_pattern", "scored", "with_neighbours"]
+__all__ = ["Reading", "Scored", "Weight", "needle_pattern", "ranked", "weigh"]
 
 _SATURATION = 1.2
 _LENGTH = 0.5
@@ -23,10 +23,8 @@ _LENGTH = 0.5
 _ALL_TERMS = 1.25
 _PHRASE = 2.0
 _SENTENCE = 1.5
-_BESIDE = 0.25
-"""What a neighbour's score counts."""
-_ECHO = 0.3
-"""What a text without any of the words scores for standing beside one with them."""
+_BESIDE = 0.4
+"""What a term counts that only a neighbour holds."""
 _READ = 20_000
 """How much of a text is read."""
 
@@ -37,6 +35,13 @@ class Reading(NamedTuple):
     text: str
     length: int
     known: int
+
+
+class Weight(NamedTuple):
+    """What each term counts in a text, and the factor for their wording."""
+
+    shares: tuple[float, ...]
+    factor: float = 1.0
 
 
 class Scored(NamedTuple):
@@ -51,36 +56,30 @@ def needle_pattern(needle: str) -> re.Pattern[str]:
     return re.compile(rf"(?<![a-z0-9]){re.escape(needle)}")
 
 
-def scored(
+def weigh(
     question: Question, terms: Sequence[Weighed], average: float, readings: Sequence[Reading]
-) -> list[float]:
-    """The score of each text by itself."""
+) -> list[Weight]:
+    """The weight of each text by itself."""
     patterns = [needle_pattern(each.term.needle) for each in terms]
-    return [_score(question, terms, patterns, average, reading) for reading in readings]
+    return [_weight(question, terms, patterns, average, reading) for reading in readings]
 
 
-def _score(
+def _weight(
     question: Question,
     terms: Sequence[Weighed],
     patterns: Sequence[re.Pattern[str]],
     average: float,
     reading: Reading,
-) -> float:
+) -> Weight:
     folded = fold(reading.text[:_READ])
     norm = _SATURATION * (1 - _LENGTH + _LENGTH * reading.length / average)
-    score = held = 0.0
-    missing = False
+    shares: list[float] = []
     for at, (each, pattern) in enumerate(zip(terms, patterns, strict=True)):
         count = max(len(pattern.findall(folded)), reading.known >> at & 1)
-        if count:
-            score += each.weight * count * (_SATURATION + 1) / (count + norm)
-            held += each.weight
-        missing = missing or not (count or not each.term.whole)
-    whole = sum(each.weight for each in terms) or 1.0
-    score *= 0.6 + 0.4 * held / whole
-    if question.words > 1 and not missing:
-        score *= _ALL_TERMS
-    return score * _wording(question, folded)
+        shares.append(each.weight * count * (_SATURATION + 1) / (count + norm) if count else 0.0)
+    held = [share for share, each in zip(shares, terms, strict=True) if each.term.whole]
+    premium = _ALL_TERMS if len(held) > 1 and all(held) else 1.0
+    return Weight(tuple(shares), premium * _wording(question, folded))
 
 
 def _wording(question: Question, folded: str) -> float:
@@ -94,21 +93,39 @@ def _wording(question: Question, folded: str) -> float:
     return factor
 
 
-def with_neighbours(
-    scores: Mapping[Place, float], neighbours: Mapping[Place, Sequence[int]], *, echo: bool
+def ranked(
+    terms: Sequence[Weighed],
+    weights: Mapping[Place, Weight],
+    neighbours: Mapping[Place, Sequence[int]],
+    *,
+    echo: bool,
 ) -> list[Scored]:
-    """The entries in order, each with something of its neighbours' scores.
+    """The entries in order, best first.
 
     With `echo` an entry that holds none of the words but stands beside one that does
     is found, too.
     """
-    found: dict[Place, float] = {}
-    for place, score in scores.items():
-        around = [Place(place.number, seq) for seq in neighbours.get(place, ())]
-        best = max((scores.get(other, 0.0) for other in around), default=0.0)
-        found[place] = score + _BESIDE * best
-        for other in around if echo else ():
-            if other not in scores:
-                found[other] = max(found.get(other, 0.0), _ECHO * score)
-    order = sorted(found.items(), key=lambda each: (-each[1], each[0].number, -each[0].seq))
-    return [Scored(place, score) for place, score in order]
+    nothing = Weight((0.0,) * len(terms))
+    beside = {
+        place: [weights.get(Place(place.number, seq), nothing) for seq in seqs]
+        for place, seqs in neighbours.items()
+    }
+    if echo:
+        for place, seqs in neighbours.items():
+            for seq in seqs:
+                if (other := Place(place.number, seq)) not in weights:
+                    beside.setdefault(other, []).append(weights[place])
+    found = [
+        Scored(place, _score(terms, weights.get(place, nothing), beside.get(place, ())))
+        for place in dict.fromkeys((*weights, *beside))
+    ]
+    return sorted(found, key=lambda each: (-each.score, each.place.number, -each.place.seq))
+
+
+def _score(terms: Sequence[Weighed], own: Weight, beside: Sequence[Weight]) -> float:
+    """What a text scores among its neighbours: the more of the question, the better."""
+    lent = (_BESIDE * max(shares) for shares in zip(*(each.shares for each in beside), strict=True))
+    shares = list(map(max, own.shares, lent)) if beside else own.shares
+    whole = sum(each.weight for each in terms) or 1.0
+    held = sum(each.weight for each, share in zip(terms, shares, strict=True) if share)
+    return sum(shares) * (0.6 + 0.4 * held / whole) * own.factor
