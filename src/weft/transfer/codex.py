@@ -19,7 +19,7 @@ from ..entries import Origin, Rollback, control_draft
 from ..items import ITEMS, Message, Unknown, decode_item, text_of
 from ..prompt.registry import Registry
 from .lines import Line, read_objects, sound
-from .pieces import UNKNOWN_ACCOUNT, Piece, item_piece, kept, milliseconds, notice
+from .pieces import UNKNOWN_ACCOUNT, Piece, foreign_piece, kept, milliseconds, notice
 from .sessions import Session, Spot, clean_id, existing, line_key
 from .tally import Tally
 
@@ -184,7 +184,7 @@ def _item_pieces(payload: Raw, spot: Spot, registry: Registry) -> list[Piece]:
         account=UNKNOWN_ACCOUNT,
         harness="codex",
     )
-    return [item_piece(item, registry, origin)]
+    return [foreign_piece(item, registry, origin)]
 
 
 def _base_pieces(payload: Raw, spot: Spot, registry: Registry) -> list[Piece]:

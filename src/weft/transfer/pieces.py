@@ -38,6 +38,7 @@ __all__ = [
     "Piece",
     "Place",
     "contextual",
+    "foreign_piece",
     "is_kept",
     "item_piece",
     "kept",
@@ -107,15 +108,23 @@ def notice(text: str, source: str, level: Literal["info", "warning", "error"] = 
 
 def item_piece(item: Item, registry: Registry, origin: Origin | None = None) -> Piece:
     """An item in its place; context is known by its markers and by its role."""
-    strange = _STRANGE if _is_strange(item) else None
     if isinstance(item, _OUTPUTS):
-        return Piece(item_draft(item, origin=strange), "output")
+        return Piece(item_draft(item), "output")
     if not isinstance(item, Message) or item.role == "assistant":
-        return Piece(item_draft(item, origin=origin or strange), "model")
-    draft = imported(item, registry, origin=strange)
+        return Piece(item_draft(item, origin=origin), "model")
+    draft = imported(item, registry)
     if item.role == "user" and not draft.flags:
         return Piece(draft, "input")
     return Piece(contextual(draft))
+
+
+def foreign_piece(item: Item, registry: Registry, origin: Origin | None = None) -> Piece:
+    """An item that others encoded, in its place; what it has beyond ours goes nowhere."""
+    piece = item_piece(item, registry, origin)
+    if piece.draft.origin is not None or not _is_strange(item):
+        return piece
+    draft = item_draft(item, origin=_STRANGE, flags=piece.draft.flags)
+    return Piece(draft, piece.place)
 
 
 def _is_strange(item: Item) -> bool:

@@ -28,7 +28,17 @@ from ..items import (
 )
 from ..prompt.registry import Registry
 from ..wire import json_bytes
-from .pieces import Piece, item_piece, kept, milliseconds, notice, parts_of, record_of, user_piece
+from .pieces import (
+    Piece,
+    foreign_piece,
+    item_piece,
+    kept,
+    milliseconds,
+    notice,
+    parts_of,
+    record_of,
+    user_piece,
+)
 from .rollout import iso
 
 __all__ = [
@@ -136,7 +146,7 @@ def _exported(line: PlainLine, item: Item, registry: Registry) -> list[Piece]:
         return []
     given = [] if line.flags is UNSET else line.flags
     flags = Flags(sum({_FLAGS.get(name, Flags.NONE) for name in given}))
-    piece = item_piece(item, registry, line.origin)
+    piece = foreign_piece(item, registry, line.origin)
     origin = line.origin or piece.draft.origin
     draft, place = item_draft(item, origin=origin, flags=flags), piece.place
     if isinstance(item, Message) and item.role == "user":
