@@ -148,6 +148,19 @@ async def test_another_continuation_is_a_fork(store, tmp_path):
     assert (await store.info(report.threads[0].thread)).parent == first
 
 
+async def test_pasts_that_take_turns_in_one_file_are_each_known_again(store, tmp_path):
+    file = tmp_path / "a.jsonl"
+    pasts = [
+        [user(None, text) for text in texts]
+        for texts in (("one", "two"), ("ONE", "two"), ("one", "TWO"))
+    ]
+    for past in pasts:
+        await bring(store, write(file, *past))
+    assert len(await store.threads()) == 3
+    for past in (*pasts, *pasts):
+        assert states(await bring(store, write(file, *past))) == [("jsonl:t", "unchanged", 0, 2)]
+
+
 async def test_messages_with_ids_may_come_in_any_order_and_from_any_file(store, tmp_path):
     one = write(tmp_path / "1.jsonl", user("a", "one"), user("b", "two"))
     two = write(tmp_path / "2.jsonl", user("c", "three"), user("a", "one"), user("c", "again"))

@@ -64,6 +64,23 @@ async def test_nothing_strange_reaches_a_model(store, tmp_path, name):
     assert "sealed" not in json.dumps(request.payload)
 
 
+async def test_parts_and_fields_that_nobody_knows_go_nowhere(store, tmp_path):
+    item = {
+        "type": "message",
+        "role": "user",
+        "content": [{"type": "input_text", "text": "hear", "tint": 3}, {"type": "input_smell"}],
+        "mood": "good",
+    }
+    line = {"timestamp": "2026-03-01T09:00:00Z", "type": "response_item", "payload": item}
+    report = await bring(store, write(tmp_path / "a.jsonl", line))
+    (_, entry) = await store.read(report.threads[0].thread)
+    assert json.loads(entry.body) == item
+    model = await resumed(store, report.threads[0].thread, tmp_path, Answer(text="Now this."))
+    sent = [item for item in model.requests[0].payload["input"] if "hear" in json.dumps(item)]
+    plain = [{"type": "input_text", "text": "hear"}]
+    assert sent == [{"type": "message", "role": "user", "content": plain}]
+
+
 async def test_a_rollout_is_resumed_like_any_thread(store, tmp_path):
     report = await bring(store, sample("codex"))
     model = await resumed(store, report.threads[0].thread, tmp_path, Answer(text="Now this."))

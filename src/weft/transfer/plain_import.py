@@ -179,8 +179,26 @@ class PlainImport:
             return True
         if message.given and message.key in await log.rest():
             return True
+        differs = expected is not None and not message.given
+        if differs and await self.switch(thread, message):
+            return True
         if not thread.target.thread:
-            await self.go_on(thread, log, differs=expected is not None and not message.given)
+            await self.go_on(thread, log, differs=differs)
+        return False
+
+    async def switch(self, thread: _Thread, message: _Message) -> bool:
+        """Go on along another thread of the same name that has the message.
+
+        The key of a message without an id says all that came before it, so whoever has
+        it has all of that.
+        """
+        for info in self.known.get(thread.target.source, ()):
+            log = _Log(info.id, entries_of(self.store, info.id))
+            while (key := await log.peek()) is not None:
+                log.advance()
+                if key == message.key:
+                    thread.log, thread.brought.thread = log, info.id
+                    return True
         return False
 
     async def go_on(self, thread: _Thread, log: _Log, *, differs: bool) -> None:
