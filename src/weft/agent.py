@@ -211,6 +211,8 @@ class Agent:
             await journal.abort(turn)
             (turn,) = await self._newest()
         ended = _as_it_ended(turn)
+        if ended.status != "completed":
+            await self.engine.finish(ended.status)
         return await self._over(turn, outcome or Outcome(status=ended.status, usage=ended.usage))
 
     async def _newest(self) -> list[Turn]:

@@ -146,8 +146,7 @@ async def test_failing_maintenance_after_a_bootstrap_warns_and_the_turn_goes_on(
         "maintenance.failed",
     ]
     assert notices(heard) == [
-        ("context engine 'probe' failed at maintain: ValueError: odd; the view stays as it is"),
-        ("context engine 'probe' failed at maintain: ValueError: odd; the view stays as it is"),
+        "context engine 'probe' failed at maintain: ValueError: odd; the view stays as it is",
     ]
 
 

@@ -16,7 +16,7 @@ from ..errors import CannotCompact, EngineFailed, StaleEpoch
 from .contract import ContextEngine, InterceptsCompaction
 from .conversation import aligned, named_rows
 from .frame import Frame
-from .guard import Guard, brief
+from .guard import Guard
 from .linear import Compacted
 from .publish import publish
 from .values import (
@@ -27,6 +27,7 @@ from .values import (
     InterceptResult,
 )
 from .weave import Nonsense, check_live
+from .words import brief
 
 __all__ = ["Folding"]
 

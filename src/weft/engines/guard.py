@@ -19,14 +19,14 @@ from msgspec import Struct
 from ..errors import EngineFailed
 from .borrowed import lent
 from .info import HOST_PARAMS, EngineInfo, HostParam
+from .words import brief, described
 
-__all__ = ["Guard", "accepted", "brief", "described", "own"]
+__all__ = ["Guard", "accepted", "own"]
 
 T = TypeVar("T")
 P = TypeVar("P", bound=Struct)
 
 _GRACE = 2.0
-_REASON_CHARS = 300
 
 _log = logging.getLogger(__name__)
 
@@ -38,21 +38,6 @@ def accepted(info: EngineInfo, given: P, *, always: frozenset[HostParam] = froze
     declined = HOST_PARAMS - set(info.accepted_host_params) - always
     present = declined.intersection(given.__struct_fields__)
     return msgspec.structs.replace(given, **dict.fromkeys(present)) if present else given
-
-
-def brief(text: str) -> str:
-    """`text` in one line, short enough to show, and fit to be written anywhere."""
-    line = " ".join(text[: _REASON_CHARS * 8].split())
-    return line.encode(errors="replace").decode()[:_REASON_CHARS]
-
-
-def described(error: BaseException) -> str:
-    """An error in one line, short enough to show."""
-    try:
-        said = brief(str(error))
-    except Exception:  # noqa: BLE001 - an engine's errors are its code too
-        said = ""
-    return brief(f"{type(error).__name__}: {said or 'no message'}")
 
 
 def own(value: object, kind: type[T]) -> T:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 import threading
 import time
 from pathlib import Path
@@ -19,18 +18,11 @@ from msgspec import Struct
 
 from ..configuration.private import read_private, write_private
 from ..errors import ConfigError
-from ..sandbox.environment import is_secret
+from .words import brief
 
-__all__ = ["Failure", "Health", "redacted"]
+__all__ = ["Failure", "Health"]
 
-_LONGEST = 300
 _log = logging.getLogger(__name__)
-
-_CREDENTIALS = re.compile(r"(?<=://)[^/\s@]+@")
-_BEARER = re.compile(r"\b(bearer|basic)\s+[^\s\"',;]+", re.IGNORECASE)
-_API_KEY = re.compile(r"\b(?:sk|pk|ghp|gho|xox[a-z])[-_][\w-]{8,}")
-_NAME = re.compile(r"([A-Za-z][\w-]*)[\"']?\s*[=:]\s*[\"']?")
-_VALUE = re.compile(r"[^\s\"',;&]+")
 
 
 class Failure(Struct, frozen=True, kw_only=True):
@@ -65,7 +57,7 @@ class Health:
     async def failed(self, engine: str, operation: str, reason: str, thread: str = "") -> None:
         """Remember a failure."""
         now = time.time_ns() // 1_000_000
-        failure = Failure(operation=operation, reason=redacted(reason), thread=thread, time=now)
+        failure = Failure(operation=operation, reason=brief(reason), thread=thread, time=now)
         await asyncio.to_thread(self._put, engine, failure)
 
     async def worked(self, engine: str, operation: str) -> None:
@@ -108,24 +100,3 @@ class Health:
             write_private(self._path, _Record(failures=failures))
         except OSError as error:
             _log.warning("cannot write %r: %s", str(self._path), error)
-
-
-def redacted(text: str) -> str:
-    """`text` on one line, short, and without what looks like a secret."""
-    line = " ".join(text[: _LONGEST * 8].split())
-    line = _CREDENTIALS.sub("…@", line)
-    line = _BEARER.sub(r"\1 …", line)
-    line = _API_KEY.sub("…", line)
-    line = _without_values(line)
-    return line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"
-
-
-def _without_values(line: str) -> str:
-    """`line` without what stands behind the names of secrets."""
-    kept, done = [], 0
-    for name in _NAME.finditer(line):
-        value = _VALUE.match(line, name.end())
-        if value and name.start() >= done and is_secret(name[1].replace("-", "_")):
-            kept += [line[done : name.end()], "…"]
-            done = value.end()
-    return "".join([*kept, line[done:]])

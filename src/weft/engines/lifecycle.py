@@ -37,7 +37,7 @@ from .contract import (
 )
 from .folding import Folding
 from .frame import Completes, Frame
-from .guard import Guard, brief, described, own
+from .guard import Guard, own
 from .info import LOOP_CAPABILITIES, Capability, EngineInfo, Operation, unmet
 from .linear import Compacted
 from .log import Grants
@@ -58,6 +58,7 @@ from .values import (
     SubagentEndedParams,
 )
 from .weave import Nonsense, appended
+from .words import brief, described
 
 __all__ = ["Lifecycle", "Patience"]
 
@@ -114,6 +115,7 @@ class Lifecycle:
     _looked: bool = field(init=False, default=False)
     """Whether the engine was looked for since the last turn began; once is enough."""
     _serving: bool = field(init=False, default=False)
+    _told: set[str] = field(init=False, default_factory=set)
     _precheck: bool = field(init=False, default=False)
     _unassembled: int = field(init=False, default=0)
     """The size of the view before it was assembled."""
@@ -174,6 +176,7 @@ class Lifecycle:
     async def begin(self) -> None:
         """A turn is about to be admitted: catch up, bootstrap, put in order."""
         self._serving, self._instead = False, None
+        self._told.clear()
         if self.slot.linear:
             return
         if not self._looked:
@@ -451,11 +454,17 @@ class Lifecycle:
 
     def _warn(self, error: EngineFailed) -> None:
         self._report("maintenance.failed", reason=_plainly(error))
-        self.notify(f"{error}; the view stays as it is")
+        self._tell_user(f"{error}; the view stays as it is")
+
+    def _tell_user(self, line: str) -> None:
+        """Say it once a turn: what fails at every step is still one thing to know."""
+        if line not in self._told:
+            self._told.add(line)
+            self.notify(line)
 
     async def _failed(self, error: EngineFailed, action: Action = "degraded") -> None:
         self._report(action, reason=_plainly(error))
-        self.notify(f"{error}; the turn goes on, and the engine is asked again next time")
+        self._tell_user(f"{error}; the turn goes on, and the engine is asked again next time")
         await self.slot.failed(error.operation, error.reason, self.journal.id)
 
     async def _degraded(self, operation: str, reason: str) -> None:

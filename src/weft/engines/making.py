@@ -14,11 +14,11 @@ from msgspec import Struct
 
 from ..errors import EngineFailed
 from .contract import ContextEngine
-from .guard import Guard, described
-from .health import redacted
+from .guard import Guard
 from .info import EngineInfo
 from .offers import HOST, EngineContext, Offer, seconded
 from .soundness import defects
+from .words import brief, described
 
 __all__ = ["EngineProblem", "ProblemKind", "Unusable", "made"]
 
@@ -63,7 +63,7 @@ async def made(offer: Offer, context: EngineContext, seconds: float) -> ContextE
     except EngineFailed as error:
         remedy = "check its settings, or choose another engine"
         raise Unusable(
-            EngineProblem(kind="factory", cause=redacted(str(error)), remedy=remedy)
+            EngineProblem(kind="factory", cause=brief(str(error)), remedy=remedy)
         ) from error
     if found := defects(candidate):
         await _let_go(guard, candidate, seconds)
@@ -78,7 +78,7 @@ async def _loaded(offer: Offer, seconds: float) -> Any:
     except TimeoutError as error:
         raise Unusable(_unloadable(offer, f"no end within {seconds:g} s")) from error
     except Exception as error:
-        raise Unusable(_unloadable(offer, redacted(described(error)))) from error
+        raise Unusable(_unloadable(offer, described(error))) from error
     if not callable(factory):
         kind = type(factory).__name__
         why = f"it is a value of type {kind!r}, not a function that makes an engine"

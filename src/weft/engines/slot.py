@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from .contract import ContextEngine
-from .health import Health, redacted
+from .health import Health
 from .offers import EngineContext
 from .registry import DEFAULT, EngineRegistry, canonical
 from .soundness import defects
+from .words import brief
 
 __all__ = ["EngineSlot", "Find", "Found"]
 
@@ -69,7 +70,7 @@ class EngineSlot:
 
         async def find() -> Found:
             if wrong := defects(engine):
-                said = redacted("; ".join(wrong))
+                said = brief("; ".join(wrong))
                 return Found(None, f"context engine {name!r} is not sound: {said}")
             return Found(engine)
 

@@ -10,7 +10,6 @@ import inspect
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal, TypeAlias, get_args
 
-from .guard import described
 from .info import (
     CAPABILITIES,
     HOST_PARAMS,
@@ -20,6 +19,7 @@ from .info import (
     Requirement,
     Transcript,
 )
+from .words import described
 
 __all__ = ["POWERS", "Guarantee", "defects", "guarantee", "powers", "promise"]
 

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from ..specs import spec_name
 from ..tools.contract import Tool
-from .guard import brief, described
+from .words import brief, described
 
 __all__ = ["usable"]
 
