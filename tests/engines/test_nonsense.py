@@ -45,6 +45,10 @@ FOREIGN = ContextItem(body=encode_item(Message(role="user", content=())), id="th
 HUGE = written("a word " * 20_000)
 
 
+def filling(tokens: int) -> ContextItem:
+    return written("word" * tokens)
+
+
 NONSENSE: dict[str, tuple[Any, str]] = {
     "nothing": (None, "it answered with NoneType, not AssembleResult"),
     "something else": ({"items": []}, "it answered with dict, not AssembleResult"),
@@ -82,6 +86,22 @@ async def test_an_assembly_that_makes_no_sense_leaves_the_view_as_it_is(tmp_path
     assert told in notice
     assert notice.startswith("context engine 'probe' failed at assemble: ")
     assert notice.endswith("; the turn goes on, and the engine is asked again next time")
+
+
+async def test_room_for_the_input_is_not_an_engine_s_to_fill(tmp_path):
+    long = "a word " * 6_000
+
+    def greedy(given: AssembleParams) -> AssembleResult:
+        assert given.token_budget
+        return AssembleResult(items=(filling(given.token_budget + 1_000), *given.items))
+
+    engine = Probe(assemble=greedy)
+    model = scripted(Answer(text="a"))
+    async with opened(tmp_path, model, facts="context_window = 60000", engine=engine) as thread:
+        heard = await hear(thread, long)
+    assert last(heard).text == "a"
+    assert actions(heard)[0] == "assemble.failed"
+    assert "tokens where" in notices(heard)[0]
 
 
 async def test_items_that_were_given_twice_or_cut_apart_leave_the_view_as_it_is(tmp_path):

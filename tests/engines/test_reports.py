@@ -1,16 +1,21 @@
 from __future__ import annotations
 
+import pytest
+
 from tests.engines.scenes import (
     Booting,
     Committing,
+    Probe,
     Tidying,
     past,
     reports,
 )
 from tests.harness.scenes import hear, opened, scripted
 from weft.engines.values import (
+    AssembleParams,
     AssembleResult,
     BootstrapResult,
+    ContextItem,
 )
 from weft.harness.events import EngineReported
 from weft.testing.script import Answer
@@ -48,6 +53,18 @@ async def test_reports_hold_counts_and_names_and_never_a_word_of_the_conversatio
         "finalise.failed",
         "maintenance.run",
     }
+    assert [report for report in told if "rosebud" in str(report)] == []
+
+
+@pytest.mark.parametrize("odd", [{"id": SECRET, "body": b"{}"}, {"body": SECRET.encode()}])
+async def test_reports_of_nonsense_hold_no_word_that_an_engine_chose(tmp_path, odd):
+    def prose(given: AssembleParams) -> AssembleResult:
+        return AssembleResult(items=(*given.items, ContextItem(**odd)))
+
+    model = scripted(Answer(text="a"))
+    async with opened(tmp_path, model, engine=Probe(assemble=prose)) as thread:
+        told = reports(await hear(thread, SECRET))
+    assert [report.action for report in told] == ["assemble.failed", "finalise.completed"]
     assert [report for report in told if "rosebud" in str(report)] == []
 
 

@@ -37,7 +37,7 @@ class Assembly:
     frame: Frame
     name: str
     seconds: float
-    _said: bytes = field(init=False, default=b"")
+    _prompt: Row | None = field(init=False, default=None)
     """The input that the engine was shown last."""
 
     @property
@@ -49,9 +49,9 @@ class Assembly:
         journal = self._journal
         rows = list(named_rows(journal.id, journal.view.rows).items())
         live = _live(rows, journal.turn)
-        prompt = None if given is None else self._prompt(given)
+        self._prompt = prompt = None if given is None else self._said(given)
         if prompt is not None:
-            live, self._said = len(rows), prompt.body
+            live = len(rows)
             rows.append((prompt_name(journal.id), prompt))
         params = AssembleParams(
             token_budget=self.frame.budget(prompt.tokens if prompt else 0),
@@ -71,13 +71,14 @@ class Assembly:
         """What the answer means for the view. Raises `Nonsense`."""
         journal = self._journal
         view, prompt = journal.view, prompt_name(journal.id) if opening else None
-        if opening and any(item.id == prompt and item.body != self._said for item in result.items):
+        said = self._prompt if opening else None
+        if said and any(item.id == prompt and item.body != said.body for item in result.items):
             raise Nonsense("it changed the present input")
         woven = weave(view, result.items, prompt=prompt)
         if not opening and not result.covers_current_turn:
             check_live(view, journal.turn, result.items)
         items = [item for item in result.items if item.id != prompt or prompt is None]
-        size, budget = tokens_of(items, view), self.frame.budget()
+        size, budget = tokens_of(items, view), self.frame.budget(said.tokens if said else 0)
         given = sum(row.tokens for row in named_rows(view.thread, view.rows).values())
         if budget is not None and size > max(budget, given):
             raise Nonsense(f"it asked for {size} tokens where {budget} fit")
@@ -102,7 +103,7 @@ class Assembly:
             raise Nonsense("it projects by epoch and does not name the epoch")
         return Projected(self.name, projection.epoch, projection.fingerprint)
 
-    def _prompt(self, given: TurnInput) -> Row:
+    def _said(self, given: TurnInput) -> Row:
         """The input as it will stand in the log."""
         draft = input_draft(
             given.said,

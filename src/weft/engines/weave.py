@@ -7,6 +7,7 @@ thread, and keeps the fragments of the runtime where they belong.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
@@ -38,6 +39,7 @@ __all__ = [
 ]
 
 _ROLES = ("user", "assistant", "developer")
+_NAME = re.compile(r"thr_[\w-]{1,64}:[\w.-]{1,128}")
 
 
 class Nonsense(WeftError):
@@ -238,7 +240,7 @@ def _check(
         if not isinstance(item, ContextItem):
             raise Nonsense(f"it gave a {type(item).__name__} among its items")
         if item.id is not None and item.id != prompt and item.id not in offered:
-            raise Nonsense(f"it named {item.id!r}, which is no item of this thread's view")
+            raise Nonsense(f"it named {_told(item.id)}, which is no item of this thread's view")
         if item.id is not None and item.id in names:
             raise Nonsense(f"it gave {item.id!r} twice")
         names.add(item.id or "")
@@ -248,11 +250,16 @@ def _check(
     _check_pairs([item for item in items if item.id != prompt or prompt is None], offered)
 
 
+def _told(name: str) -> str:
+    """What an engine calls an item, if that is a name at all: reports hold no prose."""
+    return repr(name) if _NAME.fullmatch(name) else "something"
+
+
 def _check_written(item: ContextItem, upto: int) -> None:
     try:
         decoded = item.item
     except (msgspec.DecodeError, UnicodeDecodeError, TypeError) as error:
-        raise Nonsense(f"one of its items cannot be read: {error}") from error
+        raise Nonsense("one of its items cannot be read") from error
     if not recordable(decoded):
         raise Nonsense("one of its items is a system message or a control of requests")
     if isinstance(decoded, Unknown) or (isinstance(decoded, Message) and _strange(decoded)):
