@@ -15,8 +15,6 @@ from dataclasses import dataclass, field
 import msgspec
 from msgspec import Struct
 
-from ...items import Message, text_of
-from ...prompt.history import history_in
 from ...tools.contract import Tool
 from ..info import EngineInfo, Transcript
 from ..values import (
@@ -45,7 +43,7 @@ from .choose import Chosen, choose, size_of
 from .guards import Guards
 from .library import Library
 from .memory import Memory
-from .nodes import Node
+from .nodes import Node, recovered
 from .plan import Measures, Stretch, condensable, mergeable, stretches
 from .workshop import Workshop, names_of
 
@@ -216,7 +214,7 @@ class LosslessEngine:
 
     async def _reduced(self, scene: _Scene) -> tuple[ContextItem, ...]:
         """The conversation, smaller if it must be and can be."""
-        if self.memory.wants_fresh_start(scene.thread):
+        if self.memory.wants_fresh_start(scene.thread, scene.items):
             return await self._fresh_start(scene)
         chosen = await self._chosen(scene, force=scene.size > scene.measures.hard * scene.budget)
         return scene.items if chosen is None else await self._mended(chosen.items)
@@ -246,7 +244,9 @@ class LosslessEngine:
             eager = _eager(scene)
             parts = self._stretches(eager, unfinished=True)
             chosen = choose(scene.items, parts, await self._ready(eager, parts), low)
-        if not chosen.used or (chosen.tokens > low and not force):
+        # What is fresh or unfinished may keep a view above low water for good.
+        enough = low if chosen.lacking else int(_midway(measures) * scene.budget)
+        if not chosen.used or (chosen.tokens > enough and not force):
             return None
         return chosen
 
@@ -353,7 +353,7 @@ class LosslessEngine:
         known = await self.library.get(names_of(shown))
         for item in shown:
             if item.name not in known:
-                await self.library.add(_lost(scene.thread, item))
+                await self.library.add(recovered(scene.thread, item))
 
     async def _mend(self, scene: _Scene, given: MaintainParams, complete: Complete | None) -> int:
         """Write again, with a model, what was only extracted; shown with the next step down."""
@@ -392,6 +392,10 @@ class LosslessEngine:
         )
 
 
+def _midway(measures: Measures) -> float:
+    return (measures.low + measures.high) / 2
+
+
 def _live(given: CompactParams) -> int:
     """Where the current turn begins, if one is under way."""
     if not given.live or not given.items:
@@ -427,25 +431,3 @@ def _part_of(node: Node, items: tuple[ContextItem, ...]) -> Stretch | None:
         return None
     tokens = size_of(items)
     return Stretch(start=0, end=len(items), items=items, key=node.key, tokens=tokens)
-
-
-def _lost(thread: str, item: ContextItem) -> Node:
-    """A node as far as the view knows it."""
-    assert item.covers is not None
-    assert item.name is not None
-    message = item.item
-    shown = history_in(text_of(message.content) if isinstance(message, Message) else "")
-    first, last = item.covers.first, item.covers.last
-    return Node(
-        id=item.name,
-        key=f"lost:{item.name}",
-        thread=thread,
-        first=first,
-        last=last,
-        spans=((first, last),),
-        depth=shown.depth,
-        text=shown.text,
-        body=item.body,
-        tokens=item.tokens,
-        degraded=shown.degraded,
-    )
