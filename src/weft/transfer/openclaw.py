@@ -145,7 +145,7 @@ class _Reading:
             return
         by_id = {branch.id: branch for branch in self.order}
         path = [branch.id for branch in path_to(by_id[self.leaf], self.order, by_id)]
-        off = [name for name in self.spots if name not in set(path)]
+        off = self.spots.keys() - set(path)
         self.tally.abandoned += sum(self.kinds[name] not in BOOKKEEPING for name in off)
         served = (self.kinds[name] for name in path if self.kinds[name] in BOOKKEEPING)
         self.tally.left_out.update(served)

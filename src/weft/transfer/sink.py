@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from ..entries import Draft, Notice, control_draft
-from ..errors import StaleEpoch
+from ..errors import ThreadBusy
 from ..store.contract import Change, Store
 from .history import entries_of
 from .weaver import Weaver
@@ -80,10 +80,7 @@ class Sink:
         lease = await self.store.acquire(target.thread)
         try:
             if (await self.store.info(target.thread)).last != target.last:
-                raise StaleEpoch(
-                    f"thread {target.thread!r} was written by someone else during the import; "
-                    "import again"
-                )
+                raise ThreadBusy(target.thread, "someone else")
             await self.store.commit(lease, change)
         finally:
             await lease.release()
