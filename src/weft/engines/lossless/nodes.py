@@ -12,9 +12,11 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
+from ...items import Message, text_of
+from ...prompt.history import history_in
 from ..values import ContextItem, Covered
 
-__all__ = ["SHAPE", "Node", "key_of", "node_id", "spans_of"]
+__all__ = ["SHAPE", "Node", "key_of", "node_id", "recovered", "spans_of"]
 
 SHAPE = "1"
 """Changes when nodes of older versions should no longer be used."""
@@ -75,3 +77,25 @@ def spans_of(given: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
         else:
             spans.append((first, last))
     return tuple(spans)
+
+
+def recovered(thread: str, item: ContextItem) -> Node:
+    """The node that `item` shows, as far as that tells it."""
+    assert item.covers is not None
+    assert item.name is not None
+    message = item.item
+    shown = history_in(text_of(message.content) if isinstance(message, Message) else "")
+    first, last = item.covers.first, item.covers.last
+    return Node(
+        id=item.name,
+        key=f"lost:{item.name}",
+        thread=thread,
+        first=first,
+        last=last,
+        spans=((first, last),),
+        depth=shown.depth,
+        text=shown.text,
+        body=item.body,
+        tokens=item.tokens,
+        degraded=shown.degraded,
+    )
