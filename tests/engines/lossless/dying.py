@@ -1,0 +1,137 @@
+"""A process that runs turns with the lossless engine and kills itself where it is told to.
+
+    python -m tests.engines.lossless.dying PLACE POINT TIMES
+
+Owns the points: ``before`` or ``after`` one of the writes that preparing, publishing and
+compacting are made of; the process ends when it meets its point for the TIMES-th time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.harness.scenes import hear, opened
+from weft.engines.lossless.engine import LosslessEngine
+from weft.engines.lossless.guards import GuardLimits, Guards
+from weft.engines.lossless.library import Job, Library
+from weft.engines.lossless.nodes import Node
+from weft.engines.lossless.plan import Measures
+from weft.store.contract import Change, Committed, Lease
+from weft.store.sqlite import SqliteStore
+
+from .scenes import FOREGROUND, WINDOW, Speaker, look, words
+
+__all__ = ["POINTS", "Fate", "main"]
+
+POINTS = [
+    f"{side} {what}"
+    for what in ("want", "take", "add", "put_back", "commit", "publish", "compact")
+    for side in ("before", "after")
+]
+TURNS = 30
+
+
+class Fate:
+    """Counts how often its point was met, and ends this process."""
+
+    def __init__(self, point: str, times: int) -> None:
+        self.point, self.times = point, times
+
+    def __call__(self, point: str) -> None:
+        self.times -= point == self.point
+        if not self.times:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+class DyingLibrary(Library):
+    """A library beside whose writes the process can die."""
+
+    fate: Fate
+
+    async def add(self, node: Node) -> Node:
+        """Keep a node."""
+        self.fate("before add")
+        kept = await super().add(node)
+        self.fate("after add")
+        return kept
+
+    async def want(self, jobs: Sequence[Job]) -> None:
+        """Note work."""
+        self.fate("before want")
+        await super().want(jobs)
+        self.fate("after want")
+
+    async def take(self, thread: str, key: str, owner: str) -> Job | None:
+        """Lease a job."""
+        self.fate("before take")
+        job = await super().take(thread, key, owner)
+        self.fate("after take")
+        return job
+
+    async def put_back(self, job: Job, error: str, wait: float = 0.0) -> None:
+        """Give a job back."""
+        self.fate("before put_back")
+        await super().put_back(job, error, wait)
+        self.fate("after put_back")
+
+    async def commit(self, key: str, thread: str, number: int, first: int, last: int) -> bool:
+        """Note a turn."""
+        self.fate("before commit")
+        new = await super().commit(key, thread, number, first, last)
+        self.fate("after commit")
+        return new
+
+
+class DyingStore(SqliteStore):
+    """A store beside whose epochs the process can die."""
+
+    fate: Fate
+
+    async def commit(self, lease: Lease, change: Change) -> Committed:
+        """Write, unless this is where it ends."""
+        met = {b"publish": "publish", b"compaction": "compact"}
+        epochs = [draft.body for draft in change.entries if draft.kind == "epoch"]
+        points = [name for word, name in met.items() if any(word in body for body in epochs)]
+        for point in points:
+            self.fate(f"before {point}")
+        committed = await super().commit(lease, change)
+        for point in points:
+            self.fate(f"after {point}")
+        return committed
+
+
+async def main(place: Path, point: str, times: int) -> None:
+    """Run turns until the process ends."""
+    fate = Fate(point, times)
+    (place / "home").mkdir()
+    store = await DyingStore.open(place / "home")
+    assert isinstance(store, DyingStore)
+    library = DyingLibrary(place / "lossless.db")
+    store.fate = library.fate = fate
+    guards = Guards(limits=GuardLimits(calls=10_000))
+    engine = LosslessEngine(library, Measures(), guards, FOREGROUND)
+    model: Any = Speaker(mood="good")
+    async with opened(
+        place,
+        model,
+        facts=f"context_window = {WINDOW}",
+        tools=(look,),
+        engine=engine,
+        store=store,
+    ) as thread:
+        for number in range(TURNS):
+            # An extract, too, is kept and its job put back.
+            model.mood = "failing" if number % 2 else "good"
+            await hear(thread, f"{number} of src/part_{number}.py: {words(number, 200)} look")
+            if number % 6 == 5:
+                await thread.compact()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])))
