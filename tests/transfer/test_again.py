@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,8 @@ from weft.items import InputText, Message, encode_item
 from weft.store.contract import Change
 from weft.store.memory import MemoryStore
 from weft.store.sqlite import SqliteStore
+from weft.transfer.lines import HEAVY, bounded, read_lines
+from weft.transfer.tally import Tally
 
 from .scenes import FORMATS, bring, essence, sample, states, thread_in, told, write
 
@@ -101,9 +104,6 @@ async def test_a_broken_line_costs_no_other(store, tmp_path):
 
 
 def test_a_line_that_never_ends_is_passed_over(tmp_path):
-    from weft.transfer.lines import read_lines
-    from weft.transfer.tally import Tally
-
     file = tmp_path / "a.jsonl"
     file.write_bytes(b'{"a":1}\n' + b"x" * 500 + b"\n" + b'{"b":2}\n')
     tally = Tally()
@@ -209,6 +209,39 @@ async def test_an_import_after_a_deletion_brings_it_all_back(store):
     for each in first.threads:
         await store.delete(each.thread)
     assert states(await bring(store, sample("openclaw"))) == states(first)
+
+
+def _long_turn(steps: int) -> list[dict[str, Any]]:
+    """A rollout with one turn of many steps."""
+    said: list[dict[str, Any]] = [
+        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "go"}]}
+    ]
+    for at in range(steps):
+        name = f"call_{at}"
+        call = {"type": "function_call", "name": "f", "arguments": "{}", "call_id": name}
+        said += [call, {"type": "function_call_output", "call_id": name, "output": f"{at}"}]
+    stamp = "2026-03-01T09:00:00Z"
+    return [{"timestamp": stamp, "type": "response_item", "payload": item} for item in said]
+
+
+async def test_a_turn_of_any_length_stays_one_turn(tmp_path):
+    lines = _long_turn(3_000)
+    logs = []
+    for cuts in ((len(lines),), (10, 4_001, 4_002, len(lines))):
+        store, file = MemoryStore(), tmp_path / "a.jsonl"
+        for cut in cuts:
+            report = await bring(store, write(file, *lines[:cut]))
+        logs.append(essence(await store.read(report.threads[0].thread)))
+        assert (await store.info(report.threads[0].thread)).turns == 1
+    assert logs[0] == logs[1]
+    assert [entry[2:4] for entry in logs[0][-2:]] == [(1, 3_000), (1, 3_000)]
+
+
+def test_what_is_heavy_is_read_a_little_at_a_time():
+    light, heavy = iter(range(10)), iter(range(10))
+    assert bounded(light, lambda _: 1, 4) == [0, 1, 2, 3]
+    assert bounded(heavy, lambda _: HEAVY // 2, 4) == [0, 1]
+    assert [bounded(light, lambda _: 1, 4) for _ in range(3)] == [[4, 5, 6, 7], [8, 9], []]
 
 
 CHILD = """

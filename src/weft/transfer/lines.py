@@ -6,19 +6,21 @@ bounded by the longest line that is accepted, never by the file.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, TypeVar
 
 import msgspec
-from msgspec import Raw
 
 from .tally import Tally
 
-__all__ = ["LONGEST_LINE", "Line", "members", "read_lines", "read_objects", "sound"]
+__all__ = ["HEAVY", "LONGEST_LINE", "Line", "bounded", "read_lines", "read_objects", "sound"]
 
 LONGEST_LINE = 32 * 1024 * 1024
 """A longer line is passed over, and said so."""
+
+HEAVY = 16 * 1024 * 1024
+"""Bytes that are held at a time, give or take a line."""
 
 _BOM = b"\xef\xbb\xbf"
 _SKIP = 1 << 20
@@ -26,9 +28,6 @@ _SKIP = 1 << 20
 T = TypeVar("T")
 
 _anything = msgspec.json.Decoder().decode
-
-members = msgspec.json.Decoder(dict[str, Raw]).decode
-"""The members of an object, each as its bytes."""
 
 
 class Line(NamedTuple):
@@ -87,6 +86,18 @@ def read_objects(
                     f"line {line.number} of {path.name!r} ends in the middle; "
                     "import again when it is whole"
                 )
+
+
+def bounded(values: Iterable[T], size: Callable[[T], int], most: int) -> list[T]:
+    """The next values: `most` of them, or fewer where they are heavy. Empty at the end."""
+    taken: list[T] = []
+    weight = 0
+    for value in values:
+        taken.append(value)
+        weight += size(value)
+        if len(taken) >= most or weight >= HEAVY:
+            break
+    return taken
 
 
 def sound(decode: Callable[[bytes], T]) -> Callable[[bytes], T]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 
 from msgspec import Struct
@@ -18,7 +17,7 @@ from ..entries import Entry
 from ..prompt.registry import Registry
 from ..store.contract import Store, ThreadInfo
 from .history import entries_of
-from .lines import read_objects
+from .lines import Line, bounded, read_objects
 from .pieces import is_kept, stamped
 from .plain import FORMAT, PlainLine, chained, decode_line, is_part, plain_pieces, time_of
 from .report import Brought, State
@@ -125,7 +124,7 @@ class PlainImport:
         """Bring the whole file in; one report for each thread in it."""
         lines = read_objects(self.path, decode_line, self.tally)
         done = 0
-        while chunk := await asyncio.to_thread(list, islice(lines, _CHUNK)):
+        while chunk := await asyncio.to_thread(bounded, lines, _weight, _CHUNK):
             for line, message in chunk:
                 await self.sort(message, line.data)
             await self.write()
@@ -231,3 +230,7 @@ class PlainImport:
                 for piece in stamped(pieces, message.key, time_of(message.line)):
                     thread.target.weaver.add(piece)
             thread.missing = []
+
+
+def _weight(read: tuple[Line, PlainLine]) -> int:
+    return len(read[0].data)

@@ -22,6 +22,7 @@ from ..prompt.registry import Registry
 from ..store.contract import Change, Store, ThreadInfo
 from .codex import rolled_back
 from .history import Overlap, best_overlap
+from .lines import HEAVY, bounded
 from .pieces import Piece, is_kept, kept, stamped
 from .report import Brought, State
 from .sessions import Session, SessionFormat, Spot
@@ -91,14 +92,14 @@ class SessionImport:
     async def bring(self, target: Target, spots: Sequence[Spot]) -> None:
         """Append the records at these places."""
         weaver = target.weaver
+        done, rest = 0, iter(spots)
         with await asyncio.to_thread(self.path.open, "rb") as file:
-            for first in range(0, len(spots), _CHUNK):
-                chunk = spots[first : first + _CHUNK]
+            while chunk := bounded(rest, lambda spot: spot.size, _CHUNK):
                 for pieces in await asyncio.to_thread(list, self.records(file, chunk)):
                     await self.weave(target, pieces)
-                    if weaver.size >= BATCH:
+                    if weaver.size >= BATCH or weaver.weight >= HEAVY:
                         await self.sink.write(target)
-                done = first + len(chunk)
+                done += len(chunk)
                 self.progress(f"{self.path.name}: {done:,} of {len(spots):,} records")
         await self.sink.write(target, last=True)
 

@@ -39,6 +39,8 @@ class Weaver:
     step: int = 0
     size: int = 0
     """How many drafts wait to be taken."""
+    weight: int = 0
+    """How many bytes that are."""
     _speaking: bool = False
     """Whether the model made the last piece."""
     _pairing: Pairing = field(default_factory=Pairing)
@@ -63,6 +65,7 @@ class Weaver:
     def add(self, piece: Piece) -> None:
         """Weave one piece in."""
         self.size += 1
+        self.weight += len(piece.draft.body)
         if piece.place == "aside":
             self._asides.append(piece.draft)
             return
@@ -87,7 +90,8 @@ class Weaver:
             for key, drafts in self._begun
         )
         change = Change(entries=tuple(self._continued), past=past)
-        self._continued, self._begun, self.size = [], [], len(self._asides)
+        self._continued, self._begun = [], []
+        self.size, self.weight = len(self._asides), sum(len(each.body) for each in self._asides)
         return change
 
     def _begin(self, key: str) -> None:
