@@ -63,11 +63,10 @@ async def measure(home: Path, corpus: Corpus, rounds: int) -> Results:
         started = time.perf_counter()
         await index.catch_up()
         results["index, µs a message"] = per_message(started, corpus)
-        results |= sizes(home, corpus)
         results |= await latencies(index, corpus, rounds)
         results |= await quality(index, corpus)
         await index.close()
-    return results
+    return results | sizes(home, corpus)
 
 
 async def written(store: SqliteStore, corpus: Corpus) -> Results:

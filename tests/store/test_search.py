@@ -276,6 +276,17 @@ async def test_a_search_indexes_so_much_and_says_what_is_left(home):
     assert ([hit.seq for hit in hits], hits.note) == ([21_401], "")
 
 
+async def test_very_common_words_find_the_newest_and_tell_apart_what_rare_ones_found(home):
+    common = [says("alpha beta"), says("alpha"), says("beta")]
+    await home.say("alpha beta gamma", "gamma itself again", *common * 10_500)
+    await home.index.catch_up()
+    last = 2 + 3 * 10_500
+    assert (await home.seqs("alpha", limit=2)) == [last - 1, last - 4]
+    assert (await home.seqs("alpha beta", limit=2)) == [last - 2, last - 5]
+    assert (await home.seqs("gamma alpha beta", limit=2)) == [1, 2]
+    assert (await home.seqs(Search("alpha", roles=("assistant",)))) == []
+
+
 async def test_a_deleted_threads_words_are_gone_and_the_rest_is_found(home):
     other = (await home.store.create()).id
     await home.say(*(f"kept{n} word" for n in range(2_500)))

@@ -91,7 +91,7 @@ class Within:
             lambda db: {writer: cursors.number_of(db, writer) for writer in spans}
         )
         return tuple(
-            Stretch(numbers[writer], span.first, span.last if span in cut else None)
+            Stretch(numbers[writer], span.first, span.last, cut=span in cut)
             for writer, listed in spans.items()
             for span, _ in listed
         )

@@ -10,7 +10,9 @@ from __future__ import annotations
 import heapq
 import math
 import sqlite3
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from itertools import combinations
 from typing import NamedTuple
 
 from ..ancestry import MAX_SEQ
@@ -21,16 +23,16 @@ from .tables import Totals, totals
 
 __all__ = ["Candidate", "Gathered", "Place", "Weighed", "beside", "gather", "located"]
 
-_RARE = 100_000
-"""More places than this make a term too common to be looked up at all."""
-_READ = 40_000
-"""How many places of terms are read in all, unless the rarest alone has more."""
-_COUNTED = 200_000
+_READ = 20_000
+"""How many places of terms are read; a term with more is too common to be looked up."""
+_COUNTED = 100_000
 """More places than this are not counted."""
-_TELLING = 3
+_TELLING = 2
 """Common terms that may tell candidates apart."""
-_SHARE = 10
+_SHARE = 20
 """A term in more than one of so many documents tells nothing apart."""
+_PAIRED = 3
+"""Terms that are looked for two by two where all are common."""
 _DEPTH = 400
 """Candidates whose length is looked at."""
 
@@ -127,12 +129,14 @@ def _held(
     """The terms, as bits, that documents are known to hold."""
     occurring = [(at, each) for at, each in enumerate(terms) if each.documents]
     rare = _affordable(occurring, scope)
-    if not rare:
+    if not rare or len(occurring) == 1:
         return _newest(connection, occurring, scope, most)
     held: dict[int, int] = {}
     for at, each in rare:
-        for document in matching(connection, each.term.match, scope):
-            held[document] = held.get(document, 0) | 1 << at
+        found, bit = matching(connection, each.term.match, scope), 1 << at
+        both = {document: held[document] | bit for document in held.keys() & set(found)}
+        held.update(dict.fromkeys(found, bit))
+        held.update(both)
     among = " OR ".join(each.term.match for _, each in rare)
     telling = [each for each in occurring if each not in rare and _tells(each[1], known)]
     for at, each in telling[:_TELLING]:
@@ -147,9 +151,8 @@ def _affordable(terms: Sequence[tuple[int, Weighed]], scope: Scope) -> list[tupl
     rare: list[tuple[int, Weighed]] = []
     cost = 0
     for at, each in terms:
-        places = min(each.documents, scope.size)
-        cost += places
-        if cost > _READ and (rare or places > _RARE):
+        cost += min(each.documents, scope.size)
+        if cost > _READ:
             break
         rare.append((at, each))
     return rare
@@ -165,22 +168,28 @@ def _newest(
     scope: Scope,
     most: int,
 ) -> dict[int, int]:
-    """The newest documents with all of the common terms, and with the least common one."""
+    """The newest documents with all of the terms, and with one and two of the rarest."""
+    rarest = terms[:_PAIRED]
     held: dict[int, int] = {}
-    for chosen in (terms[:1], [each for each in terms if each[1].term.whole]):
-        if chosen:
-            expression = " AND ".join(each.term.match for _, each in chosen)
-            bits = sum(1 << at for at, _ in chosen)
-            for document in matching(connection, expression, scope, newest=most):
-                held[document] = held.get(document, 0) | bits
+    for chosen in {tuple(terms), *combinations(rarest, 1), *combinations(rarest, 2)} - {()}:
+        expression = " AND ".join(each.term.match for _, each in chosen)
+        bits = sum(1 << at for at, _ in chosen)
+        for document in matching(connection, expression, scope, newest=most):
+            held[document] = held.get(document, 0) | bits
     return held
 
 
 def _best(held: dict[int, int], terms: Sequence[Weighed], most: int) -> list[int]:
     """The documents whose terms weigh most; the newest among equals."""
-    weights = {bits: _weight(bits, terms) for bits in set(held.values())}
-    best = heapq.nlargest(most, held.items(), key=lambda each: (weights[each[1]], each[0]))
-    return [document for document, _ in best]
+    alike: dict[int, list[int]] = defaultdict(list)
+    for document, bits in held.items():
+        alike[bits].append(document)
+    best: list[int] = []
+    for bits in sorted(alike, key=lambda bits: -_weight(bits, terms)):
+        best += heapq.nlargest(most - len(best), alike[bits])
+        if len(best) >= most:
+            break
+    return best
 
 
 def _weight(bits: int, terms: Sequence[Weighed]) -> float:

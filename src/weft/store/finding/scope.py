@@ -22,11 +22,13 @@ _FOREVER = 1 << 62
 
 
 class Stretch(NamedTuple):
-    """Entries of the thread stored under `number`; `last` is None where nobody cut it."""
+    """Entries `first` to `last` of the thread stored under `number`."""
 
     number: int
-    first: int = 1
-    last: int | None = None
+    first: int
+    last: int
+    cut: bool = False
+    """Whether the thread goes on after `last` with what is not meant."""
 
 
 class Scope(NamedTuple):
@@ -46,7 +48,7 @@ class Scope(NamedTuple):
         """The most documents that can be in it."""
         if self.stretches is None:
             return _FOREVER
-        return sum((each.last or MAX_SEQ) - each.first + 1 for each in self.stretches)
+        return sum(each.last - each.first + 1 for each in self.stretches)
 
     @property
     def timed(self) -> bool:
@@ -61,7 +63,7 @@ class Scope(NamedTuple):
     def holds(self, number: int, seq: int) -> bool:
         """Whether an entry lies in its threads."""
         return self.stretches is None or any(
-            number == each.number and each.first <= seq <= (each.last or MAX_SEQ)
+            number == each.number and each.first <= seq and (seq <= each.last or not each.cut)
             for each in self.stretches
         )
 
@@ -95,11 +97,11 @@ class Scope(NamedTuple):
         if self.timed:
             said.append("d.time BETWEEN ? AND ?")
             values += self._times()
-        if any(each.last is not None for each in self.stretches or ()):
+        if any(each.cut for each in self.stretches or ()):
             parts = self.stretches or ()
             said.append(f"({' OR '.join(['d.place BETWEEN ? AND ?'] * len(parts))})")
-            for number, first, last in parts:
-                values += (place(number, first), place(number, MAX_SEQ if last is None else last))
+            for number, first, last, cut in parts:
+                values += (place(number, first), place(number, last if cut else MAX_SEQ))
         return " AND ".join(said), values
 
     def _times(self) -> tuple[int, int]:
