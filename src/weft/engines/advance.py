@@ -18,6 +18,7 @@ from msgspec import Raw, Struct
 from ..context.journal import Journal
 from ..context.row import Row
 from ..context.view import load_view
+from ..entries import Epoch, Reason
 from ..errors import EngineFailed, NotFound, StoreCorrupt, StoreTooNew
 from ..ids import new_id
 from ..store.contract import Admission, OutboxDraft, OutboxRow, Store, Turn, TurnEnd
@@ -228,8 +229,21 @@ class Advancing:
                 break
             carried.insert(0, earlier)
             first = before.first
+        if carried:
+            first = await self._since_reset(first, turn.first)
         last = await self._last_before(work.number + 1)
         return msgspec.structs.replace(work, carried=tuple(carried), first=first, last=last)
+
+    async def _since_reset(self, first: int, last: int) -> int:
+        """Where carried entries begin: what the user has reset since does not come back."""
+        entries = await self._store.read(self._journal.id, first, last)
+        controls = [(entry.seq, entry.control) for entry in entries if entry.kind == "epoch"]
+        resets = [
+            seq
+            for seq, control in controls
+            if isinstance(control, Epoch) and control.reason is Reason.RESET
+        ]
+        return max((first, *resets))
 
     async def _last_before(self, number: int) -> int:
         try:
