@@ -38,6 +38,7 @@ COMMANDS = {
     "prompts": "List, import and show the texts that instruct models.",
     "models": "List what is known about models.",
     "engines": "List the context engines, and how each is doing.",
+    "lossless": "Look after the engine that forgets nothing: summaries, debts, files.",
     "auth": "Keep the keys of providers.",
     "config": "Show the settings in force, and where each is from.",
     "trust": "Let a project's configuration count.",

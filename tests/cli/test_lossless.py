@@ -1,0 +1,227 @@
+from __future__ import annotations
+
+import asyncio
+import shutil
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.engines.lossless.recalling import talking
+from tests.harness.scenes import hear
+from weft import Thread
+
+from .terminal import Weft
+
+LIBRARY = "engines/lossless/lossless.db"
+OWED = (
+    "INSERT INTO jobs (key, thread, first, last, depth, created, attempts, error) "
+    "VALUES (?, ?, 4, 5, 0, 0, ?, ?)"
+)
+
+WRITER = """
+import sqlite3, sys
+db = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=10)
+print("ready", flush=True)
+number = 0
+while True:
+    number += 1
+    db.execute("BEGIN IMMEDIATE")
+    db.execute("INSERT INTO notes (thread, name, text, time) VALUES ('t', ?, 'a', 0)", (number,))
+    db.execute("INSERT INTO told VALUES ('t', ?, 'a')", (str(number),))
+    db.execute("COMMIT")
+"""
+
+
+async def past(weft: Weft, *said: str, title: str = "ducks") -> str:
+    """A thread that the lossless engine has folded; without a model that can summarise."""
+    model = talking()
+    try:
+        async with Thread.open(
+            model=model,
+            home=weft.home,
+            cwd=weft.project,
+            tools=(),
+            engine="lossless",
+            sandbox="danger-full-access",
+            approval="never",
+            title=title,
+        ) as thread:
+            for text in said:
+                await hear(thread, text)
+            await thread.compact()
+            return thread.id
+    finally:
+        await model.close()
+
+
+@pytest.fixture
+def folded(weft: Weft) -> str:
+    return asyncio.run(past(weft, "one", "two", "three"))
+
+
+def changed(weft: Weft, statement: str, *values: object) -> None:
+    """Change the library behind the engine's back."""
+    with closing(sqlite3.connect(weft.home / LIBRARY)) as db, db:
+        db.execute(statement, values)
+
+
+def rows(path: Path, query: str) -> list[tuple[object, ...]]:
+    with closing(sqlite3.connect(path)) as db:
+        return db.execute(query).fetchall()
+
+
+def names(weft: Weft) -> set[str]:
+    return {str(name) for (name,) in rows(weft.home / LIBRARY, "SELECT id FROM nodes")}
+
+
+def test_status_holds_what_the_engine_knows_against_the_log(weft, folded):
+    (thread,) = weft("lossless", "status", "--json").json["threads"]
+    assert (thread["thread"], thread["title"]) == (folded, "ducks")
+    assert (thread["turns_known"], thread["turns_in_log"], thread["turns_waiting"]) == (3, 3, 0)
+    assert thread["last_known"] <= thread["last_in_log"]
+    assert thread["summaries"] >= thread["shown"] > 0
+    assert 0 < thread["view_tokens"] < thread["budget"]
+
+
+def test_status_is_a_table_with_debts_and_files_below(weft, folded):
+    changed(weft, OWED, "key", folded, 3, "no model wrote it")
+    lines = weft("lossless", "status").lines
+    assert lines[0].split() == [
+        *("THREAD", "TURNS", "SUMMARIES", "DEGRADED", "OWED", "VIEW", "BUDGET", "TITLE")
+    ]
+    assert lines[1].split()[:2] == [folded, "3/3"]
+    told = [line for line in lines if "are owed" in line]
+    assert [line.endswith("tried up to 3 times, last: no model wrote it") for line in told] == [
+        True
+    ]
+    assert [line.split()[0] for line in lines[-3:]] == [LIBRARY, "log.db", "index.db"]
+
+
+def test_status_of_one_thread_shows_no_other(weft, folded):
+    asyncio.run(past(weft, "four", "five", "six", title="geese"))
+    shown = weft("lossless", "status", "--thread", "ducks", "--json").json["threads"]
+    assert [thread["thread"] for thread in shown] == [folded]
+
+
+def test_status_where_the_engine_never_was(weft):
+    assert weft("lossless", "status").text == "the lossless engine has served no thread here\n"
+    assert not (weft.home / "log.db").exists()
+
+
+@pytest.mark.usefixtures("folded")
+def test_a_sound_home_has_no_findings(weft):
+    assert weft("lossless", "doctor").text == "summaries, jobs and logs agree\n"
+    assert weft("lossless", "doctor", "--fix", "--json").json == {
+        "ok": True,
+        "findings": [],
+        "done": [],
+        "backup": None,
+    }
+    assert not (weft.home / "backups").exists()
+
+
+@pytest.mark.usefixtures("folded")
+def test_looking_changes_no_byte(weft):
+    before = (weft.home / LIBRARY).read_bytes()
+    weft("lossless", "doctor")
+    weft("lossless", "status")
+    assert (weft.home / LIBRARY).read_bytes() == before
+
+
+@pytest.mark.usefixtures("folded")
+def test_a_lost_library_is_filled_again_from_the_log(weft):
+    shown = names(weft)
+    shutil.rmtree(weft.home / "engines/lossless")
+    told = weft.attempt("lossless", "doctor")
+    assert told.code == 1
+    assert "is shown, but not in the library; `weft lossless doctor --fix`" in told.text
+    done = weft("lossless", "doctor", "--fix")
+    assert done.lines[0].startswith("took over ")
+    assert done.lines[-1] == "summaries, jobs and logs agree"
+    assert names(weft) <= shown
+    assert names(weft)
+    name = min(names(weft))
+    assert "one" in weft("recall", "expand", name).text
+
+
+@pytest.mark.usefixtures("folded")
+def test_what_is_mended_is_copied_first(weft):
+    changed(weft, OWED, "k", "thr_gone", 0, None)
+    found = weft("lossless", "doctor", "--json").json
+    assert [finding["kind"] for finding in found["findings"]] == ["orphaned_job"]
+    done = weft("lossless", "doctor", "--fix", "--json").json
+    assert (done["ok"], done["findings"]) == (True, [])
+    assert done["done"] == ["dropped 1 jobs that nobody needs"]
+    saved = Path(done["backup"])
+    assert rows(saved / LIBRARY, "SELECT key FROM jobs WHERE thread = 'thr_gone'") == [("k",)]
+    assert rows(weft.home / LIBRARY, "SELECT key FROM jobs WHERE thread = 'thr_gone'") == []
+
+
+@pytest.mark.usefixtures("folded")
+def test_a_damaged_library_is_told_apart_from_the_log(weft):
+    path = weft.home / LIBRARY
+    for beside in path.parent.glob("*-wal"):
+        beside.unlink()
+    path.write_bytes(b"no database at all, but long enough to be read as one" * 200)
+    told = weft.attempt("lossless", "doctor", "--json").json
+    (finding,) = told["findings"]
+    assert (told["ok"], finding["kind"], finding["subject"]) == (
+        False,
+        "damaged_file",
+        "lossless.db",
+    )
+    assert finding["remedy"] == "move it away: what it held is made again from the log"
+
+
+def test_a_backup_is_a_home_of_its_own(weft, folded, tmp_path):
+    done = weft("lossless", "backup", str(tmp_path / "copy"), "--json").json
+    assert done["backup"] == str(tmp_path / "copy")
+    assert [file["path"] for file in done["files"]] == [LIBRARY, "log.db"]
+    other = Weft(tmp_path / "copy", weft.project)
+    assert other("lossless", "doctor").text == "summaries, jobs and logs agree\n"
+    assert [info["id"] for info in other("threads", "--json").json] == [folded]
+
+
+@pytest.mark.usefixtures("folded")
+def test_a_backup_replaces_nothing(weft, tmp_path):
+    (tmp_path / "copy").mkdir()
+    said = weft.refused("lossless", "backup", str(tmp_path / "copy"))
+    assert "exists; name a directory that does not" in said
+    assert list((tmp_path / "copy").iterdir()) == []
+
+
+@pytest.mark.usefixtures("folded")
+def test_without_a_place_a_backup_goes_into_the_home(weft):
+    first, second = (Path(weft("lossless", "backup", "--json").json["backup"]) for _ in range(2))
+    assert first.parent == second.parent == weft.home / "backups"
+    assert (first / "log.db").exists()
+    assert (second / LIBRARY).exists()
+
+
+def test_there_is_nothing_to_copy_where_nothing_is(weft, tmp_path):
+    said = weft.refused("lossless", "backup", str(tmp_path / "copy"))
+    assert said == "weft: there is nothing to copy: no thread was ever made here\n"
+
+
+@pytest.mark.usefixtures("folded")
+def test_a_copy_is_one_moment_also_while_others_write(weft, tmp_path):
+    writer = subprocess.Popen(
+        [sys.executable, "-c", WRITER, weft.home / LIBRARY], stdout=subprocess.PIPE
+    )
+    try:
+        assert writer.stdout is not None
+        writer.stdout.readline()
+        for number in range(3):
+            weft("lossless", "backup", str(tmp_path / f"copy{number}"))
+    finally:
+        writer.kill()
+        writer.communicate()
+    for number in range(3):
+        copy = tmp_path / f"copy{number}" / LIBRARY
+        ((noted,),) = rows(copy, "SELECT count(*) FROM notes WHERE thread = 't'")
+        ((told,),) = rows(copy, "SELECT count(*) FROM told WHERE thread = 't'")
+        assert (noted, rows(copy, "PRAGMA integrity_check")) == (told, [("ok",)])
