@@ -2,10 +2,15 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from tests.engines.scenes import (
+    Batching,
     Booting,
     Closing,
     Committing,
+    Following,
+    Probe,
     Tidying,
     actions,
     chatter,
@@ -17,6 +22,7 @@ from tests.engines.scenes import (
     written,
 )
 from tests.harness.scenes import call, hear, last, opened, scripted
+from weft.engines.health import Health
 from weft.engines.values import (
     BootstrapResult,
     CommitResult,
@@ -289,3 +295,26 @@ async def test_an_engine_that_cannot_be_told_of_turns_does_not_serve_and_is_not_
     assert actions(third)[0] == "finalise.completed"
     assert engine.keys == [f"{thread.id}/{number}" for number in (1, 2, 3)]
     assert last(second).status == "completed"
+
+
+@pytest.mark.parametrize(
+    ("kind", "operation"),
+    [
+        (Following, "after_turn"),
+        (Batching, "ingest_batch"),
+        (Probe, "ingest"),
+        (Committing, "commit_turn"),
+        (Tidying, "maintain"),
+        (Probe, "assemble"),
+    ],
+)
+async def test_a_failure_is_remembered_until_the_same_call_works(tmp_path, kind, operation):
+    engine = kind(**{operation: ValueError("odd")})
+    model = scripted(Answer(text="a"), Answer(text="b"))
+    async with opened(tmp_path, model, engine=engine) as thread:
+        await hear(thread, "first")
+        failures = Health(thread.home).read()
+        assert [each.operation for each in failures.values()] == [operation]
+        del engine.answers[operation]
+        await hear(thread, "second")
+        assert Health(thread.home).read() == {}

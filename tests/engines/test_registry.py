@@ -70,7 +70,7 @@ async def test_a_host_registers_an_engine_that_is_made_with_its_context(registry
     registry.register(" mine ", Mine)
     resolved = await registry.resolve("mine", CONTEXT)
     assert isinstance(resolved.engine, Mine)
-    assert resolved.engine.context is CONTEXT
+    assert resolved.engine.context == CONTEXT
     assert resolved == Resolution(id="mine", owner="host", engine=resolved.engine)
 
 

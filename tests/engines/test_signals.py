@@ -15,6 +15,7 @@ from tests.engines.scenes import (
     actions,
     chatter,
     epochs,
+    notices,
     said,
     shows,
 )
@@ -275,6 +276,12 @@ async def test_a_spawn_that_the_engine_cannot_prepare_for_does_not_happen(tmp_pa
         heard = await hear(thread, "start")
         assert thread.subagents.known == {}
     assert last(heard).text == "A pity."
+    assert notices(heard) == [
+        (
+            "context engine 'probe' failed at prepare_subagent_spawn: OSError: locked; "
+            "the agent is not started"
+        ),
+    ]
 
 
 async def test_a_spawn_that_the_harness_cannot_serve_does_not_happen(tmp_path):
@@ -291,3 +298,4 @@ async def test_a_spawn_that_the_harness_cannot_serve_does_not_happen(tmp_path):
     assert last(heard).text == "A pity."
     assert engine.given("prepare_subagent_spawn") == []
     assert "degraded" in actions(heard)
+    assert notices(heard)[0].endswith("; the agent is not started")

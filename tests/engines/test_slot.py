@@ -11,14 +11,17 @@ from tests.engines.scenes import (
     Probe,
     Tidying,
     actions,
+    epochs,
     notices,
     reports,
     said,
+    written,
 )
 from tests.harness.scenes import call, hear, last, opened, scripted
 from weft.engines.info import EngineInfo, Requirement
 from weft.engines.lifecycle import Patience
 from weft.engines.registry import EngineContext, EngineRegistry
+from weft.engines.values import MaintainParams, MaintainResult, Rebase
 from weft.errors import CannotCompact
 from weft.testing.script import Answer
 from weft.tools.decorator import tool
@@ -66,6 +69,26 @@ async def test_an_engine_that_cannot_be_found_is_looked_for_again_and_has_missed
     assert notices(second) == []
 
 
+async def test_a_factory_that_takes_its_settings_apart_finds_them_whole_the_next_time(tmp_path):
+    given = []
+
+    def factory(context: EngineContext) -> Probe:
+        given.append((context.config.pop("path", None), context.config["deep"].pop("x", None)))
+        raise ConnectionError("its server is down")
+
+    engines = EngineRegistry()
+    engines.register("memory", factory)
+    config = {"path": "here", "deep": {"x": 1}}
+    model = scripted(Answer(text="a"), Answer(text="b"))
+    async with opened(
+        tmp_path, model, engine="memory", engines=engines, engine_config=config
+    ) as thread:
+        await hear(thread, "first")
+        await hear(thread, "second")
+    assert given == [("here", 1), ("here", 1)]
+    assert config == {"path": "here", "deep": {"x": 1}}
+
+
 async def test_a_name_that_nobody_offers_is_told_and_the_turn_runs(tmp_path):
     model = scripted(Answer(text="a"))
     async with opened(tmp_path, model, engine="nobody", engines=EngineRegistry()) as thread:
@@ -90,6 +113,24 @@ async def test_an_engine_is_known_by_the_name_it_was_chosen_under(tmp_path):
         heard = await hear(thread, "first")
     assert {report.engine for report in reports(heard)} == {"chosen"}
     assert engine.given("assemble")[0].settings.engine.id == "chosen"
+
+
+async def test_what_an_engine_publishes_and_fails_at_is_told_under_the_chosen_name(tmp_path):
+    def shorter(given: MaintainParams) -> MaintainResult:
+        return MaintainResult(rebase=Rebase(items=(written("All of it."), *given.items[1:])))
+
+    engines = EngineRegistry()
+    engine = Tidying(EngineInfo(id="another-id", name="Other"), maintain=shorter)
+    engines.register("chosen", lambda _: engine)
+    model = scripted(Answer(text="a"), Answer(text="b"))
+    async with opened(tmp_path, model, engine="chosen", engines=engines) as thread:
+        await hear(thread, "first")
+        assert await epochs(thread) == [("publish", "chosen")]
+        engine.answers["maintain"] = ValueError("odd")
+        heard = await hear(thread, "second")
+    assert notices(heard) == [
+        "context engine 'chosen' failed at maintain: ValueError: odd; the view stays as it is"
+    ]
 
 
 async def test_a_fold_by_hand_is_the_runtime_s_where_the_engine_cannot_be_found(tmp_path):

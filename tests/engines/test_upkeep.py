@@ -244,3 +244,22 @@ async def test_maintenance_follows_a_compaction(tmp_path):
     given = engine.given("maintain")[-1]
     assert given.reason == "compaction"
     assert given.context.complete.purpose == "context-engine.compaction.maintenance"
+
+
+async def test_what_goes_wrong_beside_the_turns_is_told_in_the_next_one(tmp_path):
+    def odd(_: MaintainParams) -> MaintainResult:
+        raise ValueError("odd")
+
+    gate = Gate(odd)
+    engine = Tidying(BACKGROUND, maintain=gate)
+    async with opened(tmp_path, answers("a", "b"), engine=engine) as thread:
+        first = await hear(thread, "first")
+        gate.open.set()
+        await gate.left.wait()
+        await settled()
+        second = await hear(thread, "second")
+    assert notices(first) == []
+    assert notices(second) == [
+        "context engine 'probe' failed at maintain: ValueError: odd; the view stays as it is"
+    ]
+    assert "maintenance.failed" in actions(second)

@@ -65,6 +65,14 @@ class _Work(Struct, frozen=True, omit_defaults=True):
 _work = msgspec.json.Decoder(_Work)
 
 
+class _Done(Struct, frozen=True):
+    """What a row came to."""
+
+    operation: str
+    turns: int = 0
+    items: int = 0
+
+
 class _Marked(Aligned):
     """A conversation, and what became of each item's turn."""
 
@@ -119,6 +127,8 @@ class Drained(Struct, frozen=True, kw_only=True):
     items: int = 0
     pending: int = 0
     """Rows that still wait for the engine."""
+    worked: frozenset[str] = frozenset()
+    """What the engine did, as the contract calls it."""
     blocked: tuple[str, ...] = ()
     """Why rows were put aside."""
     failure: EngineFailed | None = None
@@ -131,34 +141,46 @@ class Advancing:
     engine: ContextEngine
     guard: Guard
     frame: Frame
-    name: str
-    """The name under which the engine was chosen, and its rows wait."""
     seconds: float = _SECONDS
 
     async def drain(self, most: int = AT_ONCE) -> Drained:
         """Hand over what waits, oldest first, until something fails."""
-        turns = items = 0
+        done: list[_Done] = []
         blocked: list[str] = []
+        failure: EngineFailed | None = None
         rows = await self._rows()
-        while rows and turns < most:
+        while rows and failure is None and sum(each.turns for each in done) < most:
             try:
-                count = await self._advance(rows[0])
+                done.append(await self._advance(rows[0]))
             except (StoreCorrupt, StoreTooNew) as error:
                 blocked.append(str(error))
                 await self._block(rows[0])
             except EngineFailed as error:
                 await self._store.retry(rows[0].number, error.reason)
-                return Drained(
-                    turns=turns,
-                    items=items,
-                    pending=len(rows),
-                    blocked=tuple(blocked),
-                    failure=error,
-                )
-            else:
-                turns, items = turns + (count is not None), items + (count or 0)
+                failure = error
+                continue
             rows.pop(0)
-        return Drained(turns=turns, items=items, pending=len(rows), blocked=tuple(blocked))
+        return Drained(
+            turns=sum(each.turns for each in done),
+            items=sum(each.items for each in done),
+            pending=len(rows),
+            worked=frozenset(each.operation for each in done),
+            blocked=tuple(blocked),
+            failure=failure,
+        )
+
+    @property
+    def way(self) -> str:
+        """The call by which the engine is told of turns."""
+        match self.engine:
+            case CommitsTurns():
+                return "commit_turn"
+            case FollowsTurns():
+                return "after_turn"
+            case IngestsBatches():
+                return "ingest_batch"
+            case _:
+                return "ingest"
 
     @property
     def _journal(self) -> Journal:
@@ -170,7 +192,7 @@ class Advancing:
 
     async def _rows(self) -> list[OutboxRow]:
         """What waits, without rows put aside and without the turn that is still open."""
-        rows = await self._store.outbox(thread=self._journal.id, topic=topic_of(self.name))
+        rows = await self._store.outbox(thread=self._journal.id, topic=topic_of(self.guard.info.id))
         waiting = [row for row in rows if row.state != "blocked"]
         result = []
         for row in waiting:
@@ -194,13 +216,13 @@ class Advancing:
         recent = await self._store.turns(self._journal.id, limit=4 * AT_ONCE)
         return next((one for one in reversed(recent) if one.id == turn), None)
 
-    async def _advance(self, row: OutboxRow) -> int | None:
-        """Bring one row to its end; how many items that handed over, None for no turn."""
+    async def _advance(self, row: OutboxRow) -> _Done:
+        """Bring one row to its end."""
         work = _work.decode(row.body)
         if work.hidden is not None:
             await self._hide(work)
             await self._journal.queue(settle=(row.number,))
-            return None
+            return _Done("thread_reset")
         if row.state == "accepted":
             work = await self._ranged(work)
             ready = OutboxDraft(
@@ -208,9 +230,9 @@ class Advancing:
             )
             await self._rows_of(work)
             await self._journal.queue(ready)
-        count = await self._hand_over(work)
+        done = await self._hand_over(work)
         await self._journal.queue(settle=(row.number,))
-        return count
+        return done
 
     async def _block(self, row: OutboxRow) -> None:
         await self._journal.queue(
@@ -260,19 +282,19 @@ class Advancing:
         rows = await visible_rows(store, thread, work.first, work.last, upto=work.last)
         return [(row, fates[row.turn]) for row in rows if row.turn in fates and not row.contextual]
 
-    async def _hand_over(self, work: _Work) -> int:
+    async def _hand_over(self, work: _Work) -> _Done:
+        """Tell the engine of a turn, in the best way it has."""
         rows = [pair for pair in await self._rows_of(work) if not pair[0].volatile]
-        if isinstance(self.engine, CommitsTurns):
-            await self._commit(self.engine, work, rows)
-        elif isinstance(self.engine, FollowsTurns):
-            await self._follow(self.engine, work)
-        elif isinstance(self.engine, IngestsBatches):
-            given = IngestBatchParams(**self._named(rows), **self._around(work))
-            method = self.engine.ingest_batch
-            await self.guard.call("ingest_batch", method, given, IngestBatchResult, self.seconds)
-        else:
-            await self._ingest(work, rows)
-        return len(rows)
+        match self.engine:
+            case CommitsTurns() as engine:
+                await self._commit(engine, work, rows)
+            case FollowsTurns() as engine:
+                await self._follow(engine, work)
+            case IngestsBatches() as engine:
+                await self._batch(engine, work, rows)
+            case _:
+                await self._ingest(work, rows)
+        return _Done(self.way, 1, len(rows))
 
     async def _commit(
         self, engine: CommitsTurns, work: _Work, rows: Sequence[tuple[Row, Outcome]]
@@ -305,6 +327,13 @@ class Advancing:
             **self._around(work),
         )
         await self.guard.call("after_turn", engine.after_turn, given, type(None), self.seconds)
+
+    async def _batch(
+        self, engine: IngestsBatches, work: _Work, rows: Sequence[tuple[Row, Outcome]]
+    ) -> None:
+        given = IngestBatchParams(**self._named(rows), **self._around(work))
+        method = engine.ingest_batch
+        await self.guard.call("ingest_batch", method, given, IngestBatchResult, self.seconds)
 
     async def _ingest(self, work: _Work, rows: Sequence[tuple[Row, Outcome]]) -> None:
         named = self._named(rows)

@@ -35,7 +35,6 @@ class Assembly:
     engine: ContextEngine
     guard: Guard
     frame: Frame
-    name: str
     seconds: float
     _prompt: Row | None = field(init=False, default=None)
     """The input that the engine was shown last."""
@@ -92,7 +91,7 @@ class Assembly:
             return
         recipe = await planned(journal, woven)
         await journal.publish(
-            recipe, epoch=view.epoch, upto=view.upto, by=self.name, projection=projection
+            recipe, epoch=view.epoch, upto=view.upto, by=self.guard.info.id, projection=projection
         )
 
     def _projected(self, result: AssembleResult) -> Projected | None:
@@ -101,7 +100,7 @@ class Assembly:
             return None
         if not projection.epoch.strip():
             raise Nonsense("it projects by epoch and does not name the epoch")
-        return Projected(self.name, projection.epoch, projection.fingerprint)
+        return Projected(self.guard.info.id, projection.epoch, projection.fingerprint)
 
     def _said(self, given: TurnInput) -> Row:
         """The input as it will stand in the log."""

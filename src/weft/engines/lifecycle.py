@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 from msgspec import Struct
@@ -42,8 +42,9 @@ from .info import LOOP_CAPABILITIES, Capability, EngineInfo, Operation, unmet
 from .linear import Compacted
 from .log import Grants
 from .publish import publish
-from .reports import Action, EngineReported
+from .reports import EngineReported
 from .slot import EngineSlot
+from .telling import Telling
 from .toolbox import usable
 from .upkeep import Upkeep
 from .values import (
@@ -63,6 +64,13 @@ from .words import brief, described
 __all__ = ["Lifecycle", "Patience"]
 
 _log = logging.getLogger(__name__)
+
+_UNSERVED: dict[Operation, str] = {
+    "agent-run": "this turn runs without it",
+    "manual-compact": "nothing is compacted",
+    "subagent-spawn": "the agent is not started",
+}
+"""What comes of an operation that a harness cannot serve an engine in."""
 
 
 class Patience(Struct, frozen=True, kw_only=True):
@@ -111,11 +119,11 @@ class Lifecycle:
     guidance: str | None = field(init=False, default=None)
     """What the engine adds to the prompt."""
     _frame: Frame = field(init=False)
+    _telling: Telling = field(init=False)
     _seat: _Seat | None = field(init=False, default=None)
     _looked: bool = field(init=False, default=False)
     """Whether the engine was looked for since the last turn began; once is enough."""
     _serving: bool = field(init=False, default=False)
-    _told: set[str] = field(init=False, default_factory=set)
     _precheck: bool = field(init=False, default=False)
     _unassembled: int = field(init=False, default=0)
     """The size of the view before it was assembled."""
@@ -127,6 +135,7 @@ class Lifecycle:
         self._frame = Frame(
             self.journal, self.slot.name, self.harness, self.citations, self.completes, self.grants
         )
+        self._telling = Telling(self.journal, self.slot, self.notify, self.report)
         self.journal.follower = None if self.slot.linear else EngineFollower(self.slot.name)
 
     @property
@@ -170,13 +179,16 @@ class Lifecycle:
         except Exception as error:  # noqa: BLE001 - an engine's code may raise anything
             tools, problems = (), [described(error)]
         if problems:
-            await self._failed(EngineFailed(self.slot.name, "tools", brief("; ".join(problems))))
+            said = brief("; ".join(problems))
+            await self._telling.failed(EngineFailed(self.slot.name, "tools", said))
+        else:
+            await self._telling.worked("tools")
         return tools
 
     async def begin(self) -> None:
         """A turn is about to be admitted: catch up, bootstrap, put in order."""
         self._serving, self._instead = False, None
-        self._told.clear()
+        self._telling.anew()
         if self.slot.linear:
             return
         if not self._looked:
@@ -206,7 +218,7 @@ class Lifecycle:
             woven = seat.assembly.woven(result, opening=True)
             await seat.assembly.rebase(woven, result)
         except (EngineFailed, Nonsense, StaleEpoch) as error:
-            await self._failed(_failure(seat, "assemble", error), "assemble.failed")
+            await self._telling.failed(_failure(seat, "assemble", error), "assemble.failed")
             return untold
         await self._applied(result)
         if result.covers_current_turn and not woven.shows_prompt:
@@ -234,7 +246,7 @@ class Lifecycle:
                 self.journal, instead, by=self.slot.name, epoch=view.epoch, upto=view.upto
             )
         except (Nonsense, StaleEpoch) as error:
-            await self._failed(_failure(seat, "assemble", error), "assemble.failed")
+            await self._telling.failed(_failure(seat, "assemble", error), "assemble.failed")
         self._assembled = self.journal.view.base
 
     async def before_step(self, *, first: bool) -> None:
@@ -252,7 +264,7 @@ class Lifecycle:
             woven = seat.assembly.woven(result, opening=False)
             await seat.assembly.rebase(woven, result)
         except (EngineFailed, Nonsense, StaleEpoch) as error:
-            await self._failed(_failure(seat, "assemble", error), "assemble.failed")
+            await self._telling.failed(_failure(seat, "assemble", error), "assemble.failed")
             return
         before = self.guidance
         await self._applied(result)
@@ -267,11 +279,11 @@ class Lifecycle:
         if self.slot.linear:
             return
         if status != "completed":
-            self._report("maintenance.skipped", reason=f"the turn was {status}")
+            self._telling.report("maintenance.skipped", reason=f"the turn was {status}")
         elif not self._serving or seat is None:
-            self._report("maintenance.skipped", reason="the engine did not serve this turn")
+            self._telling.report("maintenance.skipped", reason="the engine did not serve this turn")
         elif not await self._caught_up(seat, finalising=True):
-            self._report("maintenance.skipped", reason="the turn could not be handed over")
+            self._telling.report("maintenance.skipped", reason="the turn could not be handed over")
         elif seat.upkeep is not None:
             await seat.upkeep.run("turn")
 
@@ -291,11 +303,12 @@ class Lifecycle:
         try:
             done = await seat.folding.compact(trigger, live=live, delegate=delegate)
         except EngineFailed as error:
-            self._report("compaction.failed", reason=_plainly(error))
-            await self.slot.failed(error.operation, error.reason, self.journal.id)
+            await self._telling.refused(error, "compaction.failed")
             raise
-        self._report("compaction.completed", tokens=done.tokens_after, reason=f"by {done.by}")
-        await self.slot.worked("compact")
+        self._telling.report(
+            "compaction.completed", tokens=done.tokens_after, reason=f"by {done.by}"
+        )
+        await self._telling.worked("compact")
         if seat.upkeep is not None:
             await seat.upkeep.run("compaction")
         return done
@@ -306,10 +319,12 @@ class Lifecycle:
         if not self._serving or seat is None:
             return None
         try:
-            return await seat.folding.intercept(rows, trigger)
+            summary = await seat.folding.intercept(rows, trigger)
         except EngineFailed as error:
-            await self._failed(error, "compaction.failed")
+            await self._telling.failed(error, "compaction.failed")
             return None
+        await self._telling.worked("intercept_compaction")
+        return summary
 
     async def prepare(self, child: str, mode: Literal["isolated", "fork"]) -> Rollback | None:
         """A child is about to start. Raises `EngineFailed`: a spawn fails closed."""
@@ -321,9 +336,14 @@ class Lifecycle:
         assert parent is not None, "a turn renews its frame"
         given = SpawnParams(parent=parent, child=await self._frame.of(child), mode=mode)
         method = seat.engine.prepare_subagent_spawn
-        prepared: object = await seat.guard.call(
-            "prepare_subagent_spawn", method, given, object, self.patience.spawn
-        )
+        try:
+            prepared: object = await seat.guard.call(
+                "prepare_subagent_spawn", method, given, object, self.patience.spawn
+            )
+        except EngineFailed as error:
+            await self._telling.failed(error, so="the agent is not started")
+            raise
+        await self._telling.worked("prepare_subagent_spawn")
         return self._taken_back(seat, prepared) if callable(prepared) else None
 
     def _taken_back(self, seat: _Seat, rollback: Rollback) -> Rollback:
@@ -334,7 +354,7 @@ class Lifecycle:
             try:
                 await seat.guard.call(operation, rollback, None, object, self.patience.spawn)
             except EngineFailed as error:
-                await self._failed(error)
+                await self._telling.failed(error)
 
         return take_back
 
@@ -350,7 +370,9 @@ class Lifecycle:
                 "on_subagent_ended", method, given, type(None), self.patience.spawn
             )
         except EngineFailed as error:
-            await self._failed(error)
+            await self._telling.failed(error)
+        else:
+            await self._telling.worked("on_subagent_ended")
 
     async def close(self) -> None:
         """Cancel what runs beside the turns, and let the engine go."""
@@ -372,27 +394,28 @@ class Lifecycle:
         found = await self.slot.resolve()
         engine = found.engine
         if engine is None:
-            await self._degraded("resolve", found.problem or "it is not there")
+            await self._telling.degraded("resolve", found.problem or "it is not there")
             return None
         try:
             # A copy: what an engine says of itself later changes nothing.
-            info = own(engine.info, EngineInfo)
+            said = own(engine.info, EngineInfo)
         except Exception as error:  # noqa: BLE001 - an engine's code may raise anything
-            await self._degraded("resolve", f"its info cannot be read: {described(error)}")
+            await self._telling.degraded("resolve", f"its info cannot be read: {described(error)}")
             return None
         for note in found.notes:
-            self.notify(note)
-        await self.slot.worked("resolve")
-        frame, name, patience = self._frame, self.slot.name, self.patience
-        guard = Guard(info, patience.grace)
+            self._telling.say(note)
+        await self._telling.worked("resolve")
+        frame, patience = self._frame, self.patience
+        # Whatever it calls itself, it is known by the name it was chosen under.
+        guard = Guard(msgspec.structs.replace(said, id=self.slot.name), patience.grace)
         upkeep = None
         if isinstance(engine, Maintains):
-            upkeep = Upkeep(engine, guard, frame, self._tell, self._warn, patience.maintain)
+            upkeep = Upkeep(engine, guard, frame, self._telling, patience.maintain)
         return _Seat(
             engine,
             guard,
-            Assembly(engine, guard, frame, name, patience.assemble),
-            Advancing(engine, guard, frame, name, patience.commit),
+            Assembly(engine, guard, frame, patience.assemble),
+            Advancing(engine, guard, frame, patience.commit),
             Folding(engine, guard, frame, patience.compact),
             upkeep,
         )
@@ -400,28 +423,32 @@ class Lifecycle:
     def _host_serves(self, operation: Operation, seat: _Seat) -> bool:
         problem = unmet(seat.guard.info, operation, self.capabilities, self.harness)
         if problem is not None:
-            self._report("degraded", reason=problem)
-            self.notify(f"{problem}; this is done without the engine")
+            self._telling.report("degraded", reason=problem)
+            self._telling.say(f"{problem}; {_UNSERVED[operation]}")
         return problem is None
 
     async def _caught_up(self, seat: _Seat, *, finalising: bool = False) -> bool:
         """Hand over what waits; whether the engine then knows every accepted turn."""
         drained = await seat.advancing.drain()
         for reason in drained.blocked:
-            self.notify(f"engine {self.slot.name!r} cannot be told of a turn: {reason}")
+            self._telling.say(f"engine {self.slot.name!r} cannot be told of a turn: {reason}")
+        await self._telling.worked(*drained.worked)
         if drained.failure is not None:
-            await self._failed(drained.failure, "finalise.failed" if finalising else "degraded")
+            await self._telling.failed(
+                drained.failure, "finalise.failed" if finalising else "degraded"
+            )
             return False
         if drained.turns:
-            self._report("finalise.completed", items=drained.items)
-            await self.slot.worked("commit_turn")
+            self._telling.report("finalise.completed", items=drained.items)
         if drained.pending:
-            await self._degraded("commit_turn", f"{drained.pending} turns still wait for it")
+            await self._telling.degraded(
+                seat.advancing.way, f"{drained.pending} turns still wait for it"
+            )
         return not drained.pending
 
     async def _bootstrapped(self, seat: _Seat) -> bool:
         if isinstance(seat.engine, Bootstraps):
-            self._report("bootstrap.started")
+            self._telling.report("bootstrap.started")
             given = BootstrapParams(**self._frame.around(fence=self.journal.view.upto))
             method = seat.engine.bootstrap
             try:
@@ -429,10 +456,10 @@ class Lifecycle:
                     "bootstrap", method, given, BootstrapResult, self.patience.bootstrap
                 )
             except EngineFailed as error:
-                await self._failed(error, "bootstrap.failed")
+                await self._telling.failed(error, "bootstrap.failed")
                 return False
-            self._report("bootstrap.completed", items=done.imported)
-            await self.slot.worked("bootstrap")
+            self._telling.report("bootstrap.completed", items=done.imported)
+            await self._telling.worked("bootstrap")
         if seat.upkeep is not None:
             await seat.upkeep.run("bootstrap")
         return True
@@ -441,47 +468,13 @@ class Lifecycle:
         self._precheck = result.prompt_authority == "preassembly_may_overflow"
         self._assembled = self.journal.view.base
         self.guidance = (result.system_prompt_addition or "").strip() or None
-        self._report(
+        self._telling.report(
             "assemble.applied",
             items=len(result.items),
             tokens=result.estimated_tokens,
             has_addition=self.guidance is not None,
         )
-        await self.slot.worked("assemble")
-
-    def _tell(self, action: Action, reason: str) -> None:
-        self._report(action, reason=reason)
-
-    def _warn(self, error: EngineFailed) -> None:
-        self._report("maintenance.failed", reason=_plainly(error))
-        self._tell_user(f"{error}; the view stays as it is")
-
-    def _tell_user(self, line: str) -> None:
-        """Say it once a turn: what fails at every step is still one thing to know."""
-        if line not in self._told:
-            self._told.add(line)
-            self.notify(line)
-
-    async def _failed(self, error: EngineFailed, action: Action = "degraded") -> None:
-        self._report(action, reason=_plainly(error))
-        self._tell_user(f"{error}; the turn goes on, and the engine is asked again next time")
-        await self.slot.failed(error.operation, error.reason, self.journal.id)
-
-    async def _degraded(self, operation: str, reason: str) -> None:
-        self._report("degraded", reason=reason)
-        self.notify(
-            f"{reason}; this turn runs without engine {self.slot.name!r}, "
-            "which is tried again on the next turn"
-        )
-        await self.slot.failed(operation, reason, self.journal.id)
-
-    def _report(self, action: Action, **facts: Any) -> None:
-        journal = self.journal
-        reported = EngineReported(
-            action=action, thread=journal.id, turn=journal.turn, engine=self.slot.name, **facts
-        )
-        _log.debug("%s", reported)
-        self.report(reported)
+        await self._telling.worked("assemble")
 
 
 def _failure(seat: _Seat, operation: str, error: Exception) -> EngineFailed:
@@ -490,10 +483,3 @@ def _failure(seat: _Seat, operation: str, error: Exception) -> EngineFailed:
     failure = EngineFailed(seat.guard.info.id, operation, brief(str(error)))
     failure.__cause__ = error
     return failure
-
-
-def _plainly(error: EngineFailed) -> str:
-    """Why an engine failed, in our words: its own may be those of the conversation."""
-    cause = error.__cause__
-    ours = cause is None or isinstance(cause, Nonsense | StaleEpoch)
-    return error.reason if ours else type(cause).__name__

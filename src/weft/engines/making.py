@@ -7,9 +7,11 @@ a secret in its words, and what was made in vain has been asked to let go.
 
 from __future__ import annotations
 
+import copy
 import inspect
 from typing import Any, Literal, TypeAlias
 
+import msgspec
 from msgspec import Struct
 
 from ..errors import EngineFailed
@@ -57,6 +59,8 @@ async def made(offer: Offer, context: EngineContext, seconds: float) -> ContextE
     Raises `Unusable`.
     """
     factory = await _loaded(offer, seconds)
+    # Factories take their settings apart, and the next one is given the same.
+    context = msgspec.structs.replace(context, config=copy.deepcopy(context.config))
     guard = Guard(EngineInfo(id=offer.id, name=offer.id))
     try:
         candidate = await guard.call("factory", _awaited(factory), context, object, seconds)

@@ -1,14 +1,13 @@
 """Upkeep: an engine's maintenance, now or beside the turns.
 
 Owns when it runs and what becomes of the view it asks for. Invariants: at most one job a
-thread, a wish that comes meanwhile makes it run once more, and a view that was asked for
-is only published where no request is under way.
+thread, a wish that comes meanwhile makes it run once more, and what came of a job beside
+the turns, a view or a failure, waits for a turn in which somebody can see it.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from msgspec import Struct
@@ -19,7 +18,7 @@ from .conversation import aligned, named_rows
 from .frame import Frame
 from .guard import Guard
 from .publish import publish
-from .reports import Action
+from .telling import Telling
 from .values import ContextItem, MaintainParams, MaintainReason, MaintainResult
 from .weave import Nonsense
 
@@ -44,12 +43,12 @@ class Upkeep:
     engine: Maintains
     guard: Guard
     frame: Frame
-    report: Callable[[Action, str], None]
-    failed: Callable[[EngineFailed], None]
+    telling: Telling
     seconds: float = _SECONDS
     _job: asyncio.Task[None] | None = field(init=False, default=None)
     _again: MaintainReason | None = field(init=False, default=None)
     _wanted: _Wanted | None = field(init=False, default=None)
+    _failure: EngineFailed | None = field(init=False, default=None)
 
     async def run(self, reason: MaintainReason) -> None:
         """Maintain now, or see that it happens beside the turns."""
@@ -58,12 +57,13 @@ class Upkeep:
             await self.publish()
         elif self._job is not None and not self._job.done():
             self._again = reason
-            self.report("maintenance.skipped", f"{reason}: joins the run under way")
+            self.telling.report("maintenance.skipped", reason=f"{reason}: joins the run under way")
         else:
             self._job = asyncio.create_task(self._deferred(reason))
 
     async def publish(self) -> None:
         """Publish what was asked for, if it still fits. No request may be under way."""
+        await self._tell()
         wanted, self._wanted = self._wanted, None
         if wanted is None:
             return
@@ -76,14 +76,12 @@ class Upkeep:
                 upto=wanted.upto,
             )
         except StaleEpoch:
-            self.report("maintenance.skipped", "the view it planned for has moved on")
+            self.telling.report(
+                "maintenance.skipped", reason="the view it planned for has moved on"
+            )
         except Nonsense as error:
-            self.failed(EngineFailed(self.guard.info.id, "maintain", str(error)))
-
-    async def idle(self) -> None:
-        """Wait for the job under way."""
-        if self._job is not None:
-            await asyncio.wait((self._job,))
+            self._failure = EngineFailed(self.guard.info.id, "maintain", str(error))
+            await self._tell()
 
     async def close(self) -> None:
         """Cancel the job under way."""
@@ -91,6 +89,12 @@ class Upkeep:
             self._again = None
             self._job.cancel()
             await asyncio.wait((self._job,))
+        await self._tell()
+
+    async def _tell(self) -> None:
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            await self.telling.failed(failure, "maintenance.failed", so="the view stays as it is")
 
     async def _deferred(self, reason: MaintainReason) -> None:
         current: MaintainReason | None = reason
@@ -116,8 +120,9 @@ class Upkeep:
                 "maintain", self.engine.maintain, given, MaintainResult, seconds
             )
         except EngineFailed as error:
-            self.failed(error)
+            self._failure = error
             return
-        self.report("maintenance.run", reason)
+        self.telling.report("maintenance.run", reason=reason)
+        await self.telling.worked("maintain")
         if done.rebase is not None:
             self._wanted = _Wanted(tuple(done.rebase.items), epoch, upto)

@@ -1,0 +1,89 @@
+"""Telling: what is said of an engine, and to whom.
+
+Owns the three who hear of it: the user gets a line, once a turn; whoever debugs gets
+counts and names; health keeps the newest failure until the same operation works again.
+Invariant: a report holds our words only, because an engine's may be the conversation's.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..context.journal import Journal
+from ..errors import EngineFailed, StaleEpoch
+from .reports import Action, EngineReported
+from .slot import EngineSlot
+from .weave import Nonsense
+
+__all__ = ["Telling"]
+
+_log = logging.getLogger(__name__)
+
+_GOES_ON = "the turn goes on, and the engine is asked again next time"
+
+
+@dataclass(slots=True)
+class Telling:
+    """What is said of the engine of one thread."""
+
+    journal: Journal
+    slot: EngineSlot
+    notify: Callable[[str], None]
+    listen: Callable[[EngineReported], None]
+    _said: set[str] = field(init=False, default_factory=set)
+
+    def anew(self) -> None:
+        """A turn begins: what the user was told before may be told again."""
+        self._said.clear()
+
+    def say(self, line: str) -> None:
+        """Tell the user, once a turn: what fails at every step is still one thing to know."""
+        if line not in self._said:
+            self._said.add(line)
+            self.notify(line)
+
+    def report(self, action: Action, **facts: Any) -> None:
+        """Tell whoever debugs."""
+        journal = self.journal
+        reported = EngineReported(
+            action=action, thread=journal.id, turn=journal.turn, engine=self.slot.name, **facts
+        )
+        _log.debug("%s", reported)
+        self.listen(reported)
+
+    async def failed(
+        self, error: EngineFailed, action: Action = "degraded", *, so: str = _GOES_ON
+    ) -> None:
+        """Tell everybody of a failure; the user also what comes of it."""
+        self.report(action, reason=_plainly(error))
+        self.say(f"{error}; {so}")
+        await self.slot.failed(error.operation, error.reason, self.journal.id)
+
+    async def refused(self, error: EngineFailed, action: Action) -> None:
+        """Tell of a failure that its caller tells the user of."""
+        self.report(action, reason=_plainly(error))
+        await self.slot.failed(error.operation, error.reason, self.journal.id)
+
+    async def degraded(self, operation: str, reason: str) -> None:
+        """Tell everybody that the turn runs without the engine."""
+        self.report("degraded", reason=reason)
+        self.say(
+            f"{reason}; this turn runs without engine {self.slot.name!r}, "
+            "which is tried again on the next turn"
+        )
+        await self.slot.failed(operation, reason, self.journal.id)
+
+    async def worked(self, *operations: str) -> None:
+        """Let health forget failures that are over."""
+        for operation in operations:
+            await self.slot.worked(operation)
+
+
+def _plainly(error: EngineFailed) -> str:
+    """Why an engine failed, in our words."""
+    cause = error.__cause__
+    ours = cause is None or isinstance(cause, Nonsense | StaleEpoch)
+    return error.reason if ours else type(cause).__name__
