@@ -260,6 +260,7 @@ def test_a_summary_is_opened_to_the_entries_it_stands_for(weft, past):
 def test_a_home_without_threads_has_nothing_to_recall(weft):
     assert weft("recall", "anything", "--json").json == {"items": [], "note": ""}
     assert weft("recall", "--batch", stdin=b'{"id":1,"query":"x"}').json == {"id": 1, "items": []}
+    assert list(weft.home.iterdir()) == []
 
 
 @pytest.mark.usefixtures("past")

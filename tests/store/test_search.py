@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 import msgspec
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from weft.entries import Draft
 from weft.errors import NotFound, SearchRefused
@@ -19,6 +21,7 @@ from weft.items import (
 )
 from weft.store import Change, MemoryIndex, MemoryStore, SqliteIndex, SqliteStore
 from weft.store.contract import Hit, Hits, Index, Search, Store
+from weft.store.finding.terms import fold
 from weft.testing.contracts.drafts import append, says
 
 
@@ -337,3 +340,29 @@ async def test_searches_and_writes_at_once_see_whole_entries(home):
 
     await asyncio.gather(write(), search(), search())
     assert len(await home.index.search("needle", limit=100)) == 40
+
+
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(text=st.text() | st.text('"()*:^-+{}_ [a]|\\\\.bANDORNEAR接続'), data=st.data())
+async def test_no_text_breaks_a_search(home, text, data):
+    if not await home.store.read(home.thread):
+        await home.say("a b AND OR NEAR 接続 [x]")
+    query = Search(text, mode=data.draw(st.sampled_from(["words", "substring", "regex"])))
+    try:
+        hits = await home.index.search(query)
+    except SearchRefused:
+        assert query.mode == "regex"
+    else:
+        assert {hit.seq for hit in hits} <= {1}
+        if query.mode == "substring" and text:
+            assert bool(hits) == (fold(text) in fold("a b AND OR NEAR 接続 [x]"))
+
+
+async def test_hundreds_of_threads_can_be_named(home):
+    threads = [(await home.store.create()).id for _ in range(400)]
+    for thread in (threads[0], threads[-1]):
+        await home.say("needle", thread=thread)
+    hits = await home.index.search(Search("needle", threads=tuple(threads)))
+    assert {hit.thread for hit in hits} == {threads[0], threads[-1]}

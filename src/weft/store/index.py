@@ -13,7 +13,6 @@ import sqlite3
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -171,8 +170,6 @@ class SqliteIndex:
     def _close(self) -> None:
         self._pool.shutdown()
         if self._connection is not None:
-            with suppress(sqlite3.Error):
-                self._connection.execute("PRAGMA optimize")
             self._connection.close()
             self._connection = None
 

@@ -27,6 +27,8 @@ T = TypeVar("T")
 
 CHUNK = 1_000
 """Entries that are indexed in one transaction."""
+_MUCH = 10_000
+"""Entries after which SQLite may look at its statistics again."""
 _LOOK_BACK = 100
 """Entries before a piece among which the calls are that its outputs answer."""
 
@@ -82,19 +84,21 @@ class Indexer:
         progress: Progress | None = None,
     ) -> int:
         """Index what is new in `threads`, about `most` entries; how many are left."""
-        whole, known = await self.ask(lambda db: (cursors.completed(db), cursors.everything(db)))
-        behind = [info for info in threads if whole.get(info.id, -1) < info.last]
+        found, known = await self.ask(lambda db: (cursors.completed(db), cursors.everything(db)))
+        behind = [info for info in threads if found.get(info.id, -1) < info.last]
         total = sum(info.last - max(known.get(info.id, 0), info.cut) for info in behind)
         errand = _Errand(total, most, progress)
         # The newest come last, as they were said; but first where not all can be done.
         behind.sort(key=lambda info: info.updated, reverse=most is not None and total > most)
-        for info in behind:
-            if errand.spent or not await self._index(info, errand):
-                return max(1, errand.total - errand.done)
-        return 0
+        whole = all([await self._index(info, errand) for info in behind])
+        if errand.done >= _MUCH:
+            await self.change(lambda db: db.execute("PRAGMA optimize").fetchall())
+        return 0 if whole else max(1, errand.total - errand.done)
 
     async def _index(self, info: ThreadInfo, errand: _Errand) -> bool:
         """Index one thread; False when not all of it could be."""
+        if errand.spent:
+            return False
         try:
             lineage = await self.store.lineage(info.id)
             for span in lineage:

@@ -134,7 +134,8 @@ async def search(
     """
     if batch == (query is not None):
         raise click.UsageError("Give either a QUERY or --batch.")
-    async with home.store() as store, home.index(store) as index:
+    made = (home.path / "log.db").exists()
+    async with home.store() as store, home.index(store, in_memory=not made) as index:
         wanted = await _threads(store, threads)
         await _prepare(index, wanted)
         if query is None:

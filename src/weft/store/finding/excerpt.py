@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import islice
 
 from .terms import fold
 
@@ -17,6 +18,8 @@ WIDTH = 200
 """Characters of a text that are shown."""
 
 _READ = 200_000
+_PLACES = 8
+"""How many places of each pattern are weighed against others."""
 _SPACE = re.compile(r"\s+")
 
 
@@ -26,7 +29,7 @@ def excerpt(text: str, patterns: Sequence[re.Pattern[str]]) -> str:
     places = sorted(
         (found.start(), at)
         for at, pattern in enumerate(patterns)
-        for found in list(pattern.finditer(folded))[:50]
+        for found in islice(pattern.finditer(folded), _PLACES)
     )
     best, start = 0, places[0][0] if places else 0
     for place, _ in places:

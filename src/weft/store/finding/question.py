@@ -17,7 +17,7 @@ _PHRASE = re.compile(r'"([^"]*)"')
 _SPACE = re.compile(r"\s+")
 _PART_WEIGHT = 0.4
 """What a part of a name counts beside the name."""
-_MOST_TERMS = 40
+_MOST_TERMS = 32
 _SHORTEST = 3
 """A shorter beginning stands for too many words."""
 

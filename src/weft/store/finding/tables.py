@@ -94,8 +94,8 @@ class Totals(NamedTuple):
 
 @lru_cache(maxsize=1 << 10)
 def mark(kind: str, name: object) -> str:
-    """A term that no text holds: the thread, role or tool of a document."""
-    safe = "".join(char if char.isalnum() else "_" for char in str(name).lower())
+    """A term that no text holds: the thread, role or tool of a document, case aside."""
+    safe = "".join(char if char.isalnum() else f"_{ord(char):x}_" for char in str(name).lower())
     return f"{kind}:{safe}"
 
 
