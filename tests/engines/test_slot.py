@@ -163,8 +163,8 @@ async def test_what_a_harness_cannot_serve_is_said_and_the_turn_runs_without_it(
         (
             "engine 'picky' needs thread-bootstrap-projection for agent-run, which harness "
             "'weft' does not have (it has after-turn, assemble-before-prompt, bootstrap, "
-            "compact, maintain, runtime-llm-complete); choose the codex harness; this is done"
-            " without the engine"
+            "compact, maintain, runtime-llm-complete); choose the codex harness; this turn "
+            "runs without it"
         ),
     ]
     assert notices(second) == notices(first)
