@@ -56,7 +56,7 @@ def _next() -> int:
 
 def new_id(prefix: str) -> str:
     """A fresh id such as ``thr_0198c0de-…``."""
-    # Spelt by hand: an object in between would cost more than all the rest.
+    # Spelt by hand: a UUID object in between would cost more than all the rest.
     digits = f"{_next():032x}"
     return f"{prefix}_{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 

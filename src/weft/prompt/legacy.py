@@ -22,6 +22,7 @@ class LegacyTag:
         self, tag: str, role: Literal["developer", "user"], *, tells: str | None = None
     ) -> None:
         self.id, self.role, self.tells = tag, role, tells
+        self.opening = "<"
 
     @cached_property
     def _shape(self) -> re.Pattern[str]:
@@ -46,6 +47,7 @@ class LegacyOpening:
     def __init__(self, name: str, opening: str, ending: str = "") -> None:
         self.id, self.role = name, "user"
         self._opening, self._ending = opening.lower(), ending.lower()
+        self.opening = self._opening[0]
 
     def matches(self, text: str) -> bool:
         """Whether `text` opens, and ends where that matters, the known way."""

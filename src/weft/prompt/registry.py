@@ -63,6 +63,8 @@ class Reader(Protocol):
         """Markers that our data may not imitate either."""
         ...
 
+    # A reader may also have an `opening`: the character, in lower case, that all begin with.
+
 
 Registrable: TypeAlias = type[Fragment] | StateFragment[Any] | type[StateFragment[Any]]
 """A fragment class, or a state fragment with the classes it tells."""
@@ -79,6 +81,7 @@ class Registry:
         self._vocabulary: Vocabulary | None = None
         self._by_role: dict[str, tuple[tuple[type[Fragment], ...], tuple[type[Fragment], ...]]] = {}
         self._openings: dict[str, re.Pattern[str]] = {}
+        self._by_opening: dict[str, dict[str, tuple[Reader, ...]]] = {}
 
     @property
     def fragments(self) -> tuple[type[Fragment], ...]:
@@ -123,6 +126,7 @@ class Registry:
             raise FragmentError(f"fragment id {reader.id!r} is taken; choose another")
         self._readers[reader.id] = reader
         self._vocabulary = None
+        self._by_opening.clear()
 
     def load_entry_points(self, group: str = ENTRY_POINTS) -> tuple[str, ...]:
         """Register what installed packages offer; returns the names of the offers."""
@@ -145,10 +149,22 @@ class Registry:
         for cls in marked if self._opens(role).match(text) else others:
             if cls.matches(text):
                 return cls.id
-        for reader in self._readers.values():
-            if reader.role == role and reader.matches(text):
+        for reader in self._readers_of(role, text):
+            if reader.matches(text):
                 return reader.id
         return None
+
+    def _readers_of(self, role: str, text: str) -> tuple[Reader, ...]:
+        """The readers of a role that may know a text; most say how theirs open."""
+        if role not in self._by_opening:
+            readers = [reader for reader in self._readers.values() if reader.role == role]
+            openings = {getattr(reader, "opening", "") for reader in readers} | {""}
+            self._by_opening[role] = {
+                opening: tuple(r for r in readers if getattr(r, "opening", "") in ("", opening))
+                for opening in openings
+            }
+        table = self._by_opening[role]
+        return table.get(text.lstrip()[:1].lower(), table[""])
 
     def _recognisers(
         self, role: str

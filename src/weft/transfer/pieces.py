@@ -65,7 +65,7 @@ _LATEST = 253_402_300_799_999
 """The last millisecond of the year 9999."""
 
 
-class Piece(Struct, frozen=True):
+class Piece(Struct, frozen=True, gc=False):
     """A draft, and what it is within a turn: what opens it, or what is said and done in it."""
 
     draft: Draft

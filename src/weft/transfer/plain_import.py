@@ -34,7 +34,7 @@ _AT_ONCE = 64
 """Threads that are written together; each needs a lock file while it is."""
 
 
-class _Message(Struct, frozen=True):
+class _Message(Struct, frozen=True, gc=False):
     """A line on its way."""
 
     key: str
