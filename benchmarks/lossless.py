@@ -2,8 +2,9 @@
 
 Histories are written in bulk as turns that happened elsewhere; at each stop the thread is
 opened again and the engine brings its view down, with extracts, for no model is asked. What
-is measured goes through the real seam: open, begin, assemble, record, hand over. Medians of
-interleaved rounds. Last, a thread runs 1,000 turns, and the ledger tells what they shared.
+is measured goes through the real seam: open, begin, assemble, record, hand over. Lower
+quartiles of interleaved rounds, for machines are shared. Last, a thread runs 1,000 turns, and
+the ledger tells what they shared.
 
     python -m benchmarks.lossless [--sizes 1000,10000,100000,1000000] [--rounds 15]
                                   [--turns 1000] [--home DIR] [--json]
@@ -51,7 +52,9 @@ T = TypeVar("T")
 TURN = 4
 """Messages of one turn."""
 STOP = 400
-"""Messages that are written before the thread is opened again."""
+"""Messages that are written before the thread is opened again …"""
+STOPS = 500
+"""… and how often that happens at most."""
 FULL = 100
 """Messages that are written at a time until a view is over its high water mark."""
 CYCLE = 5
@@ -157,9 +160,9 @@ async def grow(home: Path, messages: int) -> tuple[str, Figures]:
     async with opened(home) as work:
         thread = work.thread.id
         await work.turn(PLAIN, conversation(0)[1])
-    spent = 0.0
-    for first in range(1, messages // TURN, STOP // TURN):
-        numbers = range(first, min(first + STOP // TURN, messages // TURN))
+    spent, at_once = 0.0, max(STOP, messages // STOPS) // TURN
+    for first in range(1, messages // TURN, at_once):
+        numbers = range(first, min(first + at_once, messages // TURN))
         spent += await written(home, thread, numbers)
         async with opened(home, thread) as work:
             await work.turn(PLAIN, conversation(first)[1])
@@ -189,14 +192,14 @@ def sizes(home: Path, messages: int) -> Figures:
 
 
 async def measure(homes: dict[int, tuple[Path, str]], rounds: int) -> dict[int, Figures]:
-    """Medians of what a turn costs at every size, and of a step down."""
+    """Lower quartiles of what a turn costs at every size, and of a step down."""
     taken: dict[int, dict[str, list[float]]] = {size: {} for size in homes}
     for number in range(rounds):
         for size, (home, thread) in homes.items():
             for part, figure in (await once(home, thread, number)).items():
                 taken[size].setdefault(part, []).append(figure)
     return {
-        size: {part: statistics.median(figures) for part, figures in parts.items()}
+        size: {part: statistics.quantiles(figures, n=4)[0] for part, figures in parts.items()}
         for size, parts in taken.items()
     }
 
