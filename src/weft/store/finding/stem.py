@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 __all__ = ["stem"]
 
@@ -61,6 +62,7 @@ _FOURTH = re.compile(
 )
 
 
+@lru_cache(maxsize=1 << 16)
 def stem(word: str) -> str:
     """The stem of `word`."""
     if len(word) < 3 or not (word.isascii() and word.isalpha() and word.islower()):
