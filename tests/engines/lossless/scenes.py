@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,10 +37,12 @@ from weft.models.contract import (
 )
 from weft.models.format import WireFormat
 from weft.models.formats import format_named
+from weft.provenance import SUBAGENT_ANNOUNCE, InputProvenance, InternalEvent
 from weft.tools.decorator import tool
 from weft.wire import Json
 
 __all__ = [
+    "ANNOUNCED",
     "ASKED",
     "FOREGROUND",
     "WINDOW",
@@ -58,6 +61,12 @@ __all__ = [
 
 FOREGROUND = msgspec.structs.replace(INFO, turn_maintenance_mode="foreground")
 """Maintenance that a turn waits for, so that a test knows when it was done."""
+
+ANNOUNCED: dict[str, Any] = {
+    "provenance": InputProvenance(kind="inter_session", source_tool=SUBAGENT_ANNOUNCE),
+    "events": (InternalEvent(source="subagent", child_thread="c", task="t", status="ok"),),
+}
+"""How an input is given that is shown and not to be kept."""
 
 WINDOW = 12_000
 ASKED = "Summarise the source now"
@@ -88,6 +97,12 @@ class Speaker:
     """How many summaries were asked of it."""
     sent: list[bytes] = field(default_factory=list)
     """The requests of turns."""
+    asks: list[str] = field(default_factory=list)
+    """What it was asked to summarise."""
+    steps: int = 0
+    """How many more times it looks before it answers."""
+    words: str = ""
+    """What it says in a summary instead of the usual."""
     _said: int = 0
 
     name: str = "scripted:script"
@@ -113,6 +128,7 @@ class Speaker:
     async def _summary(self, body: bytes) -> list[Item]:
         self.asked += 1
         self._said += 1
+        self.asks.append(_asked(body))
         match self.mood:
             case "failing":
                 raise ModelError("it has a bad day")
@@ -128,6 +144,8 @@ class Speaker:
                 return [self._says("")]
             case "good":
                 pass
+        if self.words:
+            return [self._says(self.words)]
         kept = _KEEP.search(_asked(body))
         facts = kept[1].replace("\n- ", "; ").removeprefix("- ") if kept else "nothing much"
         return [self._says(f"They went on about {facts[:400]}.\nExpand for details about: words")]
@@ -135,6 +153,9 @@ class Speaker:
     def _turn(self, body: bytes) -> list[Item]:
         self._said += 1
         said = _asked(body)
+        if self.steps:
+            self.steps -= 1
+            return [self._calls("look")]
         if not said:
             return [self._says(f"Done {self._said}. {words(self._said, 20)}")]
         calls = re.findall(r"\b(look|new_context|note_write)\b", said)
@@ -171,10 +192,11 @@ async def keeping(
     window: int = WINDOW,
     measures: Measures | None = None,
     calls: int = 10_000,
+    clock: Callable[[], float] = time.time,
     **options: Any,
 ) -> AsyncIterator[tuple[Thread, LosslessEngine]]:
     """A thread with the engine over the files in `place`; maintenance is waited for."""
-    library = Library(place / "lossless.db")
+    library = Library(place / "lossless.db", clock=clock)
     guards = Guards(limits=GuardLimits(calls=calls))
     engine = LosslessEngine(library, measures or Measures(), guards, FOREGROUND)
     options = {"tools": (look,), "facts": f"context_window = {window}"} | options

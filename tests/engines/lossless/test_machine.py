@@ -21,15 +21,12 @@ from weft.engines.lossless.library import Library
 from weft.entries import Entry, Epoch, Reason
 from weft.errors import CannotCompact, IllegalCut
 from weft.harness.events import Event, TurnCompleted
-from weft.provenance import InputProvenance
 
-from .scenes import Mood, Speaker, check, first_block, keeping, summaries, talk, words
+from .scenes import ANNOUNCED, Mood, Speaker, check, first_block, keeping, summaries, talk, words
 
 T = TypeVar("T")
 
 MOODS: list[Mood] = ["good", "good", "good", "failing", "refused", "garbage", "wordy", "empty"]
-ANOTHER = InputProvenance(kind="inter_session", source_thread="thr_other")
-"""Who sends what is shown and not kept."""
 
 
 def _is_reset(entry: Entry) -> bool:
@@ -115,7 +112,7 @@ class Remembering(RuleBasedStateMachine):
 
     @rule()
     def hear_from_another_thread(self) -> None:
-        self.turn(words(self.said, 40), "good", provenance=ANOTHER)
+        self.turn(words(self.said, 40), "good", **ANNOUNCED)
 
     @rule(mood=st.sampled_from(MOODS), times=st.integers(2, 5))
     def go_on(self, mood: Mood, times: int) -> None:

@@ -25,7 +25,9 @@ __all__ = ["Measures", "Stretch", "condensable", "fresh_from", "mergeable", "str
 _SCRAP = 8
 """What is left between summaries is a scrap where it is not even such a part of a leaf …"""
 _SCRAP_TOKENS = 256
-"""… or less than about what any summary takes."""
+"""… or hardly more than any summary takes."""
+_LEAST_TOKENS = 128
+"""Less than this is not worth a summary even where room is short."""
 
 
 class Measures(Struct, frozen=True, kw_only=True):
@@ -117,7 +119,8 @@ def stretches(
     for start, stop in _runs(items, live, end):
         borders = [cut for cut in cuts if start <= cut <= stop]
         closed = stop < end and items[stop].seq is None
-        least = _scrap(measures) if closed else 0 if unfinished else most
+        growing = _LEAST_TOKENS if unfinished else most
+        least = _scrap(measures) if closed else growing
         found += _chunks(items, borders, most, least)
     return found
 
