@@ -74,11 +74,16 @@ class Work:
     took: Figures = field(default_factory=dict)
 
     async def timed(self, part: str, work: Awaitable[T]) -> T:
-        """What `work` gives, and how long that takes, in milliseconds."""
-        started = time.perf_counter()
+        """What `work` gives; how long that takes, and how long a processor is busy with it."""
+        clocks = time.perf_counter(), time.process_time()
         result = await work
-        self.took[part] = (time.perf_counter() - started) * 1e3
+        self.note(part, *clocks)
         return result
+
+    def note(self, part: str, started: float, busy: float) -> None:
+        """Note the milliseconds since both clocks were read."""
+        self.took[f"{part}, ms"] = (time.perf_counter() - started) * 1e3
+        self.took[f"{part}, CPU ms"] = (time.process_time() - busy) * 1e3
 
     async def turn(self, said: str, items: Sequence[Item], part: str = "assemble") -> None:
         """One turn with everything but the model: a step for each answer."""
@@ -97,7 +102,7 @@ class Work:
             await thread.sent(thread.request())
             await thread.received([item])
         await thread.finish()
-        await self.timed("hand over", self.engine.finish("completed"))
+        await self.timed(f"ingest {TURN} messages", self.engine.finish("completed"))
 
 
 @asynccontextmanager
@@ -106,7 +111,7 @@ async def opened(home: Path, thread: str | None = None) -> AsyncIterator[Work]:
     engine = lossless(EngineContext.of("lossless", home=home, cwd=home))
     store = await SqliteStore.open(home)
     index = SqliteIndex(store, home)
-    started = time.perf_counter()
+    clocks = time.perf_counter(), time.process_time()
     try:
         async with Thread.open(
             thread,
@@ -119,7 +124,7 @@ async def opened(home: Path, thread: str | None = None) -> AsyncIterator[Work]:
         ) as found:
             slot = EngineSlot.brought(engine, None)
             work = Work(found, Lifecycle(journal=found, slot=slot))
-            work.took["open"] = (time.perf_counter() - started) * 1e3
+            work.note("open", *clocks)
             await work.engine.seat()
             yield work
             await work.engine.close()
@@ -199,7 +204,7 @@ async def measure(homes: dict[int, tuple[Path, str]], rounds: int) -> dict[int, 
             for part, figure in (await once(home, thread, number)).items():
                 taken[size].setdefault(part, []).append(figure)
     return {
-        size: {part: statistics.quantiles(figures, n=4)[0] for part, figures in parts.items()}
+        size: {part: sorted(figures)[len(figures) // 4] for part, figures in parts.items()}
         for size, parts in taken.items()
     }
 
@@ -208,18 +213,17 @@ async def once(home: Path, thread: str, number: int) -> Figures:
     """A turn that names nothing, and one that is reminded of something."""
     found: Figures = {}
     if number % CYCLE == 0:
-        found["prepare and publish, ms"] = await stepped_down(home, thread, number)
+        found = await stepped_down(home, thread, number)
     async with opened(home, thread) as work:
         await work.turn(PLAIN, conversation(number)[1])
-        found |= {f"{part}, ms": figure for part, figure in work.took.items()}
-        await work.turn(RECALLING, conversation(number)[1], "assemble and recall, ms")
-        found["assemble and recall, ms"] = work.took["assemble and recall, ms"]
-    found["ingest, ms a message"] = found.pop("hand over, ms") / TURN
+        found |= work.took
+        await work.turn(RECALLING, conversation(number)[1], "assemble and recall")
+        found |= {part: took for part, took in work.took.items() if "recall" in part}
     return found
 
 
-async def stepped_down(home: Path, thread: str, number: int) -> float:
-    """Fill a view until the engine brings it down; how many milliseconds that took.
+async def stepped_down(home: Path, thread: str, number: int) -> Figures:
+    """Fill a view until the engine brings it down; how long that took.
 
     After it, every view is at its low water mark, however long its history.
     """
@@ -231,7 +235,11 @@ async def stepped_down(home: Path, thread: str, number: int) -> float:
             await work.turn(PLAIN, conversation(first)[1])
             if work.thread.view.base != base:
                 await work.thread.index.catch_up([thread])
-                return work.took["begin"] + work.took["assemble"]
+                return {
+                    f"prepare and publish, {unit}": work.took[f"begin, {unit}"]
+                    + work.took[f"assemble, {unit}"]
+                    for unit in ("ms", "CPU ms")
+                }
     raise AssertionError("the view grew and was never brought down")
 
 
@@ -243,7 +251,7 @@ async def kept(home: Path, turns: int) -> Figures:
             base = work.thread.view.base
             said, items = conversation(number, words=5)
             await work.turn(str(said.content[0].text), items)  # type: ignore[union-attr]
-            assembling[work.thread.view.base != base].append(work.took["assemble"])
+            assembling[work.thread.view.base != base].append(work.took["assemble, ms"])
         rows = await work.thread.index.rows(work.thread.id)
     later = rows[1:]
     return {
