@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
-from weft.prompt.codex import find_codex
 from weft.store.memory import MemoryStore
-from weft.testing.fake import FakeServer
-from weft.testing.script import Answer, Script
 from weft.transfer.exporting import ExportFormat, export_thread
-from weft.transfer.rollout import Rollout
 
-from ..harness.test_codex import CONFIG
 from .scenes import FORMATS, bring, sample, write
 
 
@@ -215,50 +208,3 @@ async def test_no_text_ends_its_block(tmp_path):
     thread = (await bring(store, file)).threads[0].thread
     page = (await exported(store, thread, "markdown")).decode()
     assert "\n`````\na\n```\n````\n# not a title\n`````\n" in page
-
-
-async def test_the_real_codex_goes_on_with_an_exported_thread(tmp_path):
-    store = MemoryStore()
-    file = write(
-        tmp_path / "a.jsonl",
-        {"thread": "t", "role": "user", "content": "the word is heron"},
-        {"thread": "t", "role": "assistant", "content": "I will remember it."},
-    )
-    info = await store.info((await bring(store, file)).threads[0].thread)
-    began = datetime.fromtimestamp(info.created / 1000, UTC)
-    sessions = tmp_path / "codex" / "sessions" / f"{began:%Y/%m/%d}"
-    sessions.mkdir(parents=True)
-    (tmp_path / "home").mkdir()
-    rollout = Rollout(info)
-    (sessions / rollout.name).write_bytes(await exported(store, info.id, "codex"))
-    sent = await _resumed(tmp_path, rollout.session, "which word?")
-    texts = [part["text"] for item in sent if item["type"] == "message" for part in item["content"]]
-    said = [
-        text
-        for text in texts
-        if text in ("the word is heron", "I will remember it.", "which word?")
-    ]
-    assert said == ["the word is heron", "I will remember it.", "which word?"]
-
-
-async def _resumed(place: Path, session: str, prompt: str) -> list[dict[str, Any]]:
-    """What the real Codex shows its model when it resumes a session."""
-    async with FakeServer(Script(answers=(Answer(text="heron"),))) as server:
-        config = CONFIG.replace("BASE_URL", server.base_url)
-        (place / "codex/config.toml").write_text(config)
-        process = await asyncio.create_subprocess_exec(
-            *(str(find_codex()), "exec", "--skip-git-repo-check", "resume", session, prompt),
-            cwd=place,
-            env={
-                "PATH": os.environ["PATH"],
-                "HOME": str(place / "home"),
-                "CODEX_HOME": str(place / "codex"),
-            },
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.PIPE,
-        )
-        _, complaint = await process.communicate()
-        assert process.returncode == 0, complaint.decode()
-        sent: list[dict[str, Any]] = server.requests[-1].payload["input"]
-    return sent

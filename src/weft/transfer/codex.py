@@ -31,6 +31,7 @@ BOOKKEEPING = frozenset(
         "world_state",
         "inter_agent_communication_metadata",
         "security_risk_score",
+        "token_usage_record",
         *(
             f"event_msg.{event}"
             for event in (
