@@ -42,6 +42,7 @@ bench: $(STAMP) ## measure; results as ratios within one run
 	$(BIN)/python -m benchmarks.sqlite
 	$(BIN)/python -m benchmarks.transport
 	$(BIN)/python -m benchmarks.search
+	$(BIN)/python -m benchmarks.lossless
 
 soak: $(STAMP) ## the long crash tests (SOAK_ROUNDS=300)
 	SOAK_ROUNDS=$${SOAK_ROUNDS:-300} $(BIN)/python -m pytest -q tests/test_kill.py tests/harness/test_kill.py --timeout 3600

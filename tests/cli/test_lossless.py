@@ -225,3 +225,19 @@ def test_a_copy_is_one_moment_also_while_others_write(weft, tmp_path):
         ((noted,),) = rows(copy, "SELECT count(*) FROM notes WHERE thread = 't'")
         ((told,),) = rows(copy, "SELECT count(*) FROM told WHERE thread = 't'")
         assert (noted, rows(copy, "PRAGMA integrity_check")) == (told, [("ok",)])
+
+
+def test_deleting_a_thread_forgets_its_summaries_and_notes(weft, folded):
+    changed(weft, "INSERT INTO notes (thread, name, text, time) VALUES (?, 'a', 'b', 0)", folded)
+    weft("delete", folded, "--yes")
+    for table in ("nodes", "jobs", "turns", "notes", "told"):
+        assert rows(weft.home / LIBRARY, f"SELECT * FROM {table}") == []
+    assert weft("lossless", "doctor").text == "summaries, jobs and logs agree\n"
+
+
+def test_what_a_fork_shares_outlives_the_thread_it_is_from(weft, folded):
+    weft("fork", folded)
+    before = names(weft)
+    weft("delete", folded, "--yes")
+    assert names(weft) == before
+    assert weft("lossless", "doctor").text == "summaries, jobs and logs agree\n"

@@ -16,7 +16,12 @@ import click
 from ..errors import NotFound
 from ..store.contract import Index, Store, ThreadInfo
 
-__all__ = ["Home", "find_thread"]
+__all__ = ["LIBRARY", "LOG", "Home", "find_thread"]
+
+LOG = "log.db"
+
+LIBRARY = "engines/lossless/lossless.db"
+"""Where the lossless engine keeps its summaries."""
 
 _CANDIDATES = 5
 
@@ -41,7 +46,7 @@ class Home:
         from ..store.sqlite import SqliteStore
 
         path = self.path
-        made = (path / "log.db").exists()
+        made = (path / LOG).exists()
         store: Store = await SqliteStore.open(path) if made else MemoryStore()
         try:
             yield store

@@ -17,7 +17,7 @@ from ..errors import NotFound
 from ..store.contract import Store, ThreadInfo
 from ..store.finding.spoken import Spoken, spoken
 from ..truncate import Policy, approx_tokens, truncate_text
-from .home import Home, find_thread
+from .home import LIBRARY, Home, find_thread
 
 __all__ = [
     "Opened",
@@ -150,10 +150,9 @@ def _recalled(thread: str, entry: Entry, said: Spoken, room: int) -> Recalled:
 
 async def _covered(home: Home, name: str) -> list[Stretch]:
     """The entries that a summary stands for."""
-    from ..engines.lossless.factory import FILE
     from ..engines.lossless.library import Library
 
-    path = home.path / "engines" / "lossless" / FILE
+    path = home.path / LIBRARY
     if not path.exists():
         raise NotFound("summary", name, "the lossless engine has made none here")
     library = Library(path)

@@ -7,8 +7,8 @@ import sys
 
 import click
 
-from ...store.contract import ThreadInfo
-from ..home import Home, find_thread
+from ...store.contract import Store, ThreadInfo
+from ..home import LIBRARY, Home, find_thread
 from ..lazy import examples
 from ..options import as_json, thread_argument
 from ..output import iso, printable, say, say_json
@@ -44,9 +44,19 @@ async def _find(home: Home, name: str) -> ThreadInfo:
 
 
 async def _delete(home: Home, thread: str) -> None:
+    from ...engines.lossless.repair import forget
+
     async with home.store() as store, home.index(store) as index:
         await store.delete(thread)
         await index.forget(thread)
+        if not await _shared(store, thread):
+            await forget(home.path / LIBRARY, thread)
+
+
+async def _shared(store: Store, thread: str) -> bool:
+    """Whether a fork still shows a part of it."""
+    lineages = [await store.lineage(info.id) for info in await store.threads() if info.parent]
+    return any(span.thread == thread for lineage in lineages for span in lineage)
 
 
 def _agreed(info: ThreadInfo) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..home import Home, find_thread
+from ..home import LIBRARY, LOG, Home, find_thread
 from ..lazy import examples
 from ..options import as_json, runs
 from ..output import Column, iso, say, say_json, table, working
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-LIBRARY = "engines/lossless/lossless.db"
-LOG = "log.db"
 _FILES = (LIBRARY, LOG, "index.db")
 _COLUMNS = (
     Column("THREAD"),

@@ -6,6 +6,7 @@ from the log, or belongs to nobody, is changed; all of it in one transaction.
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 import time
 from collections import Counter
@@ -23,7 +24,7 @@ from .findings import Finding, Kind
 from .nodes import Node, recovered
 from .shelf import Shelf
 
-__all__ = ["repair"]
+__all__ = ["forget", "repair"]
 
 _DONE: dict[Kind, str] = {
     "lost_node": "took over {} summaries from the log",
@@ -60,6 +61,20 @@ async def repair(
         await shelf.close()
     counted = Counter(finding.kind for finding in found)
     return [_DONE[kind].format(count) for kind, count in counted.items()]
+
+
+async def forget(library: Path, thread: str) -> None:
+    """Drop all that is known of a thread that was deleted.
+
+    What another thread shows of it is known again at that thread's next turn.
+    """
+    if not await asyncio.to_thread(library.exists):
+        return
+    shelf = Shelf(library)
+    try:
+        await shelf.change(lambda db: _forget(db, thread, frozenset()))
+    finally:
+        await shelf.close()
 
 
 async def _taken_over(store: Store, thread: str, part: Part) -> Node:
