@@ -17,7 +17,7 @@ from ..entries import Entry
 from ..prompt.registry import Registry
 from ..store.contract import Store, ThreadInfo
 from .history import entries_of
-from .lines import Line, bounded, read_objects
+from .lines import Line, bounded, read_objects, sound
 from .pieces import is_kept, stamped
 from .plain import FORMAT, PlainLine, chained, decode_line, is_part, plain_pieces, time_of
 from .report import Brought, State
@@ -122,7 +122,7 @@ class PlainImport:
 
     async def run(self) -> list[Brought]:
         """Bring the whole file in; one report for each thread in it."""
-        lines = read_objects(self.path, decode_line, self.tally)
+        lines = read_objects(self.path, sound(decode_line), self.tally)
         done = 0
         while chunk := await asyncio.to_thread(bounded, lines, _weight, _CHUNK):
             for line, message in chunk:
