@@ -103,19 +103,15 @@ async def doctor(home: Home, fix: bool, as_json: bool) -> int:
     Exits with 1 when something is wrong that is still so at the end. --fix changes only what
     can be made again from the log or belongs to nobody, and copies the files first.
     """
+    done: list[str] = []
+    where = _place(home, "before-repair")
     with working("checking") as tell:
         async with home.store() as store:
             found = await _checked(home, store, tell)
-            done: list[str] = []
-            saved: list[Copied] = []
-            where = _place(home, "before-repair")
-            if fix and any(finding.fixable for finding in found.findings):
-                from ...engines.lossless.repair import repair
-
-                saved = await _saved(home, where)
-                done = await repair(store, home.path / LIBRARY, found)
-                found = await _checked(home, store, tell)
-    backup = str(where) if saved else None
+            if fix and _fixable(found):
+                await _saved(home, where)
+                done, found = await _repaired(home, store, found, tell)
+    backup = str(where) if done else None
     left = any(finding.serious for finding in found.findings)
     if as_json:
         said = {"ok": not left, "findings": found.findings, "done": done, "backup": backup}
@@ -227,6 +223,23 @@ async def _checked(home: Home, store: Store, tell: Callable[[str], None]) -> Che
     from ...engines.lossless.checkup import check_up
 
     return await check_up(store, home.path / LOG, home.path / LIBRARY, progress=tell)
+
+
+async def _repaired(
+    home: Home, store: Store, found: Checkup, tell: Callable[[str], None]
+) -> tuple[list[str], Checkup]:
+    """What was done, and what is left; what was taken over may want something in its turn."""
+    from ...engines.lossless.repair import repair
+
+    done: list[str] = []
+    while _fixable(found) and len(done) < _MANY:
+        done += await repair(store, home.path / LIBRARY, found)
+        found = await _checked(home, store, tell)
+    return done, found
+
+
+def _fixable(found: Checkup) -> bool:
+    return any(finding.fixable for finding in found.findings)
 
 
 async def _saved(home: Home, where: Path) -> list[Copied]:
