@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from weft.engines.lossless.nodes import Node, key_of, node_id
+from weft.engines.values import ContextItem, Covered
+from weft.items import text_of
+from weft.prompt.history import History, history_in, node_message
+
+from .samples import user
+
+texts = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1).filter(str.strip)
+
+
+@given(
+    depth=st.integers(0, 9),
+    first=st.integers(1, 999),
+    turns=st.sampled_from(["", "3", "3-12"]),
+    text=st.sampled_from(["Short.", "Two\nlines.", "They (depth 7) of entries 1 to 2."]) | texts,
+    degraded=st.booleans(),
+)
+def test_what_a_summary_says_of_itself_can_be_read_again(depth, first, turns, text, degraded):
+    said = History(
+        node="sum_0123456789abcdef",
+        depth=depth,
+        first=first,
+        last=first + 7,
+        turns=turns,
+        text=text.strip(),
+        degraded=degraded,
+    )
+    message = node_message(
+        id=said.node,
+        depth=depth,
+        first=first,
+        last=first + 7,
+        turns=turns,
+        text=text,
+        degraded=degraded,
+        vocabulary=None,
+    )
+    read = history_in(text_of(message.content))
+    facts = (read.node, read.depth, read.first, read.last, read.turns, read.degraded)
+    assert facts == (said.node, depth, first, first + 7, turns, degraded)
+    if "<" not in text and "&" not in text:
+        assert read.text == said.text
+
+
+def test_any_other_text_is_just_a_text():
+    assert history_in("Hello.") == History(node="", first=0, last=0, text="Hello.")
+
+
+def test_a_node_as_an_item_says_what_it_covers():
+    node = Node(id="sum_1", key="k", thread="t", first=2, last=9, text="t", body=b"{}", tokens=5)
+    assert node.item() == ContextItem(body=b"{}", tokens=5, covers=Covered(2, 9), name="sum_1")
+
+
+def test_a_key_follows_from_entries_words_and_depth():
+    said = ContextItem(body=ContextItem.of(user("hello")).body, id="t:1", seq=1)
+    forked = ContextItem(body=said.body, id="child:1", seq=1)
+    later = ContextItem(body=said.body, id="t:2", seq=2)
+    assert key_of([said], 0) == key_of([forked], 0)
+    assert len({key_of([said], 0), key_of([later], 0), key_of([said], 1), key_of([], 0)}) == 4
+
+
+def test_a_name_follows_from_key_and_prompt():
+    assert node_id("key", "leaf-1") == node_id("key", "leaf-1")
+    assert node_id("key", "leaf-1") != node_id("key", "leaf-strict-1")
+    assert node_id("key", "leaf-1").startswith("sum_")
