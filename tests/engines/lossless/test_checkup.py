@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
+from msgspec import Raw
 
 from weft.engines.lossless.checkup import Checkup, check_up
 from weft.engines.lossless.findings import Finding
@@ -24,6 +26,7 @@ from weft.items import encode_item
 from weft.prompt.history import node_message
 from weft.prompt.registry import builtin_vocabulary
 from weft.store import Change, SqliteStore
+from weft.store.contract import OutboxDraft
 
 from .samples import says, user
 from .scenes import Speaker, keeping, summaries, talk, words
@@ -270,6 +273,29 @@ async def test_a_log_that_is_older_than_the_library_is_told(home):
     assert home.held().turns == {thread: Known(1, 80)}
     (finding,) = (await home.found()).findings
     assert finding.what == "the engine knows turns up to entry 80, the log ends at 8"
+
+
+async def test_turns_that_did_not_reach_the_engine_are_told(home):
+    thread = await home.thread()
+    lease = await home.store.acquire(thread)
+    rows = [
+        OutboxDraft(topic="engine:lossless", key=state, body=Raw(b"{}"), state=state)
+        for state in ("admitted", "accepted", "ready")
+    ]
+    await home.store.commit(lease, Change(outbox=tuple(rows)))
+    (_, _, ready) = await home.store.outbox(thread=thread)
+    await home.store.retry(ready.number, "the disk was full")
+    (finding,) = (await home.found()).findings
+    assert (finding.kind, finding.serious) == ("behind_log", False)
+    assert finding.what == "2 turns have not reached the engine, last: the disk was full"
+    await home.store.commit(lease, Change(outbox=(_blocked(rows[2]),)))
+    await lease.release()
+    (finding,) = (await home.found()).findings
+    assert finding.serious
+
+
+def _blocked(row: OutboxDraft) -> OutboxDraft:
+    return msgspec.structs.replace(row, state="blocked")
 
 
 async def test_jobs_about_what_is_gone_are_dropped(home):

@@ -11,12 +11,13 @@ from itertools import pairwise
 
 from ...entries import Node as Part
 from ...entries import Range
+from ...store.contract import OutboxRow
 from .findings import ENGINE, FIX, Finding
 from .inventory import Debt, Inventory
 from .nodes import Node
 from .shown import Base, Shown
 
-__all__ = ["audit_debts", "audit_leftovers", "audit_nodes", "audit_view", "needed"]
+__all__ = ["audit_debts", "audit_leftovers", "audit_nodes", "audit_view", "audit_waiting", "needed"]
 
 _MANY = 3
 
@@ -187,6 +188,26 @@ def _orphaned(debt: Debt, shown: Shown | None) -> str | None:
     if any(first <= end <= last for first, last in shown.hidden for end in ends):
         return "they were rolled back"
     return None
+
+
+def audit_waiting(rows: Sequence[OutboxRow]) -> Iterator[Finding]:
+    """Whether every turn that is over has reached the engine."""
+    ended = [row for row in rows if row.state != "admitted"]
+    for thread in dict.fromkeys(row.thread for row in ended):
+        own = [row for row in ended if row.thread == thread]
+        errors = [row.error for row in own if row.error]
+        why = f", last: {errors[-1]}" if errors else ""
+        blocked = any(row.state == "blocked" for row in own)
+        yield Finding(
+            kind="behind_log",
+            thread=thread,
+            subject=thread,
+            what=f"{len(own)} turns have not reached the engine{why}",
+            remedy="some cannot be read and were put aside; `weft doctor` looks at the log"
+            if blocked
+            else "the thread's next turn hands them over",
+            serious=blocked,
+        )
 
 
 def audit_leftovers(

@@ -18,7 +18,15 @@ from ...entries import Node as Part
 from ...errors import NotFound, StoreError
 from ...store.contract import Store
 from ...store.database import open_reader, sqlite_errors
-from .audits import audit_debts, audit_leftovers, audit_nodes, audit_view, needed
+from ..advance import topic_of
+from .audits import (
+    audit_debts,
+    audit_leftovers,
+    audit_nodes,
+    audit_view,
+    audit_waiting,
+    needed,
+)
 from .findings import ENGINE, FIX, Finding
 from .inventory import Inventory, inventory_of, reading
 from .shown import Base, Shown, shown_in
@@ -61,6 +69,7 @@ async def check_up(
     kept = needed(held, threads)
     findings += audit_nodes(held, threads, kept)
     findings += audit_debts(held, threads, int(clock() * 1000))
+    findings += audit_waiting(await store.outbox(topic=topic_of(ENGINE)))
     findings += audit_leftovers(held, alive, kept)
     parts = {part.id: part for shown in logs for base in shown.bases for part in base.nodes}
     names = [found.subject for found in findings if found.kind == "lost_node"]

@@ -27,6 +27,7 @@ Kind: TypeAlias = Literal[
     "lost_child",
     "condensed_extract",
     "ahead_of_log",
+    "behind_log",
     "orphaned_job",
     "expired_lease",
     "degraded_node",
