@@ -15,7 +15,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from ...entries import Node as Part
-from ...errors import NotFound, StoreError
+from ...errors import NotFound, StoreError, StoreTooNew
 from ...store.contract import Store
 from ...store.database import open_reader, sqlite_errors
 from ..advance import topic_of
@@ -55,6 +55,7 @@ async def check_up(
     """Everything that is wrong with a library and what the logs show of it.
 
     Reads all of both. A file that is damaged is the only finding: nothing else in it counts.
+    Raises `StoreTooNew`.
     """
     progress("checking the files")
     if damaged := await asyncio.to_thread(_damage, log, library):
@@ -72,9 +73,15 @@ async def check_up(
     findings += audit_waiting(await store.outbox(topic=topic_of(ENGINE)))
     findings += audit_leftovers(held, alive, kept)
     parts = {part.id: part for shown in logs for base in shown.bases for part in base.nodes}
-    names = [found.subject for found in findings if found.kind == "lost_node"]
-    lost = {name: parts[name] for name in names}
-    return Checkup(findings=tuple(findings), lost=lost, kept=kept)
+    lost = {found.subject for found in findings if found.kind == "lost_node"}
+    if lost:
+        # Others may have kept and shown it since the library was read.
+        lost -= (await asyncio.to_thread(inventory_of, library)).nodes.keys()
+    return Checkup(
+        findings=tuple(f for f in findings if f.kind != "lost_node" or f.subject in lost),
+        lost={name: parts[name] for name in lost},
+        kept=kept,
+    )
 
 
 def _damage(log: Path, library: Path) -> list[Finding]:
@@ -103,6 +110,8 @@ def _integrity(path: Path, pragma: str, library: Path) -> str:
         else:
             with sqlite_errors(path), closing(open_reader(path)) as db:
                 (said,) = db.execute(f"PRAGMA {pragma}(1)").fetchone()
+    except StoreTooNew:
+        raise
     except StoreError as error:
         return str(error).partition("; ")[0]
     return "" if said == "ok" else str(said).partition("\n")[0]
