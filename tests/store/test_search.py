@@ -366,3 +366,15 @@ async def test_hundreds_of_threads_can_be_named(home):
         await home.say("needle", thread=thread)
     hits = await home.index.search(Search("needle", threads=tuple(threads)))
     assert {hit.thread for hit in hits} == {threads[0], threads[-1]}
+
+
+async def test_many_small_threads_are_indexed_together(home):
+    threads = [(await home.store.create()).id for _ in range(120)]
+    for thread in threads[20:]:
+        await home.say("a needle", "another needle", thread=thread)
+    told: list[tuple[int, int]] = []
+    await home.index.catch_up(progress=lambda done, total: told.append((done, total)))
+    assert told == [(200, 200)]
+    hits = await home.index.search("needle", limit=500)
+    assert {hit.thread for hit in hits} == set(threads[20:])
+    assert (len(hits), hits.note) == (200, "")

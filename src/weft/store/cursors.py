@@ -67,13 +67,15 @@ def completed(connection: sqlite3.Connection) -> dict[str, int]:
 
 def note_complete(
     connection: sqlite3.Connection, info: ThreadInfo, lineage: Sequence[Span]
-) -> None:
-    """Note that a thread can be found whole, as of `info`, unless that is no longer so."""
-    if all(upto(connection, span.thread) >= span.last for span in lineage):
-        connection.execute(
-            "UPDATE threads SET complete = 1, upto = max(upto, ?) WHERE number = ?",
-            (info.last, number_for(connection, info.id)),
-        )
+) -> bool:
+    """Note that a thread can be found whole, as of `info`; False when that is no longer so."""
+    if any(upto(connection, span.thread) < span.last for span in lineage):
+        return False
+    connection.execute(
+        "UPDATE threads SET complete = 1, upto = max(upto, ?) WHERE number = ?",
+        (info.last, number_for(connection, info.id)),
+    )
+    return True
 
 
 def add_documents(
@@ -83,19 +85,17 @@ def add_documents(
     *,
     after: int,
     last: int,
-) -> int:
-    """Make the entries up to `last` findable; how far the thread can be found now.
+) -> None:
+    """Make the entries up to `last` findable.
 
     Another process may have indexed some of them meanwhile, or have forgotten those up
     to `after`: then nothing is added, for there must be no gap.
     """
     number, done = number_for(connection, thread), upto(connection, thread)
     if done < after:
-        return done
+        return
     tables.add_documents(connection, number, [doc for doc in documents if doc.seq > done])
-    done = max(done, last)
-    connection.execute("UPDATE threads SET upto = ? WHERE number = ?", (done, number))
-    return done
+    connection.execute("UPDATE threads SET upto = max(upto, ?) WHERE number = ?", (last, number))
 
 
 def forget(connection: sqlite3.Connection, thread: str | None) -> None:

@@ -1,18 +1,18 @@
 """The indexer: keeps search abreast of the log.
 
-Owns which entries are indexed when, and in what pieces. A piece is read and cut into
+Owns which entries are indexed when, and in what bundles. A bundle is read and cut into
 terms before its transaction begins, so that others wait for the writing alone.
-Invariant: a piece is either found whole or is indexed again, by whoever comes next.
+Invariant: an entry is either found or is indexed again, by whoever comes next.
 """
 
 from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
-from functools import partial
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
 from ..entries import Entry
 from ..errors import NotFound, StoreBusy
@@ -42,30 +42,25 @@ class Run(Protocol):
 
 
 class _Piece(NamedTuple):
-    """The entries after one up to another, ready to be indexed."""
+    """The entries of a writer after one up to another, ready to be indexed."""
 
+    thread: str
     after: int
     last: int
+    entries: int
     documents: list[Document]
 
 
-@dataclass(slots=True)
-class _Errand:
-    """How much is to be done, and how much was."""
+class _Whole(NamedTuple):
+    """A thread all of whose pieces came before."""
 
-    total: int
-    most: int | None
-    progress: Progress | None
-    done: int = 0
+    info: ThreadInfo
+    lineage: list[Span] | None
+    """None for a thread that was deleted meanwhile."""
+    entries: int = 0
 
-    @property
-    def spent(self) -> bool:
-        return self.most is not None and self.done >= self.most
 
-    def advance(self, entries: int) -> None:
-        self.done += entries
-        if self.progress is not None:
-            self.progress(min(self.done, self.total), self.total)
+_Work: TypeAlias = "_Piece | _Whole"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,42 +82,54 @@ class Indexer:
         found, known = await self.ask(lambda db: (cursors.completed(db), cursors.everything(db)))
         behind = [info for info in threads if found.get(info.id, -1) < info.last]
         total = sum(info.last - max(known.get(info.id, 0), info.cut) for info in behind)
-        errand = _Errand(total, most, progress)
+        bound = total if most is None else most
         # The newest come last, as they were said; but first where not all can be done.
-        behind.sort(key=lambda info: info.updated, reverse=most is not None and total > most)
-        whole = all([await self._index(info, errand) for info in behind])
-        if errand.done >= _MUCH:
+        behind.sort(key=lambda info: info.updated, reverse=total > bound)
+        done, noted = await self._index(behind, known, bound, total, progress)
+        if done >= _MUCH:
             await self.change(lambda db: db.execute("PRAGMA optimize").fetchall())
-        return 0 if whole else max(1, errand.total - errand.done)
+        return 0 if noted == len(behind) else max(1, total - done)
 
-    async def _index(self, info: ThreadInfo, errand: _Errand) -> bool:
-        """Index one thread; False when not all of it could be."""
-        if errand.spent:
-            return False
-        try:
-            lineage = await self.store.lineage(info.id)
-            for span in lineage:
-                if not await self._index_span(info.id, span, errand):
-                    return False
-            await self.change(partial(cursors.note_complete, info=info, lineage=lineage))
-        except NotFound:  # deleted while we read it
-            return True
-        except StoreBusy:  # someone else is indexing, for long
-            return False
-        return True
+    async def _index(
+        self,
+        behind: Sequence[ThreadInfo],
+        known: dict[str, int],
+        bound: int,
+        total: int,
+        progress: Progress | None,
+    ) -> tuple[int, int]:
+        """How many entries were indexed, and how many threads whole."""
+        done = noted = 0
+        async with aclosing(self._work(behind, known)) as work:
+            bundle = await _bundled(work)
+            while bundle:
+                more = done + _entries(bundle) < bound
+                following, added = await asyncio.gather(
+                    _bundled(work) if more else _nothing(), self._write(bundle)
+                )
+                if added is None:  # someone else keeps the index locked
+                    break
+                done, noted = done + _entries(bundle), noted + added
+                if progress is not None and _entries(bundle):
+                    progress(min(done, total), total)
+                bundle = following
+        return done, noted
 
-    async def _index_span(self, thread: str, span: Span, errand: _Errand) -> bool:
-        """Index what is new in a span, reading one piece while another is written."""
-        upto = await self.ask(lambda db: cursors.upto(db, span.thread))
-        piece = await self._piece(thread, span, upto)
-        while piece is not None and not errand.spent:
-            following, upto = await asyncio.gather(
-                self._piece(thread, span, piece.last), self._write(span.thread, piece)
-            )
-            errand.advance(piece.last - max(span.first - 1, piece.after))
-            # Others may have indexed more in the meantime, or have forgotten all.
-            piece = following if upto == piece.last else await self._piece(thread, span, upto)
-        return piece is None
+    async def _work(
+        self, behind: Sequence[ThreadInfo], known: dict[str, int]
+    ) -> AsyncGenerator[_Work, None]:
+        """What is to be done for these threads, in order."""
+        for info in behind:
+            try:
+                lineage = await self.store.lineage(info.id)
+                for span in lineage:
+                    after = known.get(span.thread, 0)
+                    while (piece := await self._piece(info.id, span, after)) is not None:
+                        yield piece
+                        after = piece.last
+                yield _Whole(info, lineage)
+            except NotFound:
+                yield _Whole(info, None)
 
     async def _piece(self, thread: str, span: Span, after: int) -> _Piece | None:
         """The entries after `after`, cut into terms; None when there are no more."""
@@ -133,13 +140,8 @@ class Indexer:
         entries = await self.store.read(thread, first, last)
         said = await asyncio.to_thread(lambda: [*map(spoken, entries)])
         calls = await self._calls(thread, first, said)
-        return _Piece(after, last, await asyncio.to_thread(_documents, entries, said, calls))
-
-    async def _write(self, thread: str, piece: _Piece) -> int:
-        after, last, documents = piece
-        return await self.change(
-            lambda db: cursors.add_documents(db, thread, documents, after=after, last=last)
-        )
+        documents = await asyncio.to_thread(_documents, entries, said, calls)
+        return _Piece(span.thread, after, last, last - first + 1, documents)
 
     async def _calls(self, thread: str, first: int, said: Sequence[Spoken]) -> dict[str, str]:
         """The tools that were called, by call; some may have been before entry `first`."""
@@ -148,6 +150,42 @@ class Indexer:
             before = await self.store.read(thread, max(1, first - _LOOK_BACK), first - 1)
             return _called(map(spoken, before)) | calls
         return calls
+
+    async def _write(self, bundle: Sequence[_Work]) -> int | None:
+        """Index a bundle; how many threads are whole by it, None when nobody lets us write."""
+        try:
+            return await self.change(lambda db: sum(_applied(db, work) for work in bundle))
+        except StoreBusy:
+            return None
+
+
+async def _bundled(work: AsyncGenerator[_Work, None]) -> list[_Work]:
+    """What comes next, enough for one transaction."""
+    bundle: list[_Work] = []
+    room = CHUNK
+    async for each in work:
+        bundle.append(each)
+        room -= max(1, each.entries)
+        if room <= 0:
+            break
+    return bundle
+
+
+async def _nothing() -> list[_Work]:
+    return []
+
+
+def _entries(bundle: Iterable[_Work]) -> int:
+    return sum(each.entries for each in bundle)
+
+
+def _applied(connection: sqlite3.Connection, work: _Work) -> bool:
+    """Do it; whether that makes a thread whole."""
+    if isinstance(work, _Whole):
+        gone = work.lineage is None
+        return gone or cursors.note_complete(connection, work.info, work.lineage or [])
+    cursors.add_documents(connection, work.thread, work.documents, after=work.after, last=work.last)
+    return False
 
 
 def _called(said: Iterable[Spoken]) -> dict[str, str]:
