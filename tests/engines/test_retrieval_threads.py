@@ -122,6 +122,35 @@ async def test_what_was_rolled_back_is_not_brought_back(tmp_path: Path):
         assert recalls(model) == 1
 
 
+async def test_what_was_reset_stays_forgotten_when_the_thread_is_opened_again(tmp_path: Path):
+    async with remembering(tmp_path, talking()) as thread:
+        await hear(thread, "How does a zebra sleep?")
+        await thread.reset()
+        await hear(thread, "How does a heron sleep?")
+        await thread.compact()
+    model = talking()
+    async with remembering(tmp_path, model, thread.id) as thread:
+        await hear(thread, "Was that about the zebra true?")
+        assert recalls(model) == 0
+        await hear(thread, "Was that about the heron true?")
+        assert recalls(model) == 1
+
+
+async def test_what_was_rolled_back_without_it_is_not_brought_back(tmp_path: Path):
+    async with remembering(tmp_path, talking()) as thread:
+        await hear(thread, "How does a heron sleep?")
+        await hear(thread, "How does a zebra sleep?")
+    async with opened(tmp_path, talking(), thread=thread.id) as thread:
+        await thread.rollback()
+    model = talking()
+    async with remembering(tmp_path, model, thread.id) as thread:
+        await thread.compact()
+        await hear(thread, "Was that about the zebra true?")
+        assert recalls(model) == 0
+        await hear(thread, "Was that about the heron true?")
+        assert recalls(model) == 1
+
+
 async def test_a_thread_that_began_without_it_is_caught_up_with(tmp_path: Path):
     model = talking()
     async with opened(tmp_path, model) as thread:

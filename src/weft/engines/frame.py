@@ -11,11 +11,14 @@ from dataclasses import dataclass
 from typing import TypedDict
 
 from ..context.journal import Journal
+from ..context.visible import hidden_stretches
 from .conversation import named_rows
 from .log import Grants, StoredLog
 from .values import (
+    BootstrapParams,
     CitationsMode,
     Complete,
+    Covered,
     Diagnostics,
     Limits,
     ModelFacts,
@@ -107,6 +110,15 @@ class Frame:
                 complete=complete,
                 deferred=deferred,
             ),
+        )
+
+    async def past(self) -> BootstrapParams:
+        """What catching up with the thread is told: its log, and what of it counts no more."""
+        journal = self.journal
+        hidden = await hidden_stretches(journal.store, journal.id)
+        return BootstrapParams(
+            hidden=tuple(Covered(first, last) for first, last in hidden),
+            **self.around(fence=journal.view.upto),
         )
 
     def budget(self, prompt: int = 0) -> int | None:

@@ -49,7 +49,6 @@ from .toolbox import usable
 from .upkeep import Upkeep
 from .values import (
     AssembleResult,
-    BootstrapParams,
     BootstrapResult,
     CitationsMode,
     CompactionTrigger,
@@ -449,7 +448,7 @@ class Lifecycle:
     async def _bootstrapped(self, seat: _Seat) -> bool:
         if isinstance(seat.engine, Bootstraps):
             self._telling.report("bootstrap.started")
-            given = BootstrapParams(**self._frame.around(fence=self.journal.view.upto))
+            given = await self._frame.past()
             method = seat.engine.bootstrap
             try:
                 done = await seat.guard.call(

@@ -278,6 +278,9 @@ class ConversationParams(Conversation, frozen=True, kw_only=True):
 class BootstrapParams(EngineParams, frozen=True, kw_only=True):
     """A thread with a past is about to run a turn."""
 
+    hidden: tuple[Covered, ...] = ()
+    """Entries that were rolled back, with whatever engine; what is kept of them should go."""
+
 
 class BootstrapResult(Struct, frozen=True, kw_only=True):
     """What was taken in."""

@@ -74,8 +74,10 @@ class RetrievalEngine:
         self._tools = (_recall_tool(self.memory),)
 
     async def bootstrap(self, given: BootstrapParams, /) -> BootstrapResult:
-        """Read the part of the log that was not read before; what is known stays as it is."""
+        """Forget what was hidden meanwhile; read the part of the log that was not read before."""
         thread = given.thread.id
+        for hidden in given.hidden:
+            await asyncio.to_thread(self.memory.forget, thread, hidden.first, hidden.last)
         start = await asyncio.to_thread(self.memory.read_up_to, thread) + 1
         past = await given.log.read(start)
         if not past.items:
@@ -115,7 +117,11 @@ class RetrievalEngine:
 
     async def thread_reset(self, given: ResetParams, /) -> None:
         """Forget what was hidden."""
-        await asyncio.to_thread(self.memory.forget, given.thread.id, given.first, given.last)
+        # A log hides what was rolled back; what was reset can still be read in it.
+        read = given.last if given.reason == "reset" else None
+        await asyncio.to_thread(
+            self.memory.forget, given.thread.id, given.first, given.last, read_up_to=read
+        )
 
     def tools(self) -> Sequence[Tool]:
         """`recall`."""

@@ -104,10 +104,12 @@ class Memory:
             rows = db.execute(_FIND, (_json(words), thread, _json(sorted(but)), turns))
             return [Note(*row) for row in rows]
 
-    def forget(self, thread: str, first: int, last: int) -> None:
-        """Drop the notes of some entries."""
+    def forget(self, thread: str, first: int, last: int, *, read_up_to: int | None = None) -> None:
+        """Drop the notes of some entries; with `read_up_to`, also never read them again."""
         where = "FROM notes WHERE thread = ? AND seq BETWEEN ? AND ?"
         with self._transaction() as db:
+            if read_up_to is not None:
+                db.execute("REPLACE INTO read_up_to VALUES (?, ?)", (thread, read_up_to))
             hidden = (thread, first, last)
             db.execute(f"DELETE FROM words WHERE rowid IN (SELECT number {where})", hidden)
             db.execute(f"DELETE {where}", hidden)
