@@ -28,6 +28,8 @@ __all__ = ["command"]
 
 _MUCH = 2_000
 """Entries to index that are worth a word."""
+_EVERYTHING = 10_000_000
+"""Tokens that no entry and its neighbours have."""
 _UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 _AGO = re.compile(r"(\d+)([smhdw])")
 
@@ -262,6 +264,3 @@ def _print_entry(one: Recalled, *, marked: bool = False) -> None:
     click.secho(("» " if marked else "") + printable(heading), bold=True)
     say("\n".join(f"  {line}".rstrip() for line in one.text.split("\n")))
     say("")
-
-
-_EVERYTHING = 10_000_000
