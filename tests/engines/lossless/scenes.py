@@ -244,9 +244,8 @@ async def reached(thread: Thread, library: Library, first: int = 1) -> list[int]
         node = known.get(row.node.id)
         # A library that was lost knows a summary again when the engine is asked next.
         spans = node.spans if node else ((row.node.first, row.node.last),)
-        whole = node is None or node.key.startswith("lost:")
         entries = [seq for low, high in spans for seq in range(low, high + 1)]
-        found += [seq for seq in entries if seq in said or not whole]
+        found += [seq for seq in entries if node is not None or seq in said]
     return found
 
 

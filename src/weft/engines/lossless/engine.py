@@ -352,8 +352,9 @@ class LosslessEngine:
         shown = [item for item in scene.items if item.covers is not None and item.name]
         known = await self.library.get(names_of(shown))
         for item in shown:
-            if item.name not in known:
-                await self.library.add(recovered(scene.thread, item))
+            if item.name not in known and item.covers is not None:
+                past = await scene.log.spans([(item.covers.first, item.covers.last)])
+                await self.library.add(recovered(scene.thread, item, past.items))
 
     async def _mend(self, scene: _Scene, given: MaintainParams, complete: Complete | None) -> int:
         """Write again, with a model, what was only extracted; shown with the next step down."""

@@ -8,7 +8,7 @@ and what is said twice has a node for each time.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
@@ -79,23 +79,25 @@ def spans_of(given: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
     return tuple(spans)
 
 
-def recovered(thread: str, item: ContextItem) -> Node:
-    """The node that `item` shows, as far as that tells it."""
+def recovered(thread: str, item: ContextItem, past: Sequence[ContextItem] = ()) -> Node:
+    """The node that `item` shows, as far as that and the conversation it covers tell it."""
     assert item.covers is not None
     assert item.name is not None
     message = item.item
     shown = history_in(text_of(message.content) if isinstance(message, Message) else "")
     first, last = item.covers.first, item.covers.last
+    spans = spans_of((one.seq, one.seq) for one in past if one.seq is not None)
     return Node(
         id=item.name,
-        key=f"lost:{item.name}",
+        key=f"lost:{item.name}" if shown.depth or not past else key_of(past, 0),
         thread=thread,
         first=first,
         last=last,
-        spans=((first, last),),
+        spans=spans or ((first, last),),
         depth=shown.depth,
         text=shown.text,
         body=item.body,
         tokens=item.tokens,
+        source_tokens=sum(one.tokens for one in past),
         degraded=shown.degraded,
     )
