@@ -7,6 +7,7 @@ import pytest
 
 from tests.engines.scenes import (
     Batching,
+    Booting,
     Committing,
     Following,
     Probe,
@@ -22,6 +23,7 @@ from tests.engines.scenes import (
 from tests.harness.scenes import call, hear, last, opened, scripted
 from tests.subagents.scenes import Gates, crew, spawn
 from weft.engines.info import EngineInfo, Requirement
+from weft.engines.registry import EngineContext, EngineRegistry
 from weft.engines.values import AssembleParams, AssembleResult, CommitParams, ContextItem
 from weft.provenance import InputProvenance, InternalEvent
 from weft.testing.script import Answer, Failure
@@ -249,6 +251,10 @@ class Parent(Spawning, Watching):
     """Prepares for children, and hears how they end."""
 
 
+class Caught(Booting, Committing):
+    """Catches up with a past, where there is one."""
+
+
 SPAWNS = (
     Answer(when="find it", text="found"),
     Answer(when="start", calls=(spawn("find it"),)),
@@ -265,6 +271,21 @@ async def test_an_engine_hears_of_a_child_before_it_starts_and_when_it_ends(tmp_
     (given,) = engine.given("prepare_subagent_spawn")
     assert (given.parent.id, given.child.id, given.mode) == (thread.id, child, "isolated")
     assert engine.given("on_subagent_ended")[0].child == child
+
+
+async def test_a_child_that_knows_nothing_is_not_caught_up_with(tmp_path):
+    made: list[Caught] = []
+
+    def factory(_: EngineContext) -> Caught:
+        made.append(Caught())
+        return made[-1]
+
+    engines = EngineRegistry()
+    engines.register("memory", factory)
+    async with crew(tmp_path, scripted(*SPAWNS), engine="memory", engines=engines) as thread:
+        assert last(await hear(thread, "start")).text == "Good."
+    _, child = made
+    assert child.calls == ["assemble", "commit_turn"]
 
 
 async def test_a_spawn_that_the_engine_cannot_prepare_for_does_not_happen(tmp_path):

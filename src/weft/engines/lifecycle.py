@@ -201,7 +201,7 @@ class Lifecycle:
         self._serving = True
         if not seat.booted:
             # An engine that was there from the first entry on has nothing to catch up with.
-            seat.booted = not self.journal.view.upto or await self._bootstrapped(seat)
+            seat.booted = not self._has_past() or await self._bootstrapped(seat)
         if seat.upkeep is not None:
             await seat.upkeep.publish()
 
@@ -444,6 +444,11 @@ class Lifecycle:
                 seat.advancing.way, f"{drained.pending} turns still wait for it"
             )
         return not drained.pending
+
+    def _has_past(self) -> bool:
+        """Whether the thread was spoken in before; what an agent is born with is no past."""
+        view = self.journal.view
+        return bool(self.journal.turn or view.rows or view.base)
 
     async def _bootstrapped(self, seat: _Seat) -> bool:
         if isinstance(seat.engine, Bootstraps):

@@ -31,24 +31,26 @@ CREATE TABLE IF NOT EXISTS notes (
     number INTEGER PRIMARY KEY, thread TEXT, seq INTEGER, turn INTEGER, speaker TEXT, text TEXT,
     UNIQUE (thread, seq)
 );
+CREATE INDEX IF NOT EXISTS notes_of_turns ON notes (thread, turn);
 CREATE VIRTUAL TABLE IF NOT EXISTS words USING fts5 (text, tokenize = 'porter unicode61');
 """
 
 _FIND = """
 WITH hits AS MATERIALIZED (
-    SELECT words.rowid AS number, word.key AS word FROM json_each(?) AS word, words
+    SELECT words.rowid AS number, word.key AS word FROM json_each(:words) AS word, words
     WHERE words MATCH word.value
 ),
-unseen AS (
-    SELECT * FROM notes WHERE thread = ? AND seq NOT IN (SELECT value FROM json_each(?))
-),
 best AS (
-    SELECT turn FROM hits JOIN unseen USING (number)
-    GROUP BY turn ORDER BY count(DISTINCT word) DESC, turn DESC LIMIT ?
+    SELECT turn FROM hits CROSS JOIN notes USING (number)
+    WHERE thread = :thread AND seq NOT IN (SELECT value FROM json_each(:seen))
+    GROUP BY turn ORDER BY count(DISTINCT word) DESC, turn DESC LIMIT :turns
 )
-SELECT seq, turn, speaker, text FROM unseen WHERE turn IN best ORDER BY seq
+SELECT seq, turn, speaker, text FROM notes
+WHERE thread = :thread AND turn IN best AND seq NOT IN (SELECT value FROM json_each(:seen))
+ORDER BY seq LIMIT 100
 """
-"""By the words that a turn shares, not by rank: that depends on other threads."""
+"""By the words that a turn shares, not by rank: that depends on other threads. From the hits
+to their notes, so that the length of a thread costs nothing."""
 
 _WORD = re.compile(r"\w{4,}")
 """Shorter words are in too many notes to tell them apart."""
@@ -101,7 +103,8 @@ class Memory:
         """
         words = sorted({f'"{word}"' for word in _WORD.findall(question.casefold())})
         with self._transaction() as db:
-            rows = db.execute(_FIND, (_json(words), thread, _json(sorted(but)), turns))
+            asked = {"words": _json(words), "thread": thread, "seen": _json(sorted(but))}
+            rows = db.execute(_FIND, asked | {"turns": turns})
             return [Note(*row) for row in rows]
 
     def forget(self, thread: str, first: int, last: int, *, read_up_to: int | None = None) -> None:
