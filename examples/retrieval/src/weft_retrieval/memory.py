@@ -45,8 +45,8 @@ best AS (
     WHERE thread = :thread AND seq NOT IN (SELECT value FROM json_each(:seen))
     GROUP BY turn ORDER BY count(DISTINCT word) DESC, turn DESC LIMIT :turns
 )
-SELECT seq, turn, speaker, text FROM notes
-WHERE thread = :thread AND turn IN best AND seq NOT IN (SELECT value FROM json_each(:seen))
+SELECT seq, turn, speaker, text FROM best CROSS JOIN notes USING (turn)
+WHERE thread = :thread AND seq NOT IN (SELECT value FROM json_each(:seen))
 ORDER BY seq LIMIT 100
 """
 """By the words that a turn shares, not by rank: that depends on other threads. From the hits
