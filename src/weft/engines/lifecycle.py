@@ -254,7 +254,7 @@ class Lifecycle:
         if not self._serving or seat is None:
             return
         if seat.upkeep is not None:
-            await seat.upkeep.publish()
+            await seat.upkeep.publish(live=True)
         if first or not seat.guard.info.owns_compaction:
             return
         self._unassembled = self.journal.occupied

@@ -17,10 +17,10 @@ from .contract import Maintains
 from .conversation import aligned, named_rows
 from .frame import Frame
 from .guard import Guard
-from .publish import publish
+from .publish import publish, seen_at
 from .telling import Telling
 from .values import ContextItem, MaintainParams, MaintainReason, MaintainResult
-from .weave import Nonsense
+from .weave import Nonsense, check_live
 
 __all__ = ["Upkeep"]
 
@@ -61,15 +61,21 @@ class Upkeep:
         else:
             self._job = asyncio.create_task(self._deferred(reason))
 
-    async def publish(self) -> None:
-        """Publish what was asked for, if it still fits. No request may be under way."""
+    async def publish(self, *, live: bool = False) -> None:
+        """Publish what was asked for, if it still fits. No request may be under way.
+
+        With `live` a turn is, and its input must stay.
+        """
         await self._tell()
         wanted, self._wanted = self._wanted, None
         if wanted is None:
             return
+        journal = self.frame.journal
         try:
+            if live:
+                check_live(seen_at(journal.view, wanted.upto), journal.turn, wanted.items)
             await publish(
-                self.frame.journal,
+                journal,
                 wanted.items,
                 by=self.guard.info.id,
                 epoch=wanted.epoch,

@@ -8,13 +8,13 @@ is extracted now and done again later.
 from __future__ import annotations
 
 import asyncio
+import platform
 import time
 from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from ...context.tokens import estimate_item
-from ...ids import new_id
 from ...items import encode_item
 from ...prompt.history import node_message
 from ...prompt.registry import builtin_vocabulary
@@ -43,7 +43,8 @@ class Workshop:
     library: Library
     guards: Guards
     model: Callable[[], str] = lambda: ""
-    owner: str = field(default_factory=lambda: new_id("worker"))
+    owner: str = field(default_factory=platform.node)
+    """Who takes jobs: this machine, so that a process takes up what one before it left."""
 
     async def prepared(
         self,
