@@ -144,6 +144,34 @@ async def test_what_was_prepared_beside_a_turn_is_published_between_two_requests
     ]
 
 
+async def test_a_plan_without_the_input_of_the_turn_under_way_is_told_and_not_shown(tmp_path):
+    record = MaintainResult(rebase=Rebase(items=(written("It rained."),)))
+    gate = Gate(lambda _: record if gate.runs == 2 else MaintainResult())
+
+    @tool
+    async def linger() -> str:
+        """Lets the next maintenance begin and end in the middle of this turn."""
+        gate.open.set()
+        await settled()
+        assert gate.runs == 2
+        return "lingered"
+
+    engine = Tidying(BACKGROUND, maintain=gate)
+    turns = (Answer(text="a"), Answer(text="b"), Answer(calls=(call("linger"),)), Answer(text="c"))
+    model = scripted(*turns)
+    async with opened(tmp_path, model, tools=(linger,), engine=engine) as thread:
+        await hear(thread, "first")
+        await gate.reached.wait()
+        await hear(thread, "second")
+        heard = await hear(thread, "third")
+    assert [said(item) for item in engine.given("maintain")[1].items][-2:] == [
+        "third",
+        "call linger",
+    ]
+    assert shows(model.requests[-1])[-3:] == ["third", "call linger", "output lingered"]
+    assert [line for line in notices(heard) if "said to the turn under way" in line] != []
+
+
 async def test_a_plan_for_a_view_that_is_gone_is_dropped_with_the_reason(tmp_path):
     gate = Gate(folds)
     engine = Tidying(BACKGROUND, maintain=gate)
