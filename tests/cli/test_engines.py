@@ -324,10 +324,11 @@ def test_an_engine_that_is_not_there_is_told_once_and_the_turn_goes_on(weft):
 
 def test_turns_that_wait_are_told_even_of_an_engine_that_is_not_chosen_any_more(weft):
     model = scripted(weft, {"text": "Hello."})
-    weft("exec", "hi", "--model", model, "--engine", "lost")
+    ran = weft("exec", "hi", "--model", model, "--engine", "lost")
+    assert ran.err.count("which is tried again on the next turn\n") == 1
     assert not states(weft)["lost"]["selected"]
     told = weft("engines").lines
-    assert "  lost: 1 turns wait for it, 0 of them blocked" in told
+    assert "  lost: 1 turn waits for it, 0 blocked" in told
 
 
 def test_a_rollback_is_left_for_the_engine_to_hear_of(weft):

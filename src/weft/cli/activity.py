@@ -26,6 +26,8 @@ from .output import one_line
 __all__ = ["activity", "called", "patch_in", "result_line", "unwrapped"]
 
 _WIDTH = 160
+_NOTICE = 1_000
+"""What the user is told ends with what to do, so it is shown to its end."""
 _NAME = 40
 _PATCH = re.compile(r"^\*\*\* Begin Patch\n.*?^\*\*\* End Patch", re.MULTILINE | re.DOTALL)
 _PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE)
@@ -51,7 +53,7 @@ def activity(event: Event) -> str | None:
         case CompactionFinished(error=error):
             return f"! not folded: {one_line(error or '', _WIDTH)}"
         case NoticeRaised(level=level, text=text):
-            return f"{'·' if level == 'info' else '!'} {one_line(text, _WIDTH)}"
+            return f"{'·' if level == 'info' else '!'} {one_line(text, _NOTICE)}"
         case _:
             return None
 

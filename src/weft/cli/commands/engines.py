@@ -127,7 +127,9 @@ def _remarks(state: EngineState) -> Iterator[str]:
     if state.problem is not None:
         yield f"{state.problem}; {state.remedy}"
     yield from (need.unmet for need in state.needs if need.unmet is not None)
-    if (failure := state.last_failure) is not None:
+    failure = state.last_failure
+    told = state.problem is not None and failure is not None and failure.operation == "resolve"
+    if failure is not None and not told:
         often = f", {failure.count} times in a row" if failure.count > 1 else ""
         yield f"failed last at {failure.operation} ({iso(failure.time)}{often}): {failure.reason}"
     if state.waiting:
@@ -138,8 +140,10 @@ def _queue(waiting: tuple[Waiting, ...]) -> str:
     blocked = sum(turn.state == "blocked" for turn in waiting)
     attempts = max(turn.attempts for turn in waiting)
     errors = [turn.error for turn in waiting if turn.error]
-    said = f"{len(waiting)} turns wait for it, {blocked} of them blocked"
-    return f"{said}; tried {attempts} times, last: {errors[-1]}" if errors else said
+    count = "1 turn waits" if len(waiting) == 1 else f"{len(waiting)} turns wait"
+    said = f"{count} for it, {blocked} blocked"
+    often = "once" if attempts == 1 else f"{attempts} times"
+    return f"{said}; tried {often}, last: {errors[-1]}" if errors else said
 
 
 def _praise(state: EngineState) -> str:
