@@ -16,12 +16,12 @@ import statistics
 import time
 from collections.abc import Callable
 
-from weft.engines.lossless.expanding import body_of
-from weft.engines.lossless.extract import extract
-from weft.engines.lossless.facts import find_facts, missing
-from weft.engines.lossless.passages import passages
-from weft.engines.lossless.showing import shown
-from weft.engines.lossless.source import Source, source_tokens
+from weft.engines.lossless.writing.expanding import body_of
+from weft.engines.lossless.writing.extract import extract
+from weft.engines.lossless.writing.facts import find_facts, missing
+from weft.engines.lossless.writing.passages import passages
+from weft.engines.lossless.writing.showing import shown
+from weft.engines.lossless.writing.source import Source, source_tokens
 from weft.engines.values import ContextItem
 from weft.items import FunctionCall, FunctionCallOutput, InputText, Item, Message, OutputText
 

@@ -6,7 +6,7 @@ import json
 
 from hypothesis import strategies as st
 
-from weft.engines.lossless.source import Source
+from weft.engines.lossless.writing.source import Source
 from weft.engines.values import ContextItem
 from weft.items import (
     FunctionCall,

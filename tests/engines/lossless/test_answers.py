@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.engines.lossless.answers import cleaned
-from weft.engines.lossless.expanding import body_of, completed, named_in, with_names
-from weft.engines.lossless.facts import Fact
-from weft.engines.lossless.source import EXPAND
+from weft.engines.lossless.writing.answers import cleaned
+from weft.engines.lossless.writing.expanding import body_of, completed, named_in, with_names
+from weft.engines.lossless.writing.facts import Fact
+from weft.engines.lossless.writing.source import EXPAND
 
 GOOD = f"Goal: mend it.\n{EXPAND} a.py; b.py"
 

@@ -5,10 +5,10 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
 from weft.context.tokens import estimate_text
-from weft.engines.lossless.extract import extract
-from weft.engines.lossless.facts import find_facts, missing
-from weft.engines.lossless.passages import passages
-from weft.engines.lossless.source import EXPAND, Source, source_tokens
+from weft.engines.lossless.writing.extract import extract
+from weft.engines.lossless.writing.facts import find_facts, missing
+from weft.engines.lossless.writing.passages import passages
+from weft.engines.lossless.writing.source import EXPAND, Source, source_tokens
 
 from .samples import SAMPLE, command, ran, says, source, sources, user
 

@@ -3,9 +3,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.engines.lossless.facts import MOST, Fact, find_facts, missing
-from weft.engines.lossless.passages import passages
-from weft.engines.lossless.source import Source
+from weft.engines.lossless.writing.facts import MOST, Fact, find_facts, missing
+from weft.engines.lossless.writing.passages import passages
+from weft.engines.lossless.writing.source import Source
 from weft.items import CustomToolCall, FunctionCallOutput, Item
 
 from .samples import SAMPLE, call, command, ran, says, source, sources, user

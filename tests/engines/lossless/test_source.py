@@ -5,9 +5,9 @@ import re
 from hypothesis import given
 from inline_snapshot import snapshot
 
-from weft.engines.lossless.passages import Passage, passages
-from weft.engines.lossless.showing import source_text
-from weft.engines.lossless.source import Source, source_tokens
+from weft.engines.lossless.writing.passages import Passage, passages
+from weft.engines.lossless.writing.showing import source_text
+from weft.engines.lossless.writing.source import Source, source_tokens
 from weft.engines.values import ContextItem
 from weft.items import (
     Compaction,

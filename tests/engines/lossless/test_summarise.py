@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
 from weft.context.tokens import estimate_text
-from weft.engines.lossless.extract import extract
-from weft.engines.lossless.facts import find_facts, missing
 from weft.engines.lossless.guards import GuardLimits, Guards
-from weft.engines.lossless.passages import passages
-from weft.engines.lossless.source import EXPAND, Source, Summary, source_tokens
-from weft.engines.lossless.summarise import summarise
+from weft.engines.lossless.writing.extract import extract
+from weft.engines.lossless.writing.facts import find_facts, missing
+from weft.engines.lossless.writing.passages import passages
+from weft.engines.lossless.writing.source import EXPAND, Source, Summary, source_tokens
+from weft.engines.lossless.writing.summarise import summarise
 from weft.errors import CompletionFailed, TooLong, WeftError
 from weft.items import Item
 
@@ -132,7 +132,7 @@ async def test_each_depth_has_its_prompt(depth, version):
 
 
 def test_every_prompt_asks_for_the_last_line_and_calls_its_source_data():
-    from weft.engines.lossless.prompts import prompt_for
+    from weft.engines.lossless.writing.prompts import prompt_for
 
     for depth in range(3):
         for strict in (False, True):

@@ -102,8 +102,8 @@ class LosslessEngine:
 
     async def bootstrap(self, given: BootstrapParams, /) -> BootstrapResult:
         """Nothing to read: the thread's log is the store. Says what is known of it."""
-        known = await self.library.frontier(given.thread.id)
-        return BootstrapResult(bootstrapped=True, reason=f"{known.nodes} summaries are kept")
+        last = await self.library.committed(given.thread.id)
+        return BootstrapResult(bootstrapped=True, reason=f"turns are known up to entry {last}")
 
     async def ingest(self, given: IngestParams, /) -> IngestResult:
         """Nothing to keep: the log has it."""

@@ -19,14 +19,14 @@ from ...items import encode_item
 from ...prompt.history import node_message
 from ...prompt.registry import builtin_vocabulary
 from ..values import Complete, ContextItem, ThreadLog
-from .extract import extract
 from .guards import Guards
 from .library import Job, Library
 from .nodes import Node, node_id, spans_of
 from .plan import Measures, Stretch
-from .showing import source_text
-from .source import Source
-from .summarise import Summary, summarise
+from .writing.extract import extract
+from .writing.showing import source_text
+from .writing.source import Source
+from .writing.summarise import Summary, summarise
 
 __all__ = ["Workshop"]
 

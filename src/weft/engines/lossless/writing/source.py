@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from ...context.tokens import estimate_item, estimate_text
-from ..values import ContextItem
+from ....context.tokens import estimate_item, estimate_text
+from ...values import ContextItem
 
 __all__ = ["EXPAND", "Source", "Summary", "source_tokens"]
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import functools
 
-from ...prompt.markers import Markers, Vocabulary
-from ...prompt.registry import builtin_vocabulary
+from ....prompt.markers import Markers, Vocabulary
+from ....prompt.registry import builtin_vocabulary
 from .clipping import clip, clip_middle, on_one_line
 from .outcomes import error_lines
 from .passages import Kind, Passage, passages, patched

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-from ...truncate import BYTES_PER_TOKEN
+from ....truncate import BYTES_PER_TOKEN
 from .clipping import clip, clip_middle, on_one_line, sentences, size_of
 from .expanding import body_of, completed, with_names
 from .facts import Fact, find_facts

@@ -13,16 +13,16 @@ from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from ...context.tokens import estimate_text
-from ...errors import CompletionFailed, TooLong, WeftError
-from ...truncate import BYTES_PER_TOKEN
-from ..values import Complete
+from ....context.tokens import estimate_text
+from ....errors import CompletionFailed, TooLong, WeftError
+from ....truncate import BYTES_PER_TOKEN
+from ...values import Complete
+from ..guards import Guards
 from .answers import cleaned
 from .clipping import clip_middle, size_of
 from .expanding import body_of, completed
 from .extract import extract
 from .facts import Fact, find_facts, missing
-from .guards import Guards
 from .passages import passages
 from .prompts import Prompt, amend_request, prompt_for, request
 from .showing import shown

@@ -1,0 +1,1 @@
+"""Writing summaries: from a range of a conversation to fewer words that can be checked."""
