@@ -169,7 +169,7 @@ DEEDS = st.one_of(
 )
 
 
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(st.lists(DEEDS, max_size=8))
 def test_whatever_becomes_of_turns_an_engine_knows_what_can_be_seen(deeds: list[str | int]):
     with tempfile.TemporaryDirectory() as place:
