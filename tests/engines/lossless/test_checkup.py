@@ -11,6 +11,8 @@ import msgspec
 import pytest
 from msgspec import Raw
 
+from weft.engines.conversation import conversation_of
+from weft.engines.log import visible_rows
 from weft.engines.lossless.checkup import Checkup, check_up
 from weft.engines.lossless.findings import Finding
 from weft.engines.lossless.inventory import Inventory, Known, inventory_of
@@ -169,7 +171,8 @@ async def test_a_summary_that_the_library_lost_is_taken_over(home):
     )
     assert await home.mended() == ["took over 1 summaries from the log"]
     shown = ContextItem(body=node.body, tokens=7, covers=Covered(1, 4), name=node.id)
-    assert home.held().nodes == {node.id: recovered(thread, shown)}
+    past = conversation_of(thread, await visible_rows(home.store, thread, 1, 4)).items
+    assert home.held().nodes == {node.id: recovered(thread, shown, past)}
     assert await home.kinds() == []
 
 

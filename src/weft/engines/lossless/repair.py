@@ -18,6 +18,8 @@ import msgspec
 from ...entries import Node as Part
 from ...store.contract import Store
 from ...wire import json_bytes
+from ..conversation import conversation_of
+from ..log import visible_rows
 from ..values import ContextItem, Covered
 from .checkup import Checkup
 from .findings import Finding, Kind
@@ -81,9 +83,9 @@ async def _taken_over(store: Store, thread: str, part: Part) -> Node:
     """A node as the recipe that shows it knows it."""
     body = await store.blob(part.blob)
     covers = Covered(part.first, part.last)
-    return recovered(
-        thread, ContextItem(body=body, tokens=part.tokens, covers=covers, name=part.id)
-    )
+    item = ContextItem(body=body, tokens=part.tokens, covers=covers, name=part.id)
+    rows = await visible_rows(store, thread, part.first, part.last)
+    return recovered(thread, item, conversation_of(thread, rows).items)
 
 
 def _mend(
