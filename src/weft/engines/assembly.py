@@ -18,7 +18,7 @@ from ..items import text_of
 from ..specs import spec_name
 from ..store.contract import THIS_TURN
 from .contract import ContextEngine
-from .conversation import aligned, named_rows
+from .conversation import aligned, named_rows, spoken_tokens
 from .frame import Frame
 from .guard import Guard
 from .publish import planned
@@ -78,8 +78,7 @@ class Assembly:
             check_live(view, journal.turn, result.items)
         items = [item for item in result.items if item.id != prompt or prompt is None]
         size, budget = tokens_of(items, view), self.frame.budget(said.tokens if said else 0)
-        given = sum(row.tokens for row in named_rows(view.thread, view.rows).values())
-        if budget is not None and size > max(budget, given):
+        if budget is not None and size > max(budget, spoken_tokens(view.rows)):
             raise Nonsense(f"it asked for {size} tokens where {budget} fit")
         return woven
 

@@ -15,7 +15,15 @@ from ..entries import Node
 from ..provenance import InputProvenance, InternalEvent
 from .values import ContextItem, Conversation, Covered
 
-__all__ = ["PROMPT", "Aligned", "aligned", "conversation_of", "item_of", "named_rows"]
+__all__ = [
+    "PROMPT",
+    "Aligned",
+    "aligned",
+    "conversation_of",
+    "item_of",
+    "named_rows",
+    "spoken_tokens",
+]
 
 PROMPT = "prompt"
 """Stands in the name of an input that is not in the log yet."""
@@ -35,6 +43,11 @@ def named_rows(thread: str, rows: Sequence[Row]) -> dict[str, Row]:
     return {
         _name(thread, position, row): row for position, row in enumerate(rows) if not row.contextual
     }
+
+
+def spoken_tokens(rows: Sequence[Row]) -> int:
+    """The size of the conversation in `rows`."""
+    return sum(row.tokens for row in rows if not row.contextual)
 
 
 def _name(thread: str, position: int, row: Row) -> str:

@@ -12,7 +12,7 @@ from typing import TypedDict
 
 from ..context.journal import Journal
 from ..context.visible import hidden_stretches
-from .conversation import named_rows
+from .conversation import spoken_tokens
 from .log import Grants, StoredLog
 from .values import (
     BootstrapParams,
@@ -127,8 +127,8 @@ class Frame:
         if window is None:
             return None
         view = self.journal.view
-        conversation = sum(row.tokens for row in named_rows(view.thread, view.rows).values())
-        taken = view.tokens - conversation + self.journal.head_tokens + prompt
+        beside = view.tokens - spoken_tokens(view.rows)
+        taken = beside + self.journal.head_tokens + prompt
         return max(1, window - reserve_for(window) - taken)
 
     def _prompt_cache(self) -> PromptCache | None:
