@@ -140,10 +140,11 @@ def test_a_batch_answers_every_line_in_order(weft, past):
         b'{"id": "q7", "query": "(", "mode": "regex"}',
         b'{"id": "q8", "query": "\xff"}',
         b'{"id": "q9", "query": "Postgres", "future": true}',
+        b'{"id": "q10", "query": "Postgres", "limit": 0}',
     ]
     answers = weft("recall", "--batch", stdin=b"\n".join(asked)).json_lines
     told = [
-        (line["id"], [item["id"] for item in line["items"]] if "items" in line else line["error"])
+        (line["id"], line.get("error") or [item["id"] for item in line["items"]])
         for line in answers
     ]
     assert told == [
@@ -156,7 +157,9 @@ def test_a_batch_answers_every_line_in_order(weft, past):
         ("q7", "the regular expression '(' has a '(' that is not closed"),
         told[7],
         ("q9", [f"{alpha}:2"]),
+        ("q10", "the line cannot be used: Expected `int` >= 1 - at `$.limit`"),
     ]
+    assert [line["items"] for line in answers if "error" in line] == [[]] * 6
     assert "the line cannot be used" in told[7][1]
     assert set(answers[0]["items"][0]) >= {"id", "source_id", "thread", "score", "snippet"}
 

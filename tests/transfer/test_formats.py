@@ -152,7 +152,7 @@ async def test_plain_jsonl_becomes_a_thread_for_each_name(store):
 1.0 -   notice You are a pirate.
 1.0 -   user what broke last night?
 1.1 -   assistant The night mill.
-2.0 vh  imported_record {"thread": "standup", "id": "s4", "role": "tool", "content": "ok"}
+1.1 -   function_call_output ok
 2.0 -   user see
 2.0 vh  imported_record {"type": "video", "url": "x"}
 2.0 vh  imported_record {"thread": "standup", "id": "s6", "weather": "rain"}\
@@ -162,4 +162,4 @@ async def test_plain_jsonl_becomes_a_thread_for_each_name(store):
 1.0 -   user any fish?
 1.1 -   assistant Three carp.\
 """)
-    assert report.kept == snapshot({"tool": 1, "user": 1, "without a role": 1})
+    assert report.kept == snapshot({"user": 1, "without a role": 1})

@@ -9,9 +9,12 @@ from typing import Any
 import pytest
 from inline_snapshot import snapshot
 
+from tests.engines.lossless.scenes import Speaker, keeping, reached, summaries, talk, words
 from weft import Thread
 from weft.entries import Origin
 from weft.harness.events import TurnCompleted
+from weft.store import SqliteStore
+from weft.store.contract import Search
 from weft.store.index import MemoryIndex
 from weft.store.memory import MemoryStore
 from weft.testing.script import Answer
@@ -194,3 +197,38 @@ def _iso(time: int) -> str:
 
     moment = datetime.fromtimestamp(time / 1000, UTC).replace(tzinfo=None)
     return moment.isoformat(timespec="milliseconds")
+
+
+async def test_what_a_tool_said_in_plain_lines_is_found_and_not_sent(store, tmp_path):
+    said = {"thread": "ops", "id": "o1", "role": "tool", "content": "disk full on kestrel"}
+    file = write(tmp_path / "ops.jsonl", {**said, "id": "u1", "role": "user"}, said)
+    thread = (await bring(store, file)).threads[0].thread
+    index = MemoryIndex(store)
+    hits = await index.search(Search("kestrel", roles=("tool",)))
+    assert [(hit.source_id, hit.snippet) for hit in hits] == [("o1", "disk full on kestrel")]
+    model = await resumed(store, thread, tmp_path, Answer(text="Now this."))
+    assert model.requests[0].body.count(b"disk full on kestrel") == 1
+
+
+@pytest.mark.parametrize(("name", "title"), [(42, "42"), (0, "0"), (None, "chat"), ("", "chat")])
+async def test_a_thread_may_be_a_number_or_nobody(store, tmp_path, name, title):
+    file = write(tmp_path / "chat.jsonl", {"thread": name, "role": "user", "content": "hello"})
+    (brought,) = (await bring(store, file)).threads
+    assert (brought.title, brought.added) == (title, 1)
+    assert (await told(store, brought.thread)).endswith("user hello")
+
+
+async def test_imported_outputs_without_calls_are_folded_like_anything_else(tmp_path):
+    said = [
+        {"thread": "ops", "id": f"{role}{n}", "role": role, "content": f"{n} {words(n, 120)}"}
+        for n in range(12)
+        for role in ("user", "assistant", "tool")
+    ]
+    async with await SqliteStore.open(tmp_path / "home") as store:
+        thread = (await bring(store, write(tmp_path / "ops.jsonl", *said))).threads[0].thread
+    async with keeping(tmp_path, Speaker(), thread) as (opened, engine):
+        await talk(opened, "Go on.")
+        assert summaries(opened)
+        entries = [entry for entry in await opened.store.read(thread) if entry.kind == "item"]
+        brought = [entry.seq for entry in entries if entry.source_id]
+        assert (await reached(opened, engine.library))[: len(said)] == brought

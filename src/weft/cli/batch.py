@@ -2,7 +2,7 @@
 
 Owns the lines of `weft recall --batch`: ``{"id", "query", "thread"?, "limit"?}`` is answered
 with ``{"id", "items"}``. Invariant: every line gets exactly one line, in order and at once;
-one that cannot be answered gets ``{"id", "error"}`` and harms no other.
+one that cannot be answered has no items and an ``error``, and harms no other.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 import click
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from ..errors import NotFound, WeftError
 from ..store.contract import Hit, Index, Search, SearchMode, Store, ThreadInfo
@@ -33,8 +33,8 @@ class _Line(Struct, frozen=True):
 
     query: str
     id: Any = None
-    thread: str | None = None
-    limit: int | None = None
+    thread: str | int | None = None
+    limit: Annotated[int, Meta(ge=1)] | None = None
     mode: SearchMode = "words"
     roles: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
@@ -84,16 +84,16 @@ class Batch:
         try:
             asked = msgspec.json.decode(line, type=_Line)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            return {"id": _id_of(line), "error": f"the line cannot be used: {error}"}
+            return _refused(_id_of(line), f"the line cannot be used: {error}")
         try:
             hits = await self.index.search(await self._search(asked), catch_up=False)
         except WeftError as error:
-            return {"id": asked.id, "error": str(error)}
+            return _refused(asked.id, str(error))
         noted = {"note": hits.note} if hits.note else {}
         return {"id": asked.id, "items": list(map(item_json, hits)), **noted}
 
     async def _search(self, asked: _Line) -> Search:
-        threads = self.threads if asked.thread is None else await self._threads(asked.thread)
+        threads = self.threads if asked.thread is None else await self._threads(str(asked.thread))
         return Search(
             asked.query,
             mode=asked.mode,
@@ -102,7 +102,7 @@ class Batch:
             tools=asked.tools,
             since=asked.since,
             until=asked.until,
-            limit=max(1, min(asked.limit or self.limit, _MOST)),
+            limit=min(asked.limit or self.limit, _MOST),
         )
 
     async def _threads(self, name: str) -> tuple[str, ...]:
@@ -116,6 +116,10 @@ class Batch:
             return ((await find_thread(self.store, name)).id,)
         except click.ClickException as error:  # several could be meant
             raise NotFound("thread", name, "type more of its id") from error
+
+
+def _refused(name: Any, why: str) -> dict[str, object]:
+    return {"id": name, "items": [], "error": why}
 
 
 async def _lines() -> AsyncIterator[bytes]:

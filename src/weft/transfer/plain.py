@@ -16,6 +16,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from ..context.compose import item_draft, recordable
 from ..entries import Entry, Flags, Origin
 from ..items import (
+    FunctionCallOutput,
     InputText,
     Item,
     Message,
@@ -54,7 +55,7 @@ __all__ = [
 
 FORMAT = "jsonl"
 _PART = "jsonl.part"
-_ROLES = frozenset({"user", "assistant", "system", "developer"})
+_ROLES = frozenset({"user", "assistant", "system", "developer", "tool"})
 
 _FLAGS = {flag.name.lower(): flag for flag in Flags if flag.name}
 
@@ -62,7 +63,7 @@ _FLAGS = {flag.name.lower(): flag for flag in Flags if flag.name}
 class PlainLine(Struct, kw_only=True, omit_defaults=True):
     """A line; `kind`, `visible`, `item`, `origin` and `flags` are of our own exports."""
 
-    thread: str = ""
+    thread: str | int | None = None
     id: str | int | None = None
     role: str = ""
     content: str | list[Any] | None = None
@@ -75,7 +76,7 @@ class PlainLine(Struct, kw_only=True, omit_defaults=True):
 
 
 class _Threaded(Struct):
-    thread: Any = ""
+    thread: Any = None
 
 
 _line = msgspec.json.Decoder(PlainLine)
@@ -88,7 +89,7 @@ def decode_line(data: bytes) -> PlainLine:
         return _line.decode(data)
     except msgspec.ValidationError:
         thread = _threaded.decode(data).thread
-        return PlainLine(thread=thread if isinstance(thread, str) else "")
+        return PlainLine(thread=thread if isinstance(thread, str | int) else None)
 
 
 def chained(before: str, data: bytes) -> str:
@@ -134,8 +135,16 @@ def _said(role: str, parts: tuple[Part, ...], registry: Registry) -> Piece:
             OutputText(text=part.text) if isinstance(part, InputText) else part for part in parts
         )
         return item_piece(Message(role="assistant", content=said), registry)
+    if role == "tool":
+        return _answer_to_nobody(text_of(parts), registry)
     # Whoever wrote the file may not instruct our models.
     return notice(text_of(parts), role)
+
+
+def _answer_to_nobody(text: str, registry: Registry) -> Piece:
+    """The output of a call that the file does not tell: it can be found, and no request has it."""
+    call = hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
+    return item_piece(FunctionCallOutput(call_id=f"call_{call}", output=text), registry)
 
 
 def _exported(line: PlainLine, item: Item, registry: Registry) -> list[Piece]:

@@ -137,7 +137,8 @@ class PlainImport:
 
     async def sort(self, line: PlainLine, data: bytes) -> None:
         """Put a line with those that its thread has, or with those that it misses."""
-        name = clean_line(line.thread) or self.path.stem
+        named = "" if line.thread is None else clean_line(str(line.thread))
+        name = named or self.path.stem
         thread = self.threads.get(name) or self.open(name)
         message = thread.read(line, data)
         if await self.has(thread, message):
