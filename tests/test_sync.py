@@ -60,6 +60,7 @@ def test_a_script_writes_to_a_thread_and_lets_it_read(tmp_path, options):
         *_, done = reader.run()
         assert isinstance(done, TurnCompleted)
         assert done.text == "Hello."
+        reader.settled(0)
 
 
 def test_no_thread_is_left_behind(tmp_path, options):

@@ -268,6 +268,14 @@ class Thread(Workplace):
         await self.subagents.recover()
         return bool(self.subagents.working) or await self.waiting()
 
+    async def settled(self, seconds: float) -> None:
+        """Wait, no longer than `seconds`, for what the engine does beside the turns.
+
+        Closing breaks it off; a later process takes it up again after its own first turn.
+        """
+        if self._lifecycle is not None:
+            await self._lifecycle.settled(seconds)
+
     def interrupt(self) -> None:
         """Break the turn off. Every open call gets its result; harmless when nothing runs."""
         if self._task is not None and not self._task.done() and not self._interrupted:

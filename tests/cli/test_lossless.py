@@ -14,6 +14,7 @@ from tests.engines.lossless.recalling import talking
 from tests.harness.scenes import hear
 from weft import Thread
 
+from .scripts import scripted
 from .terminal import Weft
 
 LIBRARY = "engines/lossless/lossless.db"
@@ -241,3 +242,17 @@ def test_what_a_fork_shares_outlives_the_thread_it_is_from(weft, folded):
     weft("delete", folded, "--yes")
     assert names(weft) == before
     assert weft("lossless", "doctor").text == "summaries, jobs and logs agree\n"
+
+
+def test_turns_that_have_a_process_each_get_summaries_by_the_model(weft: Weft):
+    (weft.home / "models.toml").write_text("[fallback]\ncontext_window = 16000\n")
+    summary = {"when": "Summarise the source now", "text": "Of src/pond.py.", "times": 0}
+    model = scripted(weft, summary, {"text": "It is so.", "times": 0})
+    said = "Look at src/pond.py. " + "The ducks are on the pond, and nobody knows why. " * 40
+    options = ("--model", model, "--engine", "lossless")
+    weft("exec", said, *options)
+    for _ in range(6):
+        weft("exec", said, "--last", *options)
+    (standing,) = weft("lossless", "status", "--json").json["threads"]
+    assert standing["summaries"] > 0
+    assert (standing["degraded"], standing["debts"]) == (0, [])

@@ -23,13 +23,14 @@ from .activity import unwrapped
 from .asking import ask_approval, ask_questions
 from .breaking import Breaker
 from .meter import Meter
-from .output import one_line
+from .output import one_line, working
 from .reports import Report
 from .terminal import read_line
 
 __all__ = ["Single"]
 
 T = TypeVar("T")
+_UPKEEP_SECONDS = 60.0
 _NOBODY = "nobody is there to approve it; find another way or stop"
 
 
@@ -56,6 +57,9 @@ class Single:
             self.report.went_on(done)
             done = await self._one(schema=schema)
         self.report.hear(done)
+        with working("tidying up"):
+            # Where each turn has a process of its own, no other one ever finds the time.
+            await self._heard(self.thread.settled(_UPKEEP_SECONDS))
         return done
 
     async def _one(self, *said: UserPart, schema: Json | UnsetType) -> TurnCompleted:

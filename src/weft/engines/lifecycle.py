@@ -373,6 +373,11 @@ class Lifecycle:
         else:
             await self._telling.worked("on_subagent_ended")
 
+    async def settled(self, seconds: float) -> None:
+        """Wait, no longer than `seconds`, for what runs beside the turns."""
+        if self._seat is not None and self._seat.upkeep is not None:
+            await self._seat.upkeep.settled(seconds)
+
     async def close(self) -> None:
         """Cancel what runs beside the turns, and let the engine go."""
         seat, self._seat = self._seat, None

@@ -89,6 +89,11 @@ class Upkeep:
             self._failure = EngineFailed(self.guard.info.id, "maintain", str(error))
             await self._tell()
 
+    async def settled(self, seconds: float) -> None:
+        """Wait for the job under way, if there is one, no longer than `seconds`."""
+        if self._job is not None:
+            await asyncio.wait((self._job,), timeout=seconds)
+
     async def close(self) -> None:
         """Cancel the job under way."""
         if self._job is not None and not self._job.done():

@@ -143,7 +143,8 @@ class LosslessEngine:
         await self._restore(scene)
         self.memory.look(given.thread.id, given.log, given.items)
         made = 0
-        if scene.size > scene.measures.prepare * scene.budget:
+        # Before a turn no model can be asked; extracts in its place would last.
+        if given.reason != "bootstrap" and scene.size > scene.measures.prepare * scene.budget:
             made += await self._prepare(scene, complete, given.cancelled)
         made += await self._mend(scene, given, complete)
         await self._forget_jobs(scene)
