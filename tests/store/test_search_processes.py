@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from contextlib import ExitStack
 
 from weft.store import Change, SqliteIndex, SqliteStore
@@ -8,7 +9,9 @@ from weft.testing.contracts.drafts import append, says
 from .children import Child
 
 SEARCHERS = 8
-ROUNDS = 60
+ROUNDS = int(os.environ.get("SOAK_ROUNDS", "40"))
+ENTRIES = 1_200
+"""More than one transaction of the index holds."""
 
 WRITER = """
 async def main():
@@ -69,15 +72,15 @@ async def test_eight_processes_search_while_one_writes(tmp_path):
 async def test_processes_that_index_the_same_at_once_keep_it_once(tmp_path):
     async with await SqliteStore.open(tmp_path) as store:
         thread = (await store.create()).id
-        entries = tuple(says(f"needle number{n}") for n in range(3_000))
+        entries = tuple(says(f"needle number{n}") for n in range(ENTRIES))
         await append(store, thread, Change(entries=entries))
         with ExitStack() as stack:
             children = [
                 stack.enter_context(Child(INDEXER, tmp_path, thread)) for _ in range(SEARCHERS)
             ]
-            assert {child.result() for child in children} == {"3000\n"}
+            assert {child.result() for child in children} == {f"{ENTRIES}\n"}
         index = SqliteIndex(store, tmp_path)
-        assert len(await index.search("needle", limit=5_000)) == 3_000
+        assert len(await index.search("needle", limit=5_000)) == ENTRIES
         await index.close()
 
 

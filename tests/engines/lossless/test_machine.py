@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import tempfile
 from collections.abc import Coroutine
 from contextlib import AsyncExitStack
@@ -25,6 +26,8 @@ from weft.harness.events import Event, TurnCompleted
 from .scenes import ANNOUNCED, Mood, Speaker, check, first_block, keeping, summaries, talk, words
 
 T = TypeVar("T")
+
+ROUNDS = int(os.environ.get("SOAK_ROUNDS", "6"))
 
 MOODS: list[Mood] = ["good", "good", "good", "failing", "refused", "garbage", "wordy", "empty"]
 
@@ -213,7 +216,7 @@ class Remembering(RuleBasedStateMachine):
 
 test_whatever_happens_nothing_is_lost_or_shown_twice = Remembering.TestCase
 test_whatever_happens_nothing_is_lost_or_shown_twice.settings = settings(
-    max_examples=12,
+    max_examples=ROUNDS,
     stateful_step_count=18,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],

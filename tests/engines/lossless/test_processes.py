@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from tests.harness.scenes import last
 from .scenes import Speaker, check, keeping, summaries, talk, words
 
 ROOT = Path(__file__).parents[3]
+TURNS = int(os.environ.get("SOAK_ROUNDS", "8"))
 
 READER = """
 import asyncio, sys
@@ -81,9 +83,10 @@ async def test_eight_processes_search_while_one_writes(tmp_path: Path):
     async with keeping(tmp_path, Speaker()) as (thread, engine):
         await talk(thread, f"Begin with src/part_1.py. {words(1, 100)}")
         scripts = [READER] * 7 + [COMMAND]
-        readers = [await started(script, str(tmp_path), thread.id) for script in scripts]
-        for number in range(2, 22):
-            heard = await talk(thread, f"{number}: src/part_{number}.py {words(number, 200)} look")
+        starting = (started(script, str(tmp_path), thread.id) for script in scripts)
+        readers = await asyncio.gather(*starting)
+        for number in range(2, 2 + TURNS):
+            heard = await talk(thread, f"{number}: src/part_{number}.py {words(number, 400)} look")
             assert last(heard).status == "completed"
         (tmp_path / "enough").touch()
         ends = [await reader.communicate() for reader in readers]
