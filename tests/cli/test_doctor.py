@@ -51,7 +51,7 @@ def test_a_fresh_home_is_fine(weft):
 def test_a_home_in_use_is_looked_into(weft, worked):
     assert worked
     checks = status(weft)
-    assert checks["log"]["detail"].startswith("layout 1, sound, 1 threads, ")
+    assert checks["log"]["detail"].startswith("layout 2, sound, 1 threads, ")
     assert checks["index"]["status"] == "ok"
 
 
