@@ -13,12 +13,12 @@ from msgspec import Raw
 
 from weft.engines.conversation import conversation_of
 from weft.engines.log import visible_rows
-from weft.engines.lossless.checkup import Checkup, check_up
-from weft.engines.lossless.findings import Finding
-from weft.engines.lossless.inventory import Inventory, Known, inventory_of
+from weft.engines.lossless.care.checkup import Checkup, check_up
+from weft.engines.lossless.care.findings import Finding
+from weft.engines.lossless.care.inventory import Inventory, Known, inventory_of
+from weft.engines.lossless.care.repair import repair
 from weft.engines.lossless.library import LEASE_MS, Job, Library
 from weft.engines.lossless.nodes import Node, recovered
-from weft.engines.lossless.repair import repair
 from weft.engines.values import ContextItem, Covered
 from weft.entries import Draft, Epoch, Reason, Recipe, RecipePart, Rollback, control_draft
 from weft.entries import Node as Part

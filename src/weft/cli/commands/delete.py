@@ -44,7 +44,7 @@ async def _find(home: Home, name: str) -> ThreadInfo:
 
 
 async def _delete(home: Home, thread: str) -> None:
-    from ...engines.lossless.repair import forget
+    from ...engines.lossless.care.repair import forget
 
     async with home.store() as store, home.index(store) as index:
         await store.delete(thread)

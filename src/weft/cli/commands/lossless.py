@@ -19,10 +19,10 @@ from ..output import Column, iso, say, say_json, table, working
 
 if TYPE_CHECKING:
     from ...engines.health import Failure
-    from ...engines.lossless.checkup import Checkup
-    from ...engines.lossless.copies import Copied
-    from ...engines.lossless.findings import Finding
-    from ...engines.lossless.standing import Standing
+    from ...engines.lossless.care.checkup import Checkup
+    from ...engines.lossless.care.copies import Copied
+    from ...engines.lossless.care.findings import Finding
+    from ...engines.lossless.care.standing import Standing
     from ...store.contract import Store
 
 __all__ = ["command"]
@@ -151,8 +151,8 @@ async def backup(home: Home, destination: Path | None, as_json: bool) -> None:
 
 
 async def _standings(home: Home, name: str | None) -> list[Standing]:
-    from ...engines.lossless.inventory import inventory_of
-    from ...engines.lossless.standing import standings
+    from ...engines.lossless.care.inventory import inventory_of
+    from ...engines.lossless.care.standing import standings
     from ...models.catalog import Catalog
     from ...prompt.registry import installed_registry
 
@@ -171,7 +171,7 @@ def _failure(home: Home) -> Failure | None:
 
 
 def _files(home: Home) -> list[Copied]:
-    from ...engines.lossless.copies import Copied
+    from ...engines.lossless.care.copies import Copied
 
     there = [name for name in _FILES if (home.path / name).exists()]
     return [Copied(name, (home.path / name).stat().st_size) for name in there]
@@ -220,7 +220,7 @@ def _ago(milliseconds: int) -> str:
 
 
 async def _checked(home: Home, store: Store, tell: Callable[[str], None]) -> Checkup:
-    from ...engines.lossless.checkup import check_up
+    from ...engines.lossless.care.checkup import check_up
 
     return await check_up(store, home.path / LOG, home.path / LIBRARY, progress=tell)
 
@@ -229,7 +229,7 @@ async def _repaired(
     home: Home, store: Store, found: Checkup, tell: Callable[[str], None]
 ) -> tuple[list[str], Checkup]:
     """What was done, and what is left; what was taken over may want something in its turn."""
-    from ...engines.lossless.repair import repair
+    from ...engines.lossless.care.repair import repair
 
     done: list[str] = []
     while _fixable(found) and len(done) < _MANY:
@@ -243,7 +243,7 @@ def _fixable(found: Checkup) -> bool:
 
 
 async def _saved(home: Home, where: Path) -> list[Copied]:
-    from ...engines.lossless.copies import back_up
+    from ...engines.lossless.care.copies import back_up
 
     return await asyncio.to_thread(back_up, home.path, where, (LIBRARY, LOG))
 

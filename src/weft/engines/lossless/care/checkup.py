@@ -14,11 +14,11 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ...entries import Node as Part
-from ...errors import NotFound, StoreError, StoreTooNew
-from ...store.contract import Store
-from ...store.database import open_reader, sqlite_errors
-from ..advance import topic_of
+from ....entries import Node as Part
+from ....errors import NotFound, StoreError, StoreTooNew
+from ....store.contract import Store
+from ....store.database import open_reader, sqlite_errors
+from ...advance import topic_of
 from .audits import (
     audit_debts,
     audit_leftovers,

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from ...entries import Node as Part
-from ...entries import Range
-from ...store.contract import OutboxRow
+from ....entries import Node as Part
+from ....entries import Range
+from ....store.contract import OutboxRow
+from ..nodes import Node
 from .findings import ENGINE, FIX, Finding
 from .inventory import Debt, Inventory
-from .nodes import Node
 from .shown import Base, Shown
 
 __all__ = ["audit_debts", "audit_leftovers", "audit_nodes", "audit_view", "audit_waiting", "needed"]

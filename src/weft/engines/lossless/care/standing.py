@@ -10,13 +10,13 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from ...context.head import named_model
-from ...context.view import View, load_view
-from ...models.catalog import Catalog
-from ...prompt.registry import Registry
-from ...store.contract import OutboxRow, Store, ThreadInfo
-from ..advance import topic_of
-from ..frame import reserve_for
+from ....context.head import named_model
+from ....context.view import View, load_view
+from ....models.catalog import Catalog
+from ....prompt.registry import Registry
+from ....store.contract import OutboxRow, Store, ThreadInfo
+from ...advance import topic_of
+from ...frame import reserve_for
 from .findings import ENGINE
 from .inventory import Debt, Inventory
 

@@ -15,16 +15,16 @@ from pathlib import Path
 
 import msgspec
 
-from ...entries import Node as Part
-from ...store.contract import Store
-from ...wire import json_bytes
-from ..conversation import conversation_of
-from ..log import visible_rows
-from ..values import ContextItem, Covered
+from ....entries import Node as Part
+from ....store.contract import Store
+from ....wire import json_bytes
+from ...conversation import conversation_of
+from ...log import visible_rows
+from ...values import ContextItem, Covered
+from ..nodes import Node, recovered
+from ..shelf import Shelf
 from .checkup import Checkup
 from .findings import Finding, Kind
-from .nodes import Node, recovered
-from .shelf import Shelf
 
 __all__ = ["forget", "repair"]
 

@@ -1,0 +1,1 @@
+"""Care for the library: looking it over, repairing it, copying it."""
