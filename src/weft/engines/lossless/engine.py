@@ -275,18 +275,30 @@ class LosslessEngine:
             known = nodes.get(part.key)
             if known is not None and not known.degraded:
                 continue
-            node = await self._workshop.prepared(
-                scene.thread,
-                part,
-                scene.measures,
-                complete,
-                log=scene.log,
-                previous=await self._before(scene, part),
-                volatile=scene.volatile,
-                cancelled=cancelled,
-            )
-            made += node is not None
+            made += await self._written(scene, part, complete, cancelled) is not None
         return made
+
+    async def _written(
+        self,
+        scene: _Scene,
+        part: Stretch,
+        complete: Complete | None,
+        cancelled: asyncio.Event | None,
+        *,
+        manual: bool = False,
+    ) -> Node | None:
+        """A node by the model, or an extract where it fails; None while it must wait."""
+        return await self._workshop.prepared(
+            scene.thread,
+            part,
+            scene.measures,
+            complete,
+            log=scene.log,
+            previous=await self._before(scene, part),
+            volatile=scene.volatile,
+            manual=manual,
+            cancelled=cancelled,
+        )
 
     async def _forget_jobs(self, scene: _Scene) -> None:
         """Drop work that no view will need any more."""
@@ -333,20 +345,8 @@ class LosslessEngine:
         known = (await self.library.find([part.key])).get(part.key)
         if known is not None and not known.degraded:
             return known
-        made = await self._workshop.prepared(
-            scene.thread,
-            part,
-            scene.measures,
-            complete,
-            log=scene.log,
-            previous=await self._before(scene, part),
-            volatile=scene.volatile,
-            manual=manual,
-            cancelled=cancelled,
-        )
-        if made is not None:
-            return made
-        return known or await self._extracted(scene, part)
+        made = await self._written(scene, part, complete, cancelled, manual=manual)
+        return made or known or await self._extracted(scene, part)
 
     async def _restore(self, scene: _Scene) -> None:
         """Take nodes in that the view shows and the library has lost."""

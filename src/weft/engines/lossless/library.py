@@ -19,7 +19,7 @@ from ...wire import json_bytes
 from .nodes import Node
 from .shelf import Shelf
 
-__all__ = ["Frontier", "Job", "Library", "Note"]
+__all__ = ["Frontier", "Job", "Library", "Note", "keep_node"]
 
 LEASE_MS = 300_000
 """How long a job belongs to the worker that took it."""
@@ -68,20 +68,7 @@ class Library:
         """Keep a node, and consider its job done; the one that has its name, if there is one."""
 
         def job(db: sqlite3.Connection) -> Node:
-            db.execute(
-                "INSERT INTO nodes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
-                (
-                    node.id,
-                    node.key,
-                    node.thread,
-                    node.first,
-                    node.last,
-                    node.depth,
-                    node.tokens,
-                    node.degraded,
-                    msgspec.msgpack.encode(node),
-                ),
-            )
+            keep_node(db, node)
             if not node.degraded:
                 db.execute("DELETE FROM jobs WHERE key = ?", (node.key,))
             return _decoded(
@@ -286,6 +273,24 @@ class Library:
 
     def _now(self) -> int:
         return int(self._clock() * 1000)
+
+
+def keep_node(db: sqlite3.Connection, node: Node) -> None:
+    """Write a node, unless its name is taken."""
+    db.execute(
+        "INSERT INTO nodes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+        (
+            node.id,
+            node.key,
+            node.thread,
+            node.first,
+            node.last,
+            node.depth,
+            node.tokens,
+            node.degraded,
+            msgspec.msgpack.encode(node),
+        ),
+    )
 
 
 def _decoded(row: tuple[bytes]) -> Node:

@@ -13,14 +13,13 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import msgspec
-
 from ....entries import Node as Part
 from ....store.contract import Store
 from ....wire import json_bytes
 from ...conversation import conversation_of
 from ...log import visible_rows
 from ...values import ContextItem, Covered
+from ..library import keep_node
 from ..nodes import Node, recovered
 from ..shelf import Shelf
 from .checkup import Checkup
@@ -99,7 +98,7 @@ def _mend(
         thread, subject = finding.thread, finding.subject
         match finding.kind:
             case "lost_node":
-                _put(db, lost[subject])
+                keep_node(db, lost[subject])
             case "outside_log":
                 db.execute("DELETE FROM nodes WHERE id = ?", (subject,))
             case "orphaned_job":
@@ -129,20 +128,3 @@ def _forget(db: sqlite3.Connection, thread: str, kept: frozenset[str]) -> None:
     )
     for table in _OF_A_THREAD:
         db.execute(f"DELETE FROM {table} WHERE thread = ?", (thread,))
-
-
-def _put(db: sqlite3.Connection, node: Node) -> None:
-    db.execute(
-        "INSERT INTO nodes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
-        (
-            node.id,
-            node.key,
-            node.thread,
-            node.first,
-            node.last,
-            node.depth,
-            node.tokens,
-            node.degraded,
-            msgspec.msgpack.encode(node),
-        ),
-    )
