@@ -6,7 +6,7 @@ from inline_snapshot import snapshot
 from weft.store.memory import MemoryStore
 from weft.transfer.detect import detect
 
-from .scenes import bring, sample, states, thread_in, told
+from .scenes import bring, sample, states, thread_in, told, write
 
 
 @pytest.fixture
@@ -163,3 +163,21 @@ async def test_plain_jsonl_becomes_a_thread_for_each_name(store):
 1.1 -   assistant Three carp.\
 """)
     assert report.kept == snapshot({"user": 1, "without a role": 1})
+
+
+async def test_a_record_of_an_unknown_kind_is_kept_wherever_it_stands(store, tmp_path):
+    said = {"type": "user", "sessionId": "s1", "message": {"role": "user", "content": "hello"}}
+    file = write(
+        tmp_path / "a.jsonl",
+        {"type": "novelty", "uuid": "n1", "parentUuid": None, "sessionId": "s1"},
+        {**said, "uuid": "u1", "parentUuid": "n1"},
+        {"type": "novelty", "uuid": "n2", "sessionId": "s1"},
+    )
+    report = await bring(store, file, format="claude")
+    assert (report.kept, report.abandoned) == ({"novelty": 2}, 0)
+    assert await told(store, report.threads[0].thread) == snapshot("""\
+0.0 -   notice imported from Claude Code, session s1
+1.0 vh  imported_record {"type": "novelty", "uuid": "n1", "parentUuid": null, "sessionId": "s1"}
+1.0 -   user hello
+1.0 vh  imported_record {"type": "novelty", "uuid": "n2", "sessionId": "s1"}\
+""")

@@ -28,6 +28,9 @@ BOOKKEEPING = frozenset(
 )
 """Records that name, undo or show, and say nothing."""
 
+_LINKED = BOOKKEEPING | {"user", "assistant", "system", "attachment"}
+"""Records whose place in the tree is known, also at a root of it."""
+
 _TITLES = {"custom-title": "customTitle", "ai-title": "aiTitle", "summary": "summary"}
 """What names a session, the best first."""
 
@@ -72,7 +75,8 @@ class Transcript:
         if not self.named and (session := clean_id(record.get("sessionId"))):
             self.session, self.named = session, True
         name = clean_id(record.get("uuid"))
-        if name is None or name in self.marks:
+        stray = kind not in _LINKED and _parent(record) is None
+        if name is None or stray or name in self.marks:
             self._note(line, kind, record)
         else:
             self._grow(line, kind, name, record)
@@ -87,7 +91,7 @@ class Transcript:
         self.loose.append(Spot(line_key("", line), line.offset, len(line.data)))
 
     def _grow(self, line: Line, kind: str, name: str, record: dict[str, Any]) -> None:
-        parent = clean_id(record.get("parentUuid")) or clean_id(record.get("logicalParentUuid"))
+        parent = _parent(record)
         branch = Branch(name, parent, len(self.order))
         message = record.get("message")
         message = message if isinstance(message, dict) else {}
@@ -174,6 +178,10 @@ class Transcript:
             if results and results <= calls - known:
                 known |= results
                 yield name
+
+
+def _parent(record: dict[str, Any]) -> str | None:
+    return clean_id(record.get("parentUuid")) or clean_id(record.get("logicalParentUuid"))
 
 
 def _serves(kind: str, record: dict[str, Any]) -> bool:
