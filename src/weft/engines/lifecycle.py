@@ -57,7 +57,7 @@ from .values import (
     SpawnParams,
     SubagentEndedParams,
 )
-from .weave import Nonsense, appended
+from .weave import Nonsense, Woven, appended
 from .words import brief, described
 
 __all__ = ["Lifecycle", "Patience"]
@@ -211,15 +211,9 @@ class Lifecycle:
         untold = msgspec.structs.replace(given, untold=given.untold | {Guidance.id})
         if not self._serving or seat is None:
             return untold
-        self._unassembled = self.journal.occupied
-        try:
-            result = await seat.assembly.ask(given)
-            woven = seat.assembly.woven(result, opening=True)
-            await seat.assembly.rebase(woven, result)
-        except (EngineFailed, Nonsense, StaleEpoch) as error:
-            await self._telling.failed(_failure(seat, "assemble", error), "assemble.failed")
+        if (assembled := await self._asked(seat, given)) is None:
             return untold
-        await self._applied(result)
+        result, woven = assembled
         if result.covers_current_turn and not woven.shows_prompt:
             self._instead = tuple(result.items)
         return msgspec.structs.replace(
@@ -257,16 +251,10 @@ class Lifecycle:
             await seat.upkeep.publish(live=True)
         if first or not seat.guard.info.owns_compaction:
             return
-        self._unassembled = self.journal.occupied
-        try:
-            result = await seat.assembly.ask(None)
-            woven = seat.assembly.woven(result, opening=False)
-            await seat.assembly.rebase(woven, result)
-        except (EngineFailed, Nonsense, StaleEpoch) as error:
-            await self._telling.failed(_failure(seat, "assemble", error), "assemble.failed")
-            return
         before = self.guidance
-        await self._applied(result)
+        if (assembled := await self._asked(seat, None)) is None:
+            return
+        _, woven = assembled
         await self.journal.add(*appended(woven.after, self.journal.turn, self.journal.step))
         if self.guidance != before:
             context = self.journal.settings or PromptContext(cwd="")
@@ -472,6 +460,21 @@ class Lifecycle:
         if seat.upkeep is not None:
             await seat.upkeep.run("bootstrap")
         return True
+
+    async def _asked(
+        self, seat: _Seat, given: TurnInput | None
+    ) -> tuple[AssembleResult, Woven] | None:
+        """What the engine wants shown, re-based where it must be; None where it failed."""
+        self._unassembled = self.journal.occupied
+        try:
+            result = await seat.assembly.ask(given)
+            woven = seat.assembly.woven(result, opening=given is not None)
+            await seat.assembly.rebase(woven, result)
+        except (EngineFailed, Nonsense, StaleEpoch) as error:
+            await self._telling.failed(_failure(seat, "assemble", error), "assemble.failed")
+            return None
+        await self._applied(result)
+        return result, woven
 
     async def _applied(self, result: AssembleResult) -> None:
         self._precheck = result.prompt_authority == "preassembly_may_overflow"
