@@ -172,7 +172,7 @@ class Speaker:
         given = {
             "look": f'{{"number":{self._said}}}',
             "note_write": '{"name":"plan","text":"go on"}',
-            "new_context": "{}",
+            "new_context": '{"reason":"that is done"}',
         }
         return FunctionCall(name=name, arguments=given[name], call_id=f"call_{self._said}")
 

@@ -352,7 +352,7 @@ def item(seq: int, turn: int, said: Any) -> ContextItem:
 async def test_a_wish_for_a_fresh_start_outlives_the_process_until_it_was_granted():
     library = Library(None)
     words = Message(role="user", content=(InputText("new_context is a tool"),))
-    wish = FunctionCall(name="new_context", arguments="{}", call_id="c")
+    wish = FunctionCall(name="new_context", arguments='{"reason":"done"}', call_id="c")
     waiting = (item(1, 1, words), item(2, 2, words), item(3, 2, wish))
     memory = Memory(library)
     assert memory.wants_fresh_start("t", waiting[:2]) is False
@@ -362,6 +362,18 @@ async def test_a_wish_for_a_fresh_start_outlives_the_process_until_it_was_grante
     later = Memory(library)
     later.look("t", Past(), waiting)
     assert [later.wants_fresh_start("t") for _ in range(2)] == [True, False]
+    await library.close()
+
+
+@pytest.mark.parametrize(
+    "arguments", ["", "{}", '{"reason":""}', '{"reason":7}', '{"reason":"r","now":true}']
+)
+async def test_a_call_that_the_tool_refuses_is_no_wish_for_a_fresh_start(arguments: str):
+    library = Library(None)
+    words = Message(role="user", content=(InputText("hello"),))
+    wish = FunctionCall(name="new_context", arguments=arguments, call_id="c")
+    waiting = (item(1, 1, words), item(2, 2, words), item(3, 2, wish))
+    assert Memory(library).wants_fresh_start("t", waiting) is False
     await library.close()
 
 

@@ -14,6 +14,8 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import msgspec
+
 from ...errors import WeftError
 from ...items import FunctionCall
 from ...prompt.markers import Markers
@@ -26,6 +28,7 @@ from .library import Library, Note
 from .recall import Desk, recall_tools
 from .recall.cues import Cue, cue_of
 from .recall.desk import Seen
+from .recall.noting import FreshStart
 from .recall.records import Record, records_of
 
 __all__ = ["Memory"]
@@ -151,7 +154,13 @@ def _is_wish(item: ContextItem) -> bool:
     if item.seq is None or b"new_context" not in item.body:
         return False
     said = item.item
-    return isinstance(said, FunctionCall) and said.name == "new_context"
+    if not isinstance(said, FunctionCall) or said.name != "new_context":
+        return False
+    try:
+        msgspec.json.decode(said.arguments, type=FreshStart)
+    except msgspec.DecodeError:  # the tool has refused it
+        return False
+    return True
 
 
 def _is_asked(given: AssembleParams) -> bool:

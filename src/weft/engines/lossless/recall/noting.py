@@ -9,15 +9,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from ....tools.contract import ToolContext, ToolResult
 from .desk import Desk
 from .records import when
 
-__all__ = ["MOST_NOTES", "Noting"]
+__all__ = ["MOST_NOTES", "FreshStart", "Noting"]
 
 MOST_NOTES = 50
+
+_Why = Annotated[str, Meta(min_length=1, max_length=500, description="Why, in a sentence.")]
+
+
+class FreshStart(Struct, frozen=True, forbid_unknown_fields=True):
+    """What `new_context` has to be called with."""
+
+    reason: _Why
 
 
 @dataclass(slots=True)
@@ -67,9 +75,7 @@ class Noting:
 
     async def new_context(
         self,
-        reason: Annotated[
-            str, Meta(min_length=1, max_length=500, description="Why, in a sentence.")
-        ],
+        reason: _Why,
         context: ToolContext,
     ) -> ToolResult:
         """Leave all turns before this one behind and go on with a fresh context.
