@@ -57,10 +57,12 @@ class Single:
             self.report.went_on(done)
             done = await self._one(schema=schema)
         self.report.hear(done)
-        with working("tidying up"):
-            # Where each turn has a process of its own, no other one ever finds the time.
-            await self._heard(self.thread.settled(_UPKEEP_SECONDS))
         return done
+
+    async def tidied(self) -> None:
+        """Give the engine the time that it never finds where each turn has its own process."""
+        with working("tidying up"):
+            await self._heard(self.thread.settled(_UPKEEP_SECONDS))
 
     async def _one(self, *said: UserPart, schema: Json | UnsetType) -> TurnCompleted:
         done: TurnCompleted | None = None

@@ -124,10 +124,11 @@ async def _run(
         except WeftError as error:
             report.failed(str(error))
             raise
-    if order.output is not None and done.status == "completed":
-        order.output.write_text(done.text, encoding="utf-8")
-    if order.show_usage:
-        click.echo(printable(single.meter.line()), err=True)
+        if order.output is not None and done.status == "completed":
+            order.output.write_text(done.text, encoding="utf-8")
+        if order.show_usage:
+            click.echo(printable(single.meter.line()), err=True)
+        await single.tidied()
     return _CODES[done.status]
 
 
