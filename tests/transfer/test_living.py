@@ -232,3 +232,18 @@ async def test_imported_outputs_without_calls_are_folded_like_anything_else(tmp_
         entries = [entry for entry in await opened.store.read(thread) if entry.kind == "item"]
         brought = [entry.seq for entry in entries if entry.source_id]
         assert (await reached(opened, engine.library))[: len(said)] == brought
+
+
+async def test_an_imported_past_is_summarised_by_the_model_where_there_is_time(tmp_path):
+    said = [
+        {"thread": "ops", "id": f"{role}{n}", "role": role, "content": f"{n} {words(n, 110)}"}
+        for n in range(18)
+        for role in ("user", "assistant")
+    ]
+    async with await SqliteStore.open(tmp_path / "home") as store:
+        thread = (await bring(store, write(tmp_path / "ops.jsonl", *said))).threads[0].thread
+    async with keeping(tmp_path, Speaker(), thread) as (opened, engine):
+        await talk(opened, "Go on.")
+        nodes = await engine.library.of_thread(thread)
+        assert nodes
+        assert not any(node.degraded for node in nodes)
