@@ -19,6 +19,7 @@ from msgspec import Struct
 from ..items import CustomToolCall, CustomToolCallOutput, FunctionCallOutput, LocalShellCall
 from ..specs import Namespace, spec_name
 from ..wire import Unknown, json_bytes
+from .bounding import bounded
 from .contract import Abortable, CallItem, Tool, ToolCall, ToolContext, ToolResult
 from .hooks import NO_HOOKS, Block, Merge, ToolHooks, merged
 
@@ -169,7 +170,9 @@ class Dispatch:
             self.hooks.after_tool_call(call, changed, seconds, self.context),
             f"a hook after {call.name} failed",
         )
-        return changed
+        return await _attempt(
+            bounded(changed, self.context), f"the result of {call.name} could not be kept", changed
+        )
 
     def _aborted(self, opened: _Open) -> ToolResult:
         seconds = self.clock() - opened.began
