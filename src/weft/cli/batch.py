@@ -46,14 +46,21 @@ class _Named(Struct, frozen=True):
     id: Any = None
 
 
-def item_json(hit: Hit) -> dict[str, object]:
-    """A hit as programs read it."""
+def _answered(hit: Hit) -> dict[str, object]:
+    """A hit as the answer to a line has it: these fields and no others."""
     return {
         "id": entry_id(hit.thread, hit.seq),
         "source_id": hit.source_id,
         "thread": hit.thread,
         "score": hit.score,
         "snippet": hit.snippet,
+    }
+
+
+def item_json(hit: Hit) -> dict[str, object]:
+    """A hit as programs read it that look for one thing."""
+    return {
+        **_answered(hit),
         "seq": hit.seq,
         "turn": hit.turn,
         "time": hit.time,
@@ -90,7 +97,7 @@ class Batch:
         except WeftError as error:
             return _refused(asked.id, str(error))
         noted = {"note": hits.note} if hits.note else {}
-        return {"id": asked.id, "items": list(map(item_json, hits)), **noted}
+        return {"id": asked.id, "items": list(map(_answered, hits)), **noted}
 
     async def _search(self, asked: _Line) -> Search:
         threads = self.threads if asked.thread is None else await self._threads(str(asked.thread))
