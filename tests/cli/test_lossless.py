@@ -175,7 +175,16 @@ def test_a_damaged_library_is_told_apart_from_the_log(weft):
         "damaged_file",
         "lossless.db",
     )
-    assert finding["remedy"] == "move it away: what it held is made again from the log"
+    assert finding["remedy"] == (
+        "`weft lossless doctor --fix` moves it aside: its summaries are made again from the log"
+    )
+    broken = path.read_bytes()
+    mended = weft("lossless", "doctor", "--fix", "--json").json
+    assert mended["ok"]
+    assert "the damaged library was moved to " in mended["done"][0]
+    (aside,) = path.parent.glob("lossless.db.broken-*Z")
+    assert aside.read_bytes() == broken
+    assert weft("lossless", "doctor").text == "summaries, jobs and logs agree\n"
 
 
 def test_a_backup_is_a_home_of_its_own(weft, folded, tmp_path):

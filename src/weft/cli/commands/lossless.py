@@ -108,10 +108,14 @@ async def doctor(home: Home, fix: bool, as_json: bool) -> int:
     with working("checking") as tell:
         async with home.store() as store:
             found = await _checked(home, store, tell)
+            if fix and _damaged(found):
+                done.append(await _set_aside(home))
+                found = await _checked(home, store, tell)
             if fix and _fixable(found):
                 await _saved(home, where)
-                done, found = await _repaired(home, store, found, tell)
-    backup = str(where) if done else None
+                mended, found = await _repaired(home, store, found, tell)
+                done += mended
+    backup = str(where) if where.exists() else None
     left = any(finding.serious for finding in found.findings)
     if as_json:
         said = {"ok": not left, "findings": found.findings, "done": done, "backup": backup}
@@ -236,6 +240,21 @@ async def _repaired(
         done += await repair(store, home.path / LIBRARY, found)
         found = await _checked(home, store, tell)
     return done, found
+
+
+def _damaged(found: Checkup) -> bool:
+    """Whether the library itself cannot be read."""
+    return any(
+        (finding.kind, finding.subject) == ("damaged_file", Path(LIBRARY).name)
+        for finding in found.findings
+    )
+
+
+async def _set_aside(home: Home) -> str:
+    from ...engines.lossless.care.repair import set_aside
+
+    moved = await asyncio.to_thread(set_aside, home.path / LIBRARY)
+    return f"the damaged library was moved to {moved}; another is begun from the log"
 
 
 def _fixable(found: Checkup) -> bool:

@@ -89,7 +89,7 @@ def _damage(log: Path, library: Path) -> list[Finding]:
     for path, pragma in ((log, "quick_check"), (library, "integrity_check")):
         if path.exists() and (wrong := _integrity(path, pragma, library)):
             kept = "restore it from a backup, or salvage it with `sqlite3 FILE .recover`"
-            anew = "move it away: what it held is made again from the log"
+            anew = f"{FIX} moves it aside: its summaries are made again from the log"
             findings.append(
                 Finding(
                     kind="damaged_file",

@@ -11,6 +11,7 @@ import sqlite3
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 from ....entries import Node as Part
@@ -25,7 +26,7 @@ from ..shelf import Shelf
 from .checkup import Checkup
 from .findings import Finding, Kind
 
-__all__ = ["forget", "repair"]
+__all__ = ["forget", "repair", "set_aside"]
 
 _DONE: dict[Kind, str] = {
     "lost_node": "took over {} summaries from the log",
@@ -118,6 +119,17 @@ def _mend(
                 )
             case "left_behind":
                 _forget(db, subject, kept)
+
+
+def set_aside(library: Path) -> Path:
+    """Move a library that cannot be read out of the way, with what SQLite keeps beside it."""
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
+    place = library.with_name(f"{library.name}.broken-{stamp}")
+    for suffix in ("-wal", "-shm", ""):
+        part = library.with_name(library.name + suffix)
+        if part.exists():
+            part.rename(place.with_name(place.name + suffix))
+    return place
 
 
 def _forget(db: sqlite3.Connection, thread: str, kept: frozenset[str]) -> None:
