@@ -92,7 +92,7 @@ def test_a_torn_line_is_complained_about(weft):
     file = chat(weft, "one", "two")
     file.write_text(file.read_text()[:-10])
     done = weft("import", str(file))
-    assert done.lines[0] == "imported 1 records into 1 thread; 0 were there already"
+    assert done.lines[0] == "imported 1 record into 1 thread; 0 were there already"
     assert done.err == (
         "weft: line 2 of 'chat.jsonl' ends in the middle; import again when it is whole\n"
     )

@@ -91,7 +91,7 @@ async def stretch_of(store: Store, text: str) -> Stretch:
     if found is None:
         raise click.UsageError(
             f"{text!r} names no entry; `weft recall` prints ids such as thr_…:12, "
-            "and thr_…:12-40 is a range"
+            "and thr_…:12-40 is a range; `weft recall expand` opens summaries"
         )
     threads = await named_threads(store, found[1])
     info = await store.info(threads[0])

@@ -7,7 +7,7 @@ refused with a sentence that names what is missing; it is never served by halves
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 from msgspec import Struct
 
@@ -36,17 +36,7 @@ Capability: TypeAlias = Literal[
 ]
 """What a harness may be able to do for an engine."""
 
-CAPABILITIES: frozenset[Capability] = frozenset(
-    {
-        "bootstrap",
-        "assemble-before-prompt",
-        "after-turn",
-        "maintain",
-        "compact",
-        "runtime-llm-complete",
-        "thread-bootstrap-projection",
-    }
-)
+CAPABILITIES: frozenset[Capability] = frozenset(get_args(Capability))
 
 LOOP_CAPABILITIES: frozenset[Capability] = CAPABILITIES - {"thread-bootstrap-projection"}
 """What Weft's own loop can do: it has no thread of its own that could be bootstrapped."""
@@ -56,7 +46,7 @@ MaintenanceMode: TypeAlias = Literal["foreground", "background"]
 
 HostParam: TypeAlias = Literal["prompt", "settings", "context", "cancelled"]
 
-HOST_PARAMS: frozenset[HostParam] = frozenset({"prompt", "settings", "context", "cancelled"})
+HOST_PARAMS: frozenset[HostParam] = frozenset(get_args(HostParam))
 """Parameters that the host adds beyond the conversation; an engine may decline them."""
 
 

@@ -19,7 +19,7 @@ from ..prompt.legacy import LegacyTag
 from ..prompt.registry import Registry
 from ..wire import json_bytes
 from .claude_tree import Transcript
-from .lines import read_objects, sound
+from .lines import object_of, read_records
 from .pieces import (
     Piece,
     contextual,
@@ -46,8 +46,6 @@ _TAGS = tuple(
 )
 _OPENINGS = ("<command-name>", "<command-message>", "[Request interrupted by user")
 
-_object = msgspec.json.Decoder(dict[str, Any])
-
 
 class ClaudeFormat:
     """Reads transcripts; agents that stand in the same file become threads of their own."""
@@ -58,13 +56,13 @@ class ClaudeFormat:
     def survey(self, path: Path, tally: Tally) -> list[Session]:
         """The conversations of a transcript."""
         reading = Transcript(tally, path.stem)
-        for line, record in read_objects(path, sound(_object.decode), tally):
+        for line, record in read_records(path, tally):
             reading.add(line, record)
         return list(reading.sessions())
 
     def pieces(self, data: bytes, spot: Spot, registry: Registry) -> list[Piece]:
         """What a record becomes."""
-        record = _object.decode(data)
+        record = object_of(data)
         match record:
             case {"type": "user", "message": {"content": content}}:
                 if record.get("isCompactSummary") and not spot.alone:
@@ -81,7 +79,7 @@ class ClaudeFormat:
 
     def time(self, data: bytes) -> int | None:
         """When a record was made."""
-        return milliseconds(_object.decode(data).get("timestamp"))
+        return milliseconds(object_of(data).get("timestamp"))
 
 
 def _is_meta(record: dict[str, Any]) -> bool:

@@ -8,13 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, TypeVar
+from typing import Any, BinaryIO, NamedTuple, TypeVar
 
 import msgspec
 
 from .tally import Tally
 
-__all__ = ["HEAVY", "LONGEST_LINE", "Line", "bounded", "read_lines", "read_objects", "sound"]
+__all__ = [
+    "HEAVY",
+    "LONGEST_LINE",
+    "Line",
+    "bounded",
+    "object_of",
+    "read_lines",
+    "read_objects",
+    "read_records",
+    "sound",
+]
 
 LONGEST_LINE = 32 * 1024 * 1024
 """A longer line is passed over, and said so."""
@@ -86,6 +96,15 @@ def read_objects(
                     f"line {line.number} of {path.name!r} ends in the middle; "
                     "import again when it is whole"
                 )
+
+
+object_of = msgspec.json.Decoder(dict[str, Any]).decode
+"""A line as the object it is."""
+
+
+def read_records(path: Path, tally: Tally) -> Iterator[tuple[Line, dict[str, Any]]]:
+    """The lines of a file as objects, sound all the way down."""
+    return read_objects(path, sound(object_of), tally)
 
 
 def bounded(values: Iterable[T], size: Callable[[T], int], most: int) -> list[T]:

@@ -28,7 +28,7 @@ from ..items import (
 from ..models.formats.thinking import reasoning_of
 from ..prompt.registry import Registry
 from ..wire import json_bytes
-from .lines import Line, read_objects, sound
+from .lines import Line, object_of, read_records
 from .pieces import (
     UNKNOWN_ACCOUNT,
     Piece,
@@ -58,8 +58,6 @@ _APIS = {
     "openai-completions": "chat",
 }
 
-_object = msgspec.json.Decoder(dict[str, Any])
-
 
 class OpenClawFormat:
     """Reads session files of any version."""
@@ -70,13 +68,13 @@ class OpenClawFormat:
     def survey(self, path: Path, tally: Tally) -> list[Session]:
         """The conversations of a session: one, and one more for each reset."""
         reading = _Reading(tally, path.stem)
-        for line, record in read_objects(path, sound(_object.decode), tally):
+        for line, record in read_records(path, tally):
             reading.add(line, record)
         return list(reading.sessions())
 
     def pieces(self, data: bytes, spot: Spot, registry: Registry) -> list[Piece]:
         """What an entry becomes."""
-        record = _object.decode(data)
+        record = object_of(data)
         match record:
             case {"type": "message", "message": dict(message)}:
                 return _said(message, registry)
@@ -90,7 +88,7 @@ class OpenClawFormat:
 
     def time(self, data: bytes) -> int | None:
         """When an entry was made."""
-        record = _object.decode(data)
+        record = object_of(data)
         message = record.get("message")
         said = message.get("timestamp") if isinstance(message, dict) else None
         return milliseconds(record.get("timestamp")) or milliseconds(said)

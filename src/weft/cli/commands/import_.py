@@ -90,7 +90,8 @@ async def _opened(home: Home, *, dry: bool) -> AsyncIterator[Store]:
 def _tell(report: ImportReport, *, dry: bool) -> None:
     done = "would import" if dry else "imported"
     say(
-        f"{done} {report.added:,} records into {_counted(report)}; "
+        f"{done} {report.added:,} record{'' if report.added == 1 else 's'} "
+        f"into {_counted(report)}; "
         f"{report.present:,} were there already"
     )
     changed = [each for each in report.threads if each.state != "unchanged"]
