@@ -77,6 +77,7 @@ class _Scene(Struct, frozen=True, kw_only=True):
     budget: int
     measures: Measures
     volatile: frozenset[str] = frozenset()
+    model: str = ""
     log: ThreadLog
 
     @property
@@ -94,10 +95,9 @@ class LosslessEngine:
     info: EngineInfo = INFO
     memory: Memory = field(init=False)
     _workshop: Workshop = field(init=False)
-    _model: str = field(init=False, default="")
 
     def __post_init__(self) -> None:
-        self._workshop = Workshop(self.library, self.guards, lambda: self._model)
+        self._workshop = Workshop(self.library, self.guards)
         self.memory = Memory(self.library)
 
     async def bootstrap(self, given: BootstrapParams, /) -> BootstrapResult:
@@ -119,7 +119,6 @@ class LosslessEngine:
 
     async def assemble(self, given: AssembleParams, /) -> AssembleResult:
         """The view, brought down in one step where it has grown too large, and memory."""
-        self._model = given.model
         scene = self._scene(given, given.pre_prompt_count, given.token_budget)
         await self._restore(scene)
         items = await self._reduced(scene)
@@ -202,6 +201,7 @@ class LosslessEngine:
             budget=tokens,
             measures=self.measures.within(tokens),
             volatile=_volatile(given),
+            model=(given.settings.model.resolved or "") if given.settings else "",
             log=given.log,
         )
 
@@ -293,6 +293,7 @@ class LosslessEngine:
             part,
             scene.measures,
             complete,
+            model=scene.model,
             log=scene.log,
             previous=await self._before(scene, part),
             volatile=scene.volatile,
@@ -375,6 +376,7 @@ class LosslessEngine:
                     part,
                     scene.measures,
                     complete,
+                    model=scene.model,
                     volatile=_volatile(past),
                     cancelled=given.cancelled,
                 )

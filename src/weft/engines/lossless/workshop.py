@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import platform
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
@@ -42,7 +42,6 @@ class Workshop:
 
     library: Library
     guards: Guards
-    model: Callable[[], str] = lambda: ""
     owner: str = field(default_factory=platform.node)
     """Who takes jobs: this machine, so that a process takes up what one before it left."""
 
@@ -53,6 +52,7 @@ class Workshop:
         measures: Measures,
         complete: Complete | None,
         *,
+        model: str = "",
         log: ThreadLog | None = None,
         previous: str = "",
         volatile: AbstractSet[str] = frozenset(),
@@ -71,7 +71,7 @@ class Workshop:
         summary = await summarise(
             source,
             complete=complete,
-            model=self.model(),
+            model=model,
             target=_target(stretch, measures),
             guards=self.guards.of(thread, manual=manual),
             cancelled=cancelled,
