@@ -21,6 +21,7 @@ from .shelf import Shelf
 
 __all__ = ["Frontier", "Job", "Library", "Note", "keep_node"]
 
+_EVER = 1 << 62
 LEASE_MS = 300_000
 """How long a job belongs to the worker that took it."""
 
@@ -127,8 +128,8 @@ class Library:
         if jobs:
             await self._shelf.change(job)
 
-    async def take(self, thread: str, key: str, owner: str) -> Job | None:
-        """Lease one job, unless someone has it or it should wait."""
+    async def take(self, thread: str, key: str, owner: str, *, at_once: bool = False) -> Job | None:
+        """Lease one job, unless someone has it or it should wait; `at_once` it need not."""
 
         def job(db: sqlite3.Connection) -> Job | None:
             now = self._now()
@@ -137,7 +138,7 @@ class Library:
                 "WHERE thread = ? AND key = ? AND after <= ? "
                 "AND (owner IS NULL OR owner = ? OR until <= ?) "
                 "RETURNING key, thread, first, last, depth, attempts, error",
-                (owner, now + LEASE_MS, thread, key, now, owner, now),
+                (owner, now + LEASE_MS, thread, key, _EVER if at_once else now, owner, now),
             ).fetchone()
             return None if row is None else _job(row)
 

@@ -64,7 +64,7 @@ class Workshop:
         An extract is kept where the model fails, and the job stays for later.
         """
         await self.library.want([_job(thread, stretch)])
-        job = await self.library.take(thread, stretch.key, self.owner)
+        job = await self.library.take(thread, stretch.key, self.owner, at_once=manual)
         if job is None:
             return None
         source = await self._source(stretch, volatile, log, previous)
