@@ -67,10 +67,10 @@ class DyingLibrary(Library):
         await super().want(jobs)
         self.fate("after want")
 
-    async def take(self, thread: str, key: str, owner: str) -> Job | None:
+    async def take(self, thread: str, key: str, owner: str, *, at_once: bool = False) -> Job | None:
         """Lease a job."""
         self.fate("before take")
-        job = await super().take(thread, key, owner)
+        job = await super().take(thread, key, owner, at_once=at_once)
         self.fate("after take")
         return job
 
