@@ -1,7 +1,8 @@
 """The harness seam: what runs the steps of an admitted turn.
 
-Owns the `Harness` Protocol and what it is given. Invariant: a harness executes; what is
-allowed, offered or delivered was decided before it was asked.
+Owns the `Harness` Protocol, the powers that some harnesses have beyond it, and what they
+are given. Invariant: a harness executes; what is allowed, offered or delivered was
+decided before it was asked.
 """
 
 from __future__ import annotations
@@ -9,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from msgspec import Struct
 
 from ..context.journal import Journal
+from ..context.turn_input import TurnInput
 from ..engines.info import Capability
 from ..engines.lifecycle import Lifecycle
 from ..hooks.registry import Hooks
@@ -24,7 +26,22 @@ from ..tools.contract import Tool, ToolCall, ToolContext
 from ..usage import TokenUsage
 from .events import Event, TurnStatus
 
-__all__ = ["CALL", "STREAM_PATIENCE", "Harness", "Outcome", "TurnRun"]
+__all__ = [
+    "CALL",
+    "STREAM_PATIENCE",
+    "Closes",
+    "Compacts",
+    "Completes",
+    "Forgets",
+    "Harness",
+    "NativeCompaction",
+    "Outcome",
+    "Preview",
+    "Previews",
+    "Resumes",
+    "Traits",
+    "TurnRun",
+]
 
 
 CALL: ContextVar[ToolCall] = ContextVar("call")
@@ -62,11 +79,23 @@ class TurnRun:
     patience: Backoff = STREAM_PATIENCE
 
 
+class Traits(Struct, frozen=True, kw_only=True):
+    """What a harness brings itself, so that nothing is said or done twice."""
+
+    fragments: frozenset[str] = frozenset()
+    """Fragments that it tells the model itself; ours of that name stay unsaid."""
+    tools: bool = False
+    """It has hands of its own; the built-in tools are not offered beside them."""
+    room: bool = False
+    """It keeps the conversation small itself, where no engine wants a say in that."""
+
+
 class Harness(Protocol):
     """Runs the steps of a turn until the model has nothing more to do.
 
-    Every item is in the log before anything acts on it. When the task is cancelled, every
-    open call gets its result before the cancellation goes on.
+    Every item is in the log before anything acts on it; where the harness itself acts, as
+    soon as it is known. When the task is cancelled, every open call gets its result before
+    the cancellation goes on.
     """
 
     name: str
@@ -76,6 +105,86 @@ class Harness(Protocol):
         """What it can do for context engines."""
         ...
 
+    @property
+    def traits(self) -> Traits:
+        """What it brings itself."""
+        ...
+
     async def run(self, run: TurnRun) -> Outcome:
         """Run the turn. Ends it in the log, in the transaction of its last items."""
+        ...
+
+
+class Preview(Struct, frozen=True):
+    """What the model will be told with an input, as hooks see it."""
+
+    prompt: str
+    instructions: str = ""
+
+
+class NativeCompaction(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What became of a harness's own compaction."""
+
+    backend: str
+    status: Literal["completed", "failed", "skipped"]
+    reason: str = ""
+    tokens_before: int | None = None
+    tokens_after: int | None = None
+
+
+@runtime_checkable
+class Resumes(Protocol):
+    """A harness that keeps a thread of its own, which may know more than the log."""
+
+    async def resume(self, run: TurnRun) -> None:
+        """Bring into the log what a process that ended has left elsewhere."""
+        ...
+
+
+@runtime_checkable
+class Previews(Protocol):
+    """A harness that puts a prompt into other words."""
+
+    def preview(self, run: TurnRun, opening: TurnInput) -> Preview:
+        """What the model will be told. Hooks are asked about this, not about the bare input."""
+        ...
+
+
+@runtime_checkable
+class Compacts(Protocol):
+    """A harness that can fold its own thread."""
+
+    async def compact(self, run: TurnRun) -> NativeCompaction:
+        """Fold it, as well as that can be done; a failure is told, never raised."""
+        ...
+
+
+@runtime_checkable
+class Completes(Protocol):
+    """A harness through which its model can be asked outside the conversation."""
+
+    def model(self, name: str) -> Model:
+        """What answers for the model called `name`."""
+        ...
+
+
+@runtime_checkable
+class Forgets(Protocol):
+    """A harness that keeps something of a thread between turns."""
+
+    async def forget(self, journal: Journal) -> None:
+        """Let go of it for good: the thread was reset."""
+        ...
+
+
+@runtime_checkable
+class Closes(Protocol):
+    """A harness that holds processes or connections."""
+
+    async def leave(self, thread: str) -> None:
+        """A thread is being closed; let go of what is held for it."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of everything."""
         ...

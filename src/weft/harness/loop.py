@@ -19,7 +19,7 @@ from ..prompt.events import TurnAborted
 from ..usage import TokenUsage
 from ..whole import whole
 from .compaction import is_full, make_room
-from .contract import STREAM_PATIENCE, Outcome, TurnRun
+from .contract import STREAM_PATIENCE, Outcome, Traits, TurnRun
 from .events import Retrying
 from .step import Step
 
@@ -38,6 +38,11 @@ class LoopHarness:
     def capabilities(self) -> frozenset[Capability]:
         """All but what needs a thread of its own."""
         return LOOP_CAPABILITIES
+
+    @property
+    def traits(self) -> Traits:
+        """It brings nothing of its own."""
+        return Traits()
 
     async def run(self, run: TurnRun) -> Outcome:
         """Run the turn."""

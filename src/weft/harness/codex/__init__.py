@@ -1,0 +1,1 @@
+"""The Codex harness: turns on a real Codex app-server."""

@@ -1,0 +1,137 @@
+"""Values that answers and notifications share: threads, turns, failures, usage.
+
+Owns their shapes. Invariant: a state is a plain string, because a newer server may
+name one we do not know.
+"""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Raw
+
+from ....wire import NULL
+from .base import Message
+
+__all__ = [
+    "PlanStep",
+    "RateLimitWindow",
+    "RateLimits",
+    "Status",
+    "Thread",
+    "TokenUsage",
+    "Tokens",
+    "Turn",
+    "TurnError",
+]
+
+
+class Status(Message, frozen=True, kw_only=True):
+    """What a thread is doing: `notLoaded`, `idle`, `systemError` or `active`."""
+
+    type: str
+    active_flags: tuple[str, ...] = ()
+
+
+class TurnError(Message, frozen=True, kw_only=True):
+    """Why a turn, or one try of it, failed."""
+
+    message: str
+    codex_error_info: Raw = NULL
+    additional_details: str | None = None
+
+    @property
+    def kind(self) -> str:
+        """The failure's name, such as `contextWindowExceeded`; empty where none is given."""
+        match self._info:
+            case str(name):
+                return name
+            case {**named} if len(named) == 1:
+                return str(next(iter(named)))
+        return ""
+
+    @property
+    def http_status(self) -> int | None:
+        """The provider's status, where the failure has one."""
+        match self._info:
+            case {**named} if len(named) == 1:
+                match next(iter(named.values())):
+                    case {"httpStatusCode": int(status)}:
+                        return status
+        return None
+
+    @property
+    def _info(self) -> object:
+        return msgspec.json.decode(self.codex_error_info)
+
+
+class Turn(Message, frozen=True, kw_only=True):
+    """A turn; `status` is `inProgress`, `completed`, `interrupted` or `failed`."""
+
+    id: str
+    status: str
+    error: TurnError | None = None
+    items: tuple[Raw, ...] = ()
+    items_view: str = ""
+    started_at: int | None = None
+    completed_at: int | None = None
+    duration_ms: int | None = None
+
+
+class Thread(Message, frozen=True, kw_only=True):
+    """A thread as the app-server sees it; `path` is its rollout, none if ephemeral."""
+
+    id: str
+    session_id: str = ""
+    path: str | None = None
+    ephemeral: bool = False
+    history_mode: str = ""
+    forked_from_id: str | None = None
+    model_provider: str = ""
+    cli_version: str = ""
+    cwd: str = ""
+    status: Status = Status(type="notLoaded")
+    turns: tuple[Turn, ...] = ()
+
+
+class Tokens(Message, frozen=True, kw_only=True):
+    """A count of tokens; what the server does not say is unknown, not zero."""
+
+    total_tokens: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_input_tokens: int | None = None
+    cache_write_input_tokens: int | None = None
+    reasoning_output_tokens: int | None = None
+
+
+class TokenUsage(Message, frozen=True, kw_only=True):
+    """Tokens of the whole thread and of its newest response."""
+
+    total: Tokens
+    last: Tokens
+    model_context_window: int | None = None
+
+
+class RateLimitWindow(Message, frozen=True, kw_only=True):
+    """How much of one allowance is used."""
+
+    used_percent: float
+    window_duration_mins: int | None = None
+    resets_at: int | None = None
+
+
+class RateLimits(Message, frozen=True, kw_only=True):
+    """The allowances of an account."""
+
+    primary: RateLimitWindow | None = None
+    secondary: RateLimitWindow | None = None
+    limit_id: str | None = None
+    limit_name: str | None = None
+    plan_type: str | None = None
+
+
+class PlanStep(Message, frozen=True, kw_only=True):
+    """One step of a plan: `pending`, `inProgress` or `completed`."""
+
+    step: str
+    status: str
