@@ -64,6 +64,7 @@ class Subagents:
     _asked: Asked = field(init=False, default_factory=Asked)
     _ordering: asyncio.Lock = field(init=False, default_factory=asyncio.Lock)
     _woken: asyncio.Event = field(init=False, default_factory=asyncio.Event)
+    """Set at the next wake-up, and replaced then: nobody takes it from those who wait."""
     _closing: bool = field(init=False, default=False)
 
     @property
@@ -137,6 +138,7 @@ class Subagents:
     def wake(self) -> None:
         """Let whoever waits look up: somebody has spoken to the thread."""
         self._woken.set()
+        self._woken = asyncio.Event()
 
     async def agents(self) -> list[AgentInfo]:
         """The agents of this thread, oldest first."""
@@ -176,9 +178,11 @@ class Subagents:
             await self._take_up()
 
     async def _take_up(self) -> None:
+        # Looked at before the rows: who ends meanwhile has seen to its own.
+        busy = set(self._works)
         for row in await self.parent.store.outbox(thread=self.parent.id, topic=TOPIC):
             order = Order.of(row)
-            if order.child in self._works or self._closing:
+            if order.child in busy or self._closing:
                 continue
             work = self._work(order)
             left = await work.unfinished()
@@ -190,11 +194,17 @@ class Subagents:
     async def close(self) -> None:
         """Interrupt whoever is at work, and wait until each of them was announced."""
         self._closing = True
-        tasks = [work.task for work in self._works.values()]
-        for work in self._works.values():
+        await self._stop_all()
+        async with self._ordering:
+            # Who was being ordered meanwhile is at work by now.
+            await self._stop_all()
+
+    async def _stop_all(self) -> None:
+        works = list(self._works.values())
+        for work in works:
             work.stop()
-        if tasks:
-            await asyncio.wait(tasks)
+        if works:
+            await asyncio.wait([work.task for work in works])
 
     def _full(self) -> Refused | None:
         if self._closing:
@@ -306,10 +316,10 @@ class Subagents:
     ) -> bool:
         """Whether one of `chosen` ended before time was up, or mail came that `counts`."""
         ends = [self._works[child].task for child in chosen]
-        self._woken.clear()
+        wake_up = self._woken  # of before the look at the mail
         if any(map(counts, await self.parent.store.inbox(self.parent.id))):
             return True
-        woken = asyncio.ensure_future(self._woken.wait())
+        woken = asyncio.ensure_future(wake_up.wait())
         try:
             done, _ = await asyncio.wait(
                 {woken, *ends}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED

@@ -19,6 +19,7 @@ from ..harness.events import AgentReported, TurnCompleted
 from ..items import Message
 from ..prompt.input import user_message
 from ..store.contract import Post, Store
+from ..whole import whole
 from .mail import ENDED, instructed
 from .values import Child, Opener, Order
 
@@ -74,9 +75,10 @@ class Work:
         async with self._deciding:
             if self._over:
                 return False
-            await self.store.post(self.order.child, message)
             if interrupt and self.child is not None:
+                # Before the message is there, so that the turn cannot take it along.
                 self.child.interrupt()
+            await whole(self.store.post(self.order.child, message))
             return True
 
     def stop(self) -> None:
@@ -102,9 +104,15 @@ class Work:
 
     async def _next(self) -> _Turn | None:
         async with self._deciding:
-            turn = None if self._stopped or self.failure else await self._found()
+            found = None if self._ending else await self._found()
+            # Looked at again: there was no turn yet that could be interrupted meanwhile.
+            turn = None if self._ending else found
             self._over = turn is None
             return turn
+
+    @property
+    def _ending(self) -> bool:
+        return self._stopped or bool(self.failure)
 
     async def _found(self) -> _Turn | None:
         """The turn to run next, as the log of the agent has it."""
