@@ -21,9 +21,18 @@ from .context.turn_input import TurnInput
 from .engines.lifecycle import Lifecycle
 from .engines.linear import Compacted
 from .errors import NotFound
-from .harness.compaction import fold, is_full, make_room
+from .harness.compaction import fold, fold_natively, is_full, make_room, with_native
 from .harness.completion import EngineComplete
-from .harness.contract import CALL, Harness, Outcome, TurnRun
+from .harness.contract import (
+    CALL,
+    Compacts,
+    Harness,
+    Outcome,
+    Preview,
+    Previews,
+    Resumes,
+    TurnRun,
+)
 from .harness.events import (
     ApprovalRequested,
     ApprovalWithdrawn,
@@ -118,14 +127,12 @@ class Agent:
         given = msgspec.structs.replace(given, turn_id=given.turn_id or new_id("turn"))
         turn = outcome = None
         try:
-            await self.journal.begin_head()
-            await self.engine.begin()
-            if is_full(self._run()):
+            await self._caught_up()
+            if self._folds_here and is_full(self._run()):
                 await make_room(self._run(), "auto", live=False)
-            answers = await self._hooked(given)
-            if (reason := _blocked(answers)) is not None:
-                return TurnCompleted(turn=given.turn_id or "", status="failed", error=reason)
-            turn = await self._admitted(given, answers)
+            turn = await self._admitted(given)
+            if isinstance(turn, TurnCompleted):
+                return turn
             if turn.state in _STATUS:
                 return _as_it_ended(turn)
             await self._begin(turn)
@@ -141,9 +148,12 @@ class Agent:
 
         Raises `CannotCompact`, `TooLong`, `ModelError` and `EngineFailed`.
         """
-        await self.journal.begin_head()
-        await self.engine.begin()
-        return await fold(self._run(), "manual", live=False)
+        await self._caught_up()
+        own = self.harness if isinstance(self.harness, Compacts) else None
+        if own is not None and not self._folds_here:
+            return await fold_natively(self._run(), own)
+        done = await fold(self._run(), "manual", live=False)
+        return done if own is None else with_native(done, await own.compact(self._run()))
 
     def complete(self, purpose: str) -> EngineComplete:
         """Access to the thread's model, for one purpose of an engine's."""
@@ -156,36 +166,70 @@ class Agent:
             raise NotFound("open question", question, "it was answered or withdrawn before")
         waiting.set_result(answer)
 
-    async def _hooked(self, given: Input) -> Sequence[Answer]:
-        """What hooks say to an input."""
-        asked = BeforePromptBuild(
-            thread=self.journal.id,
-            cwd=str(self.journal.cwd),
-            model=self.journal.model,
-            prompt=text_of(given.said.content),
-        )
-        return await self.hooks.tell(asked)
+    @property
+    def _folds_here(self) -> bool:
+        """Whether the view is folded here; some harnesses do that themselves, if they may."""
+        return self.engine.has_a_say or not self.harness.traits.room
 
-    async def _admitted(self, given: Input, answers: Sequence[Answer]) -> Turn:
-        """The turn, admitted and opened. An engine sees the input when it is safe in the log."""
+    async def _caught_up(self) -> None:
+        """Know all that happened to the thread, before anything else does."""
+        await self.journal.begin_head()
+        if isinstance(self.harness, Resumes):
+            await self.harness.resume(self._run())
+        await self.engine.begin()
+
+    async def _admitted(self, given: Input) -> Turn | TurnCompleted:
+        """The turn, admitted and opened, or how it ended where a hook does not want it.
+
+        An engine sees the input when it is safe in the log, and hooks see what the engine
+        makes of it; without an engine, hooks come first and the rest is one transaction.
+        """
         journal, engine = self.journal, self.engine
         opening = TurnInput(
             said=given.said,
             provenance=given.provenance,
             events=tuple(given.events),
             mail=tuple(given.mail),
-            # In the same transaction, so that a turn begun again says it no second time.
-            behind=tuple(HookContext(answer.context) for answer in answers if answer.context),
+            untold=self.harness.traits.fragments,
         )
         if not engine.chosen:
-            return await journal.admit(opening, turn_id=given.turn_id)
+            hooked = await self._hooked(opening)
+            if isinstance(hooked, str):
+                return TurnCompleted(turn=given.turn_id or "", status="failed", error=hooked)
+            return await journal.admit(hooked, turn_id=given.turn_id)
         turn, opened = await journal.reserve(given.said, turn_id=given.turn_id)
-        if not opened:
-            opening = await engine.assemble(opening)
-            context = engine.guided(await journal.observe())
-            await journal.open_turn(turn, opening, context=context)
-            await engine.opened()
+        if opened:
+            return turn
+        hooked = await self._hooked(await engine.assemble(opening))
+        if isinstance(hooked, str):
+            await journal.finish("failed")
+            await engine.finish("failed")
+            return TurnCompleted(turn=turn.id, status="failed", error=hooked)
+        await journal.open_turn(turn, hooked, context=engine.guided(await journal.observe()))
+        await engine.opened()
         return turn
+
+    async def _hooked(self, opening: TurnInput) -> TurnInput | str:
+        """The input with what hooks add to it, or why one of them does not want it."""
+        seen = self._preview(opening)
+        asked = BeforePromptBuild(
+            thread=self.journal.id,
+            cwd=str(self.journal.cwd),
+            model=self.journal.model,
+            prompt=seen.prompt,
+            instructions=seen.instructions,
+        )
+        answers = await self.hooks.tell(asked)
+        if (reason := _blocked(answers)) is not None:
+            return reason
+        # In the transaction of the input, so that a turn begun again says it no second time.
+        added = tuple(HookContext(answer.context) for answer in answers if answer.context)
+        return msgspec.structs.replace(opening, behind=(*opening.behind, *added))
+
+    def _preview(self, opening: TurnInput) -> Preview:
+        if isinstance(self.harness, Previews):
+            return self.harness.preview(self._run(), opening)
+        return Preview(text_of(opening.said.content), self.engine.guidance or "")
 
     async def _begin(self, turn: Turn) -> None:
         journal = self.journal

@@ -10,7 +10,7 @@ from tests.engines.scenes import (
     shows,
     written,
 )
-from tests.harness.scenes import call, hear, opened, scripted
+from tests.harness.scenes import call, hear, last, opened, scripted
 from weft.engines.frame import reserve_for
 from weft.engines.info import EngineInfo
 from weft.engines.recall import recalled
@@ -223,16 +223,17 @@ async def test_what_nobody_knows_of_the_cache_is_not_made_up(tmp_path):
     assert (usage.input_tokens, usage.cached_input_tokens, usage.output_tokens) == (500, 300, 7)
 
 
-async def test_hooks_come_before_the_engine_and_what_they_add_stands_behind_its_view(tmp_path):
+async def test_hooks_come_after_the_engine_and_what_they_add_stands_behind_its_view(tmp_path):
     order = []
 
-    async def remind(_: BeforePromptBuild) -> HookAnswer:
-        order.append("hook")
+    async def remind(seen: BeforePromptBuild) -> HookAnswer:
+        order.append(("hook", seen.prompt, seen.instructions))
         return HookAnswer(context="mind the gap")
 
     def assembles(given: AssembleParams) -> AssembleResult:
         order.append("engine")
-        return AssembleResult(items=(*given.items, written("Mind that.")))
+        items = (*given.items, written("Mind that."))
+        return AssembleResult(items=items, system_prompt_addition="Be brief.")
 
     hooks = Hooks()
     hooks.on(BeforePromptBuild, remind)
@@ -240,9 +241,26 @@ async def test_hooks_come_before_the_engine_and_what_they_add_stands_behind_its_
     model = scripted(Answer(text="a"))
     async with opened(tmp_path, model, engine=engine, hooks=hooks) as thread:
         await hear(thread, "first")
-    assert order == ["hook", "engine"]
+    assert order == ["engine", ("hook", "first", "Be brief.")]
     (given,) = engine.given("assemble")
     assert [said(item) for item in given.items] == ["first"]
     body = model.requests[0].body
     places = [body.index(text) for text in (b'"first"', b"Mind that.", b"mind the gap")]
     assert places == sorted(places)
+
+
+async def test_an_input_that_a_hook_does_not_want_ends_its_turn_and_reaches_no_model(tmp_path):
+    hooks = Hooks()
+    hooks.on(BeforePromptBuild, refuse)
+    engine = Probe()
+    model = scripted(Answer(text="a"))
+    async with opened(tmp_path, model, engine=engine, hooks=hooks) as thread:
+        ended = last(await hear(thread, "first", turn_id="turn_1"))
+        (turn,) = await thread.store.turns(thread.id)
+        assert (ended.status, turn.state, thread.view.rows) == ("failed", "failed", [])
+        assert "not today" in (ended.error or "")
+    assert model.requests == []
+
+
+async def refuse(_: BeforePromptBuild) -> HookAnswer:
+    return HookAnswer(block="not today")

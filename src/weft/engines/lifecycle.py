@@ -30,6 +30,7 @@ from .contract import (
     ContextEngine,
     Disposes,
     FollowsSubagents,
+    InterceptsCompaction,
     Maintains,
     OffersTools,
     PreparesSpawns,
@@ -152,6 +153,13 @@ class Lifecycle:
         """Whether the engine that serves keeps the view small itself."""
         seat = self._seat
         return self._serving and seat is not None and seat.guard.info.owns_compaction
+
+    @property
+    def has_a_say(self) -> bool:
+        """Whether the engine that serves wants to be asked whenever the view is folded."""
+        seat = self._seat
+        asked = seat is not None and isinstance(seat.engine, InterceptsCompaction)
+        return self.owns_compaction or (self._serving and asked)
 
     def occupied(self) -> int | None:
         """Tokens to hold against the window before the model is asked; None: the engine does."""

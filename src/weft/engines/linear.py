@@ -10,10 +10,10 @@ or fails.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from msgspec import Raw, Struct
 
@@ -59,6 +59,8 @@ class Compacted(Struct, frozen=True):
     """Rows that did not fit into the request for the summary."""
     by: str = "linear"
     """``provider`` where the provider folded."""
+    details: Mapping[str, Any] = {}
+    """What else was done about it, such as ``codexNativeCompaction``."""
 
 
 class _Folded(Struct, frozen=True):

@@ -10,17 +10,22 @@ from __future__ import annotations
 from functools import partial
 from typing import Literal, TypeAlias
 
+import msgspec
+
 from ..engines.linear import Compacted, LinearCompaction
 from ..errors import CannotCompact, EngineFailed, HookFailed, TooLong
 from ..hooks.payloads import AfterCompaction, BeforeCompaction
 from ..models.contract import ModelError
 from .completion import completer, provider_fold
-from .contract import TurnRun
+from .contract import Compacts, NativeCompaction, TurnRun
 from .events import CompactionFinished, CompactionStarted, NoticeRaised
 
-__all__ = ["fold", "is_full", "make_room"]
+__all__ = ["fold", "fold_natively", "is_full", "make_room", "with_native"]
 
 Trigger: TypeAlias = Literal["auto", "manual", "overflow"]
+
+_NATIVE = "codexNativeCompaction"
+"""Under this name a harness's own compaction is reported beside the engine's."""
 
 _CANNOT = (CannotCompact, TooLong, ModelError, HookFailed)
 
@@ -60,6 +65,26 @@ async def fold(run: TurnRun, trigger: Trigger, *, live: bool) -> Compacted:
     engine = run.engine
     asks_engine = engine.serving and (engine.owns_compaction or trigger != "auto")
     return await _folded(run, trigger, live=live, asks_engine=asks_engine)
+
+
+async def fold_natively(run: TurnRun, harness: Compacts) -> Compacted:
+    """Let the harness fold its own thread. Raises `CannotCompact` and `HookFailed`.
+
+    The harness tells everybody, as it does where it folds without being asked.
+    """
+    await _permitted(run, "manual")
+    before = run.journal.view.tokens
+    native = await harness.compact(run)
+    if native.status != "completed":
+        raise CannotCompact(f"{native.backend} did not compact: {native.reason}")
+    done = Compacted(before, run.journal.view.tokens, by=native.backend)
+    return with_native(done, native)
+
+
+def with_native(done: Compacted, native: NativeCompaction) -> Compacted:
+    """A compaction with what became of the harness's own, which is told apart from it."""
+    told = msgspec.to_builtins(native)
+    return msgspec.structs.replace(done, details={**done.details, _NATIVE: told})
 
 
 async def _folded(run: TurnRun, trigger: Trigger, *, live: bool, asks_engine: bool) -> Compacted:

@@ -7,7 +7,8 @@ delta, which is told again whole by the item that completes it.
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -167,6 +168,8 @@ class CompactionFinished(Struct, frozen=True, kw_only=True, tag="compaction.fini
     tokens_before: int
     tokens_after: int
     error: str | None = None
+    details: Mapping[str, Any] = {}
+    """Whose compaction it was, where the harness compacted by itself."""
 
 
 class NoticeRaised(Struct, frozen=True, kw_only=True, tag="notice"):

@@ -67,12 +67,15 @@ class AfterToolCall(Struct, frozen=True, kw_only=True, tag_field="event", tag="a
 class BeforePromptBuild(
     Struct, frozen=True, kw_only=True, tag_field="event", tag="before_prompt_build"
 ):
-    """An input is about to be admitted."""
+    """An input is about to be put before the model."""
 
     thread: str
     cwd: str
     model: str
     prompt: str
+    """What the model will be told, where the harness puts it into other words."""
+    instructions: str = ""
+    """What the context engine, or the harness for it, adds to the developer's words."""
 
 
 class BeforeCompaction(
