@@ -80,7 +80,7 @@ class ToolOutput(Message, frozen=True, kw_only=True):
 
 
 class CommandApproval(_OfTurn, frozen=True, kw_only=True):
-    """May this command run, or this text be typed into a running one?"""
+    """Whether a command may run, or text be typed into a running one."""
 
     method: ClassVar[str] = "item/commandExecution/requestApproval"
 
@@ -96,7 +96,7 @@ class CommandApproval(_OfTurn, frozen=True, kw_only=True):
 
 
 class FileChangeApproval(_OfTurn, frozen=True, kw_only=True):
-    """May this patch be applied?"""
+    """Whether a patch may be applied."""
 
     method: ClassVar[str] = "item/fileChange/requestApproval"
 
@@ -112,7 +112,7 @@ class Decided(Message, frozen=True, kw_only=True):
 
 
 class PermissionsApproval(_OfTurn, frozen=True, kw_only=True):
-    """May the model have these permissions?"""
+    """Whether the model may have more permissions."""
 
     method: ClassVar[str] = "item/permissions/requestApproval"
 

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Raw
 
 from .base import Message, RequestId
-from .values import PlanStep, RateLimits, Status, Thread, TokenUsage, Tokens, Turn, TurnError
+from .values import PlanStep, RateLimits, Status, Thread, Tokens, TokenUsage, Turn, TurnError
 
 __all__ = [
     "NOTIFICATIONS",

@@ -1,0 +1,334 @@
+"""A connection to an app-server: requests out, answers, events and asks in.
+
+Owns the request ids, the time-outs, how many requests are in flight and who hears of
+what. Invariant: every request ends in its answer or in a typed error, also when the
+connection does; nothing the other side sends stops the reading but a line too long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any, Protocol, TypeVar, cast
+
+import msgspec
+from msgspec import Raw, UnsetType
+
+from ...engines.words import brief
+from ...models.retry import Backoff
+from .envelope import (
+    BAD_PARAMETERS,
+    INTERNAL,
+    NO_SUCH_METHOD,
+    Failure,
+    Line,
+    Sent,
+    failed,
+    read_line,
+    write_line,
+)
+from .errors import Disconnected, Overloaded, ProtocolError, RequestTimeout
+from .lines import LONGEST_LINE, LineBuffer, Reader, Writer
+from .protocol.asks import Answer, read_ask
+from .protocol.base import Request, RequestId
+from .protocol.notifications import Notification, read_notification
+from .protocol.requests import ThreadOpened
+from .subscription import Handler, Subscription
+
+__all__ = ["IN_FLIGHT", "PATIENCE", "Connection", "Listener", "Oddities"]
+
+R = TypeVar("R")
+
+PATIENCE = 30.0
+"""Seconds a request may take unless it says otherwise."""
+IN_FLIGHT = 100
+"""Requests without an answer; beyond it an app-server loses some."""
+
+_CHUNK = 1 << 16
+
+_log = logging.getLogger(__name__)
+
+
+class Listener(Protocol):
+    """Hears what is about no thread."""
+
+    def __call__(self, notification: Notification, /) -> None:
+        """Take a notification; it must not block."""
+        ...
+
+
+@dataclass(slots=True)
+class Oddities:
+    """How often something came that could not be used."""
+
+    malformed: int = 0
+    batches: int = 0
+    unknown_notifications: int = 0
+    unknown_answers: int = 0
+    """Answers to no request, or to one that was given up."""
+
+
+@dataclass(slots=True)
+class _Pending:
+    method: str
+    decode: Callable[[Raw], Any]
+    claim: Callable[[Any], None]
+    future: asyncio.Future[Any]
+
+
+def _nothing(_: object) -> None:
+    """Take a value and do nothing with it."""
+
+
+async def _hung_up() -> Exception:
+    return Disconnected("the Codex app-server closed the connection; the next turn starts another")
+
+
+@dataclass(eq=False)
+class Connection:
+    """Speaks with one app-server over a pair of streams. Made inside a running loop.
+
+    `farewell` says why the stream ended; `generation` counts the processes that one
+    server has started, so that its users see when their threads are gone.
+    """
+
+    reader: Reader
+    writer: Writer
+    listener: Listener = _nothing
+    farewell: Callable[[], Awaitable[Exception]] = _hung_up
+    generation: int = 1
+    backoff: Backoff = field(default_factory=lambda: Backoff(retries=6, base=0.1, jitter=0.5))
+    longest_line: int = LONGEST_LINE
+
+    def __post_init__(self) -> None:
+        self.ended: Exception | None = None
+        """What ended the connection; None while it lives."""
+        self.oddities = Oddities()
+        self._ids = count(1)
+        self._slots = asyncio.Semaphore(IN_FLIGHT)
+        self._pending: dict[RequestId, _Pending] = {}
+        self._subscriptions: dict[str, Subscription] = {}
+        self._reading = asyncio.create_task(self._read(), name="codex connection")
+
+    async def call(self, request: Request[R], *, seconds: float = PATIENCE) -> R:
+        """The answer to a request. Raises a `CodexError`."""
+        answer = await self.request(request.method, request, request.answer, seconds=seconds)
+        return cast("R", answer)
+
+    async def open(
+        self, request: Request[ThreadOpened], handler: Handler, *, seconds: float = PATIENCE
+    ) -> tuple[ThreadOpened, Subscription]:
+        """Start, resume or fork a thread and hear of it from its first event on."""
+        made: list[Subscription] = []
+
+        def claim(opened: ThreadOpened) -> None:
+            made.append(self.subscribe(opened.thread.id, handler))
+
+        try:
+            opened = await self.request(
+                request.method, request, ThreadOpened, seconds=seconds, claim=claim
+            )
+        except BaseException:
+            for subscription in made:
+                await subscription.close()
+            raise
+        return opened, made[0]
+
+    async def request(
+        self,
+        method: str,
+        params: object,
+        result_type: type[R],
+        *,
+        seconds: float = PATIENCE,
+        claim: Callable[[R], None] = _nothing,
+    ) -> R:
+        """Ask `method` and wait for the answer; `claim` gets it before the next event.
+
+        Tried again while the server is overloaded. `seconds` count from the sending.
+        """
+        attempt = 0
+        while True:
+            try:
+                async with self._slots:
+                    return await self._ask(method, params, result_type, seconds, claim)
+            except Overloaded:
+                if attempt >= self.backoff.retries:
+                    raise
+            await self.backoff.sleep(self.backoff.delay(attempt))
+            attempt += 1
+
+    def notify(self, method: str) -> None:
+        """Tell the server something that needs no answer."""
+        self._write(Sent(method=method))
+
+    def subscribe(self, thread_id: str, handler: Handler) -> Subscription:
+        """Hear of a thread from now on, in the place of whoever did before."""
+        if (former := self._subscriptions.get(thread_id)) is not None:
+            former.stop()
+        subscription = Subscription(thread_id, handler, self, self._forget)
+        self._subscriptions[thread_id] = subscription
+        if self.ended is not None:
+            subscription.fail(self.ended)
+        return subscription
+
+    def answer(self, request: RequestId, result: Answer) -> None:
+        """Send the result of a server request."""
+        self._write(Sent(id=request, result=result))
+
+    def refuse(self, request: RequestId) -> None:
+        """Send an error instead of a result."""
+        self._refuse(request, INTERNAL, "the client could not answer")
+
+    async def close(self, reason: Exception | None = None) -> None:
+        """End the connection; what is unanswered fails with `reason`."""
+        self._finish(reason or Disconnected("the connection to the Codex app-server was closed"))
+        self._reading.cancel()
+        await asyncio.gather(self._reading, return_exceptions=True)
+
+    async def wait_ended(self) -> None:
+        """Return when the connection has ended."""
+        await asyncio.gather(asyncio.shield(self._reading), return_exceptions=True)
+
+    async def _ask(
+        self,
+        method: str,
+        params: object,
+        result_type: type[R],
+        seconds: float,
+        claim: Callable[[R], None],
+    ) -> R:
+        if self.ended is not None:
+            raise self.ended
+        request = next(self._ids)
+        answer: asyncio.Future[R] = asyncio.get_running_loop().create_future()
+        decode = msgspec.json.Decoder(result_type).decode
+        self._pending[request] = _Pending(method, decode, claim, answer)
+        try:
+            async with asyncio.timeout(seconds):
+                self._write(Sent(id=request, method=method, params=params))
+                # A broken pipe is told by the end of the stream, with its reason.
+                with suppress(OSError):
+                    await self.writer.drain()
+                return await answer
+        except TimeoutError:
+            raise RequestTimeout(method, seconds) from None
+        finally:
+            self._pending.pop(request, None)
+
+    def _write(self, message: Sent) -> None:
+        if self.ended is None:
+            self.writer.write(write_line(message))
+
+    async def _read(self) -> None:
+        lines = LineBuffer(self.longest_line)
+        try:
+            while chunk := await self.reader.read(_CHUNK):
+                for line in lines.feed(chunk):
+                    self._take(line)
+        except ProtocolError as error:
+            self._finish(error)
+        except OSError:
+            _log.debug("the stream broke")
+        self._finish(await self.farewell())
+
+    def _finish(self, reason: Exception) -> None:
+        if self.ended is not None:
+            return
+        self.ended = reason
+        with suppress(OSError):
+            self.writer.close()
+        for pending in self._pending.values():
+            if not pending.future.done():
+                pending.future.set_exception(reason)
+        for subscription in list(self._subscriptions.values()):
+            subscription.fail(reason)
+        self._subscriptions.clear()
+
+    def _take(self, data: bytes) -> None:
+        try:
+            line = read_line(data)
+        except msgspec.DecodeError:
+            self._count_malformed(data)
+            return
+        if isinstance(line.method, str):
+            if not isinstance(line.id, int | str):
+                self._take_notification(line.method, line.params)
+            else:
+                self._take_ask(line.id, line.method, line.params)
+        elif isinstance(line.id, int | str):
+            self._take_answer(line.id, line)
+        else:
+            self._count_malformed(data)
+
+    def _count_malformed(self, data: bytes) -> None:
+        if data.lstrip().startswith(b"["):
+            self.oddities.batches += 1
+        else:
+            self.oddities.malformed += 1
+        _log.debug("ignored a line of %d bytes that is no message", len(data))
+
+    def _take_answer(self, request: RequestId, line: Line) -> None:
+        pending = self._pending.pop(request, None)
+        if pending is None or pending.future.done():
+            self.oddities.unknown_answers += 1
+            _log.debug("ignored an answer to no request")
+        elif isinstance(line.error, Failure):
+            pending.future.set_exception(failed(pending.method, line.error))
+        else:
+            self._resolve(pending, line.result)
+
+    def _resolve(self, pending: _Pending, result: Raw | UnsetType) -> None:
+        try:
+            value = pending.decode(result if isinstance(result, Raw) else Raw(b"{}"))
+        except msgspec.DecodeError as error:
+            said = f"the Codex app-server answered {pending.method!r} in another shape: {error}"
+            pending.future.set_exception(ProtocolError(f"{said}; try another version of Codex"))
+        else:
+            pending.claim(value)
+            pending.future.set_result(value)
+
+    def _take_notification(self, method: str, params: Raw) -> None:
+        try:
+            notification = read_notification(method, params)
+        except msgspec.DecodeError:
+            self.oddities.malformed += 1
+            _log.debug("ignored a %s in another shape", brief(method))
+            return
+        if notification is None:
+            self.oddities.unknown_notifications += 1
+            _log.debug("ignored a %s", brief(method))
+        elif notification.thread_id is None:
+            self._tell(notification)
+        elif subscription := self._subscriptions.get(notification.thread_id):
+            subscription.deliver(notification)
+
+    def _tell(self, notification: Notification) -> None:
+        try:
+            self.listener(notification)
+        except Exception as error:  # noqa: BLE001 - a listener's fault is not the connection's
+            _log.warning("the listener failed: %s at %s", type(error).__name__, notification.method)
+
+    def _take_ask(self, request: RequestId, method: str, params: Raw) -> None:
+        try:
+            ask = read_ask(method, params)
+        except msgspec.DecodeError:
+            self._refuse(request, BAD_PARAMETERS, "the parameters have another shape")
+            return
+        if ask is None:
+            self._refuse(request, NO_SUCH_METHOD, "the client has no such method")
+        elif subscription := self._subscriptions.get(ask.thread_id):
+            subscription.ask(request, ask)
+        else:
+            self.refuse(request)
+
+    def _refuse(self, request: RequestId, code: int, message: str) -> None:
+        self._write(Sent(id=request, error=Failure(code, message)))
+
+    def _forget(self, subscription: Subscription) -> None:
+        if self._subscriptions.get(subscription.thread_id) is subscription:
+            del self._subscriptions[subscription.thread_id]

@@ -1,0 +1,118 @@
+"""A running app-server process.
+
+Owns its start in a session of its own, the last lines of its standard error and its
+end. Invariant: when `end` returns, no process of its group is left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections import deque
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from .errors import AppServerDied, CodexMissing
+from .launch import Launch
+
+__all__ = ["Process"]
+
+_BUFFER = 1 << 20
+_LINES_KEPT = 20
+_LONGEST_COMPLAINT = 4096
+
+
+@dataclass(eq=False, slots=True)
+class Process:
+    """An app-server with pipes to its standard streams."""
+
+    launch: Launch
+    child: asyncio.subprocess.Process
+    complaints: deque[str] = field(default_factory=lambda: deque(maxlen=_LINES_KEPT))
+    """The last lines it wrote to standard error, without secrets."""
+    _listening: asyncio.Task[None] | None = None
+
+    @classmethod
+    async def start(cls, launch: Launch) -> Process:
+        """Start it. Raises `CodexMissing` where it cannot be run."""
+        try:
+            child = await asyncio.create_subprocess_exec(
+                str(launch.binary),
+                *launch.arguments,
+                cwd=launch.directory,
+                env=launch.environment,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                # Ctrl-C in a terminal is ours to handle, not the server's.
+                start_new_session=True,
+                limit=_BUFFER,
+            )
+        except OSError as error:
+            raise CodexMissing(
+                f"cannot run {str(launch.binary)!r}: {error.strerror}; "
+                "install Codex, or name another binary"
+            ) from error
+        process = cls(launch, child)
+        process._listening = asyncio.create_task(process._listen(), name="codex stderr")
+        return process
+
+    @property
+    def reader(self) -> asyncio.StreamReader:
+        """Its standard output."""
+        assert self.child.stdout is not None
+        return self.child.stdout
+
+    @property
+    def writer(self) -> asyncio.StreamWriter:
+        """Its standard input."""
+        assert self.child.stdin is not None
+        return self.child.stdin
+
+    async def end(self, grace: float = 2.0) -> AppServerDied:
+        """See that it is gone: by closing its input, then politely, then by force."""
+        try:
+            with suppress(OSError):
+                self.writer.close()
+            for last in (signal.SIGTERM, signal.SIGKILL):
+                if await self._ends_within(grace):
+                    break
+                self._signal(last)
+        finally:
+            # Its children may outlive it in its group.
+            self._signal(signal.SIGKILL)
+        await self._ends_within(grace)
+        await self._hear_the_rest()
+        return AppServerDied(self.child.returncode, self.complaints[-1] if self.complaints else "")
+
+    async def _ends_within(self, seconds: float) -> bool:
+        try:
+            async with asyncio.timeout(seconds):
+                await self.child.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    def _signal(self, number: signal.Signals) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self.child.pid, number)
+
+    async def _hear_the_rest(self) -> None:
+        if self._listening is not None:
+            await asyncio.wait({self._listening}, timeout=0.5)
+            self._listening.cancel()
+
+    async def _listen(self) -> None:
+        assert self.child.stderr is not None
+        rest = b""
+        while chunk := await self.child.stderr.read(_LONGEST_COMPLAINT):
+            *lines, rest = (rest + chunk).split(b"\n")
+            self._keep(lines)
+            rest = rest[-_LONGEST_COMPLAINT:]
+        self._keep([rest])
+
+    def _keep(self, lines: list[bytes]) -> None:
+        for line in lines:
+            if said := self.launch.scrub(line.decode(errors="replace")):
+                self.complaints.append(said)

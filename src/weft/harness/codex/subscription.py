@@ -1,0 +1,163 @@
+"""A thread's events, in the order they came.
+
+Owns the one queue that notifications and asks of a thread share, and the tasks that
+answer the asks. Invariant: an ask is handed over only when everything before it has
+been taken, and each ask is answered exactly once or withdrawn by the server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+from typing import Protocol, Self, TypeAlias
+
+from msgspec import Struct
+
+from .protocol.asks import Answer, Ask
+from .protocol.base import RequestId
+from .protocol.notifications import Notification, ServerRequestResolved
+
+__all__ = ["Handler", "Replies", "Subscription"]
+
+_log = logging.getLogger(__name__)
+
+Handler: TypeAlias = Callable[[Ask], Awaitable[Answer]]
+"""Answers an ask. What it raises becomes an error answer that says nothing of it."""
+
+
+class Replies(Protocol):
+    """Where answers to the server's requests go."""
+
+    def answer(self, request: RequestId, result: Answer) -> None:
+        """Send the result of a request."""
+        ...
+
+    def refuse(self, request: RequestId) -> None:
+        """Send an error instead of a result."""
+        ...
+
+
+class _Asked(Struct, frozen=True):
+    id: RequestId
+    ask: Ask
+
+
+class _Ended(Struct, frozen=True):
+    """Wakes whoever waits."""
+
+
+class Subscription:
+    """Iterate over it for the notifications of one thread.
+
+    Asks are answered by `handler`, each in a task of its own, which begins when the
+    iteration reaches the ask. The iteration stops with `close` and raises what ended the
+    connection once all that came before has been taken. One consumer at a time.
+    """
+
+    def __init__(
+        self,
+        thread_id: str,
+        handler: Handler,
+        replies: Replies,
+        forget: Callable[[Subscription], None],
+    ) -> None:
+        self.thread_id = thread_id
+        self._handler, self._replies, self._forget = handler, replies, forget
+        self._queue: asyncio.Queue[Notification | _Asked | _Ended] = asyncio.Queue()
+        self._answering: dict[RequestId, asyncio.Task[None]] = {}
+        self._closed = False
+        self._failure: Exception | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Notification:
+        """The next notification."""
+        while not self._closed:
+            if self._queue.empty() and self._failure is not None:
+                raise self._failure
+            event = await self._queue.get()
+            if isinstance(event, _Asked):
+                self._begin(event)
+            elif isinstance(event, ServerRequestResolved):
+                self._withdraw(event.request_id)
+                return event
+            elif not isinstance(event, _Ended):
+                return event
+        raise StopAsyncIteration
+
+    async def close(self) -> None:
+        """Take no more; what is still asked is answered with an error."""
+        self.stop()
+        tasks = list(self._answering.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        # A task that is cancelled before its first step never sees it.
+        for request in list(self._answering):
+            self._refuse(request)
+
+    def stop(self) -> None:
+        """End the iteration, and refuse what was not yet handed over."""
+        self._closed = True
+        self._forget(self)
+        while not self._queue.empty():
+            if isinstance(event := self._queue.get_nowait(), _Asked):
+                self._replies.refuse(event.id)
+        self._queue.put_nowait(_Ended())
+
+    def deliver(self, notification: Notification) -> None:
+        """Put a notification at the end of the queue."""
+        if not self._closed:
+            self._queue.put_nowait(notification)
+
+    def ask(self, request: RequestId, ask: Ask) -> None:
+        """Put an ask at the end of the queue."""
+        self._queue.put_nowait(_Asked(request, ask))
+
+    def fail(self, failure: Exception) -> None:
+        """The connection has ended: nobody waits for answers any more."""
+        self._failure = failure
+        self._queue.put_nowait(_Ended())
+        answering, self._answering = self._answering, {}
+        for task in answering.values():
+            task.cancel()
+
+    def _begin(self, asked: _Asked) -> None:
+        if self._failure is None:
+            task = asyncio.create_task(self._answer(asked), name=f"answer {asked.ask.method}")
+            self._answering[asked.id] = task
+
+    async def _answer(self, asked: _Asked) -> None:
+        try:
+            answer = await self._handler(asked.ask)
+        except Exception as error:  # noqa: BLE001 - the server must not wait for ever
+            _log.warning("%s was not answered: %s", asked.ask.method, type(error).__name__)
+            self._refuse(asked.id)
+        except asyncio.CancelledError:
+            self._refuse(asked.id)
+            raise
+        else:
+            if self._answering.pop(asked.id, None) is not None:
+                self._replies.answer(asked.id, answer)
+
+    def _withdraw(self, request: RequestId) -> None:
+        if (task := self._answering.pop(request, None)) is not None:
+            task.cancel()
+
+    def _refuse(self, request: RequestId) -> None:
+        if self._answering.pop(request, None) is not None:
+            self._replies.refuse(request)
