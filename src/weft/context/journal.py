@@ -249,10 +249,12 @@ class Journal(Pen):
         response_id: str | None = None,
         error: str | None = None,
         end: TurnEnd | None = None,
+        calibrates: bool = True,
     ) -> tuple[Entry, ...]:
         """Record what answered the last request, in one transaction.
 
-        With `end` the turn ends with it.
+        With `end` the turn ends with it. What was counted for a request that others have
+        put more into says nothing about our estimates: it does not calibrate.
         """
         estimated = self.view.tokens + self.head_tokens
         mark = ResponseMark(self._sent, status, response_id, usage, error)
@@ -263,7 +265,8 @@ class Journal(Pen):
         if usage is not None:
             self._counted, self.usage = (usage.total_tokens, len(self.view.rows)), usage
             await self.index.report(self.id, self._sent, usage)
-            await self._calibrate(estimated, usage)
+            if calibrates:
+                await self._calibrate(estimated, usage)
         return committed.entries
 
     async def append(self, *items: Item, origin: Origin | None = None) -> tuple[Entry, ...]:
@@ -329,16 +332,21 @@ class Journal(Pen):
 
         Looks only at what was there when the thread was opened, and only once.
         """
-        if not self._opened:
-            return ()
-        calls = [call for call in self.view.open_calls if (call.seq or 0) <= self._opened]
-        waiting = await staged(self.store, self.id)
-        entries: tuple[Entry, ...] = ()
-        if calls or waiting:
-            drafts = answers(calls, waiting, self.profile.truncation)
-            done = tuple(row.number for row in waiting.values())
-            entries = (await self._commit(Change(entries=drafts, settle=done))).entries
+        entries = await self.answer_open(self._opened) if self._opened else ()
         self._opened = 0
+        return entries
+
+    async def answer_open(self, upto: int | None = None) -> tuple[Entry, ...]:
+        """Answer every open call, up to entry `upto`, for nobody else will any more."""
+        last = self.view.upto if upto is None else upto
+        calls = [call for call in self.view.open_calls if (call.seq or 0) <= last]
+        waiting = await staged(self.store, self.id)
+        if not calls and not waiting:
+            return ()
+        drafts = answers(calls, waiting, self.profile.truncation)
+        done = tuple(row.number for row in waiting.values())
+        entries = (await self._commit(Change(entries=drafts, settle=done))).entries
+        self._staged = 0
         return entries
 
     async def finish(

@@ -149,6 +149,12 @@ class Lifecycle:
         return self._serving
 
     @property
+    def info(self) -> EngineInfo | None:
+        """Who the engine is that serves the present turn."""
+        seat = self._seat
+        return seat.guard.info if self._serving and seat is not None else None
+
+    @property
     def owns_compaction(self) -> bool:
         """Whether the engine that serves keeps the view small itself."""
         seat = self._seat

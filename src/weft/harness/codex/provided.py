@@ -1,0 +1,74 @@
+"""What Codex says itself: its own context, by our names for it and by its marks.
+
+Owns which of our fragments stay unsaid on Codex, and which messages of a Codex thread are
+no conversation. Invariant: a message is dropped only when every part of it carries a
+mark; whatever else Codex adds is kept.
+"""
+
+from __future__ import annotations
+
+from ...items import InputText, Message
+from ...prompt.agents_md import AgentsMdState
+from ...prompt.collaboration import CollaborationState
+from ...prompt.developer import DeveloperInstructionsState
+from ...prompt.environment import EnvironmentState
+from ...prompt.events import TurnAborted
+from ...prompt.guidance import GuidanceState
+from ...prompt.model_switch import ModelState
+from ...prompt.permissions import PermissionsState
+from ...prompt.registry import Registry
+
+__all__ = ["PROVIDED", "STANDING", "is_own_context"]
+
+PROVIDED: frozenset[str] = frozenset(
+    state.id
+    for state in (
+        AgentsMdState,
+        CollaborationState,
+        EnvironmentState,
+        ModelState,
+        PermissionsState,
+    )
+)
+"""States that Codex tells its model, in its own words."""
+
+STANDING: tuple[str, ...] = (DeveloperInstructionsState.id, GuidanceState.id)
+"""States that a Codex thread is started with, as developer instructions."""
+
+_OWN = frozenset({*PROVIDED, TurnAborted.id})
+_TAGS = (
+    "<apps_instructions>",
+    "<collaboration_mode>",
+    "<context_window",
+    "<environment_context>",
+    "<goal",
+    "<model_instructions>",
+    "<model_switch>",
+    "<multi_agent",
+    "<permissions instructions>",
+    "<personality_spec>",
+    "<plugins_instructions>",
+    "<skills_instructions>",
+    "<token_budget",
+    "<turn_aborted>",
+    "<user_instructions>",
+    "# agents.md instructions",
+)
+"""How such texts begin, in lower case."""
+
+
+def is_own_context(message: Message, registry: Registry) -> bool:
+    """Whether Codex wrote `message` to tell its model about the surroundings."""
+    if message.role not in ("developer", "user") or not message.content:
+        return False
+    return all(
+        isinstance(part, InputText) and _is_own(part.text, message.role, registry)
+        for part in message.content
+    )
+
+
+def _is_own(text: str, role: str, registry: Registry) -> bool:
+    if text.lstrip()[:40].lower().startswith(_TAGS):
+        return True
+    found = registry.recognise(role, text)
+    return found is not None and (registry.state_of(found) or found) in _OWN
