@@ -3,7 +3,10 @@
 WeftError
 ├── ConfigError            a setting or file of the user's: names it and what is accepted
 │   ├── FragmentError      two fragments under one id, or one that cannot be recognised
-│   └── EngineConflict     two owners claim one engine id; `.existing` has it
+│   ├── EngineConflict     two owners claim one engine id; `.existing` has it
+│   ├── HarnessConflict    two owners claim one harness id; `.existing` has it
+│   ├── MissingHarness     no harness has that name; `.known` do
+│   └── UnsupportedHarness a harness cannot run the model it was asked to
 ├── NotFound               no such thread, entry, turn or blob
 ├── StoreError             the log could not be read or made durable: the turn stops here
 │   ├── StoreFull          the disk is full
@@ -41,9 +44,11 @@ __all__ = [
     "EngineConflict",
     "EngineFailed",
     "FragmentError",
+    "HarnessConflict",
     "HookFailed",
     "IllegalCut",
     "LeaseLost",
+    "MissingHarness",
     "NotFound",
     "NothingToSend",
     "SandboxUnavailable",
@@ -59,6 +64,7 @@ __all__ = [
     "ThreadBusy",
     "TooLong",
     "TurnConflict",
+    "UnsupportedHarness",
     "WeftError",
 ]
 
@@ -80,19 +86,44 @@ class EngineConflict(ConfigError):
 
     def __init__(self, engine: str, existing: str, claimant: str) -> None:
         self.engine, self.existing, self.claimant = engine, existing, claimant
-        super().__init__(_conflict(engine, existing, claimant))
+        super().__init__(_conflict(f"context engine {engine!r}", existing, claimant))
 
 
-def _conflict(engine: str, existing: str, claimant: str) -> str:
+class HarnessConflict(ConfigError):
+    """A harness id belongs to someone else; the first owner keeps it."""
+
+    def __init__(self, harness: str, existing: str, claimant: str) -> None:
+        self.harness, self.existing, self.claimant = harness, existing, claimant
+        super().__init__(_conflict(f"harness {harness!r}", existing, claimant))
+
+
+def _conflict(what: str, existing: str, claimant: str) -> str:
     if existing == claimant:
-        return (
-            f"{existing!r} has registered context engine {engine!r} before; "
-            "pass refresh=True to replace it"
-        )
+        return f"{existing!r} has registered {what} before; pass refresh=True to replace it"
     return (
-        f"context engine {engine!r} belongs to {existing!r}, so {claimant!r} cannot register it; "
+        f"{what} belongs to {existing!r}, so {claimant!r} cannot register it; "
         "choose another id, or remove one of the two"
     )
+
+
+class MissingHarness(ConfigError):
+    """A harness was asked for that nobody offers, or that cannot be loaded."""
+
+    def __init__(self, harness: str, known: tuple[str, ...], why: str = "") -> None:
+        self.harness, self.known = harness, known
+        cause = f"harness {harness!r} cannot be used: {why}" if why else f"no harness {harness!r}"
+        super().__init__(f"{cause}; there are {', '.join(map(repr, known))}, and 'auto' chooses")
+
+
+class UnsupportedHarness(ConfigError):
+    """A harness cannot run the model that it was asked to."""
+
+    def __init__(self, harness: str, model: str, reason: str) -> None:
+        self.harness, self.model, self.reason = harness, model, reason
+        super().__init__(
+            f"harness {harness!r} cannot run {model!r}: {reason or 'it says so'}; "
+            "choose another harness or model"
+        )
 
 
 class NotFound(WeftError):

@@ -1,0 +1,91 @@
+"""The harnesses that Weft brings: its own loop, and Codex.
+
+Owns whose models each of them takes. Invariant: Codex is not loaded, let alone looked
+for on the machine, before a thread has chosen it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from ..errors import ConfigError
+from .offers import HarnessOffer, Registration, Route, Support
+
+if TYPE_CHECKING:
+    from .codex.options import CodexOptions
+    from .contract import Harness
+
+__all__ = ["AUTO", "BUILT_IN", "CODEX", "WEFT", "codex_options"]
+
+AUTO = "auto"
+"""Not a harness: leaves the choice to the model's provider."""
+
+WEFT = "weft"
+CODEX = "codex"
+"""A harness, and the provider of the models that only it reaches."""
+
+_CODEX_PRIORITY = 100
+
+
+def codex_options(offer: HarnessOffer) -> CodexOptions:
+    """The options in the table of `offer`. Raises `ConfigError`."""
+    from .codex.options import CodexOptions
+
+    try:
+        options = msgspec.convert(dict(offer.config), CodexOptions)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"the table 'codex' cannot be used: {error}; correct it") from error
+    binary = options.binary and Path(options.binary).expanduser()
+    return msgspec.structs.replace(options, binary=binary)
+
+
+def _weft(offer: HarnessOffer) -> Harness:
+    from .loop import LoopHarness
+
+    del offer
+    return LoopHarness()
+
+
+async def _codex(offer: HarnessOffer) -> Harness:
+    from ..prompt.codex import find_codex
+
+    options = codex_options(offer)
+    if options.binary is None:
+        # Looked for now, so that nobody learns in the middle of a turn that there is none.
+        binary = await asyncio.to_thread(find_codex)
+        options = msgspec.structs.replace(options, binary=binary)
+    codex = import_module(f"{__package__}.codex.harness")
+    harness: Harness = codex.CodexHarness(
+        options, home=offer.home, environ=offer.environ, providers=offer.providers
+    )
+    return harness
+
+
+def _reaches(route: Route) -> Support:
+    """Weft's loop runs whatever Weft can ask."""
+    reason = f"the provider {route.provider!r} is reached through the harness {CODEX!r} only"
+    return Support(supported=route.reachable, reason="" if route.reachable else reason)
+
+
+def _own(route: Route) -> Support:
+    """Codex runs its own models, and any other if it is asked to."""
+    own = route.provider == CODEX
+    return Support(supported=True, priority=_CODEX_PRIORITY if own else 0)
+
+
+BUILT_IN = (
+    Registration(id=WEFT, label="Weft's own loop", factory=_weft, supports=_reaches, owner=WEFT),
+    Registration(
+        id=CODEX,
+        label="Codex app-server",
+        factory=_codex,
+        providers=(CODEX,),
+        supports=_own,
+        owner=WEFT,
+    ),
+)

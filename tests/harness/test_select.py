@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from weft.errors import MissingHarness, UnsupportedHarness
+from weft.harness.offers import Registration, Route, Support
+from weft.harness.registry import HarnessRegistry
+from weft.harness.select import HarnessRules, Selection, Wish, select
+
+from .packages import Parrot
+
+OPENAI = Route(model="openai:gpt-5.5", provider="openai")
+CODEX = Route(model="codex:gpt-5.5", provider="codex", reachable=False)
+
+
+def registry(*others: Registration) -> HarnessRegistry:
+    found = HarnessRegistry()
+    for each in others:
+        found.register(each)
+    return found
+
+
+def harness(name: str, **options: Any) -> Registration:
+    return Registration(id=name, label=name, factory=lambda _: Parrot(name), **options)
+
+
+def says(**support: Any):
+    return lambda _: Support(**support)
+
+
+def test_other_models_go_to_weft_unless_asked():
+    assert select(Wish(), registry(), OPENAI) == Selection(harness="weft", reason="auto_weft")
+
+
+def test_a_codex_model_selects_codex_under_auto():
+    auto = Selection(harness="codex", reason="auto_plugin")
+    for wish in (Wish(), Wish(run="auto"), Wish(pin="default", run="AUTO", general="auto")):
+        assert select(wish, registry(), CODEX) == auto
+
+
+def test_codex_runs_other_models_when_asked():
+    chosen = select(Wish(run="codex-app-server"), registry(), OPENAI)
+    assert chosen == Selection(harness="codex", reason="forced_plugin", asked="run")
+
+
+def test_weft_can_be_asked_for_by_every_name_it_has():
+    for name in ("weft", "loop", "", " Weft "):
+        chosen = select(Wish(run=name), registry(), OPENAI)
+        assert chosen == Selection(harness="weft", reason="forced_weft", asked="run")
+
+
+def test_weft_does_not_reach_what_only_codex_reaches():
+    with pytest.raises(UnsupportedHarness, match="reached through the harness 'codex' only"):
+        select(Wish(run="weft"), registry(), CODEX)
+
+
+def test_a_provider_of_that_name_in_the_settings_is_reached():
+    route = Route(model="codex:gpt-5.5", provider="codex")
+    assert select(Wish(run="weft"), registry(), route).reason == "forced_weft"
+    assert select(Wish(), registry(), route).reason == "auto_plugin"
+
+
+@pytest.mark.parametrize(
+    ("wish", "asked"),
+    [
+        (Wish(pin="codex", run="weft", model="weft", provider="weft", general="weft"), "pin"),
+        (Wish(run="codex", model="weft", provider="weft", general="weft"), "run"),
+        (Wish(model="codex", provider="weft", general="weft"), "model"),
+        (Wish(provider="codex", general="weft"), "provider"),
+        (Wish(general="codex"), "general"),
+        (Wish(pin="auto", run="default", model="codex", provider="weft"), "model"),
+    ],
+)
+def test_the_nearest_wish_counts_and_auto_leaves_it_to_the_next(wish, asked):
+    chosen = select(wish, registry(), OPENAI)
+    assert chosen == Selection(harness="codex", reason="forced_plugin", asked=asked)
+
+
+def test_an_unknown_name_tells_the_known_ones():
+    with pytest.raises(MissingHarness) as caught:
+        select(Wish(run="codecs"), registry(harness("mine")), OPENAI)
+    assert str(caught.value) == (
+        "no harness 'codecs'; there are 'codex', 'weft', 'mine', and 'auto' chooses"
+    )
+
+
+def test_a_harness_that_cannot_is_an_error_unless_it_declares_a_fallback():
+    wont = harness("wont", supports=says(supported=False, reason="no licence"))
+    falls = harness("falls", supports=says(supported=False, reason="no key", fallback=True))
+    with pytest.raises(UnsupportedHarness) as caught:
+        select(Wish(run="wont"), registry(wont), OPENAI)
+    assert (caught.value.harness, caught.value.reason) == ("wont", "no licence")
+    assert select(Wish(run="falls"), registry(falls), OPENAI) == Selection(
+        harness="weft", reason="plugin_declared_fallback_weft", asked="run", detail="no key"
+    )
+    with pytest.raises(UnsupportedHarness, match="harness 'weft'"):
+        select(Wish(run="falls"), registry(falls), CODEX)
+
+
+def test_auto_asks_only_those_that_want_the_provider():
+    asked: list[str] = []
+
+    def noting(route: Route) -> Support:
+        asked.append(route.provider)
+        return Support(supported=True, priority=5)
+
+    shy = harness("shy", supports=noting)
+    picky = harness("picky", providers=("other",), supports=noting)
+    assert select(Wish(), registry(shy, picky), OPENAI).reason == "auto_weft"
+    assert asked == []
+    open_to_all = harness("open", providers=None, supports=noting)
+    assert select(Wish(), registry(open_to_all), OPENAI).harness == "open"
+    assert asked == ["openai"]
+
+
+def test_auto_takes_the_highest_priority_then_the_first_id():
+    low = harness("alow", providers=None, supports=says(supported=True, priority=1))
+    second = harness("zebra", providers=None, supports=says(supported=True, priority=9))
+    first = harness("yak", providers=None, supports=says(supported=True, priority=9, reason="!"))
+    chosen = select(Wish(), registry(low, second, first), OPENAI)
+    assert chosen == Selection(harness="yak", reason="auto_plugin", detail="!")
+    assert select(Wish(), registry(low, second, first), CODEX).harness == "codex"
+
+
+def test_one_that_raises_when_it_is_asked_is_passed_over():
+    def raises(_: Route) -> Support:
+        raise OSError("token=hunter2 is gone")
+
+    broken = harness("broken", providers=None, supports=raises)
+    assert select(Wish(), registry(broken), OPENAI).harness == "weft"
+    with pytest.raises(UnsupportedHarness, match="it raised OSError") as caught:
+        select(Wish(run="broken"), registry(broken), OPENAI)
+    assert "hunter2" not in str(caught.value)
+
+
+def test_a_harness_is_told_what_was_asked_for():
+    seen: list[str] = []
+
+    def noting(route: Route) -> Support:
+        seen.append(route.requested)
+        return Support(supported=True)
+
+    found = registry(harness("mine", providers=None, supports=noting))
+    select(Wish(), found, OPENAI)
+    select(Wish(run=" Mine"), found, OPENAI)
+    assert seen == ["auto", "mine"]
+
+
+def test_rules_find_a_model_with_and_without_its_provider():
+    exact = HarnessRules(models={"openai:gpt-5.5": "a", "gpt-5.5": "b"}, providers={"openai": "c"})
+    bare = HarnessRules(models={"gpt-5.5": "b"}, general="d")
+    unnamed = Route(model="gpt-5.5", provider="openai")
+    assert exact.wish(OPENAI) == Wish(model="a", provider="c", general="auto")
+    assert bare.wish(OPENAI, pin="p", run="r") == Wish(pin="p", run="r", model="b", general="d")
+    assert exact.wish(unnamed).model == "b"
+    assert HarnessRules(models={"openai:gpt-5.5": "a"}).wish(unnamed).model == "a"
+    assert exact.wish(CODEX) == Wish(model="b", general="auto")
