@@ -1,0 +1,126 @@
+"""The models an app-server knows, with room above their windows.
+
+Owns the edited catalog. An app-server reads its catalog once, at its start, and no
+thread may have a wider window than `max_context_window` says; so that is raised for
+all, and only threads that ask for it (`LIFTED`) get more. Invariant: a thread that
+does not ask has the window, and the compaction, that the binary itself gives it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from ...errors import ConfigError
+
+__all__ = ["LIFTED", "OwnModel", "bundled", "edit", "keep_catalog"]
+
+_WIDEST = 100_000_000
+_PATIENCE = 30.0
+
+LIFTED: dict[str, Any] = {
+    "model_context_window": _WIDEST,
+    "model_auto_compact_token_limit": _WIDEST * 9 // 10,
+}
+"""A thread's `config` under which it never compacts of its own accord."""
+
+
+class OwnModel(Struct, frozen=True, kw_only=True):
+    """A model the binary has never heard of, described like one that it has."""
+
+    slug: str
+    context_window: int
+    like: str = "gpt-5.5"
+
+
+async def keep_catalog(binary: Path, directory: Path, own: Iterable[OwnModel] = ()) -> Path:
+    """The edited catalog of `binary` as a file in `directory`, made where there is none."""
+    own = tuple(own)
+    place = directory / f"models-{await asyncio.to_thread(_fingerprint, binary, own)}.json"
+    if not await asyncio.to_thread(place.is_file):
+        edited = edit(await bundled(binary), own)
+        await asyncio.to_thread(_write, place, edited)
+    return place
+
+
+async def bundled(binary: Path) -> bytes:
+    """What `codex debug models --bundled` prints. Raises `ConfigError`."""
+    with tempfile.TemporaryDirectory(prefix="weft-") as scratch:
+        private = {"HOME": scratch, "CODEX_HOME": scratch}
+        try:
+            process = await asyncio.create_subprocess_exec(
+                str(binary),
+                *("debug", "models", "--bundled"),
+                env={"PATH": os.environ.get("PATH", os.defpath), **private},
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.DEVNULL,
+            )
+        except OSError as error:
+            raise ConfigError(
+                f"cannot run {str(binary)!r}: {error.strerror}; name a working Codex"
+            ) from error
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                listing, _ = await process.communicate()
+        except TimeoutError as error:
+            raise ConfigError(
+                f"`{binary} debug models` did not end in time; try another version of Codex"
+            ) from error
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+    return listing
+
+
+def edit(listing: bytes, own: Iterable[OwnModel] = ()) -> bytes:
+    """`listing` with room above every window, and with the models of `own`."""
+    try:
+        catalog = msgspec.json.decode(listing)
+        models = {model["slug"]: model for model in catalog["models"]}
+    except (msgspec.DecodeError, KeyError, TypeError) as error:
+        raise ConfigError(
+            "this Codex lists its models in a way Weft cannot read; try another version of Codex"
+        ) from error
+    for each in own:
+        models[each.slug] = {**_model(models, each.like), **_description(each)}
+    for model in models.values():
+        model["max_context_window"] = _WIDEST
+    return msgspec.json.encode({**catalog, "models": list(models.values())})
+
+
+def _description(own: OwnModel) -> dict[str, Any]:
+    named = {"slug": own.slug, "display_name": own.slug, "upgrade": None}
+    return {**named, "context_window": own.context_window}
+
+
+def _model(models: dict[str, Any], slug: str) -> dict[str, Any]:
+    if slug not in models:
+        raise ConfigError(
+            f"this Codex does not know the model {slug!r}; say like which of these another is: "
+            + ", ".join(sorted(models))
+        )
+    model: dict[str, Any] = models[slug]
+    return model
+
+
+def _fingerprint(binary: Path, own: tuple[OwnModel, ...]) -> str:
+    facts = binary.stat()
+    known = msgspec.json.encode([str(binary), facts.st_size, facts.st_mtime_ns, own])
+    return hashlib.sha256(known).hexdigest()[:16]
+
+
+def _write(place: Path, data: bytes) -> None:
+    place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    draft = place.with_suffix(f".{os.getpid()}")
+    draft.write_bytes(data)
+    draft.replace(place)
