@@ -19,41 +19,32 @@ from typing import Any
 from ...errors import ConfigError
 from ...sandbox.environment import is_secret
 from .launch import Launch
-from .route import Route
+from .route import PROVIDER, Route
 
 __all__ = ["CodexHome"]
 
-# A thread that names no provider is led to a port where nobody listens. Without
-# `plugins` off the server looks for plugins on the web; a snapshot of the shell
-# would write the environment, keys included, into a file.
-_CONFIG = """\
-model_provider = "weft-nowhere"
-check_for_update_on_startup = false
-{catalog}
-[model_providers.weft-nowhere]
-name = "nowhere"
-base_url = "http://127.0.0.1:9/v1"
-wire_api = "responses"
-requires_openai_auth = false
-supports_websockets = false
-request_max_retries = 0
-stream_max_retries = 0
+_NOWHERE: dict[str, Any] = {
+    "model_provider": PROVIDER,
+    f"model_providers.{PROVIDER}.name": "nowhere",
+    f"model_providers.{PROVIDER}.base_url": "http://127.0.0.1:9/v1",
+    f"model_providers.{PROVIDER}.wire_api": "responses",
+    f"model_providers.{PROVIDER}.requires_openai_auth": False,
+    f"model_providers.{PROVIDER}.supports_websockets": False,
+}
+"""A thread that was given no route is led to a port where nobody listens."""
 
-[analytics]
-enabled = false
+_NO_SNAPSHOTS = {"features.shell_snapshot": False}
+"""A snapshot of the shell would write the environment, keys included, into a file."""
 
-[history]
-persistence = "none"
-
-[features]
-plugins = false
-apps = false
-shell_snapshot = false
-unbounded_connection_retries = false
-
-[shell_environment_policy]
-exclude = {hidden}
-"""
+_QUIET: dict[str, Any] = {
+    "check_for_update_on_startup": False,
+    "analytics.enabled": False,
+    "history.persistence": "none",
+    # With plugins on, the server looks for them on the web.
+    "features.plugins": False,
+    "features.apps": False,
+    "features.unbounded_connection_retries": False,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,46 +80,50 @@ class CodexHome:
         `secrets` are the values of the routes' variables that are not in `environ`.
         Raises `ConfigError` where a variable has no value.
         """
+        routes = tuple(routes)
         held = _held(routes, {**environ, **(secrets or {})})
+        settings = self._settings(routes, sorted(held), catalog)
         if self.private:
-            self._write(sorted(held), catalog)
-        kept = {
-            name: value
-            for name, value in environ.items()
-            if not (self.private and is_secret(name, value))
-        }
+            self._write(settings)
         return Launch(
             binary=binary,
-            arguments=(*self._overrides(sorted(held), catalog), "app-server"),
-            environment={**kept, **held, "CODEX_HOME": str(self.directory)},
+            arguments=("app-server",) if self.private else (*_overrides(settings), "app-server"),
+            environment={**self._kept(environ), **held, "CODEX_HOME": str(self.directory)},
             directory=self.directory if self.private else None,
             secrets=tuple(held.values()),
         )
 
-    def _write(self, hidden: list[str], catalog: Path | None) -> None:
+    def _settings(
+        self, routes: tuple[Route, ...], hidden: list[str], catalog: Path | None
+    ) -> dict[str, Any]:
+        settings: dict[str, Any] = {**_QUIET} if self.private else {}
+        if self.private or routes:
+            settings |= _NOWHERE
+        if hidden:
+            exclusions = [*self._users_exclusions(), *hidden]
+            settings |= {**_NO_SNAPSHOTS, "shell_environment_policy.exclude": exclusions}
+        if catalog is not None:
+            settings["model_catalog_json"] = str(catalog)
+        return settings
+
+    def _kept(self, environ: Mapping[str, str]) -> dict[str, str]:
+        if not self.private:
+            return dict(environ)
+        return {name: value for name, value in environ.items() if not is_secret(name, value)}
+
+    def _write(self, settings: dict[str, Any]) -> None:
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.directory.chmod(0o700)
-        named = "" if catalog is None else f"model_catalog_json = {json.dumps(str(catalog))}\n"
-        text = _CONFIG.format(catalog=named, hidden=json.dumps(hidden))
+        text = "".join(f"{line}\n" for line in _lines(settings))
         place = self.directory / "config.toml"
         if not place.is_file() or place.read_text() != text:
             draft = place.with_suffix(f".{os.getpid()}")
             draft.write_text(text)
             draft.replace(place)
 
-    def _overrides(self, hidden: list[str], catalog: Path | None) -> tuple[str, ...]:
-        if self.private:
-            return ()
-        settings: dict[str, Any] = {}
-        if catalog is not None:
-            settings["model_catalog_json"] = str(catalog)
-        if hidden:
-            settings["features.shell_snapshot"] = False
-            settings["shell_environment_policy.exclude"] = [*self._users_exclusions(), *hidden]
-        pairs = (("-c", f"{name}={json.dumps(value)}") for name, value in settings.items())
-        return tuple(word for pair in pairs for word in pair)
-
     def _users_exclusions(self) -> list[str]:
+        if self.private:
+            return []
         try:
             config = tomllib.loads((self.directory / "config.toml").read_text())
         except (OSError, tomllib.TOMLDecodeError):
@@ -136,6 +131,15 @@ class CodexHome:
         policy = config.get("shell_environment_policy", {})
         named = policy.get("exclude", []) if isinstance(policy, dict) else []
         return [name for name in named if isinstance(name, str)] if isinstance(named, list) else []
+
+
+def _lines(settings: dict[str, Any]) -> list[str]:
+    # JSON's strings, booleans and arrays are TOML's, too.
+    return [f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in settings.items()]
+
+
+def _overrides(settings: dict[str, Any]) -> tuple[str, ...]:
+    return tuple(word for line in _lines(settings) for word in ("-c", line))
 
 
 def _held(routes: Iterable[Route], environ: Mapping[str, str]) -> dict[str, str]:

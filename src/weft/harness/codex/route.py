@@ -1,22 +1,21 @@
 """Routes: how an app-server reaches the provider of a thread.
 
-Owns a provider's settings in Codex's words. They are given with each thread, so one
-process serves any number of providers. Invariant: a route names the variables that
-hold its secrets and never holds a secret itself.
+Owns a provider's settings in Codex's words. From 0.166 on a process runs turns of one
+provider id only, but a thread may say what that id means to it: so all routes have one
+id, and one process serves any number of them. Invariant: a route names the variables
+that hold its secrets and never holds a secret itself.
 """
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from msgspec import Struct
 
-from ...errors import ConfigError
+__all__ = ["PROVIDER", "Route"]
 
-__all__ = ["Route"]
-
-_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+PROVIDER = "weft"
+"""The one provider id that every thread of ours has."""
 
 
 class Route(Struct, frozen=True, kw_only=True):
@@ -38,16 +37,6 @@ class Route(Struct, frozen=True, kw_only=True):
     idle_seconds: float | None = None
 
     @property
-    def id(self) -> str:
-        """The provider's id in the app-server; its own ids cannot be redefined."""
-        if not _PLAIN.fullmatch(self.provider):
-            raise ConfigError(
-                f"the provider {self.provider!r} cannot be named to Codex; "
-                "use letters, digits, '-' and '_'"
-            )
-        return f"weft-{self.provider}"
-
-    @property
     def variables(self) -> tuple[str, ...]:
         """The variables that hold its secrets."""
         key = () if self.env_key is None else (self.env_key,)
@@ -55,7 +44,7 @@ class Route(Struct, frozen=True, kw_only=True):
 
     def config(self) -> dict[str, Any]:
         """What `config` of a thread's start, resume or fork says of it."""
-        return {f"model_providers.{self.id}": self._settings()}
+        return {f"model_providers.{PROVIDER}": self._settings()}
 
     def _settings(self) -> dict[str, Any]:
         settings: dict[str, Any] = {
