@@ -109,7 +109,8 @@ class _Teller:
 
     def calling(self, call: _Call) -> Iterator[str]:
         tool = name(call.tool)
-        self.tools[call.call_id or ""] = tool
+        if call.call_id:
+            self.tools[call.call_id] = tool
         if not self.preserve:
             yield f"tool call: {tool} [input omitted]"
             return
