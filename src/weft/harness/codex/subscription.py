@@ -2,7 +2,8 @@
 
 Owns the one queue that notifications and asks of a thread share, and the tasks that
 answer the asks. Invariant: an ask is handed over only when everything before it has
-been taken, and each ask is answered exactly once or withdrawn by the server.
+been taken, and each ask is answered exactly once, unless the server or the end of its
+turn settles it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from msgspec import Struct
 
 from .protocol.asks import Answer, Ask
 from .protocol.base import RequestId
-from .protocol.notifications import Notification, ServerRequestResolved
+from .protocol.notifications import Notification, ServerRequestResolved, TurnCompleted
 
 __all__ = ["Handler", "Replies", "Subscription"]
 
@@ -66,7 +67,7 @@ class Subscription:
         self.thread_id = thread_id
         self._handler, self._replies, self._forget = handler, replies, forget
         self._queue: asyncio.Queue[Notification | _Asked | _Ended] = asyncio.Queue()
-        self._answering: dict[RequestId, asyncio.Task[None]] = {}
+        self._answering: dict[RequestId, tuple[_Asked, asyncio.Task[None]]] = {}
         self._closed = False
         self._failure: Exception | None = None
 
@@ -92,17 +93,15 @@ class Subscription:
             event = await self._queue.get()
             if isinstance(event, _Asked):
                 self._begin(event)
-            elif isinstance(event, ServerRequestResolved):
-                self._withdraw(event.request_id)
-                return event
             elif not isinstance(event, _Ended):
+                self._withdraw(event)
                 return event
         raise StopAsyncIteration
 
     async def close(self) -> None:
         """Take no more; what is still asked is answered with an error."""
         self.stop()
-        tasks = list(self._answering.values())
+        tasks = [task for _, task in self._answering.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -133,13 +132,13 @@ class Subscription:
         self._failure = failure
         self._queue.put_nowait(_Ended())
         answering, self._answering = self._answering, {}
-        for task in answering.values():
+        for _, task in answering.values():
             task.cancel()
 
     def _begin(self, asked: _Asked) -> None:
         if self._failure is None:
             task = asyncio.create_task(self._answer(asked), name=f"answer {asked.ask.method}")
-            self._answering[asked.id] = task
+            self._answering[asked.id] = (asked, task)
 
     async def _answer(self, asked: _Asked) -> None:
         try:
@@ -154,10 +153,20 @@ class Subscription:
             if self._answering.pop(asked.id, None) is not None:
                 self._replies.answer(asked.id, answer)
 
-    def _withdraw(self, request: RequestId) -> None:
-        if (task := self._answering.pop(request, None)) is not None:
-            task.cancel()
+    def _withdraw(self, event: Notification) -> None:
+        """Stop answering what nobody waits for any more."""
+        for asked, task in list(self._answering.values()):
+            if _is_settled(asked, event):
+                del self._answering[asked.id]
+                task.cancel()
 
     def _refuse(self, request: RequestId) -> None:
         if self._answering.pop(request, None) is not None:
             self._replies.refuse(request)
+
+
+def _is_settled(asked: _Asked, event: Notification) -> bool:
+    if isinstance(event, ServerRequestResolved):
+        return event.request_id == asked.id
+    # An interrupted turn drops its requests without a word.
+    return isinstance(event, TurnCompleted) and event.turn.id == asked.ask.turn_id
