@@ -26,8 +26,10 @@ __all__ = [
     "CompactionStarted",
     "EngineReported",
     "Event",
+    "HarnessReported",
     "ItemCompleted",
     "NoticeRaised",
+    "PlanUpdated",
     "QuestionsAsked",
     "RateLimitsReported",
     "ReasoningDelta",
@@ -56,6 +58,8 @@ class TurnStarted(Struct, frozen=True, kw_only=True, tag="turn.started"):
     harness: str
     sandbox: str
     """Which sandbox commands run in; ``none`` is said plainly."""
+    harness_reason: str = ""
+    """Why that harness was chosen."""
 
 
 class StepStarted(Struct, frozen=True, kw_only=True, tag="step.started"):
@@ -139,6 +143,22 @@ class UsageReported(Struct, frozen=True, kw_only=True, tag="usage.reported"):
     window: int | None = None
 
 
+class PlanUpdated(Struct, frozen=True, kw_only=True, tag="plan.updated"):
+    """The model changed its plan: each step, and how far it is."""
+
+    steps: tuple[tuple[str, str], ...]
+    explanation: str | None = None
+
+
+class HarnessReported(Struct, frozen=True, kw_only=True, tag="harness.reported"):
+    """What a harness did behind the scenes: names and counts, never what was said."""
+
+    harness: str
+    what: str
+    reason: str = ""
+    details: Mapping[str, str | int] = {}
+
+
 class RateLimitsReported(Struct, frozen=True, tag="limits.reported"):
     """What the provider says about its limits."""
 
@@ -212,6 +232,8 @@ Event: TypeAlias = (
     | QuestionsAsked
     | ApprovalWithdrawn
     | UsageReported
+    | PlanUpdated
+    | HarnessReported
     | RateLimitsReported
     | Retrying
     | CompactionStarted

@@ -18,7 +18,7 @@ from .profile import ModelProfile
 from .retry import Backoff
 from .transport import Timeouts, Transport
 
-__all__ = ["ANTHROPIC_VERSION", "Api", "ProviderConfig", "connect"]
+__all__ = ["ANTHROPIC_VERSION", "Api", "ProviderConfig", "Reached", "connect", "reached"]
 
 Api: TypeAlias = Literal["responses", "chat", "messages"]
 
@@ -95,6 +95,35 @@ def connect(
             from .messages import MessagesModel
 
             return MessagesModel(name, capabilities, endpoint, shared_transport)
+
+
+class Reached(Struct, frozen=True, kw_only=True):
+    """Where a provider is, and who we are there, for those who ask it without us."""
+
+    api: Api
+    base_url: str
+    key: str
+    key_variable: str
+    headers: dict[str, str]
+    idle_timeout: float | None
+    retries: int | None
+
+    def __repr__(self) -> str:
+        return f"Reached(base_url={self.base_url!r})"
+
+
+def reached(provider: str, config: ProviderConfig, environ: Mapping[str, str]) -> Reached:
+    """How `provider` is reached. Raises `ConfigError` and `AuthFailed`."""
+    known = _DEFAULTS.changed(config)
+    return Reached(
+        api=known.api or "chat",
+        base_url=_base_url(provider, known, environ),
+        key=_key(provider, known, environ),
+        key_variable=known.key_variable or _variable(provider, "API_KEY"),
+        headers=known.headers or {},
+        idle_timeout=config.idle_timeout,
+        retries=config.retries,
+    )
 
 
 def _capabilities(profile: ModelProfile, config: ProviderConfig) -> Capabilities:

@@ -22,7 +22,15 @@ from .profile import ModelProfile
 from .tables import nearest
 from .transport import AsyncTransport, Transport
 
-__all__ = ["GROUP", "ModelOpener", "Opening", "ProviderConfig", "open_model", "provider_names"]
+__all__ = [
+    "GROUP",
+    "ModelOpener",
+    "Opening",
+    "ProviderConfig",
+    "open_model",
+    "provider_names",
+    "provider_settings",
+]
 
 GROUP = "weft.models"
 """The entry points in which third parties name their providers' openers."""
@@ -91,10 +99,17 @@ def open_model(
     opener = None if provider in added else _opener(provider)
     if opener is not None:
         return opener(opening)
-    settings = _PROVIDERS.get(provider, ProviderConfig()).changed(added.get(provider))
+    settings = provider_settings(provider, added)
     shared = transport is not None
     chosen = transport or AsyncTransport.from_environment(environ)
     return connect(opening.profile, settings, environ, chosen, shared_transport=shared)
+
+
+def provider_settings(
+    provider: str, config: Mapping[str, ProviderConfig] | None = None
+) -> ProviderConfig:
+    """What is known of a provider, with what `config` says on top."""
+    return _PROVIDERS.get(provider, ProviderConfig()).changed((config or {}).get(provider))
 
 
 def provider_names(config: Mapping[str, ProviderConfig] | None = None) -> tuple[str, ...]:

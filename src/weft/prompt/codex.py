@@ -27,7 +27,7 @@ from ..errors import ConfigError
 from ..loopback import Answer, Loopback, Request, answer_text
 from .imported import PLAIN_NAME, ImportedPrompts
 
-__all__ = ["ImportReport", "Progress", "find_codex", "import_prompts"]
+__all__ = ["ImportReport", "Progress", "bundled_models", "find_codex", "import_prompts"]
 
 Progress: TypeAlias = Callable[[str], None]
 """Told what is being done, in a few words."""
@@ -97,6 +97,12 @@ def find_codex() -> Path:
             "no Codex was found; install one so that `codex` is on the search path, "
             "or run `pip install 'weft[codex]'`"
         ) from error
+
+
+async def bundled_models(binary: Path) -> bytes:
+    """The list of models that `binary` brings, as it prints it. Raises `ConfigError`."""
+    async with _private(binary) as codex:
+        return await codex.run("debug", "models", "--bundled")
 
 
 async def import_prompts(

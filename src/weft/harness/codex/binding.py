@@ -28,6 +28,7 @@ __all__ = [
     "ProjectionMode",
     "bound",
     "decide",
+    "fingerprint",
     "policy_fingerprint",
     "stored",
     "tools_fingerprint",
@@ -67,6 +68,8 @@ class Binding(Struct, frozen=True, kw_only=True, omit_defaults=True):
     codex_version: str = ""
     turn: int = 0
     """The newest turn that was begun on it."""
+    offset: int = 0
+    """How long its rollout was then."""
 
 
 class Decision(Struct, frozen=True):
@@ -149,6 +152,11 @@ def stored(row: OutboxRow) -> Binding | None:
     except msgspec.DecodeError:
         return None
     return binding if binding.version == 1 else None
+
+
+def fingerprint(text: str) -> str:
+    """The digest of a text; empty for none."""
+    return _digest(text.encode()) if text else ""
 
 
 def _digest(data: bytes) -> str:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -20,11 +19,11 @@ import msgspec
 from msgspec import Struct
 
 from ...errors import ConfigError
+from ...prompt.codex import bundled_models
 
-__all__ = ["LIFTED", "OwnModel", "bundled", "edit", "keep_catalog"]
+__all__ = ["LIFTED", "OwnModel", "edit", "keep_catalog"]
 
 _WIDEST = 100_000_000
-_PATIENCE = 30.0
 
 LIFTED: dict[str, Any] = {
     "model_context_window": _WIDEST,
@@ -46,40 +45,9 @@ async def keep_catalog(binary: Path, directory: Path, own: Iterable[OwnModel] = 
     own = tuple(own)
     place = directory / f"models-{await asyncio.to_thread(_fingerprint, binary, own)}.json"
     if not await asyncio.to_thread(place.is_file):
-        edited = edit(await bundled(binary), own)
+        edited = edit(await bundled_models(binary), own)
         await asyncio.to_thread(_write, place, edited)
     return place
-
-
-async def bundled(binary: Path) -> bytes:
-    """What `codex debug models --bundled` prints. Raises `ConfigError`."""
-    with tempfile.TemporaryDirectory(prefix="weft-") as scratch:
-        private = {"HOME": scratch, "CODEX_HOME": scratch}
-        try:
-            process = await asyncio.create_subprocess_exec(
-                str(binary),
-                *("debug", "models", "--bundled"),
-                env={"PATH": os.environ.get("PATH", os.defpath), **private},
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.DEVNULL,
-            )
-        except OSError as error:
-            raise ConfigError(
-                f"cannot run {str(binary)!r}: {error.strerror}; name a working Codex"
-            ) from error
-        try:
-            async with asyncio.timeout(_PATIENCE):
-                listing, _ = await process.communicate()
-        except TimeoutError as error:
-            raise ConfigError(
-                f"`{binary} debug models` did not end in time; try another version of Codex"
-            ) from error
-        finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
-    return listing
 
 
 def edit(listing: bytes, own: Iterable[OwnModel] = ()) -> bytes:

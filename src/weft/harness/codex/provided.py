@@ -7,6 +7,9 @@ mark; whatever else Codex adds is kept.
 
 from __future__ import annotations
 
+from msgspec import Raw
+
+from ...context.row import shape_of
 from ...items import InputText, Message
 from ...prompt.agents_md import AgentsMdState
 from ...prompt.collaboration import CollaborationState
@@ -18,7 +21,7 @@ from ...prompt.model_switch import ModelState
 from ...prompt.permissions import PermissionsState
 from ...prompt.registry import Registry
 
-__all__ = ["PROVIDED", "STANDING", "is_own_context"]
+__all__ = ["PROVIDED", "STANDING", "is_answer", "is_own_context"]
 
 PROVIDED: frozenset[str] = frozenset(
     state.id
@@ -55,6 +58,14 @@ _TAGS = (
     "# agents.md instructions",
 )
 """How such texts begin, in lower case."""
+
+
+def is_answer(raw: Raw) -> bool:
+    """Whether a model made an item: the sign that a request was answered."""
+    shape = shape_of(raw)
+    if shape.type == "message":
+        return shape.role == "assistant"
+    return not shape.type.endswith("_output")
 
 
 def is_own_context(message: Message, registry: Registry) -> bool:

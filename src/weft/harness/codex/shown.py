@@ -27,7 +27,7 @@ from ...prompt.tell import tell
 from .protocol.requests import ImageInput, TextInput, UserInput
 from .provided import PROVIDED, STANDING
 
-__all__ = ["TURN_TEXT", "RowKey", "carried", "items_of", "keys", "standing", "typed"]
+__all__ = ["TURN_TEXT", "RowKey", "carried", "items_of", "keys", "standing", "typed", "typed_of"]
 
 RowKey: TypeAlias = int | str
 """What tells a row from all others of its thread."""
@@ -76,8 +76,13 @@ def typed(row: Row) -> tuple[UserInput, ...] | None:
     item = row.item
     if not isinstance(item, Message) or item.role != "user" or row.contextual:
         return None
+    return typed_of(item)
+
+
+def typed_of(message: Message) -> tuple[UserInput, ...] | None:
+    """What a person would have typed for `message`; None where it cannot be typed."""
     parts: list[UserInput] = []
-    for part in item.content:
+    for part in message.content:
         match part:
             case InputText() if part.text:
                 parts.append(TextInput(text=part.text))

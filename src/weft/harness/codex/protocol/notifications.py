@@ -12,7 +12,17 @@ import msgspec
 from msgspec import Raw
 
 from .base import Message, RequestId
-from .values import PlanStep, RateLimits, Status, Thread, Tokens, TokenUsage, Turn, TurnError
+from .values import (
+    PlanStep,
+    RateLimits,
+    Status,
+    Thread,
+    Tokens,
+    TokenUsage,
+    Turn,
+    TurnError,
+    UsageMetadata,
+)
 
 __all__ = [
     "NOTIFICATIONS",
@@ -217,6 +227,8 @@ class RawResponse(_OfTurn, frozen=True, kw_only=True):
 
     response_id: str
     usage: Tokens | None = None
+    usage_metadata: UsageMetadata | None = None
+    """The provider's own figures, which tell what it left out."""
 
 
 class ErrorNotice(_OfTurn, frozen=True, kw_only=True):

@@ -22,6 +22,7 @@ __all__ = [
     "Tokens",
     "Turn",
     "TurnError",
+    "UsageMetadata",
 ]
 
 
@@ -102,6 +103,12 @@ class Tokens(Message, frozen=True, kw_only=True):
     cached_input_tokens: int | None = None
     cache_write_input_tokens: int | None = None
     reasoning_output_tokens: int | None = None
+
+
+class UsageMetadata(Message, frozen=True, kw_only=True):
+    """What the provider itself said about a response."""
+
+    metadata: Raw = NULL
 
 
 class TokenUsage(Message, frozen=True, kw_only=True):

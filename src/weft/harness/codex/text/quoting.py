@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from ...provenance import plain_text
+from ....provenance import plain_text
 
 __all__ = ["CLOSING", "LABELS", "OPENING", "REQUEST", "clean", "guard", "name"]
 

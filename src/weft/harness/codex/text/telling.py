@@ -13,8 +13,8 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from ...context.row import Row
-from ...items import (
+from ....context.row import Row
+from ....items import (
     AgentMessage,
     CustomToolCall,
     CustomToolCallOutput,
@@ -39,7 +39,7 @@ from ...items import (
     WebSearchCall,
     item_type,
 )
-from ...wire import json_bytes
+from ....wire import json_bytes
 from .quoting import clean, guard, name
 from .shapes import shape_in
 from .sizing import Quote, cut_end

@@ -1,0 +1,130 @@
+"""What Codex asks in the middle of a turn, and who answers.
+
+Owns the way from its approvals and questions to the host's, and back. Invariant: a
+command or a patch of Codex's own goes ahead only if the host says so, in the words that
+Codex has for it.
+"""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+
+from msgspec import Raw
+
+from ...items import FunctionCall
+from ...sandbox.approvals import Ask as Approval
+from ...sandbox.approvals import Decision, ForPrefix, ForThread, NoAndStop, Once
+from ...tools.contract import Choice, UserQuestion
+from ...tools.contract import ToolCall as Call
+from ..contract import CALL, TurnRun
+from .protocol import asks
+from .protocol.asks import Answer, Ask
+from .tools import Hands
+
+__all__ = ["Answering"]
+
+
+@dataclass(slots=True)
+class Answering:
+    """Answers for one turn."""
+
+    run: TurnRun
+    hands: Hands
+
+    async def answer(self, ask: Ask) -> Answer:
+        """Answer what Codex asks."""
+        match ask:
+            case asks.ToolCall():
+                return await self.hands.call(ask)
+            case asks.CommandApproval():
+                return asks.Decided(decision=_decided(await self._asks(ask, _command(ask))))
+            case asks.FileChangeApproval():
+                return asks.Decided(decision=_decided(await self._asks(ask, _patch(ask))))
+            case asks.PermissionsApproval():
+                return await self._permissions(ask)
+            case asks.UserInputAsk():
+                return await self._questions(ask)
+            case asks.Elicitation():
+                # Servers of the user's own Codex have no way to our host.
+                return asks.Elicited(action="decline")
+
+    async def _asks(
+        self,
+        ask: asks.CommandApproval | asks.FileChangeApproval | asks.PermissionsApproval,
+        approval: Approval,
+    ) -> Decision:
+        CALL.set(_call(ask.item_id, approval.argv[0]))
+        return await self.run.context(self.run.journal.step).ask(approval)
+
+    async def _permissions(self, ask: asks.PermissionsApproval) -> Answer:
+        reason = ask.reason or "the model asks for more permissions"
+        wanted = bytes(ask.permissions).decode()
+        approval = Approval(argv=("permissions", wanted), cwd=ask.cwd, reason=reason, outside=True)
+        decision = await self._asks(ask, approval)
+        granted = isinstance(decision, Once | ForThread | ForPrefix)
+        return asks.PermissionsGranted(
+            permissions=ask.permissions if granted else Raw(b"{}"),
+            scope="turn" if isinstance(decision, Once) else "session",
+        )
+
+    async def _questions(self, ask: asks.UserInputAsk) -> Answer:
+        consult = self.run.context(self.run.journal.step).consult
+        CALL.set(_call(ask.item_id, "request_user_input"))
+        given = await consult(tuple(map(_question, ask.questions))) if consult else None
+        return asks.InputAnswers(
+            answers={
+                name: asks.InputAnswer(answers=tuple(words))
+                for name, words in (given or {}).items()
+            }
+        )
+
+
+def _call(call_id: str, name: str) -> Call:
+    """The call that waits; a run that ends meanwhile leaves it answered as withdrawn."""
+    item = FunctionCall(call_id=call_id, name=name, arguments="{}")
+    return Call(call_id=call_id, name=name, item=item)
+
+
+def _command(ask: asks.CommandApproval) -> Approval:
+    try:
+        argv = tuple(shlex.split(ask.command or "")) or ("a command",)
+    except ValueError:
+        argv = (ask.command or "",)
+    return Approval(
+        argv=argv,
+        cwd=ask.cwd or "",
+        reason=ask.reason or f"`{ask.command}` requires approval by policy",
+        outside=True,
+    )
+
+
+def _patch(ask: asks.FileChangeApproval) -> Approval:
+    root = (ask.grant_root,) if ask.grant_root else ()
+    return Approval(
+        argv=("apply_patch", *root),
+        cwd="",
+        reason=ask.reason or "the patch requires approval",
+        outside=bool(root),
+    )
+
+
+def _decided(decision: Decision) -> asks.Decision:
+    match decision:
+        case Once():
+            return "accept"
+        case ForThread() | ForPrefix():
+            return "acceptForSession"
+        case NoAndStop():
+            return "cancel"
+        case _:
+            return "decline"
+
+
+def _question(question: asks.Question) -> UserQuestion:
+    return UserQuestion(
+        id=question.id,
+        header=question.header,
+        question=question.question,
+        options=tuple(Choice(each.label, each.description) for each in question.options or ()),
+    )

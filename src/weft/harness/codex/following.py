@@ -1,0 +1,273 @@
+"""Following a turn of Codex's: its events become ours, its items entries.
+
+Owns the steps of a turn that somebody else runs: a step begins with the first sign of a
+response and ends with its usage. Invariant: what a host is told of an item is in the log
+by then, and nothing that a native compaction says is taken for the conversation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import msgspec
+from msgspec import Raw
+
+from ...context.journal import ResponseStatus
+from ...entries import Entry
+from ...items import Message, text_of
+from ...usage import RateLimitSnapshot, RateLimitWindow, TokenUsage, WireUsage
+from ..contract import TurnRun
+from ..events import (
+    ItemCompleted,
+    NoticeRaised,
+    PlanUpdated,
+    RateLimitsReported,
+    ReasoningDelta,
+    Retrying,
+    StepStarted,
+    TextDelta,
+    ToolFinished,
+    ToolProgress,
+    ToolStarted,
+    UsageReported,
+)
+from .attachment import Attachment
+from .native import NativeFold
+from .protocol import items, notifications, values
+from .protocol.items import read_item
+from .protocol.notifications import Notification
+from .provided import is_answer
+
+__all__ = ["Following", "limits_of"]
+
+_SHOWN_OUTPUT = 2_000
+_wire_usage = msgspec.json.Decoder(WireUsage)
+
+
+@dataclass(slots=True)
+class Following:
+    """What a turn has come to, as far as it has been heard."""
+
+    run: TurnRun
+    attachment: Attachment
+    fold: NativeFold
+    usage: TokenUsage = field(default_factory=TokenUsage)
+    text: str = ""
+    failure: values.TurnError | None = None
+    ended: values.Turn | None = None
+    _asked: bool = False
+    """A request is out whose response has not ended."""
+    _tries: int = 0
+
+    async def asks(self) -> None:
+        """Note that the model is asked with what the view shows."""
+        if self._asked:
+            return
+        journal = self.run.journal
+        row = await journal.sent(journal.request())
+        self._asked = True
+        self.run.emit(
+            StepStarted(step=journal.step, size=row.size, shared=row.shared_size, reason=row.reason)
+        )
+
+    async def take(self, event: Notification) -> None:
+        """Take in one event of the turn."""
+        match event:
+            case notifications.RawItem():
+                await self._item(event.item)
+            case notifications.RawResponse():
+                await self._response(event)
+            case notifications.ItemStarted():
+                await self._started(read_item(event.item))
+            case notifications.ItemCompleted():
+                await self._completed(read_item(event.item))
+            case notifications.ErrorNotice():
+                self._error(event)
+            case notifications.TurnCompleted():
+                await self._over(event.turn)
+            case _ if self.fold.open is None:
+                await self._said(event)
+
+    async def _said(self, event: Notification) -> None:
+        """Pass on what the log has no place for, or not yet."""
+        match event:
+            case notifications.AgentMessageDelta():
+                await self.asks()
+                self.run.emit(TextDelta(event.delta))
+            case notifications.ReasoningSummaryDelta() | notifications.ReasoningTextDelta():
+                await self.asks()
+                self.run.emit(ReasoningDelta(event.delta))
+            case notifications.CommandOutputDelta():
+                self.run.emit(ToolProgress(call_id=event.item_id, text=event.delta))
+            case notifications.PlanUpdated():
+                steps = tuple((step.step, step.status) for step in event.plan)
+                self.run.emit(PlanUpdated(steps=steps, explanation=event.explanation))
+            case notifications.Warned():
+                self.run.emit(NoticeRaised(level="warning", text=event.message))
+
+    async def broken_off(self) -> None:
+        """The process has ended, or nobody waits any more."""
+        if self._asked:
+            await self._received(None, status="interrupted")
+        self.fold.broken_off()
+
+    async def _item(self, raw: Raw) -> None:
+        if self.fold.open:
+            return
+        mirror = self.attachment.mirror
+        if is_answer(raw):
+            await self.asks()
+        done = await mirror.take(raw)
+        if done.echo is not None and done.echo.kind == "steer":
+            # It leaves the inbox in the place that Codex gave it.
+            await self.run.journal.take_inbox()
+        if isinstance(done.item, Message) and done.item.role == "assistant":
+            self.text = text_of(done.item.content)
+        self._show(done.entries)
+
+    async def _response(self, event: notifications.RawResponse) -> None:
+        self._tries = 0
+        usage = usage_of(event)
+        if self.fold.open:
+            self.usage += usage or TokenUsage()
+            return
+        await self.asks()
+        await self._received(usage, response_id=event.response_id)
+
+    async def _received(
+        self,
+        usage: TokenUsage | None,
+        *,
+        status: ResponseStatus = "completed",
+        response_id: str | None = None,
+        error: str | None = None,
+    ) -> None:
+        journal = self.run.journal
+        self._asked = False
+        await journal.received(
+            (),
+            status=status,
+            usage=usage,
+            response_id=response_id,
+            error=error,
+            calibrates=False,
+        )
+        if usage is not None:
+            self.usage += usage
+            window = journal.profile.effective_window
+            self.run.emit(UsageReported(usage=usage, occupied=journal.occupied, window=window))
+
+    async def _started(self, item: items.Item) -> None:
+        match item:
+            case items.CompactionItem():
+                await self.fold.begins(item.id)
+            case items.AgentMessageItem() | items.ReasoningItem() if not self.fold.open:
+                await self.asks()
+            case _ if (told := _tool(item)) is not None:
+                name, arguments = told
+                self.run.emit(ToolStarted(call_id=item.id, name=name, arguments=arguments))
+
+    async def _completed(self, item: items.Item) -> None:
+        if isinstance(item, items.CompactionItem):
+            await self.fold.ends(item.id, self.attachment)
+        elif (told := _tool(item)) is not None:
+            self.run.emit(_finished(item, told[0]))
+
+    def _error(self, event: notifications.ErrorNotice) -> None:
+        if not event.will_retry:
+            self.failure = event.error
+            return
+        self._tries += 1
+        self.run.emit(
+            Retrying(attempt=self._tries, most=self._tries, delay=0.0, reason=event.error.message)
+        )
+
+    async def _over(self, turn: values.Turn) -> None:
+        self.ended = turn
+        self.failure = turn.error or self.failure
+        if self._asked:
+            failed = turn.status == "failed"
+            error = self.failure.message if failed and self.failure else None
+            await self._received(None, status="failed" if failed else "interrupted", error=error)
+        if self.fold.open:
+            self.fold.broken_off(self.failure.message if self.failure else "")
+
+    def _show(self, entries: Iterable[Entry]) -> None:
+        for entry in entries:
+            self.run.emit(ItemCompleted(seq=entry.seq, item=Raw(entry.body)))
+
+
+def usage_of(event: notifications.RawResponse) -> TokenUsage | None:
+    """What the provider counted; what it did not say stays unknown."""
+    told = event.usage_metadata
+    if told is not None:
+        try:
+            return TokenUsage.from_wire(_wire_usage.decode(told.metadata))
+        except msgspec.DecodeError:
+            pass
+    counted = event.usage
+    if counted is None:
+        return None
+    # A zero may stand for a figure that was never told.
+    return TokenUsage(
+        input_tokens=counted.input_tokens,
+        cached_input_tokens=counted.cached_input_tokens or None,
+        cache_write_input_tokens=counted.cache_write_input_tokens or None,
+        output_tokens=counted.output_tokens,
+        reasoning_output_tokens=counted.reasoning_output_tokens or None,
+        total_tokens=counted.total_tokens,
+    )
+
+
+def limits_of(event: notifications.RateLimitsUpdated) -> RateLimitsReported | None:
+    """What the provider says about its limits; None where it says nothing."""
+    told = event.rate_limits
+    if told.primary is None and told.secondary is None:
+        return None
+    return RateLimitsReported(
+        RateLimitSnapshot(
+            limit_id=told.limit_id,
+            limit_name=told.limit_name,
+            primary=_window(told.primary),
+            secondary=_window(told.secondary),
+            plan_type=told.plan_type,
+        )
+    )
+
+
+def _window(window: values.RateLimitWindow | None) -> RateLimitWindow | None:
+    if window is None:
+        return None
+    return RateLimitWindow(window.used_percent, window.window_duration_mins, window.resets_at)
+
+
+def _tool(item: items.Item) -> tuple[str, str] | None:
+    """The name and the arguments of what Codex does itself; None for what is no call."""
+    match item:
+        case items.CommandItem():
+            return "exec_command", _json({"cmd": item.command, "workdir": item.cwd})
+        case items.FileChangeItem():
+            return "apply_patch", _json({"paths": [change.path for change in item.changes]})
+        case items.McpToolItem():
+            return f"{item.server}.{item.tool}", bytes(item.arguments).decode()
+        case items.WebSearchItem():
+            return "web_search", _json({"query": item.query})
+    return None
+
+
+def _finished(item: items.Item, name: str) -> ToolFinished:
+    output = getattr(item, "aggregated_output", None) or ""
+    took = getattr(item, "duration_ms", None) or 0
+    status = getattr(item, "status", "completed")
+    return ToolFinished(
+        call_id=item.id,
+        name=name,
+        success=status in ("", "completed") and not getattr(item, "exit_code", 0),
+        seconds=round(took / 1000, 4),
+        output=output[:_SHOWN_OUTPUT],
+    )
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()

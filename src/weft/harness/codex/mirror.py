@@ -1,0 +1,113 @@
+"""The mirror: what a Codex thread says and does, as entries of ours.
+
+Owns which raw items become entries and that each does so once. Invariant: what we sent
+ourselves and what Codex tells its model about the surroundings is not mirrored; anything
+else is, so that the log can be shown again on either harness.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+import msgspec
+from msgspec import UNSET, Raw, Struct
+
+from ...context.compose import item_draft, recordable
+from ...context.journal import Journal
+from ...entries import Entry, Flags, Origin
+from ...items import Item, Message, Unknown, decode_item, text_of
+from .protocol.requests import TextInput, UserInput
+from .provided import is_own_context
+
+__all__ = ["HARNESS", "Echo", "Mirror", "Mirrored"]
+
+HARNESS = "codex"
+"""What is mirrored says that it comes from there."""
+
+Sent: TypeAlias = Literal["input", "steer"]
+
+
+class Echo(Struct, frozen=True):
+    """Something of ours that Codex will tell back."""
+
+    kind: Sent
+    text: str
+
+    @classmethod
+    def of(cls, kind: Sent, parts: Sequence[UserInput]) -> Echo:
+        """What was typed."""
+        return cls(kind, "\n".join(part.text for part in parts if isinstance(part, TextInput)))
+
+
+class Mirrored(Struct, frozen=True):
+    """What became of a raw item."""
+
+    item: Item | None = None
+    """None where it was ours, or told the surroundings."""
+    entries: tuple[Entry, ...] = ()
+    echo: Echo | None = None
+
+
+@dataclass(slots=True)
+class Mirror:
+    """Mirrors one Codex thread into one thread of ours."""
+
+    journal: Journal
+    expected: deque[Echo] = field(default_factory=deque)
+    """What was sent and has not come back yet, in order."""
+    seen: set[str] = field(default_factory=set)
+    """Ids that are in the log."""
+
+    @property
+    def origin(self) -> Origin:
+        """Where mirrored items come from."""
+        return msgspec.structs.replace(self.journal.origin, harness=HARNESS)
+
+    async def take(self, raw: Raw) -> Mirrored:
+        """Log an item, unless it is known or not ours to log."""
+        item = _plain(decode_item(raw))
+        name = None if isinstance(item, Unknown) else getattr(item, "id", None)
+        if (name is not None and name in self.seen) or not recordable(item):
+            return Mirrored()
+        if isinstance(item, Message) and item.role in ("user", "developer"):
+            if (echo := self._echo(item)) is not None:
+                return Mirrored(echo=echo)
+            if is_own_context(item, self.journal.registry):
+                return Mirrored()
+            return await self._added(item)
+        entries = await self.journal.append(item, origin=self.origin)
+        if name is not None:
+            self.seen.add(name)
+        return Mirrored(item, entries)
+
+    def _echo(self, message: Message) -> Echo | None:
+        """What `message` tells back. Codex may spell it otherwise, but not out of order."""
+        if message.role != "user" or not self.expected:
+            return None
+        same = text_of(message.content) == self.expected[0].text
+        if same or not is_own_context(message, self.journal.registry):
+            return self.expected.popleft()
+        return None
+
+    async def _added(self, message: Message) -> Mirrored:
+        """Log what Codex has added to the conversation, such as a skill that was mentioned."""
+        journal = self.journal
+        draft = item_draft(
+            message,
+            turn=journal.turn,
+            step=journal.step,
+            origin=self.origin,
+            flags=Flags.CONTEXTUAL | Flags.HIDDEN,
+        )
+        await journal.add(draft)
+        return Mirrored()
+
+
+def _plain(item: Item) -> Item:
+    """`item` without what Codex notes on it for itself."""
+    if isinstance(item, Unknown) or getattr(item, "metadata", UNSET) is UNSET:
+        return item
+    return msgspec.structs.replace(item, metadata=UNSET)

@@ -1,0 +1,194 @@
+"""The app-server as a model: questions outside any conversation.
+
+Owns asking a model that only Codex reaches, on a thread that is kept nowhere. Invariant:
+nothing of it is written, the sandbox lets it change nothing, and what the model answers
+is all that comes back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import msgspec
+from msgspec import Raw, Struct
+
+from ...events import Completed, CompletedBody, OutputItemDone, OutputTextDelta
+from ...ids import new_id
+from ...models.contract import (
+    Capabilities,
+    Connected,
+    ContextOverflow,
+    ModelError,
+    ModelEvent,
+    ModelRequest,
+    StreamCut,
+)
+from ...models.format import WireFormat
+from ...models.formats import format_named
+from .connection import Connection
+from .errors import CodexError, ProtocolError
+from .protocol.asks import Answer, Ask
+from .protocol.notifications import (
+    AgentMessageDelta,
+    Notification,
+    RawItem,
+    RawResponse,
+    TurnCompleted,
+)
+from .protocol.requests import ThreadInject, ThreadStart, ThreadUnsubscribe, TurnStart
+from .protocol.values import TurnError
+from .provided import is_answer
+from .route import PROVIDER
+from .servers import Servers
+from .subscription import Subscription
+
+__all__ = ["AppServerModel"]
+
+_BARE: dict[str, Any] = {
+    "include_permissions_instructions": False,
+    "include_environment_context": False,
+    "include_collaboration_mode_instructions": False,
+    "include_apps_instructions": False,
+    "project_doc_max_bytes": 0,
+    "web_search": "disabled",
+    "skills.include_instructions": False,
+    "skills.bundled.enabled": False,
+    "features.goals": False,
+    "features.multi_agent": False,
+    "features.shell_tool": False,
+    "features.unified_exec": False,
+    "tools.view_image": False,
+}
+"""Settings of a thread that is told nothing but the question."""
+
+
+class _Asked(Struct):
+    """The items of a request's body."""
+
+    input: tuple[Raw, ...] = ()
+
+
+_asked = msgspec.json.Decoder(_Asked)
+
+
+@dataclass(slots=True)
+class AppServerModel:
+    """Answers through the app-server."""
+
+    name: str
+    servers: Servers
+    seconds: float
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What can be asked this way: for words, and no more."""
+        return Capabilities(output_schema=True, caches_prefixes=False, parallel_tool_calls=False)
+
+    @property
+    def format(self) -> WireFormat:
+        """Codex's items are those of the Responses API."""
+        return format_named("responses")
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Sequence[ModelEvent], None]:
+        """Ask on a thread of its own, and let go of the thread."""
+        provider = self.name.partition(":")[0]
+        try:
+            way = self.servers.way(provider)
+            server = await self.servers.server(way, lifted=False)
+            connection = await server.connection()
+            route = way.route.config() if way.route else {}
+            opened, events = await connection.open(
+                _start(request, route), _refuse, seconds=self.seconds
+            )
+        except CodexError as error:
+            raise StreamCut(str(error), retryable=True) from error
+        try:
+            await _begin(connection, opened.thread.id, request)
+            yield (Connected(),)
+            async for batch in _answers(events):
+                yield batch
+        except CodexError as error:
+            raise StreamCut(str(error), retryable=True) from error
+        finally:
+            await events.close()
+            with suppress(CodexError):
+                await connection.call(ThreadUnsubscribe(thread_id=opened.thread.id))
+
+    async def close(self) -> None:
+        """Nothing is held: the process belongs to the harness."""
+
+
+def _start(request: ModelRequest, route: dict[str, Any]) -> ThreadStart:
+    return ThreadStart(
+        model=request.head.model,
+        model_provider=PROVIDER if route else None,
+        approval_policy="never",
+        sandbox="read-only",
+        base_instructions=request.head.instructions,
+        config={**route, **_BARE},
+        ephemeral=True,
+        experimental_raw_events=True,
+    )
+
+
+async def _begin(connection: Connection, thread: str, request: ModelRequest) -> None:
+    items = _asked.decode(request.body).input
+    if items:
+        await connection.call(ThreadInject(thread_id=thread, items=items))
+    head = request.head
+    schema = None if head.output_schema is msgspec.UNSET else head.output_schema
+    await connection.call(
+        TurnStart(
+            thread_id=thread,
+            input=(),
+            effort=head.effort,
+            output_schema=None if schema is None else msgspec.json.decode(schema),
+        )
+    )
+
+
+async def _answers(events: Subscription) -> AsyncGenerator[Sequence[ModelEvent], None]:
+    """What the model says, until the turn is over."""
+    response: RawResponse | None = None
+    async for event in events:
+        match event:
+            case RawResponse():
+                response = event
+            case TurnCompleted():
+                if event.turn.status != "completed":
+                    _fail(event.turn.error)
+                yield (_completed(response),)
+                return
+            case _ if (told := _event(event)) is not None:
+                yield (told,)
+    raise StreamCut("the Codex app-server stopped answering", retryable=True)
+
+
+def _event(event: Notification) -> ModelEvent | None:
+    match event:
+        case AgentMessageDelta():
+            return OutputTextDelta(event.delta)
+        case RawItem() if is_answer(event.item):
+            return OutputItemDone(event.item)
+    return None
+
+
+def _completed(response: RawResponse | None) -> Completed:
+    name = response.response_id if response else new_id("resp")
+    told = response.usage_metadata if response else None
+    body = {"id": name, "usage": msgspec.json.decode(told.metadata) if told else None}
+    return Completed(msgspec.convert(body, CompletedBody))
+
+
+def _fail(error: TurnError | None) -> NoReturn:
+    said = error.message if error else "the turn was interrupted"
+    if error is not None and error.kind == "contextWindowExceeded":
+        raise ContextOverflow(said)
+    raise ModelError(said, status=error.http_status if error else None)
+
+
+async def _refuse(ask: Ask) -> Answer:
+    raise ProtocolError(f"nothing is answered outside a conversation: {ask.method}")

@@ -1,0 +1,136 @@
+"""Native compaction: when Codex folds its own thread.
+
+Owns what becomes of the view then. Where no engine has a say, the view follows: the same
+messages, the same summary. Where one has, the view stays and the thread is replaced.
+Invariant: it is always told as Codex's own, and never taken for an engine's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from msgspec import Raw
+
+from ...context.journal import Journal
+from ...context.recipe import ranges
+from ...context.row import Row
+from ...engines.linear import inline
+from ...entries import Origin, Reason, RecipePart
+from ...errors import WeftError
+from ...hooks.payloads import AfterCompaction
+from ...items import Message, decode_item, text_of
+from ..contract import NativeCompaction, TurnRun
+from ..events import CompactionFinished, CompactionStarted
+from .attachment import Attachment
+from .provided import is_own_context
+from .rollout import newest_compaction
+
+__all__ = ["BACKEND", "NativeFold"]
+
+BACKEND = "codex-app-server"
+
+
+@dataclass(slots=True)
+class NativeFold:
+    """The native compactions of one turn."""
+
+    run: TurnRun
+    open: str | None = None
+    """The compaction under way."""
+    done: NativeCompaction | None = None
+    """The newest one that is over."""
+    _before: int = 0
+    _seen: set[str] = field(default_factory=set)
+
+    async def begins(self, name: str) -> None:
+        """Codex starts to fold."""
+        if name in self._seen:
+            return
+        self._seen.add(name)
+        self.open, self._before = name, self.run.journal.view.tokens
+        self.run.emit(CompactionStarted(by=BACKEND, tokens=self._before))
+
+    async def ends(self, name: str, attachment: Attachment) -> None:
+        """Codex has folded; the view follows, or the thread is given up."""
+        if self.open != name:
+            return
+        self.open = None
+        if self.run.engine.has_a_say or not await self._followed(attachment):
+            attachment.spent = "native-compaction"
+        journal = self.run.journal
+        before, after = self._before, journal.view.tokens
+        self.done = NativeCompaction(
+            backend=BACKEND, status="completed", tokens_before=before, tokens_after=after
+        )
+        self._told(after)
+        await self.run.hooks.tell(
+            AfterCompaction(thread=journal.id, tokens_before=before, tokens_after=after)
+        )
+
+    def broken_off(self, reason: str = "") -> None:
+        """It came to nothing."""
+        if self.open is None:
+            return
+        self.open = None
+        why = reason or "interrupted"
+        self.done = NativeCompaction(backend=BACKEND, status="failed", reason=why)
+        self._told(self._before, why)
+
+    def _told(self, after: int, error: str | None = None) -> None:
+        owns = self.run.engine.owns_compaction
+        self.run.emit(
+            CompactionFinished(
+                by=BACKEND,
+                tokens_before=self._before,
+                tokens_after=after,
+                error=error,
+                details={"backend": BACKEND, "owns_compaction": owns},
+            )
+        )
+
+    async def _followed(self, attachment: Attachment) -> bool:
+        """Show what Codex's thread shows now; whether that was possible."""
+        journal, binding = self.run.journal, attachment.binding
+        history = await asyncio.to_thread(newest_compaction, binding.path, attachment.offset)
+        if history is None:
+            return False
+        try:
+            parts = list(_parts(history, journal, attachment.mirror.origin))
+            recipe = journal.plan_base(len(journal.view.rows), after=parts)
+            await journal.publish(
+                recipe, epoch=journal.view.epoch, reason=Reason.COMPACTION, by=BACKEND
+            )
+        except WeftError:
+            return False
+        attachment.know(journal.view.rows)
+        await attachment.rebound(journal)
+        return True
+
+
+def _parts(history: Sequence[Raw], journal: Journal, origin: Origin) -> Iterator[RecipePart]:
+    """What a compaction kept: our own rows where they are ours, the rest as it is."""
+    rows = [row for row in journal.view.rows if row.shape.role == "user" and not row.contextual]
+    for raw in history:
+        item = decode_item(raw)
+        if not isinstance(item, Message):
+            yield inline(item, origin)
+        elif not is_own_context(item, journal.registry):
+            row = _said(item, rows)
+            yield from ranges([row], journal.view.gaps) if row else [inline(_bare(item))]
+
+
+def _said(message: Message, rows: list[Row]) -> Row | None:
+    """The row of ours that `message` repeats; each is found once, in order."""
+    text = text_of(message.content)
+    for at, row in enumerate(rows):
+        item = row.item
+        if isinstance(item, Message) and text_of(item.content) == text:
+            del rows[: at + 1]
+            return row
+    return None
+
+
+def _bare(message: Message) -> Message:
+    return Message(role=message.role, content=message.content)

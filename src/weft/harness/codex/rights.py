@@ -1,0 +1,58 @@
+"""Rights on Codex: our settings in Codex's words.
+
+Owns the one step from what a thread is told to what Codex enforces. Invariant: Codex is
+never given more than the settings say.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...prompt.observation import PromptContext
+from .protocol.base import Approval, Sandbox
+
+__all__ = ["approval_of", "sandbox_config", "sandbox_of", "sandbox_policy_of"]
+
+_TYPES: dict[Sandbox, str] = {
+    "read-only": "readOnly",
+    "workspace-write": "workspaceWrite",
+    "danger-full-access": "dangerFullAccess",
+}
+
+
+def approval_of(settings: PromptContext) -> Approval:
+    """When Codex asks; ``on-failure`` is an old name of ``on-request``."""
+    told = settings.approval_policy
+    return "on-request" if told == "on-failure" else told
+
+
+def sandbox_of(settings: PromptContext) -> Sandbox:
+    """What Codex's commands run in; inside someone else's sandbox its own is in the way."""
+    mode = settings.sandbox_mode
+    return "danger-full-access" if mode == "external-sandbox" else mode
+
+
+def sandbox_config(settings: PromptContext) -> dict[str, Any]:
+    """What a thread's `config` says of its sandbox, where that is not Codex's usual."""
+    if sandbox_of(settings) != "workspace-write":
+        return {}
+    told = {
+        "writable_roots": list(settings.writable_roots) or None,
+        "network_access": settings.network_access or None,
+    }
+    return {
+        f"sandbox_workspace_write.{name}": value
+        for name, value in told.items()
+        if value is not None
+    }
+
+
+def sandbox_policy_of(settings: PromptContext) -> dict[str, Any]:
+    """The sandbox of a turn whose settings are not those its thread was started with."""
+    mode = sandbox_of(settings)
+    policy: dict[str, Any] = {"type": _TYPES[mode]}
+    if mode == "workspace-write":
+        policy["writableRoots"] = list(settings.writable_roots)
+    if mode != "danger-full-access":
+        policy["networkAccess"] = settings.network_access
+    return policy

@@ -1,0 +1,117 @@
+"""Rollouts: the files in which Codex keeps its threads.
+
+Owns reading what a turn left there, and what a native compaction made of the history.
+Invariant: a file that is gone, cut short or of another shape yields what can be read of
+it; it is never written to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+from msgspec import Raw, Struct
+
+__all__ = ["Left", "left_since", "newest_compaction", "settled_size", "size_of"]
+
+
+class Left(Struct, frozen=True):
+    """What a turn left in a rollout."""
+
+    items: tuple[Raw, ...] = ()
+    ended: Literal["completed", "aborted"] | None = None
+    """None where it never came to an end."""
+
+
+class _Line(Struct):
+    type: str
+    payload: Raw = Raw(b"{}")
+
+
+class _Event(Struct):
+    type: str = ""
+
+
+class _Compacted(Struct):
+    replacement_history: tuple[Raw, ...] = ()
+
+
+_line = msgspec.json.Decoder(_Line)
+_event = msgspec.json.Decoder(_Event)
+_compacted = msgspec.json.Decoder(_Compacted)
+
+_LOOKS = 20
+_BETWEEN = 0.1
+
+_ENDINGS: dict[str, Literal["completed", "aborted"]] = {
+    "task_complete": "completed",
+    "turn_aborted": "aborted",
+}
+
+
+def size_of(path: str | None) -> int:
+    """How long the rollout is now."""
+    try:
+        return Path(path).stat().st_size if path else 0
+    except OSError:
+        return 0
+
+
+async def settled_size(path: str | None) -> int:
+    """How long the rollout is, once whoever writes it has stopped; or after two seconds."""
+    size = await asyncio.to_thread(size_of, path)
+    for _ in range(_LOOKS):
+        await asyncio.sleep(_BETWEEN)
+        before, size = size, await asyncio.to_thread(size_of, path)
+        if size == before:
+            break
+    return size
+
+
+def left_since(path: str | None, offset: int) -> Left:
+    """The items behind `offset`, and how the turn ended that they belong to."""
+    items: list[Raw] = []
+    ended: Literal["completed", "aborted"] | None = None
+    for line in _lines(path, offset):
+        if line.type == "response_item":
+            items.append(line.payload)
+        elif line.type == "event_msg":
+            ended = _ENDINGS.get(_kind(line.payload), ended)
+    return Left(tuple(items), ended)
+
+
+def newest_compaction(path: str | None, offset: int = 0) -> tuple[Raw, ...] | None:
+    """The history that the newest native compaction behind `offset` left, if there was one."""
+    found = None
+    for line in _lines(path, offset):
+        if line.type == "compacted":
+            try:
+                found = _compacted.decode(line.payload).replacement_history
+            except msgspec.DecodeError:
+                continue
+    return found
+
+
+def _lines(path: str | None, offset: int) -> Iterator[_Line]:
+    if path is None:
+        return
+    try:
+        with Path(path).open("rb") as file:
+            file.seek(offset)
+            for data in file:
+                try:
+                    yield _line.decode(data)
+                except msgspec.DecodeError:
+                    continue
+    except OSError:
+        return
+
+
+def _kind(payload: Raw) -> str:
+    try:
+        return _event.decode(payload).type
+    except msgspec.DecodeError:
+        return ""

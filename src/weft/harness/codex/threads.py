@@ -1,0 +1,251 @@
+"""The Codex threads of a harness: found again, or started for what is wanted now.
+
+Owns what a Codex thread is started with, and the decision between using and replacing
+it. Invariant: an epoch, other tools, a restart and another harness before are one path:
+a new thread, and the view carried over whole.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from ...context.journal import Journal
+from ...prompt.observation import PromptContext
+from ..contract import TurnRun
+from ..events import HarnessReported, NoticeRaised
+from .attachment import Attachment, Carried
+from .binding import (
+    TOPIC,
+    Binding,
+    Decision,
+    ProjectionMode,
+    decide,
+    fingerprint,
+    policy_fingerprint,
+    stored,
+    tools_fingerprint,
+)
+from .catalog import LIFTED
+from .connection import Connection
+from .errors import CodexError, Disconnected, UnknownMethod
+from .mirror import HARNESS, Mirror
+from .protocol.requests import ThreadArchive, ThreadStart, ThreadUnsubscribe, TurnStart
+from .rights import approval_of, sandbox_config, sandbox_of, sandbox_policy_of
+from .route import PROVIDER
+from .servers import Servers
+from .shown import TURN_TEXT, standing
+from .tools import dynamic_tools
+
+__all__ = ["Threads"]
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, kw_only=True)
+class Threads:
+    """The Codex threads that show threads of ours now."""
+
+    servers: Servers
+    mode: ProjectionMode
+    seconds: float
+    live: dict[str, Attachment] = field(default_factory=dict)
+    _rights: dict[str, PromptContext] = field(default_factory=dict)
+    """The settings that each was last told."""
+
+    async def attached(self, run: TurnRun) -> tuple[Attachment, Carried]:
+        """A thread that shows the view, and what is left to be typed."""
+        journal = run.journal
+        way = self.servers.way(journal.profile.provider)
+        server = await self.servers.server(way, lifted=run.engine.has_a_say)
+        connection = await server.connection()
+        version = str(server.version or "")
+        wanted = self._wanted(run, version)
+        decision = await self._decision(run, connection, wanted)
+        if decision.fresh:
+            route = way.route.config() if way.route else {}
+            wanted = msgspec.structs.replace(wanted, reason=decision.reason)
+            await self._start(run, connection, wanted, route)
+        attachment = self.live[journal.id]
+        carried = await self._carried(run, attachment, fresh=decision.fresh)
+        self._report(run, attachment, decision, carried)
+        return attachment, carried
+
+    def started(self, run: TurnRun, attachment: Attachment, carried: Carried) -> TurnStart:
+        """How a turn on it is started."""
+        journal = run.journal
+        choices, settings = journal.choices, journal.settings or PromptContext(cwd="")
+        changed = settings != self._rights.get(journal.id)
+        self._rights[journal.id] = settings
+        schema = choices.output_schema
+        return TurnStart(
+            thread_id=attachment.binding.codex,
+            input=carried.typed,
+            cwd=str(journal.cwd) if changed else None,
+            effort=choices.effort,
+            summary=choices.summary,  # type: ignore[arg-type]
+            approval_policy=approval_of(settings) if changed else None,
+            sandbox_policy=sandbox_policy_of(settings) if changed else None,
+            output_schema=None if schema is UNSET else msgspec.json.decode(schema),
+        )
+
+    def detach(self, run: TurnRun) -> None:
+        """The thread is gone, or of no more use."""
+        self.drop(run.journal.id)
+
+    def drop(self, thread: str) -> Attachment | None:
+        """Hear no more of a thread."""
+        self._rights.pop(thread, None)
+        attachment = self.live.pop(thread, None)
+        if attachment is not None:
+            attachment.subscription.stop()
+        return attachment
+
+    async def leave(self, thread: str) -> None:
+        """Let Codex unload a thread."""
+        attachment = self.drop(thread)
+        if attachment is not None and attachment.alive:
+            await self._quietly(attachment, ThreadUnsubscribe(thread_id=attachment.binding.codex))
+
+    async def forget(self, journal: Journal) -> None:
+        """Let go of a thread for good."""
+        attachment = self.drop(journal.id)
+        rows = await journal.store.outbox(thread=journal.id, topic=TOPIC)
+        if rows:
+            await journal.queue(settle=[row.number for row in rows])
+        if attachment is not None and attachment.alive:
+            await self._quietly(attachment, ThreadArchive(thread_id=attachment.binding.codex))
+            _log.debug("codex thread %s is put away", attachment.binding.codex)
+
+    async def binding(self, journal: Journal) -> Binding | None:
+        """What the store knows of the thread's binding; one of a copy is nobody's."""
+        rows = await journal.store.outbox(thread=journal.id, topic=TOPIC)
+        found = next(filter(None, map(stored, rows)), None)
+        return found if found is not None and found.thread == journal.id else None
+
+    async def _quietly(self, attachment: Attachment, request: Any) -> None:
+        with suppress(CodexError):
+            await attachment.connection.call(request, seconds=self.seconds)
+
+    def _wanted(self, run: TurnRun, version: str) -> Binding:
+        journal, view = run.journal, run.journal.view
+        profile = journal.profile
+        return Binding(
+            thread=journal.id,
+            codex="",
+            engine=run.engine.slot.name if run.engine.chosen else "linear",
+            policy=policy_fingerprint(run.engine, profile.effective_window, TURN_TEXT),
+            tools=tools_fingerprint(journal.tools),
+            model=f"{profile.provider}:{profile.slug}",
+            instructions=fingerprint(standing(view, journal.registry)),
+            mode=self.mode,
+            base=view.base,
+            plan=view.projection,
+            codex_version=version,
+        )
+
+    async def _decision(self, run: TurnRun, connection: Connection, wanted: Binding) -> Decision:
+        journal = run.journal
+        attachment = self.live.get(journal.id)
+        if attachment is not None and attachment.connection is not connection:
+            self.drop(journal.id)
+            return Decision(True, "app-server-restarted")
+        if attachment is not None and attachment.spent:
+            return Decision(True, attachment.spent)
+        if attachment is None:
+            was_bound = await self.binding(journal) is not None
+            return decide(None, wanted, shows=False, was_bound=was_bound)
+        shows = attachment.shows(journal.view.rows)
+        return decide(attachment.binding, wanted, shows=shows, was_bound=True)
+
+    async def _start(
+        self, run: TurnRun, connection: Connection, wanted: Binding, route: dict[str, Any]
+    ) -> None:
+        journal = run.journal
+        await self.leave(journal.id)
+        attachment = Attachment(wanted, connection, Mirror(journal))
+        opened, attachment.subscription = await connection.open(
+            self._request(run, route), attachment.answer, seconds=self.seconds
+        )
+        thread = opened.thread
+        attachment.binding = msgspec.structs.replace(
+            wanted, codex=thread.id, path=thread.path, since=int(time.time() * 1000)
+        )
+        self.live[journal.id] = attachment
+        self._rights[journal.id] = journal.settings or PromptContext(cwd="")
+
+    def _request(self, run: TurnRun, route: dict[str, Any]) -> ThreadStart:
+        journal = run.journal
+        settings = journal.settings or PromptContext(cwd="")
+        tools, left_out = dynamic_tools(journal.tools)
+        for name in left_out:
+            text = f"the tool {name!r} runs at a provider only and is not offered on Codex"
+            run.emit(NoticeRaised(level="warning", text=text))
+        config = {**route, **sandbox_config(settings), **_choices(journal)}
+        if run.engine.has_a_say:
+            config |= LIFTED
+        return ThreadStart(
+            cwd=str(journal.cwd),
+            model=journal.profile.slug,
+            model_provider=PROVIDER if route else None,
+            approval_policy=approval_of(settings),
+            sandbox=sandbox_of(settings),
+            developer_instructions=standing(journal.view, journal.registry) or None,
+            config=config,
+            dynamic_tools=tools or None,
+            experimental_raw_events=True,
+        )
+
+    async def _carried(self, run: TurnRun, attachment: Attachment, *, fresh: bool) -> Carried:
+        """Carry the view over; where that fails, the bare input is better than nothing."""
+        budget = run.journal.profile.effective_window
+        try:
+            return await attachment.carry(run, fresh=fresh, budget=budget)
+        except Disconnected:
+            raise
+        except UnknownMethod as error:
+            self.mode = "text"
+            attachment.binding = msgspec.structs.replace(attachment.binding, mode="text")
+            _warn(run, f"{error}; the view is told as text instead")
+            return await attachment.carry(run, fresh=fresh, budget=budget)
+        except (CodexError, ValueError) as error:
+            # What Codex did not take it does not know: the next turn tries again.
+            attachment.spent = "projection-failed"
+            _warn(run, f"the view could not be carried over to Codex: {error}; only the input was")
+            return attachment.bare(run)
+
+    def _report(
+        self, run: TurnRun, attachment: Attachment, decision: Decision, carried: Carried
+    ) -> None:
+        binding = attachment.binding
+        what = "thread.started" if decision.fresh else "thread.reused"
+        details: dict[str, str | int] = {
+            "thread": binding.codex,
+            "engine": binding.engine,
+            "projection": binding.mode,
+            "epoch": binding.base,
+            "items": carried.items,
+        }
+        _log.debug("codex %s: %s: %s", what, decision.reason, details)
+        run.emit(
+            HarnessReported(harness=HARNESS, what=what, reason=decision.reason, details=details)
+        )
+
+
+def _choices(journal: Journal) -> dict[str, Any]:
+    """What a thread's `config` says of the model, where the user chose."""
+    told = {
+        "model_verbosity": journal.choices.verbosity,
+        "service_tier": journal.choices.service_tier,
+    }
+    return {name: value for name, value in told.items() if value is not None}
+
+
+def _warn(run: TurnRun, text: str) -> None:
+    run.emit(NoticeRaised(level="warning", text=text))

@@ -1,0 +1,149 @@
+"""Our tools on Codex: offered as dynamic tools, run by our own dispatch.
+
+Owns the way from a specification to a dynamic tool, and from a call to its result.
+Invariant: a call runs through the same hooks, sandbox and approvals as in our own loop,
+and its result is durable before Codex hears of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+from msgspec import Raw
+
+from ...items import CustomToolCall, FunctionCall, InputImage, Output, text_of
+from ...specs import CustomTool, Namespace, ToolSpec, parameters, spec_name
+from ...specs import FunctionTool as Function
+from ...tools.contract import CallItem
+from ...tools.dispatch import Dispatch, Finished, call_of
+from ..contract import CALL, TurnRun
+from ..events import ToolFinished, ToolStarted
+from .protocol.asks import ToolCall, ToolImage, ToolOutput, ToolText
+from .protocol.requests import DynamicTool, FunctionTool, NamespaceTool
+
+__all__ = ["Hands", "dynamic_tools"]
+
+_INPUT = "input"
+"""The one parameter of a freeform tool, which Codex knows as a function."""
+_FREEFORM = parameters({_INPUT: {"type": "string"}}, required=(_INPUT,))
+_SHOWN_OUTPUT = 2_000
+
+
+def dynamic_tools(specs: Sequence[ToolSpec]) -> tuple[tuple[DynamicTool, ...], tuple[str, ...]]:
+    """The dynamic tools, and the names of what only a provider could run."""
+    offered: list[DynamicTool] = []
+    left_out: list[str] = []
+    for spec in specs:
+        if isinstance(spec, Namespace):
+            members = tuple(_functions(spec.tools))
+            offered.append(
+                NamespaceTool(name=spec.name, description=spec.description, tools=members)
+            )
+        elif functions := tuple(_functions((spec,))):
+            offered += functions
+        else:
+            left_out.append(spec_name(spec))
+    return tuple(offered), tuple(left_out)
+
+
+def _functions(specs: Sequence[ToolSpec]) -> Iterator[FunctionTool]:
+    for spec in specs:
+        if isinstance(spec, Function):
+            yield FunctionTool(
+                name=spec.name,
+                description=spec.description,
+                input_schema=spec.parameters,
+                defer_loading=spec.defer_loading or False,
+            )
+        elif isinstance(spec, CustomTool):
+            yield FunctionTool(name=spec.name, description=spec.description, input_schema=_FREEFORM)
+
+
+@dataclass(slots=True)
+class Hands:
+    """Runs the calls of one turn."""
+
+    run: TurnRun
+    _dispatch: Dispatch = field(init=False)
+    _waiting: dict[int, asyncio.Future[Finished]] = field(init=False, default_factory=dict)
+    _collecting: asyncio.Task[None] = field(init=False)
+
+    def __post_init__(self) -> None:
+        journal = self.run.journal
+        self._dispatch = Dispatch(self.run.tools, self.run.context(journal.step), self.run.hooks)
+        self._collecting = asyncio.create_task(self._collect(), name="codex tool results")
+
+    async def call(self, asked: ToolCall) -> ToolOutput:
+        """Run a call that Codex's model made."""
+        item = self._item(asked)
+        call = call_of(item)
+        self.run.emit(ToolStarted(call_id=call.call_id, name=call.name, arguments=call.arguments))
+        CALL.set(call)
+        done: asyncio.Future[Finished] = asyncio.get_running_loop().create_future()
+        self._waiting[self._dispatch.submit(item)] = done
+        finished = await done
+        if self._is_logged(call.call_id):
+            await self.run.journal.stage(finished.item)
+        self.run.emit(_told(finished))
+        result = finished.result
+        return ToolOutput(content_items=tuple(_parts(result.output)), success=result.success)
+
+    async def abort(self) -> None:
+        """End every call under way, and take no more."""
+        await self._dispatch.abort()
+        await asyncio.wait([self._collecting])
+
+    async def _collect(self) -> None:
+        async for finished in self._dispatch.results():
+            done = self._waiting.pop(finished.position)
+            if not done.done():
+                done.set_result(finished)
+
+    def _item(self, asked: ToolCall) -> CallItem:
+        specs = (tool.spec for tool in self.run.tools)
+        if asked.namespace is None and any(
+            isinstance(spec, CustomTool) and spec.name == asked.tool for spec in specs
+        ):
+            return CustomToolCall(
+                call_id=asked.call_id, name=asked.tool, input=_freeform(asked.arguments)
+            )
+        return FunctionCall(
+            call_id=asked.call_id,
+            name=asked.tool,
+            namespace=asked.namespace,
+            arguments=bytes(asked.arguments).decode(),
+        )
+
+    def _is_logged(self, call_id: str) -> bool:
+        """Whether the model made the call itself; those of a script it wrote are not in the log."""
+        return any(row.shape.call_id == call_id for row in self.run.journal.view.open_calls)
+
+
+def _freeform(arguments: Raw) -> str:
+    given = msgspec.json.decode(arguments)
+    said = given.get(_INPUT, "") if isinstance(given, dict) else given
+    return said if isinstance(said, str) else msgspec.json.encode(said).decode()
+
+
+def _parts(output: Output) -> Iterator[ToolText | ToolImage]:
+    if isinstance(output, str):
+        yield ToolText(text=output)
+        return
+    for part in output:
+        if isinstance(part, InputImage):
+            yield ToolImage(image_url=part.image_url)
+        elif text := getattr(part, "text", ""):
+            yield ToolText(text=text)
+
+
+def _told(finished: Finished) -> ToolFinished:
+    return ToolFinished(
+        call_id=finished.call.call_id,
+        name=finished.call.name,
+        success=finished.result.success,
+        seconds=round(finished.seconds, 4),
+        output=text_of(finished.result.output)[:_SHOWN_OUTPUT],
+    )

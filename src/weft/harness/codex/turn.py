@@ -1,0 +1,261 @@
+"""A turn on Codex: carry the view over, let Codex work, and keep what it did.
+
+Owns the way of a turn between our log and Codex's thread: steering, interrupting, going
+on after an overflow or a crash, and the end. Invariant: however the turn ends, every
+call in the log has its result, and what Codex has done is in the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from ...items import Message, decode_item
+from ...prompt.events import TurnAborted
+from ...usage import TokenUsage
+from ...whole import whole
+from ..compaction import make_room
+from ..contract import Outcome, TurnRun
+from ..events import Retrying
+from .asked import Answering
+from .attachment import Attachment, Carried
+from .errors import CodexError, Disconnected
+from .following import Following
+from .mirror import Echo
+from .native import NativeFold
+from .protocol.requests import TurnInterrupt, TurnStart, TurnSteer
+from .protocol.values import TurnError
+from .reconcile import reconcile
+from .shown import typed_of
+from .tools import Hands
+
+__all__ = ["Attaches", "CodexTurn"]
+
+_LOOK = 0.25
+"""Seconds between two looks at the inbox while a call runs."""
+_GRACE = 15.0
+"""Seconds that Codex has to end a turn that was interrupted."""
+
+_OVERFLOW = "contextWindowExceeded"
+
+
+class Attaches(Protocol):
+    """Finds the Codex thread of a turn."""
+
+    async def attached(self, run: TurnRun) -> tuple[Attachment, Carried]:
+        """A thread that shows the view, and what is left to be typed."""
+        ...
+
+    def started(self, run: TurnRun, attachment: Attachment, carried: Carried) -> TurnStart:
+        """How a turn on it is started."""
+        ...
+
+    def detach(self, run: TurnRun) -> None:
+        """The thread is gone."""
+        ...
+
+
+@dataclass(slots=True)
+class CodexTurn:
+    """One turn of ours; it may take several of Codex's."""
+
+    run: TurnRun
+    threads: Attaches
+    usage: TokenUsage = field(default_factory=TokenUsage)
+    text: str = ""
+    _attachment: Attachment | None = None
+    _following: Following | None = None
+    _hands: Hands | None = None
+    _codex_turn: str = ""
+    _overflowed: bool = False
+    _crashes: int = 0
+
+    async def execute(self) -> Outcome:
+        """Run it to its end."""
+        await self.run.journal.take_inbox()
+        while True:
+            try:
+                following = await self._once()
+            except Disconnected as error:
+                if not await self._survived(error):
+                    return await self._failed(str(error))
+                continue
+            except CodexError as error:
+                return await self._failed(str(error))
+            ended = following.ended
+            assert ended is not None, "it was followed to its end"
+            if ended.status == "completed":
+                if await self.run.journal.take_inbox():
+                    continue
+                return await self._ended("completed")
+            if ended.status == "failed":
+                if await self._made_room(following.failure):
+                    continue
+                return await self._failed(_reason(following.failure))
+            await self.aborted()
+            return Outcome(status="interrupted", text=self.text, usage=self.usage)
+
+    async def aborted(self) -> None:
+        """Break the turn off: Codex's, then ours."""
+        journal = self.run.journal
+        await self._interrupt()
+        await journal.answer_open()
+        await journal.say(TurnAborted())
+        await journal.finish("aborted", usage=self.usage)
+        self._known()
+
+    async def _once(self) -> Following:
+        """One turn of Codex's."""
+        attachment, carried = await self.threads.attached(self.run)
+        following = Following(self.run, attachment, NativeFold(self.run))
+        self._attachment, self._following = attachment, following
+        await following.asks()
+        await attachment.begin(self.run.journal)
+        if carried.typed:
+            attachment.mirror.expected.append(Echo.of("input", carried.typed))
+        hands = self._hands = Hands(self.run)
+        attachment.answers = Answering(self.run, hands).answer
+        looking = asyncio.create_task(self._look_for_mail(), name="codex steering")
+        try:
+            begun = await attachment.connection.call(
+                self.threads.started(self.run, attachment, carried)
+            )
+            self._codex_turn = begun.turn.id
+            await self._follow(following)
+        finally:
+            self.usage += following.usage
+            self.text = following.text or self.text
+            looking.cancel()
+            await asyncio.gather(looking, return_exceptions=True)
+        await self._let_go(attachment)
+        return following
+
+    async def _follow(self, following: Following) -> None:
+        attachment = following.attachment
+        async for event in attachment.subscription:
+            name = getattr(event, "turn_id", None) or getattr(
+                getattr(event, "turn", None), "id", None
+            )
+            if name is not None and name != self._codex_turn:
+                continue
+            await whole(following.take(event))
+            if following.ended is not None:
+                return
+        raise Disconnected("the Codex thread was given to someone else")
+
+    async def _let_go(self, attachment: Attachment) -> None:
+        """The turn of Codex's is over: nothing of it goes on."""
+        attachment.answers = None
+        attachment.mirror.expected.clear()
+        if self._hands is not None:
+            await self._hands.abort()
+            self._hands = None
+        await self.run.journal.answer_open()
+        self._known()
+
+    def _known(self) -> None:
+        """All that the view shows now came from Codex, or need not go there."""
+        if self._attachment is not None:
+            self._attachment.know(self.run.journal.view.rows)
+
+    async def _look_for_mail(self) -> None:
+        """Hand on what others say while a call runs: the model reads it before its next step."""
+        handed: set[int] = set()
+        while True:
+            await asyncio.sleep(_LOOK)
+            if not self._codex_turn or not self.run.journal.view.open_calls:
+                continue
+            for mail in await self.run.journal.mail():
+                item = decode_item(mail.body)
+                if mail.number not in handed and isinstance(item, Message):
+                    handed.add(mail.number)
+                    await self._steer(item)
+
+    async def _steer(self, message: Message) -> None:
+        attachment = self._attachment
+        assert attachment is not None, "a turn is under way"
+        if (parts := typed_of(message)) is None:
+            return
+        attachment.mirror.expected.append(echo := Echo.of("steer", parts))
+        try:
+            await attachment.connection.call(
+                TurnSteer(
+                    thread_id=attachment.binding.codex,
+                    expected_turn_id=self._codex_turn,
+                    input=parts,
+                )
+            )
+        except CodexError:
+            # It stays in the inbox, and is said when this turn of Codex's is over.
+            with suppress(ValueError):
+                attachment.mirror.expected.remove(echo)
+
+    async def _interrupt(self) -> None:
+        """Stop Codex and hear it out; where it does not answer, the thread is given up."""
+        attachment, following = self._attachment, self._following
+        if attachment is None or following is None or following.ended is not None:
+            return
+        try:
+            async with asyncio.timeout(_GRACE):
+                if self._codex_turn:
+                    await attachment.connection.call(
+                        TurnInterrupt(thread_id=attachment.binding.codex, turn_id=self._codex_turn)
+                    )
+                    await self._follow(following)
+                await self._let_go(attachment)
+                return
+        except (TimeoutError, CodexError):
+            self.threads.detach(self.run)
+        await self._let_go(attachment)
+        await following.broken_off()
+
+    async def _survived(self, error: Disconnected) -> bool:
+        """Whether a turn whose app-server died can go on with another."""
+        self.threads.detach(self.run)
+        attachment, following = self._attachment, self._following
+        if attachment is not None and following is not None:
+            await following.broken_off()
+            await self._let_go(attachment)
+            await reconcile(self.run, attachment.binding)
+        self._attachment = self._following = None
+        await self.run.journal.answer_open()
+        self._crashes += 1
+        if self._crashes > 1:
+            return False
+        self.run.emit(Retrying(attempt=1, most=1, delay=0.0, reason=str(error)))
+        return True
+
+    async def _made_room(self, failure: TurnError | None) -> bool:
+        """Whether an overflow was answered: the view folded, and a new thread for it. Once."""
+        if failure is None or failure.kind != _OVERFLOW or self._overflowed:
+            return False
+        self._overflowed = True
+        journal = self.run.journal
+        if all(row.turn == journal.turn or row.contextual for row in journal.view.rows):
+            return False
+        if not await make_room(self.run, "overflow", live=True):
+            return False
+        self.threads.detach(self.run)
+        return True
+
+    async def _ended(self, state: Literal["completed"]) -> Outcome:
+        await self.run.journal.finish(state, usage=self.usage)
+        self._known()
+        return Outcome(status="completed", text=self.text, usage=self.usage)
+
+    async def _failed(self, reason: str) -> Outcome:
+        journal = self.run.journal
+        await journal.answer_open()
+        await journal.finish("failed", usage=self.usage)
+        self._known()
+        return Outcome(status="failed", text=self.text, usage=self.usage, error=reason)
+
+
+def _reason(failure: TurnError | None) -> str:
+    if failure is None:
+        return "Codex ended the turn as failed and did not say why"
+    if failure.kind == _OVERFLOW:
+        return f"the conversation does not fit the model's window: {failure.message}"
+    return failure.message

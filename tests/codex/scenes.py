@@ -1,0 +1,135 @@
+"""Scenes: threads on the real Codex app-server, in front of a scripted model."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.harness.scenes import hear, last, of
+from weft import Thread
+from weft.harness.codex.harness import CodexHarness
+from weft.harness.codex.options import CodexOptions
+from weft.models.connect import ProviderConfig
+from weft.testing.fake import FakeServer
+from weft.testing.script import Answer, Script
+
+__all__ = ["MODEL", "Stage", "hear", "last", "of", "shown", "staged", "talk"]
+
+MODEL = "openai:gpt-5.5"
+
+Items = list[dict[str, Any]]
+
+
+@dataclass
+class Stage:
+    """A model server, a harness in front of it, and a place for threads."""
+
+    place: Path
+    server: FakeServer
+    harness: CodexHarness
+    environ: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def requests(self) -> list[Any]:
+        """What the model was asked."""
+        return self.server.requests
+
+    @property
+    def providers(self) -> dict[str, ProviderConfig]:
+        """How the server is reached."""
+        return providers(self.server)
+
+    @asynccontextmanager
+    async def thread(self, thread: str | None = None, **options: Any) -> AsyncIterator[Thread]:
+        """A thread on the harness."""
+        given: dict[str, Any] = {
+            "model": MODEL,
+            "harness": self.harness,
+            "home": self.place / "weft",
+            "cwd": self.place / "project",
+            "sandbox": "danger-full-access",
+            "approval": "never",
+            "environ": self.environ,
+            "providers": self.providers,
+        }
+        async with Thread.open(thread, **(given | options)) as opened:
+            yield opened
+
+
+def providers(server: FakeServer) -> dict[str, ProviderConfig]:
+    """The loopback server as the only provider."""
+    return {
+        "openai": ProviderConfig(
+            api="responses", base_url=server.base_url, key="sk-planted", retries=0
+        )
+    }
+
+
+def surroundings(place: Path) -> dict[str, str]:
+    """An environment without keys, with a home of its own."""
+    for name in ("home", "weft", "project"):
+        (place / name).mkdir(parents=True, exist_ok=True)
+    return {"PATH": os.environ["PATH"], "HOME": str(place / "home")}
+
+
+@asynccontextmanager
+async def staged(
+    place: Path,
+    *answers: Answer,
+    options: CodexOptions | None = None,
+    script: Script | None = None,
+    rest: str = "fine",
+) -> AsyncIterator[Stage]:
+    """A stage with a scripted model; when the script is over it says `rest`."""
+    environ = surroundings(place)
+    told = script or Script(answers=(*answers, *(Answer(text=rest) for _ in range(400))))
+    async with FakeServer(told) as server:
+        harness = CodexHarness(
+            options, home=place / "weft", environ=environ, providers=providers(server)
+        )
+        try:
+            yield Stage(place, server, harness, environ)
+        finally:
+            await harness.close()
+
+
+async def talk(thread: Thread, *said: str) -> list[str]:
+    """Say things, one turn each; what was answered."""
+    return [last(await hear(thread, each)).text for each in said]
+
+
+MARKS = ("<skills_instructions>", "<permissions", "<environment_context>", "# AGENTS.md")
+
+
+def shown(request: Any, *, marks: Sequence[str] = MARKS) -> Items:
+    """The items of a request beyond Codex's own instructions and context."""
+    items: Items = request.payload["input"][1:]
+    return [item for item in items if not _own(item, marks)]
+
+
+def _own(item: dict[str, Any], marks: Sequence[str]) -> bool:
+    if item["type"] != "message" or item["role"] == "assistant":
+        return False
+    return all(part.get("text", "").startswith(tuple(marks)) for part in item["content"])
+
+
+def plain(items: Items) -> list[tuple[str, str]]:
+    """Who said what."""
+    return [(_who(item), _what(item)) for item in items]
+
+
+def _who(item: dict[str, Any]) -> str:
+    return item["role"] if item["type"] == "message" else item["type"]
+
+
+def _what(item: dict[str, Any]) -> str:
+    if item["type"] == "message":
+        return "\n".join(part.get("text", part["type"]) for part in item["content"])
+    return str(item.get("output", item.get("arguments", item.get("input", ""))))
+
+
+Choose = Callable[[Any], bool]
