@@ -49,6 +49,7 @@ async def test_a_turn_says_plainly_which_sandbox_it_has(tmp_path, mode, said):
         model="scripted:script",
         harness="weft",
         sandbox=said,
+        harness_reason="brought",
     )
 
 

@@ -120,6 +120,8 @@ class Agent:
     approvals: Approvals
     hooks: Hooks
     emit: Callable[[Event], None]
+    harness_reason: str = ""
+    """Why this harness was chosen."""
     _waiting: dict[str, asyncio.Future[object]] = field(default_factory=dict, init=False)
 
     async def turn(self, given: Input) -> TurnCompleted:
@@ -240,6 +242,7 @@ class Agent:
                 number=turn.number,
                 model=journal.model,
                 harness=self.harness.name,
+                harness_reason=self.harness_reason,
                 sandbox="none" if self.policy.mode == "danger-full-access" else self.policy.mode,
             )
         )

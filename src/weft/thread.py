@@ -20,6 +20,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from .config import home as default_home
+from .config import home_path
 from .context.cuts import step_boundary
 from .context.head import Choices, named_model
 from .context.journal import Journal
@@ -51,6 +52,8 @@ if TYPE_CHECKING:
     from .engines.values import CitationsMode
     from .harness.contract import Harness
     from .harness.events import Event
+    from .harness.registry import HarnessRegistry
+    from .harness.select import HarnessRules
     from .hooks import Hooks
     from .models.connect import ProviderConfig
     from .models.contract import Model
@@ -112,7 +115,9 @@ class Thread(Workplace):
         choices: Choices | None = None,
         settings: PromptContext | None = None,
         executor: ToolExecutor | None = None,
-        harness: Harness | None = None,
+        harness: str | Harness = "auto",
+        harness_rules: HarnessRules | None = None,
+        harnesses: HarnessRegistry | None = None,
         hooks: Hooks | None = None,
         store: Store | None = None,
         index: Index | None = None,
@@ -135,10 +140,16 @@ class Thread(Workplace):
         has asked none, such as an imported one, takes the `default_model`.
         Commands may write in `cwd` and below unless `sandbox` or `settings` say otherwise,
         and `tools` are the built-in ones unless you bring your own. With `agents` the model
-        also gets tools to start others. Without a `store`, threads live in `home` (by
+        also gets tools to start others. A `harness` runs the turns: one by name, ``auto`` for
+        what the model's provider and the `harness_rules` want, or one of the host's own,
+        which the thread leaves and does not close. Without a `store`, threads live in `home` (by
         default `WEFT_HOME`, or the platform's data directory).
         Raises `ThreadBusy` when someone else writes the thread.
         """
+        from .harness.registry import harness_registry
+        from .harness.select import HarnessRules
+        from .harness.slot import HarnessSlot, route_of
+
         named = model if isinstance(model, str) or model is None else model.name
         if thread is None and named is None:
             raise ConfigError("a new thread needs a model; say which, such as 'openai:gpt-5.5'")
@@ -158,17 +169,29 @@ class Thread(Workplace):
             if registry is None:
                 registry = await asyncio.to_thread(installed_registry)
             view = await load_view(store, info.id, registry)
+            catalog = await asyncio.to_thread(Catalog.load, home / "models.toml" if home else None)
+            environ = os.environ if environ is None else environ
+            asked = named or named_model(view.head, default_model)
+            slot = HarnessSlot(
+                wish=harness,
+                home=home or home_path(),
+                environ=environ,
+                providers=providers or {},
+                rules=harness_rules or HarnessRules(),
+                registry=harnesses or harness_registry(),
+            )
+            stack.push_async_callback(slot.close, info.id)
+            brought = not (model is None or isinstance(model, str))
+            await slot.seat(route_of(asked, catalog, slot.providers, brought=brought), info.id)
             opened = cls(
                 id=info.id,
                 store=store,
                 index=index,
                 registry=registry,
-                catalog=await asyncio.to_thread(
-                    Catalog.load, home / "models.toml" if home else None
-                ),
+                catalog=catalog,
                 lease=lease,
                 view=view,
-                model=named or named_model(view.head, default_model),
+                model=asked,
                 cwd=Path(cwd or info.cwd),
                 home=home,
                 choices=choices or Choices(),
@@ -176,11 +199,11 @@ class Thread(Workplace):
                 turn=info.turns,
                 step=await _newest_step(store, info),
                 executor=executor,
-                harness=harness,
+                served=slot,
                 hooks=hooks,
                 client=None if isinstance(model, str) else model,
-                environ=os.environ if environ is None else environ,
-                providers=providers or {},
+                environ=environ,
+                providers=slot.providers,
                 output_limit=output_limit,
                 engine=engine,
                 engine_config=engine_config or {},
@@ -308,14 +331,21 @@ class Thread(Workplace):
         """Start from an empty view. The log keeps everything."""
         async with self._turns:
             await self.publish(Recipe(), epoch=self.view.epoch, reason=Reason.RESET)
+            await self.served.forget(self)
 
-    def use(self, model: str) -> None:
-        """Ask another model from the next turn on; built-in tools become those it knows."""
-        if self.client is not None:
+    def use(self, model: str | None = None, *, harness: str | None = None) -> None:
+        """Ask another model, or run on another harness, from the next turn on.
+
+        Built-in tools become those that the model knows; ``auto`` leaves the harness to what
+        the thread was opened with. Raises `ConfigError`, and then nothing has changed.
+        """
+        if model is not None and self.client is not None:
             raise ConfigError(
                 f"the host brought {self.client.name!r}; open the thread with {model!r}"
             )
-        self.model = model
+        self.served.select(self._route(model or self.model), harness)
+        self.model = model or self.model
+        self.served.pin = self.served.pin if harness is None else harness
         if self._builtin:
             self._offer(None)
 

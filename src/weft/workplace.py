@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from .engines.values import CitationsMode, Complete
     from .harness.contract import Harness
     from .harness.events import Event
+    from .harness.offers import Route
+    from .harness.slot import HarnessSlot
     from .hooks import Hooks
     from .models.connect import ProviderConfig
     from .models.contract import Model
@@ -51,7 +53,8 @@ class Workplace(Journal):
     toolset: Sequence[Tool] | None = None
     """The tools of the host; None for the built-in ones."""
     executor: ToolExecutor | None = None
-    harness: Harness | None = None
+    served: HarnessSlot = field(kw_only=True)
+    """Which harness was chosen, and the one that runs the turns."""
     hooks: Hooks | None = None
     client: Model | None = None
     """A model to use instead of the one that `model` names."""
@@ -87,6 +90,11 @@ class Workplace(Journal):
     _lent: ToolExecutor | None = field(init=False)
     _listener: Callable[[Event], None] | None = field(init=False, default=None)
 
+    @property
+    def harness(self) -> Harness:
+        """What runs the turns; another one from the next turn on, if `use` says so."""
+        return self.served.harness
+
     async def observe(self) -> PromptContext:
         """What fragments would see now, the commands that the user has approved included."""
         from .sandbox.memory import Approvals
@@ -110,11 +118,16 @@ class Workplace(Journal):
             self._enforce(self._agent)
 
     def _offer(self, tools: Sequence[Tool | ToolSpec] | None) -> None:
-        """Decide what the model may call: the host's tools, or the built-in ones."""
+        """Decide what the model may call: the host's tools, or the built-in ones.
+
+        Beside a harness with hands of its own, the built-in ones are not offered.
+        """
         from .subagents import may_spawn
 
         self._builtin = tools is None
-        if tools is None:
+        if tools is None and self.harness.traits.tools:
+            tools = ()
+        elif tools is None:
             from .tools.builtin import builtin_tools
 
             profile = self.profile
@@ -132,16 +145,31 @@ class Workplace(Journal):
         )
 
     async def _ready(self) -> Agent:
-        """The agent, made at first use and again when the model changed."""
+        """The agent, made at first use and again when the model or the harness changed."""
+        moved = await self._seat_harness()
         await self._seat_engine()
-        if self._agent is None or self._opened_for != self.model:
+        if self._agent is None or self._opened_for != self.model or moved:
             await self._close_model()
             self._agent, self._opened_for = self._assembled(), self.model
             self.api = self._agent.model.format.name
         # Settings may have changed between turns; what the model is told is what holds.
         self._enforce(self._agent)
         self._agent.tools = tuple(self.toolset or ())
+        self._agent.harness_reason = self.served.selection.reason
         return self._agent
+
+    async def _seat_harness(self) -> bool:
+        """Have the harness there that the model wants; whether it is another one."""
+        moved = await self.served.seat(self._route(self.model), self.id)
+        if moved:
+            self._engaged().move(self.harness.name, self.harness.capabilities)
+            self._offer(None if self._builtin else self._brought)
+        return moved
+
+    def _route(self, model: str) -> Route:
+        from .harness.slot import route_of
+
+        return route_of(model, self.catalog, self.providers, brought=self.client is not None)
 
     async def _seat_engine(self) -> None:
         """Have the engine there, if it can be found, with the tools it brings."""
@@ -162,10 +190,8 @@ class Workplace(Journal):
     def _engage(self) -> Lifecycle:
         from .engines.lifecycle import Lifecycle, Patience
         from .harness.events import NoticeRaised
-        from .harness.loop import LoopHarness
         from .subagents import Kinship
 
-        self.harness = self.harness or LoopHarness()
         return Lifecycle(
             journal=self,
             slot=self._slot(),
@@ -204,9 +230,7 @@ class Workplace(Journal):
 
     def _assembled(self) -> Agent:
         from .agent import Agent
-        from .harness.loop import LoopHarness
         from .hooks import Hooks
-        from .models.providers import open_model
         from .sandbox.memory import Approvals
         from .tools.local.executor import LocalExecutor
 
@@ -216,18 +240,28 @@ class Workplace(Journal):
         return Agent(
             journal=self,
             engine=self._engaged(),
-            model=self.client
-            or open_model(
-                self.model, environ=self.environ, catalog=self.catalog, config=self.providers
-            ),
+            model=self._connected(),
             tools=tuple(self.toolset or ()),
             executor=self.executor,
-            harness=self.harness or LoopHarness(),
+            harness=self.harness,
             policy=policy_of(settings),
             approval=approval_of(settings),
             approvals=Approvals(home),
             hooks=self.hooks or Hooks(),
             emit=self._hear,
+        )
+
+    def _connected(self) -> Model:
+        """What answers for the model; the harness, where nobody else reaches the provider."""
+        from .harness.contract import Completes
+        from .models.providers import open_model
+
+        if self.client is not None:
+            return self.client
+        if isinstance(self.harness, Completes) and not self._route(self.model).reachable:
+            return self.harness.model(self.model)
+        return open_model(
+            self.model, environ=self.environ, catalog=self.catalog, config=self.providers
         )
 
     def _hear(self, event: Event) -> None:

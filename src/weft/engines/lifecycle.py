@@ -174,6 +174,11 @@ class Lifecycle:
         counts = self._precheck and self.journal.view.base == self._assembled
         return max(self.journal.occupied, self._unassembled if counts else 0)
 
+    def move(self, harness: str, capabilities: frozenset[Capability]) -> None:
+        """Serve the engine from another harness, from the next turn on."""
+        self.harness = self._frame.harness = harness
+        self.capabilities = capabilities
+
     async def seat(self, taken: Collection[str] = ()) -> tuple[Tool, ...]:
         """Find the chosen engine, if it is not there yet; the tools it brings.
 

@@ -1,0 +1,144 @@
+"""The slot: which harness a thread was given, and the one that serves it now.
+
+Owns the way from a name or an object to a harness, and who lets go of it. Invariants:
+what the slot made it closes with the thread, for agents may still work with one that the
+thread has moved from; what a host brought is only left; and no harness takes another's
+place because that one failed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..engines.words import described
+from .builtin import AUTO, CODEX
+from .contract import Closes, Forgets, Harness
+from .offers import HarnessOffer, Route
+from .registry import HarnessRegistry, canonical, harness_registry
+from .select import HarnessRules, Selection, select
+
+if TYPE_CHECKING:
+    from ..context.journal import Journal
+    from ..models.catalog import Catalog
+    from ..models.connect import ProviderConfig
+
+__all__ = ["HarnessSlot", "route_of"]
+
+_log = logging.getLogger(__name__)
+
+
+def route_of(
+    model: str,
+    catalog: Catalog,
+    providers: Mapping[str, ProviderConfig],
+    *,
+    brought: bool = False,
+) -> Route:
+    """The route of a model's name, or of one the host has `brought`.
+
+    A provider that nobody knows may be a harness's own.
+    """
+    known, _ = catalog.split(model)
+    prefix, colon, _ = model.partition(":")
+    provider = known or (prefix if colon else catalog.profile(model).provider)
+    reachable = brought or provider != CODEX or provider in providers
+    return Route(model=model, provider=provider, reachable=reachable)
+
+
+@dataclass(slots=True, kw_only=True)
+class HarnessSlot:
+    """The place of one thread's harness."""
+
+    wish: str | Harness
+    """What the thread was opened with."""
+    home: Path
+    environ: Mapping[str, str] = field(repr=False)
+    providers: Mapping[str, ProviderConfig] = field(default_factory=dict)
+    rules: HarnessRules = field(default_factory=HarnessRules)
+    registry: HarnessRegistry = field(default_factory=harness_registry)
+    pin: str | None = None
+    """What was wished for since the thread was opened."""
+    _made: dict[str, Harness] = field(init=False, default_factory=dict)
+    _harness: Harness | None = field(init=False, default=None)
+    _selection: Selection | None = field(init=False, default=None)
+
+    @property
+    def harness(self) -> Harness:
+        """The harness that serves."""
+        assert self._harness is not None, "a thread has a harness before it is used"
+        return self._harness
+
+    @property
+    def selection(self) -> Selection:
+        """Which one it is, and why."""
+        assert self._selection is not None, "a thread has a harness before it is used"
+        return self._selection
+
+    def select(self, route: Route, pin: str | None = None) -> Selection:
+        """Which harness would serve `route`. Raises `MissingHarness`, `UnsupportedHarness`."""
+        pin = self.pin if pin is None else pin
+        if isinstance(self.wish, str):
+            wish = self.rules.wish(route, pin=pin, run=self.wish)
+        elif pin is None or canonical(pin) == AUTO:
+            return Selection(harness=self.wish.name, reason="brought")
+        else:
+            wish = self.rules.wish(route, pin=pin)
+        return select(wish, self.registry, route)
+
+    async def seat(self, route: Route, thread: str) -> bool:
+        """Have the harness there that `route` wants; whether it is another than before.
+
+        Raises what selecting and making it raise.
+        """
+        await self.registry.load()
+        chosen = self.select(route)
+        harness = await self._wanted(chosen)
+        moved = harness is not self._harness
+        if moved:
+            await self._leave(thread)
+        self._harness, self._selection = harness, chosen
+        return moved
+
+    async def forget(self, journal: Journal) -> None:
+        """Let the harness forget a thread that was reset; a failure is only logged."""
+        if isinstance(self.harness, Forgets):
+            await _attempt(self.harness.name, self.harness.forget(journal))
+
+    async def close(self, thread: str) -> None:
+        """Leave the harness that serves, and close what was made here."""
+        await self._leave(thread)
+        for harness in self._made.values():
+            if isinstance(harness, Closes):
+                await _attempt(harness.name, harness.close())
+        self._made.clear()
+
+    async def _leave(self, thread: str) -> None:
+        harness, self._harness = self._harness, None
+        if harness is not None and isinstance(harness, Closes):
+            await _attempt(harness.name, harness.leave(thread))
+
+    async def _wanted(self, chosen: Selection) -> Harness:
+        if chosen.reason == "brought":
+            assert not isinstance(self.wish, str)
+            return self.wish
+        if chosen.harness not in self._made:
+            offer = HarnessOffer(
+                home=self.home,
+                environ=self.environ,
+                providers=self.providers,
+                config=self.rules.tables.get(chosen.harness, {}),
+            )
+            self._made[chosen.harness] = await self.registry.make(chosen.harness, offer)
+        return self._made[chosen.harness]
+
+
+async def _attempt(harness: str, work: Awaitable[None]) -> None:
+    """Wait for what may fail without anybody being the worse for it."""
+    try:
+        await work
+    except Exception as error:  # noqa: BLE001 - a thread can always be reset and closed
+        _log.warning("harness %r: %s", harness, described(error))
