@@ -148,7 +148,7 @@ class Thread(Workplace):
         """
         from .harness.registry import harness_registry
         from .harness.select import HarnessRules
-        from .harness.slot import HarnessSlot, route_of
+        from .harness.slot import HarnessSlot
 
         named = model if isinstance(model, str) or model is None else model.name
         if thread is None and named is None:
@@ -174,6 +174,8 @@ class Thread(Workplace):
             asked = named or named_model(view.head, default_model)
             slot = HarnessSlot(
                 wish=harness,
+                catalog=catalog,
+                brought=not (model is None or isinstance(model, str)),
                 home=home or home_path(),
                 environ=environ,
                 providers=providers or {},
@@ -181,8 +183,7 @@ class Thread(Workplace):
                 registry=harnesses or harness_registry(),
             )
             stack.push_async_callback(slot.close, info.id)
-            brought = not (model is None or isinstance(model, str))
-            await slot.seat(route_of(asked, catalog, slot.providers, brought=brought), info.id)
+            await slot.seat(asked, info.id)
             opened = cls(
                 id=info.id,
                 store=store,
@@ -343,7 +344,7 @@ class Thread(Workplace):
             raise ConfigError(
                 f"the host brought {self.client.name!r}; open the thread with {model!r}"
             )
-        self.served.select(self._route(model or self.model), harness)
+        self.served.select(model or self.model, harness)
         self.model = model or self.model
         self.served.pin = self.served.pin if harness is None else harness
         if self._builtin:

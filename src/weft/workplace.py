@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from .engines.values import CitationsMode, Complete
     from .harness.contract import Harness
     from .harness.events import Event
-    from .harness.offers import Route
     from .harness.slot import HarnessSlot
     from .hooks import Hooks
     from .models.connect import ProviderConfig
@@ -160,16 +159,11 @@ class Workplace(Journal):
 
     async def _seat_harness(self) -> bool:
         """Have the harness there that the model wants; whether it is another one."""
-        moved = await self.served.seat(self._route(self.model), self.id)
+        moved = await self.served.seat(self.model, self.id)
         if moved:
             self._engaged().move(self.harness.name, self.harness.capabilities)
             self._offer(None if self._builtin else self._brought)
         return moved
-
-    def _route(self, model: str) -> Route:
-        from .harness.slot import route_of
-
-        return route_of(model, self.catalog, self.providers, brought=self.client is not None)
 
     async def _seat_engine(self) -> None:
         """Have the engine there, if it can be found, with the tools it brings."""
@@ -258,7 +252,7 @@ class Workplace(Journal):
 
         if self.client is not None:
             return self.client
-        if isinstance(self.harness, Completes) and not self._route(self.model).reachable:
+        if isinstance(self.harness, Completes) and not self.served.route(self.model).reachable:
             return self.harness.model(self.model)
         return open_model(
             self.model, environ=self.environ, catalog=self.catalog, config=self.providers

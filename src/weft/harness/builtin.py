@@ -7,7 +7,6 @@ for on the machine, before a thread has chosen it.
 from __future__ import annotations
 
 import asyncio
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -53,22 +52,19 @@ def _weft(offer: HarnessOffer) -> Harness:
 
 async def _codex(offer: HarnessOffer) -> Harness:
     from ..prompt.codex import find_codex
+    from .codex.harness import CodexHarness
 
     options = codex_options(offer)
     if options.binary is None:
         # Looked for now, so that nobody learns in the middle of a turn that there is none.
         binary = await asyncio.to_thread(find_codex)
         options = msgspec.structs.replace(options, binary=binary)
-    codex = import_module(f"{__package__}.codex.harness")
-    harness: Harness = codex.CodexHarness(
-        options, home=offer.home, environ=offer.environ, providers=offer.providers
-    )
-    return harness
+    return CodexHarness(options, home=offer.home, environ=offer.environ, providers=offer.providers)
 
 
 def _reaches(route: Route) -> Support:
     """Weft's loop runs whatever Weft can ask."""
-    reason = f"the provider {route.provider!r} is reached through the harness {CODEX!r} only"
+    reason = f"the provider {route.provider!r} is reached through a harness of its own only"
     return Support(supported=route.reachable, reason="" if route.reachable else reason)
 
 

@@ -26,27 +26,9 @@ if TYPE_CHECKING:
     from ..models.catalog import Catalog
     from ..models.connect import ProviderConfig
 
-__all__ = ["HarnessSlot", "route_of"]
+__all__ = ["HarnessSlot"]
 
 _log = logging.getLogger(__name__)
-
-
-def route_of(
-    model: str,
-    catalog: Catalog,
-    providers: Mapping[str, ProviderConfig],
-    *,
-    brought: bool = False,
-) -> Route:
-    """The route of a model's name, or of one the host has `brought`.
-
-    A provider that nobody knows may be a harness's own.
-    """
-    known, _ = catalog.split(model)
-    prefix, colon, _ = model.partition(":")
-    provider = known or (prefix if colon else catalog.profile(model).provider)
-    reachable = brought or provider != CODEX or provider in providers
-    return Route(model=model, provider=provider, reachable=reachable)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -55,6 +37,9 @@ class HarnessSlot:
 
     wish: str | Harness
     """What the thread was opened with."""
+    catalog: Catalog
+    brought: bool = False
+    """Whether the host brought the model, so that it is reached whatever its name."""
     home: Path
     environ: Mapping[str, str] = field(repr=False)
     providers: Mapping[str, ProviderConfig] = field(default_factory=dict)
@@ -78,8 +63,19 @@ class HarnessSlot:
         assert self._selection is not None, "a thread has a harness before it is used"
         return self._selection
 
-    def select(self, route: Route, pin: str | None = None) -> Selection:
-        """Which harness would serve `route`. Raises `MissingHarness`, `UnsupportedHarness`."""
+    def route(self, model: str) -> Route:
+        """How a model is reached; a provider that only a harness knows, through that one."""
+        known, _ = self.catalog.split(model)
+        prefix, colon, _ = model.partition(":")
+        provider = known or (prefix if colon else self.catalog.profile(model).provider)
+        claimed = any(provider in (each.providers or ()) for each in self.registry.harnesses())
+        exclusive = provider == CODEX or (claimed and not known)
+        reachable = self.brought or provider in self.providers or not exclusive
+        return Route(model=model, provider=provider, reachable=reachable)
+
+    def select(self, model: str, pin: str | None = None) -> Selection:
+        """Which harness would serve `model`. Raises `MissingHarness`, `UnsupportedHarness`."""
+        route = self.route(model)
         pin = self.pin if pin is None else pin
         if isinstance(self.wish, str):
             wish = self.rules.wish(route, pin=pin, run=self.wish)
@@ -89,13 +85,13 @@ class HarnessSlot:
             wish = self.rules.wish(route, pin=pin)
         return select(wish, self.registry, route)
 
-    async def seat(self, route: Route, thread: str) -> bool:
-        """Have the harness there that `route` wants; whether it is another than before.
+    async def seat(self, model: str, thread: str) -> bool:
+        """Have the harness there that `model` wants; whether it is another than before.
 
         Raises what selecting and making it raise.
         """
         await self.registry.load()
-        chosen = self.select(route)
+        chosen = self.select(model)
         harness = await self._wanted(chosen)
         moved = harness is not self._harness
         if moved:
