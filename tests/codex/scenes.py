@@ -9,15 +9,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from msgspec import structs
+
 from tests.harness.scenes import hear, last, of
 from weft import Thread
 from weft.harness.codex.harness import CodexHarness
 from weft.harness.codex.options import CodexOptions
 from weft.models.connect import ProviderConfig
+from weft.prompt.codex import find_codex
 from weft.testing.fake import FakeServer
 from weft.testing.script import Answer, Script
 
-__all__ = ["MODEL", "Stage", "hear", "last", "of", "shown", "staged", "talk"]
+__all__ = ["MODEL", "Stage", "codex", "hear", "last", "of", "shown", "staged", "talk"]
 
 MODEL = "openai:gpt-5.5"
 
@@ -76,6 +79,12 @@ def surroundings(place: Path) -> dict[str, str]:
     return {"PATH": os.environ["PATH"], "HOME": str(place / "home")}
 
 
+def codex() -> Path:
+    """The binary that the tests run: the installed one, or what `WEFT_TEST_CODEX` names."""
+    named = os.environ.get("WEFT_TEST_CODEX")
+    return Path(named) if named else find_codex()
+
+
 @asynccontextmanager
 async def staged(
     place: Path,
@@ -86,6 +95,9 @@ async def staged(
 ) -> AsyncIterator[Stage]:
     """A stage with a scripted model; when the script is over it says `rest`."""
     environ = surroundings(place)
+    options = options or CodexOptions()
+    if options.binary is None:
+        options = structs.replace(options, binary=codex())
     told = script or Script(answers=(*answers, *(Answer(text=rest) for _ in range(400))))
     async with FakeServer(told) as server:
         harness = CodexHarness(
@@ -123,7 +135,7 @@ def plain(items: Items) -> list[tuple[str, str]]:
 
 
 def _who(item: dict[str, Any]) -> str:
-    return item["role"] if item["type"] == "message" else item["type"]
+    return str(item["role"] if item["type"] == "message" else item["type"])
 
 
 def _what(item: dict[str, Any]) -> str:
