@@ -114,6 +114,11 @@ class Connection:
         self._subscriptions: dict[str, Subscription] = {}
         self._reading = asyncio.create_task(self._read(), name="codex connection")
 
+    @property
+    def heard(self) -> frozenset[str]:
+        """The threads that somebody hears of."""
+        return frozenset(self._subscriptions)
+
     async def call(self, request: Request[R], *, seconds: float = PATIENCE) -> R:
         """The answer to a request. Raises a `CodexError`."""
         answer = await self.request(request.method, request, request.answer, seconds=seconds)
