@@ -303,9 +303,13 @@ class Journal(Pen):
         """Whether others have left messages for this thread."""
         return bool(await self.mail())
 
-    async def take_inbox(self) -> int:
-        """Append what others have left, in order; how many messages that were."""
-        messages = await self.mail()
+    async def take_inbox(self, *numbers: int) -> int:
+        """Append what others have left, in order; how many messages that were.
+
+        With `numbers`, only those.
+        """
+        mail = await self.mail()
+        messages = [each for each in mail if not numbers or each.number in numbers]
         where = self.registry, self.turn, self.step
         drafts = tuple(posted(message, *where) for message in messages)
         if drafts:

@@ -119,9 +119,9 @@ class Following:
         if is_answer(raw):
             await self.asks()
         done = await mirror.take(raw)
-        if done.echo is not None and done.echo.kind == "steer":
+        if done.echo is not None and done.echo.mail is not None:
             # It leaves the inbox in the place that Codex gave it.
-            await self.run.journal.take_inbox()
+            await self.run.journal.take_inbox(done.echo.mail)
         if isinstance(done.item, Message) and done.item.role == "assistant":
             self.text = text_of(done.item.content)
         self._show(done.entries)

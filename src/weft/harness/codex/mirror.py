@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Raw, Struct
@@ -27,19 +26,19 @@ __all__ = ["HARNESS", "Echo", "Mirror", "Mirrored"]
 HARNESS = "codex"
 """What is mirrored says that it comes from there."""
 
-Sent: TypeAlias = Literal["input", "steer"]
-
 
 class Echo(Struct, frozen=True):
     """Something of ours that Codex will tell back."""
 
-    kind: Sent
     text: str
+    mail: int | None = None
+    """Its number in the inbox, where it came from there."""
 
     @classmethod
-    def of(cls, kind: Sent, parts: Sequence[UserInput]) -> Echo:
+    def of(cls, parts: Sequence[UserInput], mail: int | None = None) -> Echo:
         """What was typed."""
-        return cls(kind, "\n".join(part.text for part in parts if isinstance(part, TextInput)))
+        texts = (part.text for part in parts if isinstance(part, TextInput))
+        return cls("\n".join(texts), mail)
 
 
 class Mirrored(Struct, frozen=True):

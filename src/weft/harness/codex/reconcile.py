@@ -35,7 +35,7 @@ async def reconcile(run: TurnRun, binding: Binding) -> Left:
     mirror = Mirror(journal)
     mirror.seen |= {entry.id for entry in entries if entry.kind == "item" and entry.id}
     mirror.seen |= _ours(run)
-    mirror.expected.append(Echo("input", text))
+    mirror.expected.append(Echo(text))
     for raw in left.items:
         await mirror.take(raw)
     return left

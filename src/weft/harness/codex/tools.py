@@ -8,7 +8,7 @@ and its result is durable before Codex hears of it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -67,6 +67,8 @@ class Hands:
     """Runs the calls of one turn."""
 
     run: TurnRun
+    before_answer: Callable[[], Awaitable[None]]
+    """Called while Codex still waits for a result."""
     _dispatch: Dispatch = field(init=False)
     _waiting: dict[int, asyncio.Future[Finished]] = field(init=False, default_factory=dict)
     _collecting: asyncio.Task[None] = field(init=False)
@@ -88,6 +90,7 @@ class Hands:
         if self._is_logged(call.call_id):
             await self.run.journal.stage(finished.item)
         self.run.emit(_told(finished))
+        await self.before_answer()
         result = finished.result
         return ToolOutput(content_items=tuple(_parts(result.output)), success=result.success)
 

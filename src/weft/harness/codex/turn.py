@@ -8,11 +8,9 @@ call in the log has its result, and what Codex has done is in the log.
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from ...items import Message, decode_item
 from ...prompt.events import TurnAborted
 from ...usage import TokenUsage
 from ...whole import whole
@@ -25,16 +23,14 @@ from .errors import CodexError, Disconnected
 from .following import Following
 from .mirror import Echo
 from .native import NativeFold
-from .protocol.requests import TurnInterrupt, TurnStart, TurnSteer
+from .protocol.requests import TurnInterrupt, TurnStart
 from .protocol.values import TurnError
 from .reconcile import reconcile
-from .shown import typed_of
+from .steering import Steering
 from .tools import Hands
 
 __all__ = ["Attaches", "CodexTurn"]
 
-_LOOK = 0.25
-"""Seconds between two looks at the inbox while a call runs."""
 _GRACE = 15.0
 """Seconds that Codex has to end a turn that was interrupted."""
 
@@ -114,15 +110,16 @@ class CodexTurn:
         await following.asks()
         await attachment.begin(self.run.journal)
         if carried.typed:
-            attachment.mirror.expected.append(Echo.of("input", carried.typed))
-        hands = self._hands = Hands(self.run)
+            attachment.mirror.expected.append(Echo.of(carried.typed))
+        steering = Steering(self.run, attachment)
+        hands = self._hands = Hands(self.run, steering.hand_over)
         attachment.answers = Answering(self.run, hands).answer
-        looking = asyncio.create_task(self._look_for_mail(), name="codex steering")
+        looking = asyncio.create_task(steering.watch(), name="codex steering")
         try:
             begun = await attachment.connection.call(
                 self.threads.started(self.run, attachment, carried)
             )
-            self._codex_turn = begun.turn.id
+            self._codex_turn = steering.turn = begun.turn.id
             await self._follow(following)
         finally:
             self.usage += following.usage
@@ -159,38 +156,6 @@ class CodexTurn:
         """All that the view shows now came from Codex, or need not go there."""
         if self._attachment is not None:
             self._attachment.know(self.run.journal.view.rows)
-
-    async def _look_for_mail(self) -> None:
-        """Hand on what others say while a call runs: the model reads it before its next step."""
-        handed: set[int] = set()
-        while True:
-            await asyncio.sleep(_LOOK)
-            if not self._codex_turn or not self.run.journal.view.open_calls:
-                continue
-            for mail in await self.run.journal.mail():
-                item = decode_item(mail.body)
-                if mail.number not in handed and isinstance(item, Message):
-                    handed.add(mail.number)
-                    await self._steer(item)
-
-    async def _steer(self, message: Message) -> None:
-        attachment = self._attachment
-        assert attachment is not None, "a turn is under way"
-        if (parts := typed_of(message)) is None:
-            return
-        attachment.mirror.expected.append(echo := Echo.of("steer", parts))
-        try:
-            await attachment.connection.call(
-                TurnSteer(
-                    thread_id=attachment.binding.codex,
-                    expected_turn_id=self._codex_turn,
-                    input=parts,
-                )
-            )
-        except CodexError:
-            # It stays in the inbox, and is said when this turn of Codex's is over.
-            with suppress(ValueError):
-                attachment.mirror.expected.remove(echo)
 
     async def _interrupt(self) -> None:
         """Stop Codex and hear it out; where it does not answer, the thread is given up."""

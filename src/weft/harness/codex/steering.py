@@ -1,0 +1,81 @@
+"""Steering: what others say while Codex works.
+
+Owns handing mail to a turn under way, and when: while a call runs, for at any other time
+Codex would break off the answer in flight. Invariant: a message leaves the inbox when
+Codex has taken it into its thread, and stands in the log where it stands there; what
+Codex has not taken stays in the inbox.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from ...context.compose import posted
+from ...items import Message, decode_item
+from ...store.contract import InboxMessage
+from ..contract import TurnRun
+from .attachment import Attachment
+from .errors import CodexError
+from .mirror import Echo
+from .protocol.requests import TurnSteer
+from .shown import typed_of
+
+__all__ = ["Steering"]
+
+_LOOK = 0.25
+"""Seconds between two looks at the inbox."""
+
+
+@dataclass(slots=True)
+class Steering:
+    """Hands mail to one turn of Codex's."""
+
+    run: TurnRun
+    attachment: Attachment
+    turn: str = ""
+    """The turn to steer; empty before it has begun and once it takes nothing more."""
+    _handed: set[int] = field(default_factory=set)
+    _one: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def watch(self) -> None:
+        """Look for mail until cancelled."""
+        while True:
+            await asyncio.sleep(_LOOK)
+            await self.hand_over()
+
+    async def hand_over(self) -> None:
+        """Say what waits, in its order, if a call runs."""
+        journal = self.run.journal
+        if not self.turn or not journal.view.open_calls:
+            return
+        async with self._one:
+            for mail in await journal.mail():
+                if mail.number not in self._handed and not await self._said(mail):
+                    return
+
+    async def _said(self, mail: InboxMessage) -> bool:
+        """Whether Codex took `mail`; if not, it is said when this turn of Codex's is over."""
+        journal, mirror = self.run.journal, self.attachment.mirror
+        item = decode_item(posted(mail, journal.registry, journal.turn, journal.step).body)
+        parts = typed_of(item) if isinstance(item, Message) else None
+        if parts is None or not self.turn:
+            self.turn = ""
+            return False
+        self._handed.add(mail.number)
+        mirror.expected.append(echo := Echo.of(parts, mail.number))
+        try:
+            await self.attachment.connection.call(
+                TurnSteer(
+                    thread_id=self.attachment.binding.codex,
+                    expected_turn_id=self.turn,
+                    input=parts,
+                )
+            )
+        except CodexError:
+            self.turn = ""
+            with suppress(ValueError):
+                mirror.expected.remove(echo)
+            return False
+        return True
