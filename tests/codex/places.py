@@ -1,0 +1,52 @@
+"""Real app-servers for tests: a private home, and only the test's own model server."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from weft.harness.codex.home import CodexHome
+from weft.harness.codex.launch import Launch
+from weft.harness.codex.route import Route
+from weft.harness.codex.server import AppServer
+from weft.prompt.codex import find_codex
+
+__all__ = ["gone", "private_environ", "real_launch", "serving"]
+
+
+def private_environ(directory: Path) -> dict[str, str]:
+    """The environment of a user who has nothing but a home."""
+    home = directory / "user"
+    home.mkdir(exist_ok=True)
+    return {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(home)}
+
+
+def real_launch(directory: Path, *routes: Route, catalog: Path | None = None) -> Launch:
+    """How the installed Codex is started in a private home."""
+    home = CodexHome.below(directory / "weft")
+    return home.prepare(find_codex(), private_environ(directory), routes, catalog=catalog)
+
+
+@asynccontextmanager
+async def serving(server: AppServer) -> AsyncIterator[AppServer]:
+    """A server that is closed afterwards."""
+    try:
+        yield server
+    finally:
+        await server.close()
+
+
+async def gone(pid: int) -> bool:
+    """Whether a process has ended, or does so soon."""
+    for _ in range(200):
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except (FileNotFoundError, ProcessLookupError):
+            return True
+        if state == "Z":
+            return True
+        await asyncio.sleep(0.05)
+    return False
