@@ -100,6 +100,12 @@ class Attachment:
         """Whatever the view shows now, the thread knows."""
         self.known = keys(rows)
 
+    def input_at(self, journal: Journal) -> int:
+        """Where the input of the present turn stands in the view."""
+        rows = journal.view.rows
+        inputs = (at for at, row in enumerate(rows) if _is_input(row, journal.turn))
+        return max(inputs, default=len(rows))
+
     async def begin(self, journal: Journal) -> None:
         """A turn begins: what the rollout holds from here on belongs to it."""
         self.offset = await asyncio.to_thread(size_of, self.binding.path)

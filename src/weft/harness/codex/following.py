@@ -161,6 +161,9 @@ class Following:
     async def _started(self, item: items.Item) -> None:
         match item:
             case items.CompactionItem():
+                if self._asked:
+                    # What the request was noted for has not been sent: it is folded first.
+                    await self._received(None, status="interrupted")
                 await self.fold.begins(item.id)
             case items.AgentMessageItem() | items.ReasoningItem() if not self.fold.open:
                 await self.asks()

@@ -27,7 +27,7 @@ _GRACE = 30.0
 
 async def fold_by_hand(run: TurnRun, attachment: Attachment) -> NativeCompaction:
     """Let Codex compact the thread; how it went."""
-    following = Following(run, attachment, NativeFold(run))
+    following = Following(run, attachment, NativeFold(run, by_hand=True))
     turn = ""
     await attachment.begin(run.journal)
 

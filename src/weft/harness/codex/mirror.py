@@ -65,6 +65,11 @@ class Mirror:
         """Where mirrored items come from."""
         return msgspec.structs.replace(self.journal.origin, harness=HARNESS)
 
+    @property
+    def awaits_input(self) -> bool:
+        """Whether a turn's input was typed that Codex has not taken into its thread yet."""
+        return any(echo.mail is None for echo in self.expected)
+
     async def take(self, raw: Raw) -> Mirrored:
         """Log an item, unless it is known or not ours to log."""
         item = _plain(decode_item(raw))

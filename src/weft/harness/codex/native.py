@@ -19,13 +19,15 @@ from ...context.row import Row
 from ...engines.linear import inline
 from ...entries import Origin, Reason, RecipePart
 from ...errors import WeftError
-from ...hooks.payloads import AfterCompaction
+from ...hooks.payloads import AfterCompaction, BeforeCompaction
 from ...items import Message, decode_item, text_of
 from ..contract import NativeCompaction, TurnRun
 from ..events import CompactionFinished, CompactionStarted
 from .attachment import Attachment
+from .binding import fingerprint
 from .provided import is_own_context
 from .rollout import newest_compaction
+from .shown import carried, standing
 
 __all__ = ["BACKEND", "NativeFold"]
 
@@ -37,6 +39,8 @@ class NativeFold:
     """The native compactions of one turn."""
 
     run: TurnRun
+    by_hand: bool = False
+    """Hooks were asked before; where Codex decides itself they are only told."""
     open: str | None = None
     """The compaction under way."""
     done: NativeCompaction | None = None
@@ -49,7 +53,12 @@ class NativeFold:
         if name in self._seen:
             return
         self._seen.add(name)
-        self.open, self._before = name, self.run.journal.view.tokens
+        journal = self.run.journal
+        self.open, self._before = name, journal.view.tokens
+        if not self.by_hand:
+            await self.run.hooks.tell(
+                BeforeCompaction(thread=journal.id, tokens=self._before, trigger="auto")
+            )
         self.run.emit(CompactionStarted(by=BACKEND, tokens=self._before))
 
     async def ends(self, name: str, attachment: Attachment) -> None:
@@ -91,27 +100,37 @@ class NativeFold:
         )
 
     async def _followed(self, attachment: Attachment) -> bool:
-        """Show what Codex's thread shows now; whether that was possible."""
+        """Show what Codex's thread shows now; whether it then shows the view, too."""
         journal, binding = self.run.journal, attachment.binding
         history = await asyncio.to_thread(newest_compaction, binding.path, attachment.offset)
         if history is None:
             return False
+        rows = journal.view.rows
+        # An input that was typed but not told back yet comes behind the summary.
+        live = attachment.input_at(journal) if attachment.mirror.awaits_input else len(rows)
         try:
             parts = list(_parts(history, journal, attachment.mirror.origin))
-            recipe = journal.plan_base(len(journal.view.rows), after=parts)
+            recipe = journal.plan_base(live, after=parts)
             await journal.publish(
                 recipe, epoch=journal.view.epoch, reason=Reason.COMPACTION, by=BACKEND
             )
+            attachment.know(journal.view.rows)
+            await attachment.rebound(journal)
         except WeftError:
             return False
-        attachment.know(journal.view.rows)
-        await attachment.rebound(journal)
-        return True
+        return _shows(attachment, journal, len(parts) + len(rows) - live)
+
+
+def _shows(attachment: Attachment, journal: Journal, kept: int) -> bool:
+    """Whether the view tells nothing that Codex, which forgets developers, has forgotten."""
+    told = fingerprint(standing(journal.view, journal.registry))
+    rows = carried(journal.view.rows, journal.registry, fresh=True)
+    return told == attachment.binding.instructions and len(rows) == kept
 
 
 def _parts(history: Sequence[Raw], journal: Journal, origin: Origin) -> Iterator[RecipePart]:
     """What a compaction kept: our own rows where they are ours, the rest as it is."""
-    rows = [row for row in journal.view.rows if row.shape.role == "user" and not row.contextual]
+    rows = [row for row in journal.view.rows if row.shape.role == "user"]
     for raw in history:
         item = decode_item(raw)
         if not isinstance(item, Message):

@@ -15,6 +15,8 @@ from typing import Literal
 import msgspec
 from msgspec import Raw, Struct
 
+from .provided import is_answer
+
 __all__ = ["Left", "left_since", "newest_compaction", "settled_size", "size_of"]
 
 
@@ -78,6 +80,10 @@ def left_since(path: str | None, offset: int) -> Left:
     for line in _lines(path, offset):
         if line.type == "response_item":
             items.append(line.payload)
+        elif line.type == "compacted":
+            # What a model answered last was the summary, which nobody said.
+            while items and is_answer(items[-1]):
+                items.pop()
         elif line.type == "event_msg":
             ended = _ENDINGS.get(_kind(line.payload), ended)
     return Left(tuple(items), ended)
