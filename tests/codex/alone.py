@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import json
+import os
+import signal
 import socket
 import struct
 import subprocess
@@ -74,6 +76,9 @@ async def a_turn(directory: Path, route: Route, plugins: bool) -> str:
             if isinstance(event, TurnCompleted):
                 return event.turn.status
     finally:
+        if plugins and server.pid is not None:
+            # It would finish its search first.
+            os.kill(server.pid, signal.SIGKILL)
         await server.close()
     raise AssertionError("the turn did not end")
 

@@ -70,7 +70,7 @@ class Process:
         assert self.child.stdin is not None
         return self.child.stdin
 
-    async def end(self, grace: float = 2.0) -> AppServerDied:
+    async def end(self, grace: float = 1.0) -> AppServerDied:
         """See that it is gone: by closing its input, then politely, then by force."""
         try:
             with suppress(OSError):

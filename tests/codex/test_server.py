@@ -1,0 +1,412 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import pytest
+from inline_snapshot import snapshot
+from msgspec import Raw
+
+from weft.harness.codex.connection import Oddities
+from weft.harness.codex.errors import (
+    AppServerDied,
+    AppServerUnavailable,
+    CodexMissing,
+    Disconnected,
+    Overloaded,
+    RequestTimeout,
+    UnknownMethod,
+    UnsupportedCodex,
+)
+from weft.harness.codex.launch import Launch
+from weft.harness.codex.protocol.asks import Answer, Ask, Decided, ToolCall, ToolOutput, ToolText
+from weft.harness.codex.protocol.notifications import (
+    ItemCompleted,
+    Notification,
+    RawItem,
+    TurnCompleted,
+    TurnStarted,
+)
+from weft.harness.codex.protocol.requests import (
+    FunctionTool,
+    TextInput,
+    ThreadCompact,
+    ThreadFork,
+    ThreadInject,
+    ThreadRead,
+    ThreadResume,
+    ThreadStart,
+    TurnInterrupt,
+    TurnStart,
+    TurnSteer,
+)
+from weft.harness.codex.route import Route
+from weft.harness.codex.server import AppServer, Restarts
+from weft.harness.codex.subscription import Subscription
+from weft.harness.codex.version import SUPPORTED
+from weft.models.retry import Backoff
+from weft.testing.appserver import AppScript, Fault, Step, TurnScript, heard, scripted
+from weft.testing.fake import FakeServer
+from weft.testing.script import Answer as Said
+from weft.testing.script import Call, Script
+
+from .places import gone, real_launch, serving
+
+SCHEMA = Raw(b'{"type":"object","properties":{"q":{"type":"string"}}}')
+LOOKUP = FunctionTool(name="lookup", description="Finds things.", input_schema=SCHEMA)
+
+
+async def helpful(ask: Ask) -> Answer:
+    if isinstance(ask, ToolCall):
+        return ToolOutput(content_items=(ToolText(text="found"),), success=True)
+    return Decided(decision="accept")
+
+
+async def to_the_end(events: Subscription) -> list[Notification]:
+    taken: list[Notification] = []
+    async for event in events:
+        taken.append(event)
+        if isinstance(event, TurnCompleted):
+            return taken
+    raise AssertionError("the turn did not end")
+
+
+def say(thread: str, text: str = "hi") -> TurnStart:
+    return TurnStart(thread_id=thread, input=(TextInput(text=text),))
+
+
+async def number_in(path: Path) -> int:
+    for _ in range(500):
+        if path.exists() and (text := path.read_text()).endswith("\n"):
+            return int(text)
+        await asyncio.sleep(0.02)
+    raise AssertionError(f"nobody wrote {path}")
+
+
+def no_waiting(**options: float) -> Restarts:
+    async def at_once(_: float) -> None: ...
+
+    return Restarts(backoff=Backoff(sleep=at_once), **options)  # type: ignore[arg-type]
+
+
+async def test_one_real_process_serves_sixty_four_threads_opened_at_once(tmp_path: Path):
+    async with serving(AppServer(real_launch(tmp_path))) as server:
+        connection = await server.connection()
+        start = ThreadStart(cwd=str(tmp_path), ephemeral=True)
+        opened = await asyncio.gather(*(connection.open(start, helpful) for _ in range(64)))
+        assert len({each.thread.id for each, _ in opened}) == 64
+        assert server.generation == 1
+        assert server.version is not None
+        assert server.version in SUPPORTED
+
+
+async def test_a_real_turn_calls_a_tool_of_ours_behind_the_item_that_asks_for_it(tmp_path: Path):
+    asked = Said(calls=(Call(name="lookup", arguments={"q": "x"}),))
+    async with FakeServer(Script(answers=(asked, Said(text="it is here")))) as fake:
+        route = Route(provider="fake", base_url=fake.base_url)
+        order: list[str] = []
+
+        async def handler(ask: Ask) -> Answer:
+            assert isinstance(ask, ToolCall)
+            order.append(f"call {bytes(ask.arguments).decode()}")
+            return await helpful(ask)
+
+        async with serving(AppServer(real_launch(tmp_path, route))) as server:
+            connection = await server.connection()
+            opened, events = await connection.open(
+                ThreadStart(
+                    cwd=str(tmp_path),
+                    model="any",
+                    config=route.config(),
+                    dynamic_tools=(LOOKUP,),
+                    experimental_raw_events=True,
+                ),
+                handler,
+            )
+            await connection.call(say(opened.thread.id))
+            async for event in events:
+                if isinstance(event, RawItem):
+                    order.append(msgspec.json.decode(event.item)["type"])
+                if isinstance(event, TurnCompleted):
+                    break
+        assert order[-4:] == ["function_call", 'call {"q":"x"}', "function_call_output", "message"]
+        outputs = [i for i in fake.requests[1].payload["input"] if i["type"] == order[-2]]
+        assert [output["output"] for output in outputs] == ["found"]
+
+
+async def test_a_killed_real_server_fails_its_requests_and_another_takes_over(tmp_path: Path):
+    async with serving(AppServer(real_launch(tmp_path))) as server:
+        connection = await server.connection()
+        start = ThreadStart(cwd=str(tmp_path))
+        opened, events = await connection.open(start, helpful)
+        asked = [asyncio.create_task(connection.call(start)) for _ in range(20)]
+        await asyncio.sleep(0)
+        killed = server.pid
+        assert killed is not None
+        os.kill(killed, signal.SIGKILL)
+        ends = await asyncio.gather(*asked, return_exceptions=True)
+        deaths = [end for end in ends if isinstance(end, AppServerDied)]
+        assert deaths
+        assert {death.status for death in deaths} == {-signal.SIGKILL}
+        with pytest.raises(AppServerDied, match="was killed by signal 9"):
+            await to_the_end(events)
+        again = await server.connection()
+        assert (again.generation, server.generation) == (2, 2)
+        assert server.pid != killed
+        assert (await again.call(start)).thread.id != opened.thread.id
+        assert await gone(killed)
+
+
+async def test_closing_ends_the_real_process_and_the_command_it_runs(tmp_path: Path):
+    sleeping = Call(name="exec_command", arguments={"cmd": "echo $$ > pid; exec sleep 4000"})
+    async with FakeServer(Script(answers=(Said(calls=(sleeping,)),))) as fake:
+        route = Route(provider="fake", base_url=fake.base_url)
+        server = AppServer(real_launch(tmp_path, route))
+        connection = await server.connection()
+        opened, events = await connection.open(
+            ThreadStart(
+                cwd=str(tmp_path),
+                model="any",
+                sandbox="danger-full-access",
+                config=route.config(),
+            ),
+            helpful,
+        )
+        await connection.call(say(opened.thread.id))
+        command = await number_in(tmp_path / "pid")
+        pid = server.pid
+        assert pid is not None
+        await server.close()
+        assert await gone(pid)
+        assert await gone(command)
+        with pytest.raises(Disconnected, match="was closed"):
+            await to_the_end(events)
+        with pytest.raises(Disconnected, match="was closed"):
+            await server.connection()
+
+
+async def test_killing_weft_leaves_no_real_server_behind(tmp_path: Path):
+    sleeping = Call(name="exec_command", arguments={"cmd": "sleep 4000"})
+    async with FakeServer(Script(answers=(Said(calls=(sleeping,)),))) as fake:
+        weft = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "tests.codex.weft_process", str(tmp_path), fake.base_url),
+            stdout=asyncio.subprocess.PIPE,
+        )
+        assert weft.stdout is not None
+        pid = int(await weft.stdout.readline())
+        weft.kill()
+        await weft.wait()
+        assert await gone(pid)
+
+
+async def test_the_server_is_in_a_session_of_its_own(tmp_path: Path):
+    async with serving(AppServer(scripted(AppScript(), tmp_path))) as server:
+        await server.connection()
+        assert server.pid is not None
+        assert os.getsid(server.pid) == server.pid != os.getsid(0)
+
+
+async def test_it_starts_when_it_is_needed_and_once_for_all_who_need_it(tmp_path: Path):
+    async with serving(AppServer(scripted(AppScript(), tmp_path))) as server:
+        assert (server.pid, server.generation) == (None, 0)
+        connections = await asyncio.gather(*(server.connection() for _ in range(10)))
+        assert {id(each) for each in connections} == {id(connections[0])}
+        assert server.generation == 1
+    hello = heard(tmp_path, "initialize")
+    assert [message["params"]["clientInfo"]["name"] for message in hello] == ["weft"]
+    assert hello[0]["params"]["capabilities"]["experimentalApi"] is True
+
+
+async def test_a_starter_that_is_cancelled_leaves_the_start_to_the_next(tmp_path: Path):
+    async with serving(AppServer(scripted(AppScript(), tmp_path))) as server:
+        first = asyncio.create_task(server.connection())
+        second = asyncio.create_task(server.connection())
+        for _ in range(1000):
+            await asyncio.sleep(0.001)
+            if server.generation:
+                break
+        first.cancel()
+        connection = await second
+        assert (connection.generation, connection.ended) == (2, None)
+        assert first.cancelled()
+
+
+@pytest.mark.parametrize(("version", "what"), [("0.159.9", "older"), ("0.181.0", "newer")])
+async def test_a_version_outside_the_range_is_told_and_not_kept(tmp_path: Path, version, what):
+    async with serving(AppServer(scripted(AppScript(version=version), tmp_path))) as server:
+        with pytest.raises(UnsupportedCodex, match=f"Codex {version} is {what} than Weft supports"):
+            await server.connection()
+        assert server.pid is None
+
+
+async def test_a_binary_that_is_not_there_is_told(tmp_path: Path):
+    async with serving(AppServer(Launch(binary=tmp_path / "codex"))) as server:
+        with pytest.raises(CodexMissing, match=r"cannot run .*codex'"):
+            await server.connection()
+
+
+@pytest.mark.parametrize("moment", ["before", "done", "after"])
+async def test_a_server_that_dies_at_a_request_is_replaced(tmp_path: Path, moment):
+    fault = Fault(method="turn/start", mischief="die", nth=1, moment=moment, status=3)
+    script = AppScript(faults=(fault,), complaint="something is amiss, key=hush")
+    launch = scripted(script, tmp_path)
+    launch = msgspec.structs.replace(launch, secrets=("amiss",))
+    async with serving(AppServer(launch)) as server:
+        connection = await server.connection()
+        opened, events = await connection.open(ThreadStart(), helpful)
+        await asyncio.gather(connection.call(say(opened.thread.id)), return_exceptions=True)
+        with pytest.raises(AppServerDied) as died:
+            await to_the_end(events)
+        assert (died.value.status, died.value.complaint) == (3, "something is …, key=…")
+        again = await server.connection()
+        resumed = await again.call(ThreadResume(thread_id=opened.thread.id))
+        assert (resumed.thread.id, again.generation) == (opened.thread.id, 2)
+
+
+def test_the_message_of_a_death_says_how_and_what_was_last_heard():
+    assert str(AppServerDied(-9, "boom")) == snapshot(
+        "the Codex app-server was killed by signal 9; the next turn starts another; "
+        "it last said: boom"
+    )
+    assert str(AppServerDied(1)) == snapshot(
+        "the Codex app-server ended with status 1; the next turn starts another"
+    )
+
+
+async def test_a_server_that_dies_again_and_again_is_left_alone_for_a_while(tmp_path: Path):
+    now = 0.0
+    fault = Fault(method="initialize", mischief="die", status=1)
+    launch = scripted(AppScript(faults=(fault,), complaint="no luck"), tmp_path)
+    server = AppServer(launch, restarts=no_waiting(limit=2, rest=60.0), clock=lambda: now)
+    async with serving(server):
+        for _ in range(2):
+            with pytest.raises(AppServerDied):
+                await server.connection()
+        for _ in range(2):
+            with pytest.raises(
+                AppServerUnavailable,
+                match=r"died 2 times in a row \(no luck\); run `weft doctor`, and try again",
+            ):
+                await server.connection()
+        assert server.generation == 2
+        now = 61.0
+        with pytest.raises(AppServerDied):
+            await server.connection()
+        assert server.generation == 3
+
+
+async def test_restarts_wait_longer_and_longer_and_a_steady_life_forgives(tmp_path: Path):
+    now = 0.0
+    waits: list[float] = []
+
+    async def wait(seconds: float) -> None:
+        waits.append(seconds)
+
+    restarts = Restarts(limit=9, backoff=Backoff(base=1.0, jitter=0.0, sleep=wait))
+    fault = Fault(method="thread/start", mischief="die")
+    launch = scripted(AppScript(faults=(fault,)), tmp_path)
+    async with serving(AppServer(launch, restarts=restarts, clock=lambda: now)) as server:
+        for lifetime in (0.0, 0.0, 0.0, 11.0, 0.0):
+            connection = await server.connection()
+            now += lifetime
+            with pytest.raises(AppServerDied):
+                await connection.call(ThreadStart())
+    assert waits == [1.0, 2.0]
+
+
+async def test_a_silent_start_is_given_up(tmp_path: Path):
+    launch = scripted(AppScript(faults=(Fault(method="initialize", mischief="silence"),)), tmp_path)
+    async with serving(AppServer(launch, start_seconds=0.2)) as server:
+        with pytest.raises(RequestTimeout, match="did not answer 'initialize' within"):
+            await server.connection()
+        assert server.pid is None
+
+
+async def test_silence_overload_garbage_and_a_lacking_method_are_survived(tmp_path: Path):
+    script = AppScript(
+        lacks=("thread/inject_items",),
+        faults=(
+            Fault(method="thread/start", mischief="garbage", nth=1),
+            Fault(method="thread/archive", mischief="silence"),
+            Fault(method="thread/read", mischief="overload", nth=1),
+            Fault(method="thread/unsubscribe", mischief="overload"),
+        ),
+    )
+
+    async def at_once(_: float) -> None: ...
+
+    async with serving(AppServer(scripted(script, tmp_path))) as server:
+        connection = await server.connection()
+        connection.backoff = replace(connection.backoff, retries=2, sleep=at_once)
+        opened, _ = await connection.open(ThreadStart(), helpful)
+        named = {"threadId": opened.thread.id}
+        with pytest.raises(RequestTimeout, match="'thread/archive'"):
+            await connection.request("thread/archive", named, dict, seconds=0.05)
+        await connection.call(ThreadRead(thread_id=opened.thread.id))
+        with pytest.raises(Overloaded):
+            await connection.request("thread/unsubscribe", named, dict)
+        item = Raw(b'{"type":"message","role":"user","content":[]}')
+        with pytest.raises(UnknownMethod):
+            await connection.call(ThreadInject(thread_id=opened.thread.id, items=(item,)))
+        assert connection.oddities == Oddities(
+            malformed=3, batches=1, unknown_notifications=1, unknown_answers=1
+        )
+    assert len(heard(tmp_path, "thread/read")) == 2
+    assert len(heard(tmp_path, "thread/unsubscribe")) == 3
+
+
+async def test_a_scripted_turn_tells_what_a_real_one_does(tmp_path: Path):
+    turns = (
+        TurnScript(steps=(Step(reasoning="hm", tool="lookup", arguments={"q": 1}), Step(text="a"))),
+        TurnScript(steps=(Step(command="ls"), Step(compact=True), Step(text="b"))),
+        TurnScript(fail="contextWindowExceeded"),
+        TurnScript(steps=(Step(wait=True), Step(text="c"))),
+        TurnScript(steps=(Step(wait=True),)),
+    )
+    async with serving(AppServer(scripted(AppScript(turns=turns), tmp_path))) as server:
+        connection = await server.connection()
+        opened, events = await connection.open(ThreadStart(experimental_raw_events=True), helpful)
+        thread = opened.thread.id
+        ends: list[str] = []
+        told: list[str] = []
+        for number in range(5):
+            turn = (await connection.call(say(thread, f"question {number}"))).turn.id
+            async for event in events:
+                if isinstance(event, TurnStarted) and number == 3:
+                    more = (TextInput(text="more"),)
+                    await connection.call(
+                        TurnSteer(thread_id=thread, expected_turn_id=turn, input=more)
+                    )
+                if isinstance(event, TurnStarted) and number == 4:
+                    await connection.call(TurnInterrupt(thread_id=thread, turn_id=turn))
+                if isinstance(event, ItemCompleted):
+                    told.append(msgspec.json.decode(event.item)["type"])
+                if isinstance(event, TurnCompleted):
+                    ends.append(event.turn.error.kind if event.turn.error else event.turn.status)
+                    break
+        await connection.call(ThreadCompact(thread_id=thread))
+        await to_the_end(events)
+        fork = await connection.call(ThreadFork(thread_id=thread, exclude_turns=True))
+        read = await connection.call(ThreadRead(thread_id=thread, include_turns=True))
+    assert ends == ["completed", "completed", "contextWindowExceeded", "completed", "interrupted"]
+    assert [kind for kind in told if kind != "userMessage"] == [
+        "reasoning",
+        "dynamicToolCall",
+        "agentMessage",
+        "commandExecution",
+        "contextCompaction",
+        "agentMessage",
+        "agentMessage",
+    ]
+    assert fork.thread.id != thread
+    assert len(read.thread.turns) == 6
+    answers = [message["result"] for message in heard(tmp_path) if "result" in message]
+    assert answers == [
+        {"contentItems": [{"type": "inputText", "text": "found"}], "success": True},
+        {"decision": "accept"},
+    ]
