@@ -82,34 +82,36 @@ class Decision(Struct, frozen=True):
 _binding = msgspec.json.Decoder(Binding)
 
 
-def decide(live: Binding | None, wanted: Binding, *, shows: bool, was_bound: bool) -> Decision:
-    """Whether the live thread serves; `shows` tells that the view still begins with its rows.
+def decide(known: Binding | None, wanted: Binding, *, absent: str, shows: bool) -> Decision:
+    """Whether the thread of a binding serves what is `wanted`.
 
-    `was_bound`: there is a binding in the store, whose process has ended.
+    `absent` says why it is not at hand, if so; `shows` that the view still begins with its rows.
     """
-    if live is None:
-        return Decision(True, "app-server-restarted" if was_bound else "missing-thread-binding")
+    if known is None:
+        return Decision(True, "missing-thread-binding")
+    by_epoch = wanted.plan is not None
     differences = (
-        ("foreign-binding", live.thread != wanted.thread),
+        ("foreign-binding", known.thread != wanted.thread),
+        ("missing-projection-binding", by_epoch and known.plan is None),
         (
             "context-engine-binding-mismatch",
-            (live.engine, live.policy) != (wanted.engine, wanted.policy),
+            (known.engine, known.policy) != (wanted.engine, wanted.policy),
         ),
-        ("dynamic-tools-mismatch", live.tools != wanted.tools),
-        ("model-mismatch", live.model != wanted.model),
-        ("projection-mismatch", (live.mode, live.plan) != (wanted.mode, wanted.plan)),
-        ("epoch-mismatch", live.base != wanted.base),
-        ("view-mismatch", not shows),
+        ("dynamic-tools-mismatch", known.tools != wanted.tools),
+        ("model-mismatch", known.model != wanted.model),
+        ("projection-mismatch", (known.mode, known.plan) != (wanted.mode, wanted.plan)),
         # Where nothing can be injected, other instructions need another thread.
         (
             "instructions-mismatch",
-            wanted.mode == "text" and live.instructions != wanted.instructions,
+            wanted.mode == "text" and known.instructions != wanted.instructions,
         ),
+        (absent, bool(absent)),
+        ("epoch-mismatch", known.base != wanted.base),
+        ("view-mismatch", not shows),
     )
     for reason, differs in differences:
         if differs:
             return Decision(True, reason)
-    by_epoch = wanted.plan is not None
     return Decision(
         False, "matching-thread-bootstrap-binding" if by_epoch else "per-turn-projection"
     )

@@ -8,6 +8,7 @@ tells its model itself is among them.
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
@@ -59,8 +60,9 @@ def carried(rows: Sequence[Row], registry: Registry, *, fresh: bool) -> list[Row
 
 
 def items_of(rows: Sequence[Row], head: Head, thread: str) -> tuple[Raw, ...]:
-    """`rows` as raw items, every call with its output, every item with an id."""
-    return tuple(Raw(_named(row, thread)) for row in normalise(list(_sent(rows, head))))
+    """`rows` as raw items, every call with its output, every item with an id of its own."""
+    times: Counter[RowKey] = Counter()
+    return tuple(Raw(_named(row, thread, times)) for row in normalise(list(_sent(rows, head))))
 
 
 def standing(view: View, registry: Registry) -> str:
@@ -134,14 +136,18 @@ def _sent(rows: Sequence[Row], head: Head) -> Iterator[Row]:
             )
 
 
-def _named(row: Row, thread: str) -> bytes:
+def _named(row: Row, thread: str, times: Counter[RowKey]) -> bytes:
     """The item with an id: its own where it goes back to whom it came from, else a derived one.
 
-    Sealed reasoning is bound to its id, so that one may not change.
+    Sealed reasoning is bound to its id, so that one may not change. What an engine says
+    several times has several: `times` counts them.
     """
     members = _members.decode(row.body)
     if "id" in members:
         return row.body
-    name = derived_id(item_prefix(row.shape.type), thread, _key(row))
+    key = _key(row)
+    again = (times[key],) if times[key] else ()
+    times[key] += 1
+    name = derived_id(item_prefix(row.shape.type), thread, key, *again)
     kind = members.pop("type")
     return msgspec.json.encode({"type": kind, "id": name, **members})

@@ -47,6 +47,8 @@ __all__ = ["Threads"]
 
 _log = logging.getLogger(__name__)
 
+_RESTARTED = "app-server-restarted"
+
 
 @dataclass(slots=True, kw_only=True)
 class Threads:
@@ -58,6 +60,8 @@ class Threads:
     live: dict[str, Attachment] = field(default_factory=dict)
     _rights: dict[str, PromptContext] = field(default_factory=dict)
     """The settings that each was last told."""
+    _left: set[str] = field(default_factory=set)
+    """Those that were closed, or given to another harness, while the process went on."""
 
     async def attached(self, run: TurnRun) -> tuple[Attachment, Carried]:
         """A thread that shows the view, and what is left to be typed."""
@@ -111,6 +115,7 @@ class Threads:
         """Let Codex unload a thread."""
         attachment = self.drop(thread)
         if attachment is not None and attachment.alive:
+            self._left.add(thread)
             await self._quietly(attachment, ThreadUnsubscribe(thread_id=attachment.binding.codex))
 
     async def forget(self, journal: Journal) -> None:
@@ -125,9 +130,13 @@ class Threads:
 
     async def binding(self, journal: Journal) -> Binding | None:
         """What the store knows of the thread's binding; one of a copy is nobody's."""
-        rows = await journal.store.outbox(thread=journal.id, topic=TOPIC)
-        found = next(filter(None, map(stored, rows)), None)
+        found = await self._kept(journal)
         return found if found is not None and found.thread == journal.id else None
+
+    async def _kept(self, journal: Journal) -> Binding | None:
+        """The binding in the store, whosever it is."""
+        rows = await journal.store.outbox(thread=journal.id, topic=TOPIC)
+        return next(filter(None, map(stored, rows)), None)
 
     async def _quietly(self, attachment: Attachment, request: Any) -> None:
         with suppress(CodexError):
@@ -153,23 +162,21 @@ class Threads:
     async def _decision(self, run: TurnRun, connection: Connection, wanted: Binding) -> Decision:
         journal = run.journal
         attachment = self.live.get(journal.id)
-        if attachment is not None and attachment.connection is not connection:
-            self.drop(journal.id)
-            return Decision(True, "app-server-restarted")
-        if attachment is not None and attachment.spent:
-            return Decision(True, attachment.spent)
         if attachment is None:
-            was_bound = await self.binding(journal) is not None
-            return decide(None, wanted, shows=False, was_bound=was_bound)
+            absent = "thread-reopened" if journal.id in self._left else _RESTARTED
+            return decide(await self._kept(journal), wanted, absent=absent, shows=False)
+        if attachment.spent:
+            return Decision(True, attachment.spent)
+        absent = "" if attachment.connection is connection else _RESTARTED
         shows = attachment.shows(journal.view.rows)
-        return decide(attachment.binding, wanted, shows=shows, was_bound=True)
+        return decide(attachment.binding, wanted, absent=absent, shows=shows)
 
     async def _start(
         self, run: TurnRun, connection: Connection, wanted: Binding, route: dict[str, Any]
     ) -> None:
         journal = run.journal
         await self.leave(journal.id)
-        attachment = Attachment(wanted, connection, Mirror(journal))
+        attachment = Attachment(wanted, connection, Mirror(journal, wanted.instructions))
         opened, attachment.subscription = await connection.open(
             self._request(run, route), attachment.answer, seconds=self.seconds
         )
@@ -178,6 +185,7 @@ class Threads:
             wanted, codex=thread.id, path=thread.path, since=int(time.time() * 1000)
         )
         self.live[journal.id] = attachment
+        self._left.discard(journal.id)
         self._rights[journal.id] = journal.settings or PromptContext(cwd="")
 
     def _request(self, run: TurnRun, route: dict[str, Any]) -> ThreadStart:
