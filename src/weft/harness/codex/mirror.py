@@ -55,6 +55,8 @@ class Mirror:
     """Mirrors one Codex thread into one thread of ours."""
 
     journal: Journal
+    instructions: str = ""
+    """The fingerprint of what the thread was started with: Codex tells it back."""
     expected: deque[Echo] = field(default_factory=deque)
     """What was sent and has not come back yet, in order."""
     seen: set[str] = field(default_factory=set)
@@ -79,7 +81,7 @@ class Mirror:
         if isinstance(item, Message) and item.role in ("user", "developer"):
             if (echo := self._echo(item)) is not None:
                 return Mirrored(echo=echo)
-            if is_own_context(item, self.journal.registry):
+            if self.is_own_context(item):
                 return Mirrored()
             return await self._added(item)
         entries = await self.journal.append(item, origin=self.origin)
@@ -87,12 +89,16 @@ class Mirror:
             self.seen.add(name)
         return Mirrored(item, entries)
 
+    def is_own_context(self, message: Message) -> bool:
+        """Whether `message` is neither ours nor the model's."""
+        return is_own_context(message, self.journal.registry, self.instructions)
+
     def _echo(self, message: Message) -> Echo | None:
         """What `message` tells back. Codex may spell it otherwise, but not out of order."""
         if message.role != "user" or not self.expected:
             return None
         same = text_of(message.content) == self.expected[0].text
-        if same or not is_own_context(message, self.journal.registry):
+        if same or not self.is_own_context(message):
             return self.expected.popleft()
         return None
 

@@ -17,7 +17,7 @@ from ...context.journal import Journal
 from ...context.recipe import ranges
 from ...context.row import Row
 from ...engines.linear import inline
-from ...entries import Origin, Reason, RecipePart
+from ...entries import Reason, RecipePart
 from ...errors import WeftError
 from ...hooks.payloads import AfterCompaction, BeforeCompaction
 from ...items import Message, decode_item, text_of
@@ -25,7 +25,7 @@ from ..contract import NativeCompaction, TurnRun
 from ..events import CompactionFinished, CompactionStarted
 from .attachment import Attachment
 from .binding import fingerprint
-from .provided import is_own_context
+from .mirror import Mirror
 from .rollout import newest_compaction
 from .shown import carried, standing
 
@@ -109,7 +109,7 @@ class NativeFold:
         # An input that was typed but not told back yet comes behind the summary.
         live = attachment.input_at(journal) if attachment.mirror.awaits_input else len(rows)
         try:
-            parts = list(_parts(history, journal, attachment.mirror.origin))
+            parts = list(_parts(history, attachment.mirror))
             recipe = journal.plan_base(live, after=parts)
             await journal.publish(
                 recipe, epoch=journal.view.epoch, reason=Reason.COMPACTION, by=BACKEND
@@ -128,14 +128,15 @@ def _shows(attachment: Attachment, journal: Journal, kept: int) -> bool:
     return told == attachment.binding.instructions and len(rows) == kept
 
 
-def _parts(history: Sequence[Raw], journal: Journal, origin: Origin) -> Iterator[RecipePart]:
+def _parts(history: Sequence[Raw], mirror: Mirror) -> Iterator[RecipePart]:
     """What a compaction kept: our own rows where they are ours, the rest as it is."""
+    journal = mirror.journal
     rows = [row for row in journal.view.rows if row.shape.role == "user"]
     for raw in history:
         item = decode_item(raw)
         if not isinstance(item, Message):
-            yield inline(item, origin)
-        elif not is_own_context(item, journal.registry):
+            yield inline(item, mirror.origin)
+        elif not mirror.is_own_context(item):
             row = _said(item, rows)
             yield from ranges([row], journal.view.gaps) if row else [inline(_bare(item))]
 

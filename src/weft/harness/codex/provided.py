@@ -20,6 +20,7 @@ from ...prompt.guidance import GuidanceState
 from ...prompt.model_switch import ModelState
 from ...prompt.permissions import PermissionsState
 from ...prompt.registry import Registry
+from .binding import fingerprint
 
 __all__ = ["PROVIDED", "STANDING", "is_answer", "is_own_context"]
 
@@ -68,12 +69,19 @@ def is_answer(raw: Raw) -> bool:
     return not shape.type.endswith("_output")
 
 
-def is_own_context(message: Message, registry: Registry) -> bool:
-    """Whether Codex wrote `message` to tell its model about the surroundings."""
+def is_own_context(message: Message, registry: Registry, instructions: str = "") -> bool:
+    """Whether Codex wrote `message` to tell its model about the surroundings.
+
+    `instructions`: the fingerprint of what the thread was started with, which is among it.
+    """
     if message.role not in ("developer", "user") or not message.content:
         return False
     return all(
-        isinstance(part, InputText) and _is_own(part.text, message.role, registry)
+        isinstance(part, InputText)
+        and (
+            _is_own(part.text, message.role, registry)
+            or fingerprint(part.text) == (instructions or None)
+        )
         for part in message.content
     )
 

@@ -32,7 +32,7 @@ async def reconcile(run: TurnRun, binding: Binding) -> Left:
     entries = await journal.store.read(journal.id, turn.first, limit=_ENTRIES)
     said = decode_item(turn.input)
     text = text_of(said.content) if isinstance(said, Message) else ""
-    mirror = Mirror(journal)
+    mirror = Mirror(journal, binding.instructions)
     mirror.seen |= {entry.id for entry in entries if entry.kind == "item" and entry.id}
     mirror.seen |= _ours(run)
     mirror.expected.append(Echo(text))
