@@ -12,7 +12,14 @@ from inline_snapshot import snapshot
 from weft.configuration import Config, Explained, Settings, load_config
 from weft.configuration.files import ConfigFile, project_file
 from weft.configuration.keys import KeyFile
-from weft.configuration.settings import AgentsMd, HookSettings, Price, ProviderSettings
+from weft.configuration.settings import (
+    AgentsMd,
+    CodexSettings,
+    HookSettings,
+    ModelSettings,
+    Price,
+    ProviderSettings,
+)
 from weft.configuration.trust import Trust
 from weft.errors import ConfigError
 
@@ -102,6 +109,28 @@ def test_tables_are_joined_leaf_by_leaf(place):
     )
 
 
+def test_a_harness_is_settled_for_all_for_a_model_for_a_provider_and_in_its_own_table(place):
+    place.user(
+        "harness = 'weft'\n"
+        "[models.'openai:gpt-5.5']\nharness = 'codex'\n"
+        "[providers.mine]\nharness = 'parrot'\n"
+        "[codex]\nbinary = '/opt/codex'\nprojection = 'text'\nrequest_timeout = 5\n"
+        "[harnesses.parrot]\nvolume = 11\napi_key = 'hunter2'\n"
+    )
+    place.environ = {"WEFT_HARNESS": "codex"}
+    config = place.load()
+    assert config.settings == Settings(
+        harness="codex",
+        models={"openai:gpt-5.5": ModelSettings(harness="codex")},
+        providers={"mine": ProviderSettings(harness="parrot")},
+        codex=CodexSettings(binary="/opt/codex", projection="text", request_timeout=5.0),
+        harnesses={"parrot": {"volume": 11, "api_key": "hunter2"}},
+    )
+    shown = {each.key: each.value for each in config.explain()}
+    assert (shown["codex.home"], shown["harnesses.parrot.volume"]) == ("private", 11)
+    assert "hunter2" not in str(shown)
+
+
 def test_every_value_knows_where_it_is_from(place):
     user = place.user(
         '# mine\nmodel = "a"\n\nwritable_roots = [\n  "/srv", # one\n]\n\n'
@@ -184,9 +213,10 @@ def test_a_key_that_does_not_exist_cannot_be_explained(place):
             'model = "a"\nsanbox = "read-only"\n',
             (
                 "HOME/config.toml:2: key 'sanbox' is unknown; did you mean 'sandbox'? (accepted: "
-                "agents, agents_md, approval, citations, developer_instructions, effort, engine, "
-                "engines, hooks, model, network, prices, providers, recall_threads, sandbox, "
-                "tool_output_token_limit, verbosity, writable_roots)"
+                "agents, agents_md, approval, citations, codex, developer_instructions, effort, "
+                "engine, engines, harness, harnesses, hooks, model, models, network, prices, "
+                "providers, recall_threads, sandbox, tool_output_token_limit, verbosity, "
+                "writable_roots)"
             ),
         ),
         (
@@ -223,6 +253,17 @@ def test_a_key_that_does_not_exist_cannot_be_explained(place):
             (
                 "hooks.a is not complete: Object missing required field `command` - at "
                 "`$.hooks[...]`; add it"
+            ),
+        ),
+        (
+            "[codex]\nhome = 'mine'\n",
+            "HOME/config.toml:2: 'codex.home' is 'mine'; accepted: 'private', 'user'",
+        ),
+        (
+            "[models.'openai:gpt-5.5']\nharnes = 'codex'\n",
+            (
+                "HOME/config.toml:2: key 'models.\"openai:gpt-5.5\".harnes' is unknown; "
+                "did you mean 'harness'? (accepted: harness)"
             ),
         ),
         (

@@ -153,6 +153,7 @@ class Thread(Workplace):
         named = model if isinstance(model, str) or model is None else model.name
         if thread is None and named is None:
             raise ConfigError("a new thread needs a model; say which, such as 'openai:gpt-5.5'")
+        environ = os.environ if environ is None else environ
         async with AsyncExitStack() as stack:
             if store is None:
                 home = default_home() if home is None else home
@@ -161,17 +162,7 @@ class Thread(Workplace):
             if index is None:
                 index = SqliteIndex(store, home)
                 stack.push_async_callback(index.close)
-            if thread is None:
-                thread = (await store.create(cwd=_absolute(cwd), title=title)).id
-            lease = await store.acquire(thread)
-            stack.push_async_callback(lease.release)
-            info = await store.info(thread)
-            if registry is None:
-                registry = await asyncio.to_thread(installed_registry)
-            view = await load_view(store, info.id, registry)
             catalog = await asyncio.to_thread(Catalog.load, home / "models.toml" if home else None)
-            environ = os.environ if environ is None else environ
-            asked = named or named_model(view.head, default_model)
             slot = HarnessSlot(
                 wish=harness,
                 catalog=catalog,
@@ -182,7 +173,17 @@ class Thread(Workplace):
                 rules=harness_rules or HarnessRules(),
                 registry=harnesses or harness_registry(),
             )
-            stack.push_async_callback(slot.close, info.id)
+            stack.push_async_callback(slot.close)
+            if thread is None:
+                await slot.seat(named or "")  # so that no thread is made in vain
+                thread = (await store.create(cwd=_absolute(cwd), title=title)).id
+            lease = await store.acquire(thread)
+            stack.push_async_callback(lease.release)
+            info = await store.info(thread)
+            if registry is None:
+                registry = await asyncio.to_thread(installed_registry)
+            view = await load_view(store, info.id, registry)
+            asked = named or named_model(view.head, default_model)
             await slot.seat(asked, info.id)
             opened = cls(
                 id=info.id,
@@ -432,6 +433,7 @@ class Thread(Workplace):
         if self._agent is not None:
             await self._agent.executor.close()
             await self._close_model()
+        await whole(self.served.close())  # while the thread is still ours
 
 
 def never_began(turn_id: str | None) -> Event:

@@ -31,6 +31,7 @@ def test_a_fresh_home_is_fine(weft):
         "prompts",
         "fragments",
         "engine",
+        "harness",
         "codex",
         "sandbox",
         "rg",

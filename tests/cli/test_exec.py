@@ -71,6 +71,7 @@ def test_events_are_json_lines(weft):
                 "model": "scripted:SCRIPT",
                 "harness": "weft",
                 "sandbox": "workspace-write",
+                "harness_reason": "auto_weft",
             },
             {"type": "step.started", "step": 1, "size": 0, "shared": 0, "reason": "start"},
             {

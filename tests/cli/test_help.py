@@ -20,6 +20,7 @@ COMMAND_NAMES = [
     "auth remove",
     "config explain",
     "engines check",
+    "codex status",
     "lossless status",
     "lossless doctor",
     "lossless backup",

@@ -38,6 +38,8 @@ COMMANDS = {
     "prompts": "List, import and show the texts that instruct models.",
     "models": "List what is known about models.",
     "engines": "List the context engines, and how each is doing.",
+    "harnesses": "List what can run turns, and which one a model gets.",
+    "codex": "Tell which Codex is there, and which threads are bound to it.",
     "lossless": "Look after the engine that forgets nothing: summaries, debts, files.",
     "auth": "Keep the keys of providers.",
     "config": "Show the settings in force, and where each is from.",

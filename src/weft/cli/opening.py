@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from ..configuration import Config, Settings, load_config
 from ..configuration.keys import KeyFile
+from ..configuration.settings import ModelSettings, ProviderSettings
 from ..context.head import Choices
 from ..models.connect import ProviderConfig
 from ..prompt.discovery import DocsRules
@@ -28,6 +29,7 @@ from .output import printable
 from .wishes import Wishes
 
 if TYPE_CHECKING:
+    from ..harness.select import HarnessRules
     from ..hooks import Hooks
     from ..subagents import AgentLimits
     from ..thread import Thread
@@ -39,11 +41,14 @@ __all__ = [
     "choices_of",
     "docs_rules",
     "engine_of",
+    "harness_of",
+    "harness_rules",
     "hooks_of",
     "open_thread",
     "prepare",
     "prompt_settings",
     "providers_of",
+    "shown_model",
     "warn_of_project",
 ]
 
@@ -101,13 +106,19 @@ def warn_of_project(setup: Setup) -> None:
         )
 
 
-def about(setup: Setup, model: str) -> str:
+def about(setup: Setup, thread: Thread) -> str:
     """In which circumstances turns run; the absence of a sandbox is said plainly."""
-    settings = setup.settings
+    settings, model = setup.settings, shown_model(thread)
     if settings.sandbox == "danger-full-access":
         return f"{model} · NO SANDBOX: commands can do whatever you can · asks {settings.approval}"
     network = "network" if settings.network else "no network"
     return f"{model} · {settings.sandbox}, {network} · asks {settings.approval}"
+
+
+def shown_model(thread: Thread) -> str:
+    """The model that is asked, and the harness unless that is Weft's own loop."""
+    harness = thread.served.select(thread.model).harness
+    return thread.model if harness == "weft" else f"{thread.model} on {harness}"
 
 
 @asynccontextmanager
@@ -154,6 +165,7 @@ def _opened(setup: Setup, title: str) -> AbstractAsyncContextManager[Thread]:
         output_limit=settings.tool_output_token_limit,
         agents=agents_of(settings),
         **engine_of(settings),
+        **harness_of(setup.config),
         title=title,
     )
 
@@ -183,6 +195,37 @@ def engine_of(settings: Settings) -> dict[str, Any]:
     }
 
 
+def harness_of(config: Config) -> dict[str, Any]:
+    """Which harness is wanted, as threads are opened with it.
+
+    A flag and a variable are about this run; what a file says holds where neither the
+    model nor its provider have a harness of their own.
+    """
+    chosen = config.layer_of("harness") in ("flag", "environment")
+    return {
+        "harness": config.settings.harness if chosen else "auto",
+        "harness_rules": harness_rules(config.settings, general=not chosen),
+    }
+
+
+def harness_rules(settings: Settings, *, general: bool = True) -> HarnessRules:
+    """What the configuration says about harnesses; `general` includes the plain key."""
+    from ..harness.select import HarnessRules
+
+    codex = msgspec.structs.asdict(settings.codex)
+    return HarnessRules(
+        general=settings.harness if general else "auto",
+        models=_harnesses(settings.models),
+        providers=_harnesses(settings.providers),
+        tables={**settings.harnesses, "codex": codex},
+    )
+
+
+def _harnesses(tables: Mapping[str, ModelSettings | ProviderSettings]) -> dict[str, str]:
+    said = {name: table.harness for name, table in tables.items()}
+    return {name: harness for name, harness in said.items() if isinstance(harness, str)}
+
+
 def agents_of(settings: Settings) -> AgentLimits | None:
     """What bounds the agents that a thread may start; None where it starts none."""
     from ..subagents import AgentLimits
@@ -206,9 +249,16 @@ def choices_of(settings: Settings) -> Choices:
 def providers_of(settings: Settings) -> Mapping[str, ProviderConfig]:
     """The configured providers, as models are opened with them."""
     return {
-        name: ProviderConfig(**msgspec.to_builtins(provider))
+        name: ProviderConfig(**_without_harness(provider))
         for name, provider in settings.providers.items()
+        if provider != ProviderSettings(harness=provider.harness)
     }
+
+
+def _without_harness(provider: ProviderSettings) -> dict[str, Any]:
+    told: dict[str, Any] = msgspec.to_builtins(provider)
+    told.pop("harness", None)
+    return told
 
 
 def hooks_of(settings: Settings) -> Hooks:

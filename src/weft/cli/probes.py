@@ -60,7 +60,8 @@ def examine(
         "prompts": lambda: _prompts(home),
         "fragments": _fragments,
         "engine": lambda: _engine(home, environ),
-        "codex": _codex,
+        "harness": lambda: _harness(home, environ),
+        "codex": lambda: _codex(home, environ),
         "sandbox": lambda: _sandbox(environ),
         "rg": lambda: _tool("rg", "searching files will be slow", "ripgrep"),
         **{f"{name} key": partial(_key, key, environ) for name, key in _KEYS.items()},
@@ -235,18 +236,44 @@ def _here(home: Path) -> Path:
         return home
 
 
-def _codex() -> Check:
-    from ..errors import ConfigError
-    from ..prompt.codex import find_codex
+def _harness(home: Path, environ: Mapping[str, str]) -> Check:
+    """What would run a turn of the configured model."""
+    import asyncio
 
-    try:
-        binary = find_codex()
-    except ConfigError:
+    from ..configuration import load_config
+    from ..harness.registry import HarnessRegistry
+    from .commands.harnesses import choice
+
+    registry = HarnessRegistry(patience=_PATIENCE)
+    chosen = asyncio.run(choice(load_config(home, _here(home), environ), home, registry))
+    if chosen.problem is not None:
+        detail, _, remedy = chosen.problem.partition("; ")
+        return _fail(detail, remedy)
+    troubles = [f"{name}: {problem}" for name, problem in registry.problems.items()]
+    troubles += [str(conflict).partition("; ")[0] for conflict in registry.conflicts()]
+    if troubles:
+        return _warn(troubles[0], "see `weft harnesses`")
+    return _ok(f"{chosen.model} runs on {chosen.harness} ({chosen.reason})")
+
+
+def _codex(home: Path, environ: Mapping[str, str]) -> Check:
+    """Whether Codex is there, of a version that Weft knows, and answers."""
+    import asyncio
+
+    from ..configuration import load_config
+    from .codex_state import codex_state
+
+    settings = load_config(home, _here(home), environ).settings
+    state = asyncio.run(codex_state(settings, home, environ))
+    if state.binary is None:
         return _warn(
-            "not found; its prompts cannot be imported",
+            "not found; its models cannot be asked, nor its prompts imported",
             "put `codex` on the search path, or `pip install 'weft[codex]'`",
         )
-    return _runs(str(binary), "Codex")
+    if state.problem is not None:
+        detail, _, remedy = state.problem.partition("; ")
+        return _warn(detail, remedy or "install Codex again")
+    return _ok(f"{state.version}, its app-server answers ({state.binary})")
 
 
 def _sandbox(environ: Mapping[str, str]) -> Check:

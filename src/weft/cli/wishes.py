@@ -29,6 +29,11 @@ _OPTIONS = (
         metavar="ID",
         help="Who plans what the model sees  [default: WEFT_ENGINE, the configured one, linear]",
     ),
+    click.option(
+        "--harness",
+        metavar="NAME",
+        help="What runs the turns: auto, weft, codex, or another that `weft harnesses` lists.",
+    ),
     click.option("--sandbox", type=click.Choice(_SANDBOXES), help="What commands may touch."),
     click.option(
         "--approval", type=click.Choice(_APPROVALS), help="When you are asked before one runs."
@@ -58,6 +63,7 @@ class Wishes(Struct, frozen=True, kw_only=True):
     model: str | None = None
     effort: str | None = None
     engine: str | None = None
+    harness: str | None = None
     sandbox: str | None = None
     approval: str | None = None
     network: bool | None = None

@@ -18,7 +18,17 @@ from .settings import Settings
 __all__ = ["from_environment", "variable_of"]
 
 _PREFIX = "WEFT_"
-_TABLES = ("agents", "agents_md", "providers", "prices", "hooks", "engines")
+_TABLES = (
+    "agents",
+    "agents_md",
+    "codex",
+    "models",
+    "providers",
+    "prices",
+    "hooks",
+    "engines",
+    "harnesses",
+)
 _NAMES = tuple(name for name in Settings.__struct_fields__ if name not in _TABLES)
 _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 _ALIKE = 0.85

@@ -109,8 +109,8 @@ class Config:
 
 
 def _shown(path: Key, value: Any) -> Any:
-    """The value as it may be seen: headers and tables of engines can carry keys."""
-    if path[0] == "engines":
+    """The value as it may be seen: headers, and tables of other people's, can carry keys."""
+    if path[0] in ("engines", "harnesses"):
         return _without_secrets(path[-1], value)
     return dict.fromkeys(value, "…") if path[-1] == "headers" else value
 

@@ -14,8 +14,10 @@ __all__ = [
     "DEFAULT_MODEL",
     "Agents",
     "AgentsMd",
+    "CodexSettings",
     "HookEvent",
     "HookSettings",
+    "ModelSettings",
     "Price",
     "ProviderSettings",
     "Settings",
@@ -62,6 +64,24 @@ class AgentsMd(Struct, frozen=True, kw_only=True):
     root_markers: tuple[str, ...] = (".git",)
 
 
+class CodexSettings(Struct, frozen=True, kw_only=True):
+    """How the Codex app-server is run."""
+
+    binary: Text | None = None
+    """None: the one on the search path, else the one of the extra."""
+    home: Literal["private", "user"] = "private"
+    """Whose settings and login it uses."""
+    projection: Literal["native", "text"] = "native"
+    """Whether a view becomes its own history, or text before the request."""
+    request_timeout: Seconds = 60.0
+
+
+class ModelSettings(Struct, frozen=True, kw_only=True):
+    """What holds for one model."""
+
+    harness: Text | UnsetType = UNSET
+
+
 class ProviderSettings(Struct, frozen=True, kw_only=True):
     """How to reach a provider; what is left out stays as Weft knows it."""
 
@@ -73,6 +93,8 @@ class ProviderSettings(Struct, frozen=True, kw_only=True):
     idle_timeout: Seconds | UnsetType = UNSET
     retries: Natural | UnsetType = UNSET
     remote_compaction: Literal["none", "endpoint", "trigger"] | UnsetType = UNSET
+    harness: Text | UnsetType = UNSET
+    """What runs the turns of its models."""
 
 
 class Price(Struct, frozen=True, kw_only=True):
@@ -109,14 +131,20 @@ class Settings(Struct, frozen=True, kw_only=True):
     developer_instructions: Text | None = None
     engine: Text = "linear"
     """Which context engine plans what the model sees."""
+    harness: Text = "auto"
+    """What runs the turns; ``auto`` leaves it to the model and its provider."""
     citations: Literal["auto", "on", "off"] = "auto"
     """Whether engines say where recalled text is from."""
     recall_threads: tuple[str, ...] = ()
     """Threads beyond its family that a thread's engine may read."""
     agents: Agents = Agents()
     agents_md: AgentsMd = AgentsMd()
+    codex: CodexSettings = CodexSettings()
+    models: dict[str, ModelSettings] = {}
     providers: dict[str, ProviderSettings] = {}
     prices: dict[str, Price] = {}
     hooks: dict[str, HookSettings] = {}
     engines: dict[str, dict[str, Any]] = {}
     """A table for each engine, in words of its own."""
+    harnesses: dict[str, dict[str, Any]] = {}
+    """A table for each harness of another package, in words of its own."""

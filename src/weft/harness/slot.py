@@ -48,6 +48,8 @@ class HarnessSlot:
     pin: str | None = None
     """What was wished for since the thread was opened."""
     _made: dict[str, Harness] = field(init=False, default_factory=dict)
+    _thread: str = field(init=False, default="")
+    """Whom it serves; nobody before the thread is made."""
     _harness: Harness | None = field(init=False, default=None)
     _selection: Selection | None = field(init=False, default=None)
 
@@ -85,7 +87,7 @@ class HarnessSlot:
             wish = self.rules.wish(route, pin=pin)
         return select(wish, self.registry, route)
 
-    async def seat(self, model: str, thread: str) -> bool:
+    async def seat(self, model: str, thread: str = "") -> bool:
         """Have the harness there that `model` wants; whether it is another than before.
 
         Raises what selecting and making it raise.
@@ -95,7 +97,8 @@ class HarnessSlot:
         harness = await self._wanted(chosen)
         moved = harness is not self._harness
         if moved:
-            await self._leave(thread)
+            await self._leave()
+        self._thread = thread
         self._harness, self._selection = harness, chosen
         return moved
 
@@ -104,18 +107,18 @@ class HarnessSlot:
         if isinstance(self.harness, Forgets):
             await _attempt(self.harness.name, self.harness.forget(journal))
 
-    async def close(self, thread: str) -> None:
+    async def close(self) -> None:
         """Leave the harness that serves, and close what was made here."""
-        await self._leave(thread)
+        await self._leave()
         for harness in self._made.values():
             if isinstance(harness, Closes):
                 await _attempt(harness.name, harness.close())
         self._made.clear()
 
-    async def _leave(self, thread: str) -> None:
+    async def _leave(self) -> None:
         harness, self._harness = self._harness, None
-        if harness is not None and isinstance(harness, Closes):
-            await _attempt(harness.name, harness.leave(thread))
+        if self._thread and harness is not None and isinstance(harness, Closes):
+            await _attempt(harness.name, harness.leave(self._thread))
 
     async def _wanted(self, chosen: Selection) -> Harness:
         if chosen.reason == "brought":

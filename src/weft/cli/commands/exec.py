@@ -49,6 +49,7 @@ class Order(Struct, frozen=True, kw_only=True):
         'git diff | weft exec "review this" -o review.md',
         'weft exec --last "and now the docs"',
         'weft exec --json --sandbox read-only "what is this?"',
+        'weft exec --harness codex "fix the bug"',
     ),
 )
 @prompt_argument
@@ -118,7 +119,7 @@ async def _run(
     said = (*words, *map(LocalImage, order.images))
     async with open_thread(setup) as thread:
         single = Single(thread, report, setup.settings, attended=attended)
-        report.started(thread.id, about(setup, thread.model))
+        report.started(thread.id, about(setup, thread))
         try:
             done = await single.turn(*said, schema=schema)
         except WeftError as error:

@@ -70,12 +70,16 @@ class Slash:
             catalog = self.talk.thread.catalog
             names = (catalog.profile(entry) for entry in catalog.entries)
             return sorted(f"{profile.provider}:{profile.slug}" for profile in names)
+        if text.startswith("/harness "):
+            return ["auto", *(each.id for each in self.talk.thread.served.registry.harnesses())]
         return ()
 
     async def new(self, rest: str) -> Leave | None:
-        """Leave for a new thread with the same settings and model."""
+        """Leave for a new thread with the same settings, model and harness."""
         del rest
-        return Leave(msgspec.structs.replace(self.wishes, model=self.talk.thread.model))
+        thread = self.talk.thread
+        harness = thread.served.pin or self.wishes.harness
+        return Leave(msgspec.structs.replace(self.wishes, model=thread.model, harness=harness))
 
     async def resume(self, rest: str) -> Leave | None:
         """Leave for another thread."""
@@ -126,6 +130,18 @@ class Slash:
             self.talk.thread.use(rest)
         self.talk.screen.say(f"model {self.talk.thread.model}")
 
+    async def harness(self, rest: str) -> None:
+        """Tell what runs the turns, or let another do it from the next one on."""
+        if rest:
+            self.talk.thread.use(harness=rest)
+        self.talk.screen.say(f"harness {self._harness()}")
+
+    def _harness(self) -> str:
+        """What will run the next turn, and why."""
+        thread = self.talk.thread
+        chosen = thread.served.select(thread.model)
+        return f"{chosen.harness} ({chosen.reason})"
+
     async def diff(self, rest: str) -> None:
         """Show what changed."""
         del rest
@@ -146,6 +162,7 @@ class Slash:
         self.talk.screen.pairs(
             {
                 "model": thread.model,
+                "harness": self._harness(),
                 "thread": thread.id,
                 "directory": str(thread.cwd),
                 "context": f"{used}{share}",
@@ -185,7 +202,12 @@ COMMANDS = {
     "reset": _Command("let the model start from nothing in this thread", Slash.reset, alone=True),
     "compact": _Command("fold what was said into a summary", Slash.compact, alone=True),
     "model": _Command("tell the model, or ask another one: /model NAME", Slash.model, alone=True),
-    "status": _Command("model, thread, context, cache, cost, sandbox, approval", Slash.status),
+    "harness": _Command(
+        "tell what runs the turns, or let another: /harness NAME", Slash.harness, alone=True
+    ),
+    "status": _Command(
+        "model, harness, thread, context, cache, cost, sandbox, approval", Slash.status
+    ),
     "diff": _Command("show what changed in the directory", Slash.diff),
     "undo": _Command("hide the last turn from the model", Slash.undo, alone=True),
     "threads": _Command("list the threads written most recently", Slash.threads),

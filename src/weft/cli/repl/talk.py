@@ -16,7 +16,7 @@ from prompt_toolkit.patch_stdout import patch_stdout
 
 from ...configuration.trust import Trust
 from ..home import Home
-from ..opening import Setup, about, open_thread, prepare
+from ..opening import Setup, about, open_thread, prepare, shown_model
 from ..output import printable
 from ..terminal import read_line
 from ..wishes import Wishes
@@ -70,7 +70,7 @@ class _Table:
     async def sit(self) -> Leave:
         """Talk in one thread until it is left."""
         async with open_thread(self.setup) as thread:
-            self.screen.quiet(f"{thread.id} · {about(self.setup, thread.model)}")
+            self.screen.quiet(f"{thread.id} · {about(self.setup, thread)}")
             conversation = Conversation(thread, self.setup, self.screen, self._failed)
             slash = Slash(conversation, self.wishes)
             self._conversation = conversation
@@ -112,7 +112,13 @@ class _Table:
     def _toolbar(self) -> StyleAndTextTuples:
         assert self._conversation is not None
         thread, meter = self._conversation.thread, self._conversation.meter
-        shown = [thread.model, meter.context, meter.cached, meter.cost, self.setup.settings.sandbox]
+        shown = [
+            shown_model(thread),
+            meter.context,
+            meter.cached,
+            meter.cost,
+            self.setup.settings.sandbox,
+        ]
         return [("", " · ".join(printable(part) for part in shown if part))]
 
     def _failed(self, error: BaseException) -> None:
