@@ -110,7 +110,9 @@ class NativeFold:
         live = attachment.input_at(journal) if attachment.mirror.awaits_input else len(rows)
         try:
             parts = list(_parts(history, attachment.mirror))
-            recipe = journal.plan_base(live, after=parts)
+            # What an engine brought for the input was folded, the input itself was not.
+            after = [*parts, *ranges(rows[live:], journal.view.gaps)]
+            recipe = journal.plan_base(len(rows), after=after)
             await journal.publish(
                 recipe, epoch=journal.view.epoch, reason=Reason.COMPACTION, by=BACKEND
             )
