@@ -351,6 +351,30 @@ async def test_a_settled_ask_is_withdrawn_and_not_answered(settling):
         await after
 
 
+async def test_no_handler_outlives_its_closed_subscription_when_the_connection_is_gone():
+    begun = asyncio.Event()
+    ended: list[str] = []
+
+    async def handler(_: Ask) -> Answer:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0.01)
+            ended.append("tidied up")
+        return FOUND
+
+    async with connected() as (connection, peer):
+        events = connection.subscribe("t", handler)
+        peer.say(call(), diff("one"))
+        await anext(events)
+        await begun.wait()
+        peer.writer.close()
+        await connection.wait_ended()
+        await events.close()
+        assert ended == ["tidied up"]
+
+
 async def test_what_is_about_no_thread_goes_to_the_listener_even_if_it_fails_once():
     heard: list[Notification] = []
 

@@ -32,6 +32,7 @@ class Process:
     complaints: deque[str] = field(default_factory=lambda: deque(maxlen=_LINES_KEPT))
     """The last lines it wrote to standard error, without secrets."""
     _listening: asyncio.Task[None] | None = None
+    _over: bool = False
 
     @classmethod
     async def start(cls, launch: Launch) -> Process:
@@ -72,19 +73,24 @@ class Process:
 
     async def end(self, grace: float = 1.0) -> AppServerDied:
         """See that it is gone: by closing its input, then politely, then by force."""
-        try:
-            with suppress(OSError):
-                self.writer.close()
-            for last in (signal.SIGTERM, signal.SIGKILL):
-                if await self._ends_within(grace):
-                    break
-                self._signal(last)
-        finally:
-            # Its children may outlive it in its group.
-            self._signal(signal.SIGKILL)
+        if not self._over:
+            try:
+                await self._end_gently(grace)
+            finally:
+                # Its children may outlive it in its group. Later its number may be another's.
+                self._signal(signal.SIGKILL)
+                self._over = True
         await self._ends_within(grace)
         await self._hear_the_rest()
         return AppServerDied(self.child.returncode, self.complaints[-1] if self.complaints else "")
+
+    async def _end_gently(self, grace: float) -> None:
+        with suppress(OSError):
+            self.writer.close()
+        for last in (signal.SIGTERM, signal.SIGKILL):
+            if await self._ends_within(grace):
+                return
+            self._signal(last)
 
     async def _ends_within(self, seconds: float) -> bool:
         try:

@@ -68,6 +68,7 @@ class Subscription:
         self._handler, self._replies, self._forget = handler, replies, forget
         self._queue: asyncio.Queue[Notification | _Asked | _Ended] = asyncio.Queue()
         self._answering: dict[RequestId, tuple[_Asked, asyncio.Task[None]]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
         self._failure: Exception | None = None
 
@@ -99,12 +100,16 @@ class Subscription:
         raise StopAsyncIteration
 
     async def close(self) -> None:
-        """Take no more; what is still asked is answered with an error."""
+        """Take no more; what is still asked is answered with an error.
+
+        When it returns no handler runs any more.
+        """
         self.stop()
-        tasks = [task for _, task in self._answering.values()]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        for task in self._tasks:
+            # One that is tidying up already is left to it.
+            if not task.cancelling():
+                task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         # A task that is cancelled before its first step never sees it.
         for request in list(self._answering):
             self._refuse(request)
@@ -139,6 +144,8 @@ class Subscription:
         if self._failure is None:
             task = asyncio.create_task(self._answer(asked), name=f"answer {asked.ask.method}")
             self._answering[asked.id] = (asked, task)
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
 
     async def _answer(self, asked: _Asked) -> None:
         try:
