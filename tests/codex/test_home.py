@@ -59,7 +59,12 @@ def test_a_private_home_is_closed_to_others_and_knows_no_provider(tmp_path: Path
     config = (home.directory / "config.toml").read_text()
     assert stat.S_IMODE(home.directory.stat().st_mode) == 0o700
     assert tomllib.loads(config)["features"] == snapshot(
-        {"plugins": False, "apps": False, "unbounded_connection_retries": False}
+        {
+            "plugins": False,
+            "apps": False,
+            "unbounded_connection_retries": False,
+            "shell_snapshot": False,
+        }
     )
     assert config == snapshot("""\
 check_for_update_on_startup = false
@@ -68,6 +73,7 @@ history.persistence = "none"
 features.plugins = false
 features.apps = false
 features.unbounded_connection_retries = false
+features.shell_snapshot = false
 model_provider = "weft"
 model_providers.weft.name = "nowhere"
 model_providers.weft.base_url = "http://127.0.0.1:9/v1"
@@ -98,10 +104,31 @@ def test_a_key_reaches_the_process_and_nothing_else(tmp_path: Path):
     written = (home.directory / "config.toml").read_text()
     shown = f"{launch!r} {launch.arguments} {written} {route.config()}"
     assert "hidden" not in shown
-    policy = tomllib.loads(written)
-    assert policy["shell_environment_policy"] == {"exclude": ["ACME_KEY", "ACME_TEAM"]}
-    assert policy["features"]["shell_snapshot"] is False
+    assert launch.arguments == snapshot(
+        (
+            "-c",
+            "features.shell_snapshot = false",
+            "-c",
+            'shell_environment_policy.exclude = ["ACME_KEY", "ACME_TEAM"]',
+            "app-server",
+        )
+    )
     assert launch.scrub("failed with\n hidden-key and sk-abcdefghijkl") == "failed with … and …"
+
+
+def test_processes_with_other_keys_share_a_home_without_changing_it(tmp_path: Path):
+    home = CodexHome.below(tmp_path)
+    launches = [
+        home.prepare(BINARY, {name: "k"}, [Route(provider="p", base_url="http://h", env_key=name)])
+        for name in ("ONE_KEY", "TWO_KEY")
+    ]
+    kept = (home.directory / "config.toml").stat()
+    home.prepare(BINARY, {}, catalog=Path("/c.json"))
+    assert (home.directory / "config.toml").stat().st_mtime_ns == kept.st_mtime_ns
+    assert [launch.arguments[3] for launch in launches] == [
+        'shell_environment_policy.exclude = ["ONE_KEY"]',
+        'shell_environment_policy.exclude = ["TWO_KEY"]',
+    ]
 
 
 def test_a_key_that_is_missing_is_named(tmp_path: Path):

@@ -82,12 +82,12 @@ class CodexHome:
         """
         routes = tuple(routes)
         held = _held(routes, {**environ, **(secrets or {})})
-        settings = self._settings(routes, sorted(held), catalog)
         if self.private:
-            self._write(settings)
+            self._write({**_QUIET, **_NO_SNAPSHOTS, **_NOWHERE})
+        settings = self._settings(routes, sorted(held), catalog)
         return Launch(
             binary=binary,
-            arguments=("app-server",) if self.private else (*_overrides(settings), "app-server"),
+            arguments=(*_overrides(settings), "app-server"),
             environment={**self._kept(environ), **held, "CODEX_HOME": str(self.directory)},
             directory=self.directory if self.private else None,
             secrets=tuple(held.values()),
@@ -96,8 +96,9 @@ class CodexHome:
     def _settings(
         self, routes: tuple[Route, ...], hidden: list[str], catalog: Path | None
     ) -> dict[str, Any]:
-        settings: dict[str, Any] = {**_QUIET} if self.private else {}
-        if self.private or routes:
+        """What is true of one process; the file is shared by all that have this home."""
+        settings: dict[str, Any] = {}
+        if routes and not self.private:
             settings |= _NOWHERE
         if hidden:
             exclusions = [*self._users_exclusions(), *hidden]
