@@ -1,0 +1,408 @@
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import Raw
+
+from tests.codex.scenes import MODEL, codex, hear, of, plain, shown, staged, talk
+from tests.codex.viewing import continues, reasons, shows_view, started
+from tests.engines.scenes import Probe, written
+from weft import Thread
+from weft.engines.info import EngineInfo
+from weft.engines.values import AssembleParams, AssembleResult, Projection
+from weft.entries import Projected
+from weft.harness.codex.binding import KEY, TOPIC, Binding, decide, stored, tools_fingerprint
+from weft.harness.codex.options import CodexOptions
+from weft.harness.events import HarnessReported
+from weft.specs import FunctionTool, parameters
+from weft.store.contract import OutboxDraft, OutboxRow
+
+PLAN = Projected("probe", "winter", "1")
+BOUND = Binding(
+    thread="thread_1",
+    codex="codex_1",
+    engine="probe",
+    policy="p1",
+    tools="t1",
+    model="openai:gpt-5.5",
+    instructions="i1",
+    mode="native",
+    base=7,
+    plan=PLAN,
+)
+
+
+def bound(**changes: Any) -> Binding:
+    return msgspec.structs.replace(BOUND, **changes)
+
+
+TEXT = bound(mode="text")
+DECISIONS = {
+    "missing-thread-binding": (None, BOUND),
+    "foreign-binding": (bound(thread="thread_2"), BOUND),
+    "missing-projection-binding": (bound(plan=None), BOUND),
+    "context-engine-binding-mismatch": (bound(engine="other"), BOUND),
+    "context-engine-binding-mismatch (policy)": (bound(policy="p2"), BOUND),
+    "dynamic-tools-mismatch": (bound(tools="t2"), BOUND),
+    "model-mismatch": (bound(model="openai:other"), BOUND),
+    "projection-mismatch (epoch)": (bound(plan=Projected("probe", "spring", "1")), BOUND),
+    "projection-mismatch (fingerprint)": (bound(plan=Projected("probe", "winter", "2")), BOUND),
+    "projection-mismatch (for a turn)": (BOUND, bound(plan=None)),
+    "projection-mismatch (mode)": (TEXT, BOUND),
+    "instructions-mismatch": (TEXT, bound(mode="text", instructions="i2")),
+    "epoch-mismatch": (BOUND, bound(base=9)),
+}
+
+
+@pytest.mark.parametrize("name", DECISIONS)
+def test_a_thread_that_was_started_for_anything_else_is_replaced_and_it_is_said_why(name):
+    known, wanted = DECISIONS[name]
+    decision = decide(known, wanted, absent="", shows=True)
+    assert (decision.fresh, decision.reason) == (True, name.partition(" ")[0])
+
+
+SERVES = {
+    "matching-thread-bootstrap-binding": (BOUND, BOUND),
+    "per-turn-projection": (bound(plan=None), bound(plan=None)),
+    "matching-thread-bootstrap-binding (instructions)": (BOUND, bound(instructions="i2")),
+    "matching-thread-bootstrap-binding (text)": (TEXT, TEXT),
+}
+
+
+@pytest.mark.parametrize("name", SERVES)
+def test_a_thread_that_was_started_for_what_is_wanted_serves(name):
+    known, wanted = SERVES[name]
+    decision = decide(known, wanted, absent="", shows=True)
+    assert (decision.fresh, decision.reason) == (False, name.partition(" ")[0])
+
+
+def test_a_thread_that_is_gone_or_shows_other_rows_is_replaced():
+    gone = decide(BOUND, BOUND, absent="app-server-restarted", shows=True)
+    other = decide(BOUND, BOUND, absent="", shows=False)
+    assert (gone.fresh, gone.reason) == (True, "app-server-restarted")
+    assert (other.fresh, other.reason) == (True, "view-mismatch")
+
+
+def test_what_differs_is_said_although_the_thread_is_gone():
+    decision = decide(bound(tools="t2"), BOUND, absent="app-server-restarted", shows=False)
+    assert decision.reason == "dynamic-tools-mismatch"
+
+
+specs = st.lists(
+    st.builds(
+        lambda name, text: FunctionTool(
+            name=name, description=text, parameters=parameters({"what": {"type": "string"}})
+        ),
+        st.sampled_from(("weigh", "measure", "count")),
+        st.text(max_size=3),
+    ),
+    max_size=4,
+)
+
+
+@given(specs, st.randoms())
+def test_the_order_of_tools_is_no_part_of_their_fingerprint(tools, chance):
+    shuffled = list(tools)
+    chance.shuffle(shuffled)
+    assert tools_fingerprint(shuffled) == tools_fingerprint(tools)
+
+
+@given(specs, specs)
+def test_other_tools_have_another_fingerprint(one, other):
+    said = [sorted((tool.name, tool.description) for tool in tools) for tools in (one, other)]
+    same = said[0] == said[1]
+    assert (tools_fingerprint(one) == tools_fingerprint(other)) is same
+
+
+NEWER = msgspec.json.encode(bound(version=2))
+
+
+@pytest.mark.parametrize("body", [b"{}", b"[1]", b'"text"', b"null", NEWER])
+def test_a_binding_that_cannot_be_read_is_none(body):
+    row = OutboxRow(
+        number=1, thread="thread_1", topic=TOPIC, key=KEY, body=Raw(body), created=0, updated=0
+    )
+    assert stored(row) is None
+
+
+async def kept(thread: Thread) -> list[Binding | None]:
+    """The bindings of a thread in the store."""
+    return [stored(row) for row in await thread.store.outbox(thread=thread.id, topic=TOPIC)]
+
+
+async def plant(thread: Thread, binding: Binding | bytes) -> None:
+    """Put another binding in the place of the thread's own."""
+    body = binding if isinstance(binding, bytes) else msgspec.json.encode(binding)
+    await thread.queue(OutboxDraft(topic=TOPIC, key=KEY, body=Raw(body), state="ready"))
+
+
+class Planning(Probe):
+    """Shows a record of its own and the present input, for as long as its epoch lasts."""
+
+    epoch, fingerprint = "winter", "1"
+
+    def __init__(self, info: EngineInfo | None = None, **answers: Any) -> None:
+        super().__init__(info, **{"assemble": self.plan, **answers})
+
+    def plan(self, given: AssembleParams) -> AssembleResult:
+        return AssembleResult(
+            items=(written(f"It was {self.epoch}."), given.items[-1]),
+            projection=Projection(mode="per_epoch", epoch=self.epoch, fingerprint=self.fingerprint),
+        )
+
+
+async def test_a_binding_says_what_its_codex_thread_was_started_for(tmp_path):
+    async with staged(tmp_path) as stage, stage.thread(engine=Planning()) as thread:
+        await talk(thread, "Hello.", "And now?")
+        (found,) = await kept(thread)
+        assert found is not None
+        live = stage.harness.threads.live[thread.id]
+        assert found == live.binding
+        assert (found.thread, found.engine, found.mode) == (thread.id, "probe", "native")
+        assert (found.plan, found.base) == (Projected("probe", "winter", "1"), thread.view.base)
+        assert (found.turn, found.model) == (2, MODEL)
+        assert found.path is not None
+        assert found.codex in found.path
+        (server,) = stage.harness.servers.started
+        assert found.codex_version == str(server.version)
+
+
+async def test_a_plan_is_carried_over_once_and_then_only_what_is_said(tmp_path):
+    async with staged(tmp_path) as stage, stage.thread(engine=Planning()) as thread:
+        await hear(thread, "Hello.")
+        first = await hear(thread, "And now?")
+        second = await hear(thread, "And then?")
+        assert shows_view(thread, stage.requests[-1])
+        assert started(first) == ["missing-projection-binding"]
+        assert reasons(second) == ["matching-thread-bootstrap-binding"]
+        (report,) = of(second, HarnessReported)
+        assert report.details["items"] == 0
+        assert plain(shown(stage.requests[-1]))[-1] == ("user", "And then?")
+        assert continues(stage.requests[-1], stage.requests[-2])
+
+
+async def test_another_epoch_or_fingerprint_of_the_plan_is_a_new_thread_and_binding(tmp_path):
+    engine = Planning()
+    async with staged(tmp_path) as stage, stage.thread(engine=engine) as thread:
+        await talk(thread, "Hello.", "And now?")
+        engine.epoch = "spring"
+        spring = await hear(thread, "Is it spring?")
+        assert shows_view(thread, stage.requests[-1])
+        engine.fingerprint = "2"
+        other = await hear(thread, "Is it?")
+        assert shows_view(thread, stage.requests[-1])
+        (found,) = await kept(thread)
+        assert (started(spring), started(other)) == (["projection-mismatch"],) * 2
+        assert found is not None
+        assert found.plan == Projected("probe", "spring", "2")
+
+
+async def test_from_epochs_to_turns_is_a_new_thread_whose_binding_has_no_plan(tmp_path):
+    engine = Planning()
+    async with staged(tmp_path) as stage, stage.thread(engine=engine) as thread:
+        await talk(thread, "Hello.", "And now?")
+        engine.answers["assemble"] = lambda given: AssembleResult(
+            items=(written("It thawed."), given.items[-1])
+        )
+        heard = await hear(thread, "And then?")
+        (found,) = await kept(thread)
+        assert started(heard) == ["projection-mismatch"]
+        assert found is not None
+        assert found.plan is None
+        assert shows_view(thread, stage.requests[-1])
+
+
+async def test_rows_that_were_taken_back_are_not_shown_again(tmp_path):
+    async with staged(tmp_path) as stage, stage.thread() as thread:
+        await talk(thread, "One.", "Two.", "Three.")
+        await thread.rollback()
+        heard = await hear(thread, "Four.")
+        assert started(heard) == ["view-mismatch"]
+        assert shows_view(thread, stage.requests[-1])
+        cut = thread.view.rows[1].seq
+        assert cut is not None
+        await thread.revert(cut)
+        again = await hear(thread, "Five.")
+        assert started(again) == ["view-mismatch"]
+        assert shows_view(thread, stage.requests[-1])
+        texts = [what for who, what in plain(shown(stage.requests[-1])) if who == "user"]
+        assert texts == ["One.", "Five."]
+
+
+async def test_another_model_gets_a_thread_of_its_own(tmp_path):
+    async with staged(tmp_path) as stage, stage.thread() as thread:
+        await hear(thread, "One.")
+        thread.use("openai:gpt-5.4")
+        heard = await hear(thread, "Two.")
+        assert started(heard) == ["model-mismatch"]
+        assert stage.requests[-1].payload["model"] == "gpt-5.4"
+        assert shows_view(thread, stage.requests[-1])
+
+
+async def test_another_budget_is_another_policy(tmp_path):
+    async with staged(tmp_path) as stage:
+        async with stage.thread(engine=Probe()) as thread:
+            await hear(thread, "One.")
+            name = thread.id
+        (tmp_path / "weft" / "models.toml").write_text(
+            '[models."gpt-5.5"]\ncontext_window = 50000\n'
+        )
+        async with stage.thread(name, engine=Probe()) as thread:
+            heard = await hear(thread, "Two.")
+            assert started(heard) == ["context-engine-binding-mismatch"]
+            assert shows_view(thread, stage.requests[-1])
+
+
+@pytest.mark.parametrize(
+    "info",
+    [
+        EngineInfo(id="other", name="Probe"),
+        EngineInfo(id="probe", name="Probe", version="2"),
+        EngineInfo(id="probe", name="Probe", owns_compaction=True),
+    ],
+    ids=["engine", "version", "owner"],
+)
+async def test_another_engine_or_version_is_given_a_new_thread(tmp_path, info):
+    async with staged(tmp_path) as stage:
+        async with stage.thread(engine=Probe()) as thread:
+            await hear(thread, "One.")
+            name = thread.id
+        async with stage.thread(name, engine=Probe(info)) as thread:
+            heard = await hear(thread, "Two.")
+            assert started(heard) == ["context-engine-binding-mismatch"]
+            assert shows_view(thread, stage.requests[-1])
+
+
+async def test_without_its_engine_a_thread_goes_on_with_what_the_view_says(tmp_path):
+    async with staged(tmp_path) as stage:
+        async with stage.thread(engine=Planning()) as thread:
+            await talk(thread, "One.", "Two.")
+            name = thread.id
+        async with stage.thread(name) as thread:
+            heard = await hear(thread, "Three.")
+            assert started(heard) == ["context-engine-binding-mismatch"]
+            assert shows_view(thread, stage.requests[-1])
+            assert plain(shown(stage.requests[-1]))[0] == ("user", "It was winter.")
+
+
+async def test_other_rights_are_told_on_the_same_thread(tmp_path):
+    async with staged(tmp_path) as stage, stage.thread() as thread:
+        await hear(thread, "One.")
+        assert thread.settings is not None
+        thread.adopt(msgspec.structs.replace(thread.settings, sandbox_mode="read-only"))
+        heard = await hear(thread, "Two.")
+        assert reasons(heard) == ["per-turn-projection"]
+        assert shows_view(thread, stage.requests[-1])
+        before, after = (request.payload["input"] for request in stage.requests)
+        assert after[: len(before)] == before
+        told, *_, said = after[len(before) + 1 :]
+        assert (told["role"], plain([said])) == ("developer", [("user", "Two.")])
+        assert "`sandbox_mode` is `read-only`" in told["content"][0]["text"]
+
+
+async def test_a_fork_is_shown_in_a_thread_of_its_own(tmp_path):
+    async with staged(tmp_path) as stage:
+        async with stage.thread() as thread:
+            await talk(thread, "One.", "Two.")
+            parent = stage.harness.threads.live[thread.id].binding
+            child = await thread.fork()
+        async with stage.thread(child) as forked:
+            await plant(forked, parent)
+            heard = await hear(forked, "Three.")
+            assert started(heard) == ["foreign-binding"]
+            assert shows_view(forked, stage.requests[-1])
+            (found,) = await kept(forked)
+            assert found is not None
+            assert (found.thread, found.codex != parent.codex) == (forked.id, True)
+
+
+@pytest.mark.parametrize("body", [b'{"nonsense":1}', NEWER], ids=["garbage", "newer"])
+async def test_a_binding_that_cannot_be_read_is_replaced(tmp_path, body):
+    async with staged(tmp_path) as stage:
+        async with stage.thread() as thread:
+            await hear(thread, "One.")
+            name = thread.id
+        async with stage.thread(name) as thread:
+            await plant(thread, body)
+            heard = await hear(thread, "Two.")
+            assert started(heard) == ["missing-thread-binding"]
+            assert shows_view(thread, stage.requests[-1])
+            (found,) = await kept(thread)
+            assert found is not None
+            assert found.thread == thread.id
+
+
+async def test_a_binding_that_was_tampered_with_leads_to_no_other_thread(tmp_path):
+    async with staged(tmp_path) as stage:
+        async with stage.thread() as secret:
+            await hear(secret, "The code is 1234.")
+            other = stage.harness.threads.live[secret.id].binding
+        async with stage.thread() as thread:
+            await hear(thread, "One.")
+            name = thread.id
+            (own,) = await kept(thread)
+        async with stage.thread(name) as thread:
+            assert own is not None
+            await plant(thread, msgspec.structs.replace(own, codex=other.codex, path=other.path))
+            await hear(thread, "Two.")
+            assert shows_view(thread, stage.requests[-1])
+            assert "1234" not in stage.requests[-1].body.decode()
+            assert stage.requests[-1].payload["prompt_cache_key"] != other.codex
+
+
+async def test_a_reset_lets_go_of_the_binding(tmp_path):
+    async with staged(tmp_path) as stage, stage.thread() as thread:
+        await hear(thread, "One.")
+        await thread.reset()
+        assert await kept(thread) == []
+        heard = await hear(thread, "Two.")
+        assert started(heard) == ["missing-thread-binding"]
+        assert plain(shown(stage.requests[-1])) == [("user", "Two.")]
+        assert shows_view(thread, stage.requests[-1])
+
+
+async def test_what_an_engine_says_is_no_part_of_the_tool_fingerprint(tmp_path):
+    engine = Probe()
+    async with staged(tmp_path) as stage, stage.thread(engine=engine) as thread:
+        await hear(thread, "One.")
+        (before,) = await kept(thread)
+        engine.answers["assemble"] = lambda given: AssembleResult(
+            items=(written("Much."), given.items[-1]), system_prompt_addition="Use your tools."
+        )
+        await hear(thread, "Two.")
+        (after,) = await kept(thread)
+        assert before is not None
+        assert after is not None
+        assert (after.tools, after.policy) == (before.tools, before.policy)
+        assert after.codex != before.codex
+
+
+async def test_a_turn_writes_the_binding_once(tmp_path):
+    async with staged(tmp_path) as stage, stage.thread() as thread:
+        await hear(thread, "One.")
+        (row,) = await thread.store.outbox(topic=TOPIC)
+        await hear(thread, "Two.")
+        (again,) = await thread.store.outbox(topic=TOPIC)
+        assert (row.number, row.thread, row.state) == (again.number, thread.id, "ready")
+        found = [stored(each) for each in (row, again)]
+        assert [each.turn for each in found if each] == [1, 2]
+
+
+async def test_another_executable_is_shown_the_view(tmp_path):
+    async with staged(tmp_path) as stage, stage.thread() as thread:
+        await hear(thread, "One.")
+        name = thread.id
+    other = tmp_path / "another-codex"
+    other.symlink_to(codex())
+    async with (
+        staged(tmp_path, options=CodexOptions(binary=other)) as stage,
+        stage.thread(name) as thread,
+    ):
+        heard = await hear(thread, "Two.")
+        assert started(heard) == ["app-server-restarted"]
+        assert shows_view(thread, stage.requests[-1])
+        assert [what for _, what in plain(shown(stage.requests[-1]))] == ["One.", "fine", "Two."]

@@ -1,0 +1,239 @@
+from __future__ import annotations
+
+from typing import Any
+
+from tests.codex.scenes import hear, last, plain, shown, staged, talk
+from tests.codex.viewing import continues, killed, reasons, shows_view, standing, started, told
+from tests.engines.scenes import Probe, written
+from weft.engines.values import AssembleParams, AssembleResult
+from weft.items import FunctionCall
+from weft.prompt.observation import PromptContext
+from weft.testing.script import Answer, Call
+from weft.tools.decorator import tool
+
+WORK = (
+    Answer(
+        reasoning="A look first.",
+        calls=(Call(name="exec_command", arguments={"cmd": "echo rain"}, id="call_1"),),
+    ),
+    Answer(text="It rains."),
+)
+
+
+@tool
+async def weigh(what: str) -> str:
+    """Weigh something."""
+    return f"{what} weighs 3 kg"
+
+
+def folding(text: str) -> Any:
+    """An engine's answer: a record of its own, and the newest input."""
+
+    def fold(given: AssembleParams) -> AssembleResult:
+        return AssembleResult(items=(written(text), given.items[-1]))
+
+    return fold
+
+
+async def test_inside_an_epoch_every_request_is_the_view_and_begins_with_the_one_before(tmp_path):
+    async with staged(tmp_path, *WORK) as stage, stage.thread(engine=Probe()) as thread:
+        for said in ("How is the weather?", "And tomorrow?", "And then?"):
+            await hear(thread, said)
+            assert shows_view(thread, stage.requests[-1])
+        requests = stage.requests
+        assert all(continues(*pair) for pair in zip(requests[1:], requests, strict=False))
+        assert plain(shown(requests[-1]))[-1] == ("user", "And then?")
+
+
+async def test_an_epoch_of_the_engine_is_a_new_codex_thread_with_the_view_as_its_history(tmp_path):
+    engine = Probe()
+    async with staged(tmp_path, *WORK) as stage, stage.thread(engine=engine) as thread:
+        await hear(thread, "How is the weather?")
+        engine.answers["assemble"] = folding("It rained.")
+        heard = await hear(thread, "And tomorrow?")
+        assert shows_view(thread, stage.requests[-1])
+        del engine.answers["assemble"]
+        again = await hear(thread, "And then?")
+        assert shows_view(thread, stage.requests[-1])
+    assert (started(heard), reasons(again)) == (["epoch-mismatch"], ["per-turn-projection"])
+    assert plain(shown(stage.requests[2])) == [("user", "It rained."), ("user", "And tomorrow?")]
+    assert continues(stage.requests[3], stage.requests[2])
+
+
+async def test_a_thread_that_is_opened_again_is_shown_as_it_was(tmp_path):
+    async with staged(tmp_path, *WORK) as stage:
+        async with stage.thread() as thread:
+            await hear(thread, "How is the weather?")
+            name, before = thread.id, thread.view.rows
+        async with stage.thread(name) as thread:
+            heard = await hear(thread, "And tomorrow?")
+            assert thread.view.rows[: len(before)] == before
+            assert shows_view(thread, stage.requests[-1])
+    assert started(heard) == ["thread-reopened"]
+    assert [who for who, _ in plain(shown(stage.requests[-1]))] == [
+        "user",
+        "reasoning",
+        "function_call",
+        "function_call_output",
+        "assistant",
+        "user",
+    ]
+
+
+async def test_items_keep_the_ids_of_their_provider_and_get_the_same_ones_each_time(tmp_path):
+    async with staged(tmp_path, *WORK) as stage:
+        async with stage.thread() as thread:
+            await hear(thread, "How is the weather?")
+            name = thread.id
+        for said in ("And tomorrow?", "And then?"):
+            async with stage.thread(name) as thread:
+                await hear(thread, said)
+        first, second = (shown(request) for request in stage.requests[-2:])
+        assert first[:-1] == second[: len(first) - 1]
+        given = {row.shape.id for row in thread.view.rows if row.shape.id}
+        assert {item["id"] for item in first if item["type"] != "message"} <= given
+        assert len({item["id"] for item in second}) == len(second)
+
+
+async def test_after_a_crash_of_the_app_server_the_next_turn_is_shown_the_view(tmp_path):
+    async with staged(tmp_path, *WORK) as stage, stage.thread() as thread:
+        await hear(thread, "How is the weather?")
+        (server,) = stage.harness.servers.started
+        await killed(server)
+        heard = await hear(thread, "And tomorrow?")
+        assert started(heard) == ["app-server-restarted"]
+        assert last(heard).status == "completed"
+        assert shows_view(thread, stage.requests[-1])
+
+
+async def test_two_equal_items_of_an_engine_have_two_ids(tmp_path):
+    def twice(given: AssembleParams) -> AssembleResult:
+        return AssembleResult(items=(written("Again."), written("Again."), given.items[-1]))
+
+    engine = Probe()
+    async with staged(tmp_path) as stage, stage.thread(engine=engine) as thread:
+        await hear(thread, "Hello.")
+        engine.answers["assemble"] = twice
+        await hear(thread, "Hello.")
+        assert shows_view(thread, stage.requests[-1])
+        items = shown(stage.requests[-1])
+        assert [what for _, what in plain(items)] == ["Again.", "Again.", "Hello."]
+        assert len({item["id"] for item in items}) == 3
+
+
+def advising(text: str) -> Any:
+    """An engine's answer: the items as they are, with a word to the model."""
+
+    def advise(given: AssembleParams) -> AssembleResult:
+        return AssembleResult(items=given.items, system_prompt_addition=text)
+
+    return advise
+
+
+async def test_guidance_that_changes_is_an_item_until_the_next_epoch_and_then_an_instruction(
+    tmp_path,
+):
+    engine = Probe(assemble=advising("Speak plainly."))
+    async with staged(tmp_path) as stage, stage.thread(engine=engine) as thread:
+        await hear(thread, "Hello.")
+        engine.answers["assemble"] = advising("Speak in rhymes.")
+        await hear(thread, "And now?")
+        first, second = stage.requests
+        assert continues(second, first)
+        assert "Speak plainly." in standing(first)
+        assert "Speak in rhymes." not in standing(second)
+        told = [what for who, what in plain(shown(second)) if who == "developer"]
+        assert len([what for what in told if "Speak in rhymes." in what]) == 1
+        del engine.answers["assemble"]
+        engine.answers["assemble"] = lambda given: AssembleResult(
+            items=(written("We spoke."), given.items[-1]),
+            system_prompt_addition="Speak in rhymes.",
+        )
+        await hear(thread, "Once more.")
+        third = stage.requests[-1]
+        assert shows_view(thread, third)
+        assert standing(third).count("Speak in rhymes.") == 1
+        assert "Speak plainly." not in third.body.decode()
+        assert third.body.decode().count("Speak in rhymes.") == 1
+
+
+async def test_what_the_host_asks_for_stands_in_the_instructions_of_the_codex_thread(tmp_path):
+    settings = PromptContext(
+        cwd="", sandbox_mode="danger-full-access", developer_instructions="Be brief."
+    )
+    async with staged(tmp_path) as stage:
+        async with stage.thread(settings=settings) as thread:
+            await talk(thread, "Hello.", "And now?")
+            name = thread.id
+        async with stage.thread(name, settings=settings) as thread:
+            await talk(thread, "Again.")
+            assert shows_view(thread, stage.requests[-1])
+        for request in stage.requests:
+            assert request.body.decode().count("Be brief.") == 1
+            assert standing(request) == "Be brief."
+
+
+async def test_a_changed_tool_list_is_a_new_codex_thread_with_the_same_history(tmp_path):
+    async with staged(tmp_path, *WORK) as stage:
+        async with stage.thread() as thread:
+            await hear(thread, "How is the weather?")
+            name = thread.id
+        async with stage.thread(name, tools=(weigh,)) as thread:
+            heard = await hear(thread, "And tomorrow?")
+            assert shows_view(thread, stage.requests[-1])
+    assert started(heard) == ["dynamic-tools-mismatch"]
+    names = [tool.get("name") for tool in stage.requests[-1].payload["tools"]]
+    assert "weigh" in names
+    assert "weigh" not in [tool.get("name") for tool in stage.requests[0].payload["tools"]]
+
+
+MARKED = "<environment_context>\n  <cwd>/mine</cwd>\n</environment_context>"
+
+
+async def test_a_user_who_types_a_marker_of_codex_keeps_the_message(tmp_path):
+    async with staged(tmp_path) as stage:
+        async with stage.thread() as thread:
+            await talk(thread, MARKED, "<turn_aborted>\nNot really.\n</turn_aborted>")
+            name = thread.id
+        async with stage.thread(name) as thread:
+            await talk(thread, "Did you see it?")
+            texts = [what for _, what in plain(shown(stage.requests[-1], marks=()))]
+            view = [what for _, what in plain(told(thread))]
+            assert view.count(MARKED) == texts.count(MARKED) == 1
+            assert view[:-1] == texts[-len(view) + 1 :]
+
+
+SKILL = "---\nname: weather\ndescription: How to tell the weather.\n---\nLook out of the window.\n"
+
+
+async def test_what_codex_adds_for_a_skill_that_is_mentioned_is_mirrored_as_context_once(tmp_path):
+    async with staged(tmp_path, *WORK) as stage:
+        place = tmp_path / "weft" / "codex" / "home" / "skills" / "weather"
+        place.mkdir(parents=True)
+        (place / "SKILL.md").write_text(SKILL)
+        async with stage.thread() as thread:
+            await hear(thread, "Use $weather.")
+            name = thread.id
+            assert shows_view(thread, stage.requests[-1])
+            added = [row for row in thread.view.rows if b"Look out of the window." in row.body]
+            assert [(row.contextual, row.shape.role) for row in added] == [(True, "user")]
+        async with stage.thread(name) as thread:
+            await hear(thread, "And tomorrow?")
+            assert shows_view(thread, stage.requests[-1])
+        for request in stage.requests:
+            assert request.body.decode().count("Look out of the window.") == 1
+
+
+async def test_a_call_that_lost_its_output_is_shown_with_one(tmp_path):
+    async with staged(tmp_path) as stage, stage.thread() as thread:
+        await hear(thread, "Hello.")
+        await thread.append(FunctionCall(call_id="call_9", name="weigh", arguments="{}"))
+        await hear(thread, "And now?")
+        assert shows_view(thread, stage.requests[-1])
+        assert [who for who, _ in plain(shown(stage.requests[-1]))] == [
+            "user",
+            "assistant",
+            "function_call",
+            "function_call_output",
+            "user",
+        ]
