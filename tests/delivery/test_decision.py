@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from weft.delivery.decision import (
+    CONTINUING,
+    NO_VISIBLE_REPLY,
+    NOT_DELIVERED,
+    STALLED,
+    Decision,
+    Deliver,
+    Retry,
+    Sent,
+    Suppress,
+    TurnFacts,
+    decide,
+)
+from weft.delivery.payload import Reply
+
+IMAGE = "https://example.com/a.png"
+ANSWER = Reply(text="The answer is 4.")
+MARKED = Reply(text="On my way.", always=True)
+REJECTED = Reply(text="The upload was refused.", is_error=True)
+PROGRESS = Sent(text="Half done.", final=False)
+
+
+def notice(text: str, *, is_error: bool = False) -> Deliver:
+    return Deliver((Reply(text=text, kind="status", is_error=is_error, always=True),))
+
+
+def turn(*replies: Reply, **facts: Any) -> TurnFacts:
+    return TurnFacts(replies=replies, **facts)
+
+
+def private(*replies: Reply, **facts: Any) -> TurnFacts:
+    return TurnFacts(replies=replies, visible="tool-only", **facts)
+
+
+SILENT = Suppress("silent")
+FAILURE = Deliver((Reply(text="Rate limit reached.", is_error=True, kind="status", always=True),))
+FAILED: dict[str, Any] = {"status": "failed", "failure": "Rate limit reached."}
+
+ROWS: dict[str, tuple[TurnFacts, Decision]] = {
+    "text": (turn(ANSWER), Deliver((ANSWER,))),
+    "media-with-token": (
+        turn(Reply(text="NO_REPLY", media=(IMAGE,))),
+        Deliver((Reply(media=(IMAGE,)),)),
+    ),
+    "FU-1": (turn(ANSWER, sent=(Sent(text=ANSWER.text),)), SILENT),
+    "FU-7": (turn(pending=True), notice(CONTINUING)),
+    "FU-8": (turn(Reply(text="NO_REPLY"), pending=True), notice(CONTINUING)),
+    "FU-9": (turn(Reply(text="On my way."), pending=True), Deliver((Reply(text="On my way."),))),
+    "FU-10": (private(Reply(text="partial"), MARKED, pending=True), Deliver((MARKED,))),
+    "FU-11": (turn(Reply(text="NO_REPLY")), SILENT),
+    "FU-12": (turn(Reply(text="NO_REPLY"), expected="optional"), SILENT),
+    "FU-14": (turn(ANSWER, sends="deny"), Suppress("send-policy")),
+    "FU-15": (turn(ANSWER, status="aborted"), Suppress("aborted")),
+    "FU-16": (
+        turn(status="aborted", stalled=True, recovering=True),
+        notice(STALLED, is_error=True),
+    ),
+    "FU-17": (
+        private(status="aborted", stalled=True, recovering=True),
+        notice(STALLED, is_error=True),
+    ),
+    "FU-18": (turn(status="aborted", stalled=True), Suppress("aborted")),
+    "FU-19": (turn(status="aborted", recovering=True), Suppress("aborted")),
+    "FU-20": (private(REJECTED), Suppress("tool-only")),
+    "FU-21": (private(ANSWER, internal=True), SILENT),
+    "FU-22": (private(ANSWER, expected="optional"), SILENT),
+    "FU-23": (private(MARKED), Deliver((MARKED,))),
+    "FU-24": (private(MARKED, expected="optional"), Deliver((MARKED,))),
+    "FU-25": (private(ANSWER), Retry()),
+    "FU-26": (
+        private(ANSWER, Reply(media=(IMAGE,), always=True)),
+        Deliver((Reply(media=(IMAGE,), always=True),)),
+    ),
+    "FU-27": (private(ANSWER, Reply(text="  ", always=True)), Retry()),
+    "FU-29": (private(ANSWER, Reply(text="hm", is_reasoning=True, always=True)), Retry()),
+    "FU-30": (
+        private(
+            ANSWER,
+            Reply(media=(IMAGE,), always=True),
+            sent=(Sent(media=(IMAGE,), final=False),),
+        ),
+        Retry(),
+    ),
+    "FU-32": (private(ANSWER, retried=True), notice(NOT_DELIVERED, is_error=True)),
+    "FU-33": (turn(internal=True, **FAILED), SILENT),
+    "FU-34": (private(**FAILED), FAILURE),
+    "FU-35": (private(expected="optional", **FAILED), FAILURE),
+    "FU-36": (private(ANSWER, **FAILED), FAILURE),
+    "FU-37": (turn(expected="optional", **FAILED), FAILURE),
+    "FU-38": (turn(**FAILED), FAILURE),
+    "FU-39": (turn(status="failed", failure="NO_REPLY"), SILENT),
+    "FU-40": (turn(sent=(Sent(text="Done."),), **FAILED), SILENT),
+    "FU-41": (turn(pending=True, **FAILED), SILENT),
+    "FU-42": (turn(asked=True, **FAILED), SILENT),
+    "FU-43": (turn(ANSWER, REJECTED, **FAILED), Deliver((ANSWER,))),
+    "FU-44": (turn(sent=(PROGRESS,)), notice(NO_VISIBLE_REPLY)),
+    "FU-47": (turn(sent=(Sent(text="x", to_origin=False),)), notice(NO_VISIBLE_REPLY)),
+    "FU-48": (turn(sent=(Sent(text="Done."),)), SILENT),
+    "FU-50": (turn(asked=True), SILENT),
+    "FU-51": (turn(pending=True, sent=(PROGRESS,)), SILENT),
+    "FU-52": (private(pending=True, sent=(PROGRESS,)), SILENT),
+    "FU-53": (private(asked=True), SILENT),
+    "FU-54": (private(), notice(NO_VISIBLE_REPLY)),
+    "FU-55": (private(sent=(PROGRESS,)), notice(NO_VISIBLE_REPLY)),
+    "FU-56": (private(REJECTED, retried=True), Suppress("tool-only")),
+    "nothing-said": (turn(), notice(NO_VISIBLE_REPLY)),
+    "nothing-expected": (turn(expected="optional"), SILENT),
+    "error-of-a-failed-turn": (turn(REJECTED, **FAILED), Deliver((REJECTED,))),
+    "failed-without-words": (
+        turn(status="failed"),
+        notice(NO_VISIBLE_REPLY, is_error=True),
+    ),
+    "part-of-a-failed-turn": (turn(Reply(text="part", kind="block"), **FAILED), FAILURE),
+    "sent-medium": (
+        turn(Reply(text="Look", media=(IMAGE,)), sent=(Sent(media=(IMAGE,)),)),
+        Deliver((Reply(text="Look"),)),
+    ),
+    "own-token": (turn(Reply(text="QUIET"), token="QUIET"), SILENT),
+}
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_what_a_turn_tells_follows_from_its_facts(row):
+    facts, decision = ROWS[row]
+    assert decide(facts) == decision
