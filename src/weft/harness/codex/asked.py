@@ -8,18 +8,20 @@ Codex has for it.
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from msgspec import Raw
 
 from ...items import FunctionCall
 from ...sandbox.approvals import Ask as Approval
-from ...sandbox.approvals import Decision, ForPrefix, ForThread, NoAndStop, Once
+from ...sandbox.approvals import Decision, ForPrefix, ForThread, No, NoAndStop, Once
 from ...tools.contract import Choice, UserQuestion
 from ...tools.contract import ToolCall as Call
 from ..contract import CALL, TurnRun
 from .protocol import asks
 from .protocol.asks import Answer, Ask
+from .steering import Steering
 from .tools import Hands
 
 __all__ = ["Answering"]
@@ -31,6 +33,9 @@ class Answering:
 
     run: TurnRun
     hands: Hands
+    steering: Steering
+    patches: Mapping[str, tuple[str, ...]]
+    """The paths of the patches that were begun, by call."""
 
     async def answer(self, ask: Ask) -> Answer:
         """Answer what Codex asks."""
@@ -38,9 +43,10 @@ class Answering:
             case asks.ToolCall():
                 return await self.hands.call(ask)
             case asks.CommandApproval():
-                return asks.Decided(decision=_decided(await self._asks(ask, _command(ask))))
+                return asks.Decided(decision=_command_decided(await self._asks(ask, _command(ask))))
             case asks.FileChangeApproval():
-                return asks.Decided(decision=_decided(await self._asks(ask, _patch(ask))))
+                paths = self.patches.get(ask.item_id, ())
+                return asks.Decided(decision=_decided(await self._asks(ask, _patch(ask, paths))))
             case asks.PermissionsApproval():
                 return await self._permissions(ask)
             case asks.UserInputAsk():
@@ -55,7 +61,11 @@ class Answering:
         approval: Approval,
     ) -> Decision:
         CALL.set(_call(ask.item_id, approval.argv[0]))
-        return await self.run.context(self.run.journal.step).ask(approval)
+        decision = await self.run.context(self.run.journal.step).ask(approval)
+        if isinstance(decision, No) and decision.note:
+            # Codex has no place for a reason: it is said as what it is, a word of the user's.
+            await self.steering.say(decision.note)
+        return decision
 
     async def _permissions(self, ask: asks.PermissionsApproval) -> Answer:
         reason = ask.reason or "the model asks for more permissions"
@@ -96,17 +106,24 @@ def _command(ask: asks.CommandApproval) -> Approval:
         cwd=ask.cwd or "",
         reason=ask.reason or f"`{ask.command}` requires approval by policy",
         outside=True,
+        prefix=ask.proposed_execpolicy_amendment,
     )
 
 
-def _patch(ask: asks.FileChangeApproval) -> Approval:
+def _patch(ask: asks.FileChangeApproval, paths: tuple[str, ...]) -> Approval:
     root = (ask.grant_root,) if ask.grant_root else ()
     return Approval(
-        argv=("apply_patch", *root),
+        argv=("apply_patch", *paths, *root),
         cwd="",
         reason=ask.reason or "the patch requires approval",
         outside=bool(root),
     )
+
+
+def _command_decided(decision: Decision) -> asks.Decision | asks.AcceptRule:
+    if isinstance(decision, ForPrefix):
+        return asks.AcceptRule(asks.ExecRule(decision.prefix))
+    return _decided(decision)
 
 
 def _decided(decision: Decision) -> asks.Decision:

@@ -88,12 +88,12 @@ class Attachment:
     async def carry(self, run: TurnRun, *, fresh: bool, budget: int | None) -> Carried:
         """Bring the thread up to the view; what is left is to be typed."""
         journal = run.journal
-        rows = self.pending(journal.view.rows)
+        rows = journal.view.rows
+        pending = self.pending(rows)
         if self.binding.mode == "text":
-            given = as_text(rows, journal, fresh=fresh, budget=budget)
-        else:
-            given = await self._inject(run, rows, fresh=fresh)
-        self.know(journal.view.rows)
+            return as_text(pending, journal, fresh=fresh, budget=budget)
+        given = await self._inject(run, pending, fresh=fresh)
+        self.know(rows[:-1] if given.typed else rows)
         return given
 
     def know(self, rows: Sequence[Row]) -> None:
@@ -149,9 +149,10 @@ def as_text(rows: Sequence[Row], journal: Journal, *, fresh: bool, budget: int |
     """`rows` quoted before the request among them, what hooks added behind it."""
     inputs = [at for at, row in enumerate(rows) if _is_input(row, journal.turn)]
     at = inputs[-1] if inputs else len(rows)
-    behind = [row for row in rows[at + 1 :] if row.contextual]
-    quoted = [row for row in rows if row not in behind and row is not _at(rows, at)]
-    content = _content(_at(rows, at))
+    after = rows[at + 1 :]
+    behind = [row for row in after if row.contextual]
+    quoted = [*rows[:at], *(row for row in after if not row.contextual)]
+    content = _content(rows[at]) if inputs else ()
     projected = project_text(
         carried(quoted, journal.registry, fresh=fresh),
         text_of(content),
@@ -165,12 +166,8 @@ def as_text(rows: Sequence[Row], journal: Journal, *, fresh: bool, budget: int |
     return Carried((TextInput(text=text), *told), projected.carried)
 
 
-def _at(rows: Sequence[Row], at: int) -> Row | None:
-    return rows[at] if at < len(rows) else None
-
-
-def _content(row: Row | None) -> tuple[Part, ...]:
-    item = row.item if row is not None else None
+def _content(row: Row) -> tuple[Part, ...]:
+    item = row.item
     return item.content if isinstance(item, Message) else ()
 
 

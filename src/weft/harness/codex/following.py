@@ -14,8 +14,9 @@ import msgspec
 from msgspec import Raw
 
 from ...context.journal import ResponseStatus
+from ...context.row import shape_of
 from ...entries import Entry
-from ...items import Message, text_of
+from ...items import Message, decode_item, text_of
 from ...usage import RateLimitSnapshot, RateLimitWindow, TokenUsage, WireUsage
 from ..contract import TurnRun
 from ..events import (
@@ -32,7 +33,9 @@ from ..events import (
     ToolStarted,
     UsageReported,
 )
+from .acts import Acts
 from .attachment import Attachment
+from .keeping import Keeping
 from .native import NativeFold
 from .protocol import items, notifications, values
 from .protocol.items import read_item
@@ -52,8 +55,10 @@ class Following:
     run: TurnRun
     attachment: Attachment
     fold: NativeFold
+    keeping: Keeping
     usage: TokenUsage = field(default_factory=TokenUsage)
     text: str = ""
+    acts: Acts = field(default_factory=Acts)
     failure: values.TurnError | None = None
     ended: values.Turn | None = None
     _asked: bool = False
@@ -65,11 +70,13 @@ class Following:
         if self._asked:
             return
         journal = self.run.journal
-        row = await journal.sent(journal.request())
         self._asked = True
-        self.run.emit(
-            StepStarted(step=journal.step, size=row.size, shared=row.shared_size, reason=row.reason)
-        )
+        row = await self.keeping.tried(journal.sent(journal.request()))
+        if row is not None:
+            told = StepStarted(
+                step=journal.step, size=row.size, shared=row.shared_size, reason=row.reason
+            )
+            self.run.emit(told)
 
     async def take(self, event: Notification) -> None:
         """Take in one event of the turn."""
@@ -115,16 +122,16 @@ class Following:
     async def _item(self, raw: Raw) -> None:
         if self.fold.open:
             return
-        mirror = self.attachment.mirror
         if is_answer(raw):
             await self.asks()
-        done = await mirror.take(raw)
-        if done.echo is not None and done.echo.mail is not None:
-            # It leaves the inbox in the place that Codex gave it.
-            await self.run.journal.take_inbox(done.echo.mail)
-        if isinstance(done.item, Message) and done.item.role == "assistant":
-            self.text = text_of(done.item.content)
-        self._show(done.entries)
+            self.text = _words(raw) or self.text
+        else:
+            self.acts.answered(shape_of(raw).call_id)
+        for done in await self.keeping.item(self.attachment.mirror, raw):
+            if done.echo is not None and done.echo.mail is not None:
+                # It leaves the inbox in the place that Codex gave it.
+                await self.keeping.tried(self.run.journal.take_inbox(done.echo.mail))
+            self._show(done.entries)
 
     async def _response(self, event: notifications.RawResponse) -> None:
         self._tries = 0
@@ -145,7 +152,7 @@ class Following:
     ) -> None:
         journal = self.run.journal
         self._asked = False
-        await journal.received(
+        marked = journal.received(
             (),
             status=status,
             usage=usage,
@@ -153,6 +160,7 @@ class Following:
             error=error,
             calibrates=False,
         )
+        await self.keeping.tried(marked)
         if usage is not None:
             self.usage += usage
             window = journal.profile.effective_window
@@ -169,12 +177,14 @@ class Following:
                 await self.asks()
             case _ if (told := _tool(item)) is not None:
                 name, arguments = told
+                self.acts.began(item)
                 self.run.emit(ToolStarted(call_id=item.id, name=name, arguments=arguments))
 
     async def _completed(self, item: items.Item) -> None:
         if isinstance(item, items.CompactionItem):
             await self.fold.ends(item.id, self.attachment)
         elif (told := _tool(item)) is not None:
+            self.acts.over(item.id)
             self.run.emit(_finished(item, told[0]))
 
     def _error(self, event: notifications.ErrorNotice) -> None:
@@ -199,6 +209,12 @@ class Following:
     def _show(self, entries: Iterable[Entry]) -> None:
         for entry in entries:
             self.run.emit(ItemCompleted(seq=entry.seq, item=Raw(entry.body)))
+
+
+def _words(raw: Raw) -> str:
+    """What a model says in an item."""
+    item = decode_item(raw)
+    return text_of(item.content) if isinstance(item, Message) else ""
 
 
 def usage_of(event: notifications.RawResponse) -> TokenUsage | None:

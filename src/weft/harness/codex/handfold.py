@@ -15,6 +15,7 @@ from ..contract import NativeCompaction, TurnRun
 from .attachment import Attachment
 from .errors import CodexError
 from .following import Following
+from .keeping import Keeping
 from .native import BACKEND, NativeFold
 from .protocol.notifications import TurnStarted
 from .protocol.requests import ThreadCompact, TurnInterrupt
@@ -27,7 +28,7 @@ _GRACE = 30.0
 
 async def fold_by_hand(run: TurnRun, attachment: Attachment) -> NativeCompaction:
     """Let Codex compact the thread; how it went."""
-    following = Following(run, attachment, NativeFold(run, by_hand=True))
+    following = Following(run, attachment, NativeFold(run, by_hand=True), Keeping(run))
     turn = ""
     await attachment.begin(run.journal)
 

@@ -77,6 +77,8 @@ class CodexHarness:
             seconds=self.options.request_timeout,
         )
         self._running: dict[str, Callable[[Event], None]] = {}
+        self._owing: dict[str, CodexTurn] = {}
+        """Turns that are over, which their logs do not know yet."""
 
     @property
     def capabilities(self) -> frozenset[Capability]:
@@ -101,14 +103,17 @@ class CodexHarness:
             self.threads.detach(run)
             # The cause is what matters; that the end could not be written follows from it.
             with suppress(WeftError):
-                await run.journal.finish("failed", usage=turn.usage)
+                await turn.close("failed")
             raise
         finally:
             self._running.pop(run.journal.id, None)
+            if turn.owes:
+                self._owing[run.journal.id] = turn
 
     async def resume(self, run: TurnRun) -> None:
         """Take in what a process that was killed has left in Codex's files."""
         journal = run.journal
+        await self._settle(journal)
         if journal.id in self.threads.live:
             return
         binding = await self.threads.binding(journal)
@@ -158,10 +163,13 @@ class CodexHarness:
 
     async def forget(self, journal: Journal) -> None:
         """The thread was reset: its binding goes."""
+        if (owing := self._owing.get(journal.id)) is not None:
+            owing.forget()
         await self.threads.forget(journal)
 
     async def leave(self, thread: str) -> None:
-        """A thread is being closed."""
+        """A thread is being closed; what its log is owed, the rollout has."""
+        self._owing.pop(thread, None)
         await self.threads.leave(thread)
 
     async def close(self) -> None:
@@ -169,6 +177,15 @@ class CodexHarness:
         for thread in list(self.threads.live):
             self.threads.drop(thread)
         await self.servers.close()
+
+    async def _settle(self, journal: Journal) -> None:
+        """Write what the log is owed of a turn that ended when it could not be written."""
+        owing = self._owing.get(journal.id)
+        if owing is None:
+            return
+        if (await journal.store.turn(journal.id, journal.turn)).state not in _ENDED:
+            await owing.settle()
+        del self._owing[journal.id]
 
     def _hear(self, event: Notification) -> None:
         """Pass on what is about no thread."""

@@ -11,7 +11,7 @@ from typing import Any
 from ...prompt.observation import PromptContext
 from .protocol.base import Approval, Sandbox
 
-__all__ = ["approval_of", "sandbox_config", "sandbox_of", "sandbox_policy_of"]
+__all__ = ["approval_of", "collaboration_of", "sandbox_config", "sandbox_of", "sandbox_policy_of"]
 
 _TYPES: dict[Sandbox, str] = {
     "read-only": "readOnly",
@@ -30,6 +30,20 @@ def sandbox_of(settings: PromptContext) -> Sandbox:
     """What Codex's commands run in; inside someone else's sandbox its own is in the way."""
     mode = settings.sandbox_mode
     return "danger-full-access" if mode == "external-sandbox" else mode
+
+
+def collaboration_of(settings: PromptContext, model: str, effort: str | None) -> dict[str, Any]:
+    """How Codex and the user share the work; a mode that Codex does not know is the usual one."""
+    mode = settings.collaboration_mode
+    planning = mode is not None and mode.name == "plan"
+    return {
+        "mode": "plan" if planning else "default",
+        "settings": {
+            "model": model,
+            "reasoning_effort": effort,
+            "developer_instructions": mode.instructions or None if mode else None,
+        },
+    }
 
 
 def sandbox_config(settings: PromptContext) -> dict[str, Any]:

@@ -12,9 +12,13 @@ import asyncio
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from msgspec import Raw
+
 from ...context.compose import posted
-from ...items import Message, decode_item
-from ...store.contract import InboxMessage
+from ...ids import new_id
+from ...items import Message, decode_item, encode_item
+from ...prompt.input import user_message
+from ...store.contract import InboxMessage, Post
 from ..contract import TurnRun
 from .attachment import Attachment
 from .errors import CodexError
@@ -44,6 +48,13 @@ class Steering:
         while True:
             await asyncio.sleep(_LOOK)
             await self.hand_over()
+
+    async def say(self, text: str) -> None:
+        """Say something for the user; durable before Codex hears of it."""
+        journal = self.run.journal
+        body = Raw(encode_item(user_message(text)))
+        await journal.store.post(journal.id, Post(key=new_id("post"), kind="input", body=body))
+        await self.hand_over()
 
     async def hand_over(self) -> None:
         """Say what waits, in its order, if a call runs."""

@@ -14,10 +14,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, Struct
 
 from ...context.journal import Journal
-from ...prompt.observation import PromptContext
+from ...prompt.observation import CollaborationMode, PromptContext
+from ...whole import whole
 from ..contract import TurnRun
 from ..events import HarnessReported, NoticeRaised
 from .attachment import Attachment, Carried
@@ -37,7 +38,7 @@ from .connection import Connection
 from .errors import CodexError, Disconnected, UnknownMethod
 from .mirror import HARNESS, Mirror
 from .protocol.requests import ThreadArchive, ThreadStart, ThreadUnsubscribe, TurnStart
-from .rights import approval_of, sandbox_config, sandbox_of, sandbox_policy_of
+from .rights import approval_of, collaboration_of, sandbox_config, sandbox_of, sandbox_policy_of
 from .route import PROVIDER
 from .servers import Servers
 from .shown import TURN_TEXT, standing
@@ -50,6 +51,19 @@ _log = logging.getLogger(__name__)
 _RESTARTED = "app-server-restarted"
 
 
+class _Told(Struct, frozen=True):
+    """What a Codex thread was last told of its rights."""
+
+    settings: PromptContext
+    cwd: str
+    mode: CollaborationMode | None = None
+
+    @classmethod
+    def of(cls, journal: Journal) -> _Told:
+        settings = journal.settings or PromptContext(cwd="")
+        return cls(settings, str(journal.cwd), settings.collaboration_mode)
+
+
 @dataclass(slots=True, kw_only=True)
 class Threads:
     """The Codex threads that show threads of ours now."""
@@ -58,8 +72,7 @@ class Threads:
     mode: ProjectionMode
     seconds: float
     live: dict[str, Attachment] = field(default_factory=dict)
-    _rights: dict[str, PromptContext] = field(default_factory=dict)
-    """The settings that each was last told."""
+    _rights: dict[str, _Told] = field(default_factory=dict)
     _left: set[str] = field(default_factory=set)
     """Those that were closed, or given to another harness, while the process went on."""
 
@@ -77,7 +90,8 @@ class Threads:
             wanted = msgspec.structs.replace(wanted, reason=decision.reason)
             await self._start(run, connection, wanted, route)
         attachment = self.live[journal.id]
-        carried = await self._carried(run, attachment, fresh=decision.fresh)
+        # What was injected must be known to be there, or it would be injected again.
+        carried = await whole(self._carried(run, attachment, fresh=decision.fresh))
         self._report(run, attachment, decision, carried)
         return attachment, carried
 
@@ -85,8 +99,10 @@ class Threads:
         """How a turn on it is started."""
         journal = run.journal
         choices, settings = journal.choices, journal.settings or PromptContext(cwd="")
-        changed = settings != self._rights.get(journal.id)
-        self._rights[journal.id] = settings
+        before, now = self._rights[journal.id], _Told.of(journal)
+        changed = (before.settings, before.cwd) != (now.settings, now.cwd)
+        moved = before.mode != now.mode
+        self._rights[journal.id] = now
         schema = choices.output_schema
         return TurnStart(
             thread_id=attachment.binding.codex,
@@ -97,6 +113,9 @@ class Threads:
             approval_policy=approval_of(settings) if changed else None,
             sandbox_policy=sandbox_policy_of(settings) if changed else None,
             output_schema=None if schema is UNSET else msgspec.json.decode(schema),
+            collaboration_mode=collaboration_of(settings, journal.profile.slug, choices.effort)
+            if moved
+            else None,
         )
 
     def detach(self, run: TurnRun) -> None:
@@ -186,7 +205,8 @@ class Threads:
         )
         self.live[journal.id] = attachment
         self._left.discard(journal.id)
-        self._rights[journal.id] = journal.settings or PromptContext(cwd="")
+        # How the work is shared, a thread is told with a turn only.
+        self._rights[journal.id] = msgspec.structs.replace(_Told.of(journal), mode=None)
 
     def _request(self, run: TurnRun, route: dict[str, Any]) -> ThreadStart:
         journal = run.journal

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import msgspec
@@ -21,6 +22,7 @@ from ...tools.contract import CallItem
 from ...tools.dispatch import Dispatch, Finished, call_of
 from ..contract import CALL, TurnRun
 from ..events import ToolFinished, ToolStarted
+from .keeping import UNWRITABLE
 from .protocol.asks import ToolCall, ToolImage, ToolOutput, ToolText
 from .protocol.requests import DynamicTool, FunctionTool, NamespaceTool
 
@@ -69,6 +71,8 @@ class Hands:
     run: TurnRun
     before_answer: Callable[[], Awaitable[None]]
     """Called while Codex still waits for a result."""
+    stop: Callable[[], Awaitable[None]]
+    """Called where the user wants the turn to end with a call."""
     _dispatch: Dispatch = field(init=False)
     _waiting: dict[int, asyncio.Future[Finished]] = field(init=False, default_factory=dict)
     _collecting: asyncio.Task[None] = field(init=False)
@@ -88,10 +92,12 @@ class Hands:
         self._waiting[self._dispatch.submit(item)] = done
         finished = await done
         if self._is_logged(call.call_id):
-            await self.run.journal.stage(finished.item)
+            # What a log that is full does not take, Codex keeps and tells back.
+            with suppress(*UNWRITABLE):
+                await self.run.journal.stage(finished.item)
         self.run.emit(_told(finished))
-        await self.before_answer()
         result = finished.result
+        await (self.stop if result.stop else self.before_answer)()
         return ToolOutput(content_items=tuple(_parts(result.output)), success=result.success)
 
     async def abort(self) -> None:

@@ -8,10 +8,12 @@ call in the log has its result, and what Codex has done is in the log.
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Protocol
 
 from ...prompt.events import TurnAborted
+from ...store.contract import TurnState
 from ...usage import TokenUsage
 from ...whole import whole
 from ..compaction import make_room
@@ -21,9 +23,10 @@ from .asked import Answering
 from .attachment import Attachment, Carried
 from .errors import CodexError, Disconnected
 from .following import Following
+from .keeping import UNWRITABLE, Keeping
 from .mirror import Echo
 from .native import NativeFold
-from .protocol.requests import TurnInterrupt, TurnStart
+from .protocol.requests import TerminalEnd, TurnInterrupt, TurnStart
 from .protocol.values import TurnError
 from .reconcile import reconcile
 from .steering import Steering
@@ -61,12 +64,19 @@ class CodexTurn:
     threads: Attaches
     usage: TokenUsage = field(default_factory=TokenUsage)
     text: str = ""
+    owes: bool = False
+    """The log does not say yet how it ended; `settle` says it."""
+    _keeping: Keeping = field(init=False)
+    _state: TurnState = "failed"
     _attachment: Attachment | None = None
     _following: Following | None = None
     _hands: Hands | None = None
     _codex_turn: str = ""
     _overflowed: bool = False
     _crashes: int = 0
+
+    def __post_init__(self) -> None:
+        self._keeping = Keeping(self.run)
 
     async def execute(self) -> Outcome:
         """Run it to its end."""
@@ -83,9 +93,10 @@ class CodexTurn:
             ended = following.ended
             assert ended is not None, "it was followed to its end"
             if ended.status == "completed":
-                if await self.run.journal.take_inbox():
+                if await self._keeping.tried(self.run.journal.take_inbox()):
                     continue
-                return await self._ended("completed")
+                await self.close("completed")
+                return Outcome(status="completed", text=self.text, usage=self.usage)
             if ended.status == "failed":
                 if await self._made_room(following.failure):
                     continue
@@ -95,31 +106,59 @@ class CodexTurn:
 
     async def aborted(self) -> None:
         """Break the turn off: Codex's, then ours."""
-        journal = self.run.journal
         await self._interrupt()
-        await journal.answer_open()
-        await journal.say(TurnAborted())
-        await journal.finish("aborted", usage=self.usage)
+        await self.close("aborted")
+
+    async def close(self, state: TurnState) -> None:
+        """End the turn in the log. A log that cannot be written is owed that."""
+        self._state = state
+        try:
+            await self.settle()
+        except UNWRITABLE as error:
+            self.owes = True
+            self.threads.detach(self.run)
+            self._keeping.warn(
+                f"how this turn ended cannot be written to the log: {error}; "
+                "that is tried again before the next turn"
+            )
+
+    async def settle(self) -> None:
+        """Write what the log is owed, and how the turn ended."""
+        journal, keeping = self.run.journal, self._keeping
+        missing = await keeping.settle()
+        if keeping.trouble or self._state != "completed":
+            await journal.answer_open()
+        if self._state == "aborted":
+            await journal.say(TurnAborted())
+        await journal.finish(self._state, usage=self.usage)
+        self.owes = False
         self._known()
+        if missing:
+            self.threads.detach(self.run)
+            keeping.warn(f"{missing} items of this turn are missing in the log")
+
+    def forget(self) -> None:
+        """The thread was reset: nobody wants to see what the log was not told."""
+        self._keeping.forget()
 
     async def _once(self) -> Following:
         """One turn of Codex's."""
+        self._codex_turn = ""
         attachment, carried = await self.threads.attached(self.run)
-        following = Following(self.run, attachment, NativeFold(self.run))
+        following = Following(self.run, attachment, NativeFold(self.run), self._keeping)
         self._attachment, self._following = attachment, following
         await following.asks()
         await attachment.begin(self.run.journal)
         if carried.typed:
             attachment.mirror.expected.append(Echo.of(carried.typed))
         steering = Steering(self.run, attachment)
-        hands = self._hands = Hands(self.run, steering.hand_over)
-        attachment.answers = Answering(self.run, hands).answer
+        hands = self._hands = Hands(self.run, steering.hand_over, self._stop)
+        attachment.answers = Answering(self.run, hands, steering, following.acts.patches).answer
         looking = asyncio.create_task(steering.watch(), name="codex steering")
         try:
-            begun = await attachment.connection.call(
-                self.threads.started(self.run, attachment, carried)
-            )
-            self._codex_turn = steering.turn = begun.turn.id
+            # A turn that Codex has begun must be known, or nobody could stop it.
+            await whole(self._begin(attachment, carried))
+            steering.turn = self._codex_turn
             await self._follow(following)
         finally:
             self.usage += following.usage
@@ -128,6 +167,11 @@ class CodexTurn:
             await asyncio.gather(looking, return_exceptions=True)
         await self._let_go(attachment)
         return following
+
+    async def _begin(self, attachment: Attachment, carried: Carried) -> None:
+        started = self.threads.started(self.run, attachment, carried)
+        self._codex_turn = (await attachment.connection.call(started)).turn.id
+        self._known()
 
     async def _follow(self, following: Following) -> None:
         attachment = following.attachment
@@ -145,17 +189,28 @@ class CodexTurn:
     async def _let_go(self, attachment: Attachment) -> None:
         """The turn of Codex's is over: nothing of it goes on."""
         attachment.answers = None
+        if self._codex_turn and attachment.mirror.awaits_input:
+            attachment.spent = "input-not-taken"
         attachment.mirror.expected.clear()
         if self._hands is not None:
             await self._hands.abort()
             self._hands = None
-        await self.run.journal.answer_open()
+        if not self._keeping.owed:
+            await self._keeping.tried(self.run.journal.answer_open())
         self._known()
 
     def _known(self) -> None:
         """All that the view shows now came from Codex, or need not go there."""
-        if self._attachment is not None:
+        if self._attachment is not None and self._codex_turn:
             self._attachment.know(self.run.journal.view.rows)
+
+    async def _stop(self) -> None:
+        """Let Codex go no further: the user wants the turn to end with a call of ours."""
+        attachment = self._attachment
+        assert attachment is not None, "a turn is under way"
+        await attachment.connection.call(
+            TurnInterrupt(thread_id=attachment.binding.codex, turn_id=self._codex_turn)
+        )
 
     async def _interrupt(self) -> None:
         """Stop Codex and hear it out; where it does not answer, the thread is given up."""
@@ -165,16 +220,28 @@ class CodexTurn:
         try:
             async with asyncio.timeout(_GRACE):
                 if self._codex_turn:
-                    await attachment.connection.call(
-                        TurnInterrupt(thread_id=attachment.binding.codex, turn_id=self._codex_turn)
-                    )
+                    following.acts.breaking_off = True
+                    await self._stop()
                     await self._follow(following)
+                    await self._end_commands(following)
                 await self._let_go(attachment)
                 return
         except (TimeoutError, CodexError):
             self.threads.detach(self.run)
         await self._let_go(attachment)
         await following.broken_off()
+
+    async def _end_commands(self, following: Following) -> None:
+        """Codex leaves the commands of an interrupted turn running; they end with it."""
+        attachment = following.attachment
+        for command in following.acts.running:
+            if command.process_id is not None:
+                with suppress(CodexError):
+                    await attachment.connection.call(
+                        TerminalEnd(
+                            thread_id=attachment.binding.codex, process_id=command.process_id
+                        )
+                    )
 
     async def _survived(self, error: Disconnected) -> bool:
         """Whether a turn whose app-server died can go on with another."""
@@ -184,6 +251,7 @@ class CodexTurn:
             await following.broken_off()
             await self._let_go(attachment)
             await reconcile(self.run, attachment.binding)
+            self._keeping.forget()
         self._attachment = self._following = None
         await self.run.journal.answer_open()
         self._crashes += 1
@@ -205,16 +273,8 @@ class CodexTurn:
         self.threads.detach(self.run)
         return True
 
-    async def _ended(self, state: Literal["completed"]) -> Outcome:
-        await self.run.journal.finish(state, usage=self.usage)
-        self._known()
-        return Outcome(status="completed", text=self.text, usage=self.usage)
-
     async def _failed(self, reason: str) -> Outcome:
-        journal = self.run.journal
-        await journal.answer_open()
-        await journal.finish("failed", usage=self.usage)
-        self._known()
+        await self.close("failed")
         return Outcome(status="failed", text=self.text, usage=self.usage, error=reason)
 
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 from typing import Any, ClassVar, Literal, TypeAlias
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from ....wire import NULL
 from .base import Message
 
 __all__ = [
     "ASKS",
+    "AcceptRule",
     "Answer",
     "Ask",
     "CommandApproval",
@@ -23,6 +24,7 @@ __all__ = [
     "Decision",
     "Elicitation",
     "Elicited",
+    "ExecRule",
     "FileChangeApproval",
     "InputAnswer",
     "InputAnswers",
@@ -40,6 +42,18 @@ __all__ = [
 
 Decision: TypeAlias = Literal["accept", "acceptForSession", "decline", "cancel"]
 """`decline` lets the turn go on, `cancel` interrupts it."""
+
+
+class ExecRule(Struct, frozen=True):
+    """How the commands begin that shall run unasked from now on."""
+
+    execpolicy_amendment: tuple[str, ...]
+
+
+class AcceptRule(Struct, frozen=True, rename="camel"):
+    """Yes, and the same to every command that begins so."""
+
+    accept_with_execpolicy_amendment: ExecRule
 
 
 class _OfTurn(Message, frozen=True, kw_only=True):
@@ -108,7 +122,7 @@ class FileChangeApproval(_OfTurn, frozen=True, kw_only=True):
 class Decided(Message, frozen=True, kw_only=True):
     """The answer to an approval of a command or a patch."""
 
-    decision: Decision
+    decision: Decision | AcceptRule
 
 
 class PermissionsApproval(_OfTurn, frozen=True, kw_only=True):

@@ -24,6 +24,8 @@ __all__ = [
     "Initialized",
     "LocalImageInput",
     "NamespaceTool",
+    "TerminalEnd",
+    "Terminated",
     "TextInput",
     "ThreadArchive",
     "ThreadCompact",
@@ -282,6 +284,7 @@ class TurnStart(Request[TurnBegun], frozen=True, kw_only=True):
     approval_policy: Approval | None = None
     sandbox_policy: dict[str, Any] | None = None
     output_schema: dict[str, Any] | None = None
+    collaboration_mode: dict[str, Any] | None = None
     additional_context: dict[str, AdditionalContext] | None = None
 
 
@@ -301,6 +304,22 @@ class TurnSteer(Request[TurnSteered], frozen=True, kw_only=True):
     expected_turn_id: str
     input: tuple[UserInput, ...]
     client_user_message_id: str | None = None
+
+
+class Terminated(Message, frozen=True, kw_only=True):
+    """Whether there was something to end."""
+
+    terminated: bool = False
+
+
+class TerminalEnd(Request[Terminated], frozen=True, kw_only=True):
+    """End a command that still runs."""
+
+    method: ClassVar[str] = "thread/backgroundTerminals/terminate"
+    answer: ClassVar[type[Any]] = Terminated
+
+    thread_id: str
+    process_id: str
 
 
 class TurnInterrupt(Request[Empty], frozen=True, kw_only=True):

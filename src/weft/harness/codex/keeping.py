@@ -1,0 +1,111 @@
+"""Keeping: writing down what Codex does, also when the log cannot be written just then.
+
+Owns what the log is owed. Codex has acted by the time we hear of it, so a full disk or a
+lease that was lost ends nothing: the user is warned, and the items are offered again, in
+order. Invariant: nothing is written before what came before it, unless the log takes
+other things and never that one.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Awaitable
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeVar
+
+from msgspec import Raw
+
+from ...errors import LeaseLost, StoreError
+from ..contract import TurnRun
+from ..events import NoticeRaised
+from .mirror import Mirror, Mirrored
+
+__all__ = ["UNWRITABLE", "Keeping"]
+
+UNWRITABLE = (StoreError, LeaseLost)
+"""How a log refuses what it is given."""
+
+T = TypeVar("T")
+
+
+class _Owed(NamedTuple):
+    """An item that the log has not taken yet."""
+
+    mirror: Mirror
+    raw: Raw
+    step: int
+
+
+@dataclass(slots=True)
+class Keeping:
+    """The log of one turn, as far as it can be written."""
+
+    run: TurnRun
+    trouble: str = ""
+    """Why the log last refused something."""
+    _owed: deque[_Owed] = field(default_factory=deque)
+
+    @property
+    def owed(self) -> int:
+        """How many items the log lacks."""
+        return len(self._owed)
+
+    async def item(self, mirror: Mirror, raw: Raw) -> list[Mirrored]:
+        """Mirror an item, behind those that are owed; what became of each."""
+        self._owed.append(_Owed(mirror, raw, self.run.journal.step))
+        return await self.offer()
+
+    async def offer(self) -> list[Mirrored]:
+        """Offer the log what it is owed, up to what it refuses; what became of the rest."""
+        done: list[Mirrored] = []
+        while self._owed and (mirrored := await self._offered(self._owed[0])) is not None:
+            self._owed.popleft()
+            done.append(mirrored)
+        return done
+
+    async def tried(self, work: Awaitable[T]) -> T | None:
+        """What `work` gives; None where the log refused it."""
+        try:
+            return await work
+        except UNWRITABLE as error:
+            self._refused(str(error))
+            return None
+
+    async def settle(self) -> int:
+        """Write what is owed; how many items a log that takes others refuses for good.
+
+        Raises what a log raises that takes nothing.
+        """
+        await self.offer()
+        if not self._owed:
+            return 0
+        journal = self.run.journal
+        await journal.note("the log lacks some of what Codex did in this turn", level="warning")
+        refused = [owed for owed in self._owed if await self._offered(owed) is None]
+        self._owed.clear()
+        return len(refused)
+
+    def forget(self) -> None:
+        """Owe nothing more."""
+        self._owed.clear()
+
+    def warn(self, text: str) -> None:
+        """Tell the user."""
+        self.run.emit(NoticeRaised(level="warning", text=text))
+
+    async def _offered(self, owed: _Owed) -> Mirrored | None:
+        """Write an item as one of the step that it came in."""
+        journal = self.run.journal
+        now, journal.step = journal.step, owed.step
+        try:
+            return await self.tried(owed.mirror.take(owed.raw))
+        finally:
+            journal.step = now
+
+    def _refused(self, reason: str) -> None:
+        if not self.trouble:
+            self.warn(
+                f"what Codex does cannot be written to the log: {reason}; Codex goes on, "
+                "and the log gets it as soon as it takes it"
+            )
+        self.trouble = reason

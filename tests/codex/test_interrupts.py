@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.harness.scenes import log, processes, unanswered
+from weft import Thread
+from weft.harness.events import (
+    ApprovalRequested,
+    ApprovalWithdrawn,
+    Event,
+    HarnessReported,
+    ItemCompleted,
+    ReasoningDelta,
+    StepStarted,
+    TextDelta,
+    ToolStarted,
+    TurnStarted,
+)
+from weft.testing.contracts.answers import until
+from weft.testing.script import Answer, Break, Call
+from weft.tools.decorator import tool
+
+from .scenes import Stage, hear, last, of, plain, shown, staged
+
+SLEEP = Call(
+    name="exec_command",
+    arguments={"cmd": "WEFT_STUCK=yes sleep 1000", "login": False, "yield_time_ms": 30_000},
+)
+GOING_ON = Answer(when="go on", text="fine", times=0)
+TOUCH = Call(name="exec_command", arguments={"cmd": "touch made", "login": False})
+
+
+@tool(parallel=True)
+async def forever() -> str:
+    """Never ends."""
+    await asyncio.Event().wait()
+    return "never"
+
+
+async def interrupted_at(thread: Thread, kind: type, *said: str) -> list[Event]:
+    def stop(event: Event) -> None:
+        if isinstance(event, kind):
+            thread.interrupt()
+            thread.interrupt()
+
+    return await hear(thread, *said, at=stop)
+
+
+async def usable(stage: Stage, thread: Thread, events: list[Event]) -> list[str]:
+    """The turn is aborted and the log legal; the next turn goes on on the same Codex thread.
+
+    What the model then reads of the interruption.
+    """
+    turn = await thread.store.turn(thread.id, 1)
+    assert (last(events).status, turn.state) == ("interrupted", "aborted")
+    assert not thread.view.open_calls
+    assert await unanswered(thread) == []
+    assert await thread.store.outbox(thread=thread.id, topic="output") == []
+    further = await hear(thread, "go on")
+    assert last(further).text == "fine"
+    (report,) = of(further, HarnessReported)
+    assert report.what == "thread.reused"
+    assert (await log(thread))[-2:] == ["user: go on", "assistant: fine"]
+    told = plain(shown(stage.requests[-1]))
+    assert told[-1] == ("user", "go on")
+    assert [who for who, _ in told].count("user") == 3
+    assert len([text for _, text in told if "<turn_aborted>" in text]) == 1
+    return [f"{who}: {text}" for who, text in told]
+
+
+@pytest.mark.parametrize("kind", [TurnStarted, HarnessReported, StepStarted])
+async def test_before_the_first_word(tmp_path, kind):
+    never = Answer(when="hi", text="x", stall=Break(events=0))
+    async with staged(tmp_path, GOING_ON, never) as stage, stage.thread() as thread:
+        events = await interrupted_at(thread, kind, "hi")
+        assert last(events).status == "interrupted"
+        assert not thread.view.open_calls
+        assert last(await hear(thread, "go on")).text == "fine"
+        told = plain(shown(stage.requests[-1]))
+        assert len([text for _, text in told if "<turn_aborted>" in text]) == 1
+        assert [text for who, text in told if who == "user" and "<" not in text] == [
+            "hi",
+            "go on",
+        ]
+
+
+@pytest.mark.parametrize("kind", [TextDelta, ReasoningDelta])
+async def test_while_the_answer_streams(tmp_path, kind):
+    slow = Answer(reasoning="hm hm", text="one two three", stall=Break(events=12))
+    async with staged(tmp_path, slow) as stage, stage.thread() as thread:
+        await usable(stage, thread, await interrupted_at(thread, kind, "hi"))
+
+
+async def test_while_our_tool_runs(tmp_path):
+    asked = Answer(calls=(Call(name="forever"),))
+    async with staged(tmp_path, asked) as stage, stage.thread(tools=(forever,)) as thread:
+        told = await usable(stage, thread, await interrupted_at(thread, ToolStarted, "hi"))
+        assert "function_call: {}" in told
+
+
+async def test_between_the_log_of_a_call_and_its_start(tmp_path):
+    asked = Answer(calls=(Call(name="forever"),))
+    async with staged(tmp_path, asked) as stage, stage.thread(tools=(forever,)) as thread:
+        await usable(stage, thread, await interrupted_at(thread, ItemCompleted, "hi"))
+
+
+async def test_while_codex_runs_a_command(tmp_path):
+    async with staged(tmp_path, Answer(calls=(SLEEP,))) as stage, stage.thread() as thread:
+        await usable(stage, thread, await interrupted_at(thread, ToolStarted, "hi"))
+        await until(lambda: not processes("WEFT_STUCK=yes"))
+
+
+ASKING: dict[str, Any] = {"sandbox": "workspace-write", "approval": "untrusted"}
+
+
+async def test_while_codex_asks_for_approval_the_question_is_withdrawn(tmp_path):
+    async with staged(tmp_path, Answer(calls=(TOUCH,))) as stage, stage.thread(**ASKING) as thread:
+        events = await interrupted_at(thread, ApprovalRequested, "hi")
+        (asked,) = of(events, ApprovalRequested)
+        assert of(events, ApprovalWithdrawn) == [ApprovalWithdrawn(id=asked.id)]
+        await usable(stage, thread, events)
+        assert not (tmp_path / "project/made").exists()
+
+
+async def test_leaving_the_loop_early_interrupts_the_turn(tmp_path):
+    slow = Answer(text="one two three", stall=Break(events=4))
+    async with staged(tmp_path, slow) as stage, stage.thread() as thread:
+        heard = thread.run("hi")
+        async for event in heard:
+            if isinstance(event, TextDelta):
+                break
+        await heard.aclose()
+        assert (await thread.store.turn(thread.id, 1)).state == "aborted"
+        assert last(await hear(thread, "go on")).text == "fine"
