@@ -80,7 +80,7 @@ async def test_what_is_said_while_codex_runs_a_command_is_read_before_the_next_s
             if isinstance(event, ToolStarted):
                 await thread.steer("one")
                 # Once the app-server has it, the command may end.
-                await until(lambda: stage.harness.threads.live[thread.id].mirror.expected)
+                await until(lambda: bool(stage.harness.threads.live[thread.id].mirror.expected))
                 (tmp_path / "project/go").touch()
 
         events = await hear(thread, "go", at=steer)
@@ -166,7 +166,7 @@ async def test_what_was_steered_into_an_interrupted_turn_is_said_once_in_the_nex
         async def steer(event: Event) -> None:
             if isinstance(event, ToolStarted):
                 await thread.steer("wait, no")
-                await until(lambda: stage.harness.threads.live[thread.id].mirror.expected)
+                await until(lambda: bool(stage.harness.threads.live[thread.id].mirror.expected))
                 thread.interrupt()
 
         events = await hear(thread, "go", at=steer)
