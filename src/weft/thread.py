@@ -162,7 +162,8 @@ class Thread(Workplace):
             if index is None:
                 index = SqliteIndex(store, home)
                 stack.push_async_callback(index.close)
-            catalog = await asyncio.to_thread(Catalog.load, home / "models.toml" if home else None)
+            known = await asyncio.to_thread(Catalog.load, home / "models.toml" if home else None)
+            catalog = known.knowing(providers or ())
             slot = HarnessSlot(
                 wish=harness,
                 catalog=catalog,

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from weft.engines.info import Capability
 from weft.harness.contract import Outcome, Traits, TurnRun
+from weft.harness.events import TextDelta
 from weft.items import Message, OutputText
 
 MODULE = """\
@@ -30,6 +31,7 @@ class Parrot:
 
     async def run(self, run: TurnRun) -> Outcome:
         told = f"{self.name} heard turn {run.journal.turn}"
+        run.emit(TextDelta(told))
         await run.journal.append(Message(role="assistant", content=(OutputText(told),)))
         await run.journal.finish("completed")
         return Outcome(status="completed", text=told)

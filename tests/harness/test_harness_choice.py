@@ -167,6 +167,7 @@ async def test_another_model_may_bring_another_harness_and_the_conversation_stay
         assert started(await hear(thread, "two")) == ("weft", "auto_weft")
         thread.use("birds:grey")
         assert started(await hear(thread, "three")) == ("parrot", "auto_plugin")
+        assert server.requests[0].payload["model"] == "script"
         assert await log(thread) == [
             "user: one",
             "assistant: parrot heard turn 1",

@@ -83,7 +83,8 @@ async def as_it_stands(store: Store, thread: str, registry: Registry, at: int | 
 
 async def with_input(view: View, registry: Registry, text: str | None, setup: Setup) -> Peek:
     """The request once `text` was admitted; without a text, its context alone."""
-    catalog = await asyncio.to_thread(Catalog.load, setup.home / "models.toml")
+    known = await asyncio.to_thread(Catalog.load, setup.home / "models.toml")
+    catalog = known.knowing(setup.settings.providers)
     named = setup.model or named_model(view.head, setup.settings.model)
     profile = catalog.profile(named)
     instructions = await asyncio.to_thread(base_instructions, profile, setup.home)

@@ -8,7 +8,7 @@ provider reports of itself, the user's file.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import resources
@@ -41,6 +41,10 @@ class Catalog:
         built_in = _built_in()
         data = None if user_file is None else read(user_file)
         return built_in if data is None else built_in.extended(data, str(user_file))
+
+    def knowing(self, providers: Iterable[str]) -> Catalog:
+        """This catalog, with more names that count as providers."""
+        return replace(self, providers=self.providers.union(providers))
 
     def extended(self, data: bytes, source: str) -> Catalog:
         """This catalog with the entries of a TOML document on top."""
