@@ -17,7 +17,7 @@ from .errors import CodexError
 from .following import Following
 from .keeping import Keeping
 from .native import BACKEND, NativeFold
-from .protocol.notifications import TurnStarted
+from .protocol.notifications import RawItem, TurnStarted
 from .protocol.requests import ThreadCompact, TurnInterrupt
 
 __all__ = ["fold_by_hand"]
@@ -37,6 +37,9 @@ async def fold_by_hand(run: TurnRun, attachment: Attachment) -> NativeCompaction
         async for event in attachment.subscription:
             if isinstance(event, TurnStarted):
                 turn = event.turn.id
+            if not turn or isinstance(event, RawItem):
+                # What was carried over is told back, and a summary is nothing that was said.
+                continue
             await whole(following.take(event))
             if following.ended is not None:
                 return

@@ -1,0 +1,359 @@
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.codex.scenes import Stage, hear, last, plain, shown, staged
+from tests.engines.scenes import Batching, Committing, Following, Probe, notices, said
+from tests.harness.scenes import calls_answered_once, log, unanswered
+from weft import Thread
+from weft.errors import LeaseLost, StoreFull
+from weft.harness.codex.rollout import left_since
+from weft.hooks.payloads import BeforePromptBuild
+from weft.hooks.registry import Answer as HookAnswer
+from weft.hooks.registry import Hooks
+from weft.items import Message, decode_item, text_of
+from weft.store.contract import Change, Committed, Lease
+from weft.store.index import SqliteIndex
+from weft.store.sqlite import SqliteStore
+from weft.testing.script import Answer, Call, Failure
+from weft.tools.decorator import tool
+
+FULL = StoreFull("the disk is full; free some of it")
+GOES_ON = "what Codex does cannot be written to the log"
+OWED = "how this turn ended cannot be written to the log"
+
+
+class Full:
+    """A real store whose disk is full whenever a test says so."""
+
+    def __init__(self, store: SqliteStore) -> None:
+        self.store = store
+        self.refuses: Callable[[Change], bool] = lambda _: False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.store, name)
+
+    async def commit(self, lease: Lease, change: Change) -> Committed:
+        if self.refuses(change):
+            raise FULL
+        return await self.store.commit(lease, change)
+
+
+@tool
+async def look() -> str:
+    """Looks."""
+    return "seen"
+
+
+LOOKS = Answer(text="I will look.", calls=(Call(name="look"),))
+
+
+@asynccontextmanager
+async def on_a_disk(
+    stage: Stage, thread: str | None = None, **options: Any
+) -> AsyncIterator[tuple[Thread, Full]]:
+    """A thread in a store that can be full."""
+    home = stage.place / "weft"
+    store = await SqliteStore.open(home)
+    disk = Full(store)
+    index = SqliteIndex(store, home)
+    try:
+        async with stage.thread(thread, store=disk, index=index, **options) as opened:
+            yield opened, disk
+    finally:
+        await index.close()
+        await store.close()
+
+
+def of_codex(change: Change) -> bool:
+    """Whether something is mirrored."""
+    return any(each.origin and each.origin.harness == "codex" for each in change.entries)
+
+
+def once(refuses: Callable[[Change], bool]) -> Callable[[Change], bool]:
+    """The first of the changes that `refuses` names."""
+    left = [True]
+
+    def refused(change: Change) -> bool:
+        return refuses(change) and bool(left) and left.pop()
+
+    return refused
+
+
+def from_then_on(refuses: Callable[[Change], bool]) -> Callable[[Change], bool]:
+    """Everything after the first of the changes that `refuses` names, and that one."""
+    full = [False]
+
+    def refused(change: Change) -> bool:
+        full[0] = full[0] or refuses(change)
+        return full[0]
+
+    return refused
+
+
+async def test_what_the_log_refuses_once_it_gets_with_the_next_item(tmp_path):
+    engine = Committing()
+    async with (
+        staged(tmp_path, LOOKS, Answer(text="There.")) as stage,
+        on_a_disk(stage, engine=engine, tools=[look]) as (thread, disk),
+    ):
+        disk.refuses = once(of_codex)
+        heard = await hear(thread, "look")
+        assert await log(thread) == [
+            "user: look",
+            "assistant: I will look.",
+            "call look",
+            "output seen",
+            "assistant: There.",
+        ]
+        assert await calls_answered_once(thread)
+    assert (last(heard).status, last(heard).text) == ("completed", "There.")
+    assert [text for text in notices(heard) if GOES_ON in text and str(FULL) in text]
+    (given,) = engine.given("commit_turn")
+    assert [said(item) for item in given.items] == [
+        "look",
+        "I will look.",
+        "call look",
+        "output seen",
+        "There.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "call"),
+    [(Committing, "commit_turn"), (Following, "after_turn"), (Batching, "ingest_batch")],
+)
+async def test_a_turn_that_a_full_disk_did_not_take_reaches_the_engine_before_the_next_one(
+    tmp_path, kind, call
+):
+    engine = kind()
+    async with (
+        staged(tmp_path, LOOKS, Answer(text="There."), Answer(text="Fine.")) as stage,
+        on_a_disk(stage, engine=engine, tools=[look]) as (thread, disk),
+    ):
+        disk.refuses = from_then_on(of_codex)
+        heard = await hear(thread, "look")
+        assert (last(heard).status, last(heard).text) == ("completed", "There.")
+        assert [text[:30] for text in notices(heard)] == [GOES_ON[:30], OWED[:30]]
+        assert call not in engine.calls
+        disk.refuses = lambda _: False
+        assert last(await hear(thread, "again")).text == "Fine."
+        assert await unanswered(thread) == []
+        assert await log(thread) == [
+            "user: look",
+            "assistant: I will look.",
+            "call look",
+            "output seen",
+            "assistant: There.",
+            "user: again",
+            "assistant: Fine.",
+        ]
+    given = engine.given(call)
+    assert len(given) == 2
+    assert "There." in [said(item) for item in given[0].items]
+    assert plain(shown(stage.requests[-1])) == [
+        ("user", "look"),
+        ("assistant", "I will look."),
+        ("function_call", "{}"),
+        ("function_call_output", "seen"),
+        ("assistant", "There."),
+        ("user", "again"),
+    ]
+
+
+async def test_a_result_that_the_log_gets_late_is_the_only_one_of_its_call(tmp_path):
+    async with (
+        staged(tmp_path, LOOKS, Answer(text="There.")) as stage,
+        on_a_disk(stage, tools=[look]) as (thread, disk),
+    ):
+        disk.refuses = from_then_on(
+            lambda change: any(b"_output" in each.body for each in change.entries)
+        )
+        assert last(await hear(thread, "look")).status == "completed"
+        assert await log(thread) == ["user: look", "assistant: I will look.", "call look"]
+        disk.refuses = lambda _: False
+        await hear(thread, "again")
+        assert await calls_answered_once(thread)
+        assert (await log(thread))[3:5] == ["output seen", "assistant: There."]
+
+
+async def test_what_a_process_could_not_write_the_next_one_finds_in_the_rollout(tmp_path):
+    engine = Committing()
+    async with staged(tmp_path, LOOKS, Answer(text="There."), Answer(text="Fine.")) as stage:
+        async with on_a_disk(stage, tools=[look], engine=engine) as (thread, disk):
+            disk.refuses = from_then_on(of_codex)
+            assert last(await hear(thread, "look")).status == "completed"
+        async with on_a_disk(stage, thread.id, tools=[look], engine=engine) as (again, _):
+            assert last(await hear(again, "again")).text == "Fine."
+            assert await unanswered(again) == []
+            assert await log(again) == [
+                "user: look",
+                "assistant: I will look.",
+                "call look",
+                "output seen",
+                "assistant: There.",
+                "user: again",
+                "assistant: Fine.",
+            ]
+    assert [given.number for given in engine.given("commit_turn")] == [1, 2]
+
+
+async def test_an_item_that_the_log_never_takes_is_missing_and_the_rest_is_there(tmp_path):
+    engine = Committing()
+    answers = (LOOKS, Answer(text="There."), Answer(text="Fine."))
+    async with (
+        staged(tmp_path, *answers) as stage,
+        on_a_disk(stage, engine=engine, tools=[look]) as (thread, disk),
+    ):
+        disk.refuses = lambda change: any(b"I will look." in each.body for each in change.entries)
+        heard = await hear(thread, "look")
+        assert last(heard).status == "completed"
+        assert notices(heard)[-1] == "1 items of this turn are missing in the log"
+        assert await log(thread) == [
+            "user: look",
+            "call look",
+            "output seen",
+            "assistant: There.",
+        ]
+        await hear(thread, "again")
+    first, second = engine.given("commit_turn")
+    assert [said(item) for item in first.items] == ["look", "call look", "output seen", "There."]
+    assert [said(item) for item in second.items] == ["again", "Fine."]
+    assert ("assistant", "I will look.") not in plain(shown(stage.requests[-1]))
+
+
+async def test_a_turn_of_a_writer_that_was_replaced_is_told_and_left_to_the_new_one(tmp_path):
+    @tool
+    def look() -> str:
+        """Looks, while another writer takes the thread."""
+        with closing(sqlite3.connect(tmp_path / "weft" / "log.db")) as database, database:
+            database.execute("UPDATE threads SET fence = fence + 1")
+        return "seen"
+
+    async with staged(tmp_path, LOOKS, Answer(text="There."), Answer(text="Fine.")) as stage:
+        async with on_a_disk(stage, tools=[look]) as (thread, _):
+            heard = await hear(thread, "look")
+            assert (last(heard).status, last(heard).text) == ("completed", "There.")
+            assert any(str(LeaseLost(thread.id)) in text for text in notices(heard))
+            with pytest.raises(LeaseLost):
+                await hear(thread, "again")
+        async with stage.thread(thread.id, tools=[look]) as again:
+            assert last(await hear(again, "again")).text == "Fine."
+            assert await log(again) == [
+                "user: look",
+                "assistant: I will look.",
+                "call look",
+                "output seen",
+                "assistant: There.",
+                "user: again",
+                "assistant: Fine.",
+            ]
+
+
+async def test_a_turn_that_cannot_be_bound_does_not_begin(tmp_path):
+    async with (
+        staged(tmp_path, Answer(text="Fine.")) as stage,
+        on_a_disk(stage) as (thread, disk),
+    ):
+        disk.refuses = lambda change: any(row.topic == "codex" for row in change.outbox)
+        with pytest.raises(StoreFull):
+            await hear(thread, "look")
+        assert stage.requests == []
+        disk.refuses = lambda _: False
+        assert last(await hear(thread, "again")).text == "Fine."
+        turns = await thread.store.turns(thread.id)
+        assert [turn.state for turn in turns] == ["failed", "completed"]
+
+
+async def test_each_completed_turn_is_committed_once_and_others_travel_marked(tmp_path):
+    engine = Committing()
+    answers = (
+        Answer(text="a"),
+        Answer(error=Failure(status=400, code="odd", message="no")),
+        Answer(text="c"),
+    )
+    async with (
+        staged(tmp_path, *answers) as stage,
+        stage.thread(engine=engine) as thread,
+    ):
+        statuses = [last(await hear(thread, text)).status for text in ("one", "two", "three")]
+    assert statuses == ["completed", "failed", "completed"]
+    commits = engine.given("commit_turn")
+    assert [given.number for given in commits] == [1, 3]
+    assert len({given.key for given in commits}) == 2
+    carried = list(zip(map(said, commits[1].items), commits[1].outcomes, strict=True))
+    assert carried == [("two", "failed"), ("three", "accepted"), ("c", "accepted")]
+
+
+async def test_a_failed_turn_hands_nothing_over_and_maintains_nothing(tmp_path):
+    engine = Batching()
+    failure = Answer(error=Failure(status=400, code="odd", message="no"))
+    async with staged(tmp_path, failure) as stage, stage.thread(engine=engine) as thread:
+        heard = await hear(thread, "one")
+    assert last(heard).status == "failed"
+    assert engine.calls == ["assemble"]
+
+
+async def instructed(place: Path, engine: Probe) -> None:
+    """Two turns with all that Codex, hooks and files say beside the conversation."""
+
+    async def adds(_: Any) -> HookAnswer:
+        return HookAnswer(context="From a hook.")
+
+    hooks = Hooks()
+    hooks.on(BeforePromptBuild, adds)
+    (place / "project").mkdir()
+    (place / "project" / "AGENTS.md").write_text("Be brief.\n")
+    async with (
+        staged(place, Answer(text="a"), Answer(text="b")) as stage,
+        stage.thread(engine=engine, hooks=hooks) as thread,
+    ):
+        await hear(thread, "one")
+        await hear(thread, "two")
+    assert all(b"Be brief." in each.body for each in stage.requests)
+    assert all(b"From a hook." in each.body for each in stage.requests)
+    shown_to = [[said(item) for item in given.items] for given in engine.given("assemble")]
+    assert shown_to == [["one"], ["one", "a", "two"]]
+
+
+async def test_engines_that_follow_turns_on_codex_see_the_conversation_alone(tmp_path):
+    engine = Following()
+    await instructed(tmp_path, engine)
+    given = engine.given("after_turn")
+    assert [[said(item) for item in each.items] for each in given] == [
+        ["one", "a"],
+        ["one", "a", "two", "b"],
+    ]
+    assert [each.pre_prompt_count for each in given] == [0, 2]
+
+
+async def test_engines_that_ingest_on_codex_get_the_new_items_alone(tmp_path):
+    engine = Batching()
+    await instructed(tmp_path, engine)
+    given = engine.given("ingest_batch")
+    assert [[said(item) for item in each.items] for each in given] == [["one", "a"], ["two", "b"]]
+
+
+async def test_a_summary_of_codex_s_own_is_nothing_that_a_turn_left(tmp_path):
+    long = Answer(text="many words " * 500)
+    answers = (long, Answer(text="A summary."))
+    async with staged(tmp_path, *answers) as stage, stage.thread() as thread:
+        await hear(thread, "one")
+        before = Path(rollout(stage, thread)).stat().st_size
+        await thread.compact()
+        left = left_since(rollout(stage, thread), before)
+    assert left.ended == "completed"
+    items = [decode_item(raw) for raw in left.items]
+    assert [text_of(item.content) for item in items if isinstance(item, Message)] == []
+
+
+def rollout(stage: Stage, thread: Thread) -> str:
+    path = stage.harness.threads.live[thread.id].binding.path
+    assert path is not None
+    return path
