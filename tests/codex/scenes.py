@@ -17,10 +17,11 @@ from weft.harness.codex.harness import CodexHarness
 from weft.harness.codex.options import CodexOptions
 from weft.models.connect import ProviderConfig
 from weft.prompt.codex import find_codex
+from weft.testing.appserver import AppScript, scripted
 from weft.testing.fake import FakeServer
 from weft.testing.script import Answer, Script
 
-__all__ = ["MODEL", "Stage", "codex", "hear", "last", "of", "shown", "staged", "talk"]
+__all__ = ["MODEL", "Stage", "codex", "hear", "last", "of", "shown", "staged", "talk", "unreal"]
 
 MODEL = "openai:gpt-5.5"
 
@@ -107,6 +108,14 @@ async def staged(
             yield Stage(place, server, harness, environ)
         finally:
             await harness.close()
+
+
+async def unreal(stage: Stage, script: AppScript) -> Path:
+    """Let a scripted app-server stand in for the real one; where it keeps what it hears."""
+    servers, place = stage.harness.servers, stage.place / "unreal"
+    server = await servers.server(servers.way("openai"), lifted=False)
+    server.launch = scripted(script, place)
+    return place
 
 
 async def talk(thread: Thread, *said: str) -> list[str]:

@@ -1,12 +1,35 @@
 from __future__ import annotations
 
+from base64 import b64decode
 from typing import Any
 
+import msgspec
+from msgspec import Raw
+
 from tests.codex.scenes import hear, last, plain, shown, staged, talk
-from tests.codex.viewing import continues, killed, reasons, shows_view, standing, started, told
-from tests.engines.scenes import Probe, written
+from tests.codex.viewing import (
+    PICTURE,
+    continues,
+    folding,
+    killed,
+    reasons,
+    shows_view,
+    skilled,
+    standing,
+    started,
+    told,
+)
+from tests.engines.scenes import Probe, notices, written
+from weft import Thread
+from weft.context.compose import item_draft
 from weft.engines.values import AssembleParams, AssembleResult
-from weft.items import FunctionCall
+from weft.entries import Draft
+from weft.hooks import Hooks
+from weft.hooks.payloads import BeforePromptBuild
+from weft.hooks.registry import Answer as HookAnswer
+from weft.ids import derived_id
+from weft.items import FunctionCall, InputText, Message
+from weft.prompt.input import Image, LocalImage
 from weft.prompt.observation import PromptContext
 from weft.testing.script import Answer, Call
 from weft.tools.decorator import tool
@@ -24,15 +47,6 @@ WORK = (
 async def weigh(what: str) -> str:
     """Weigh something."""
     return f"{what} weighs 3 kg"
-
-
-def folding(text: str) -> Any:
-    """An engine's answer: a record of its own, and the newest input."""
-
-    def fold(given: AssembleParams) -> AssembleResult:
-        return AssembleResult(items=(written(text), given.items[-1]))
-
-    return fold
 
 
 async def test_inside_an_epoch_every_request_is_the_view_and_begins_with_the_one_before(tmp_path):
@@ -203,14 +217,9 @@ async def test_a_user_who_types_a_marker_of_codex_keeps_the_message(tmp_path):
             assert view[:-1] == texts[-len(view) + 1 :]
 
 
-SKILL = "---\nname: weather\ndescription: How to tell the weather.\n---\nLook out of the window.\n"
-
-
 async def test_what_codex_adds_for_a_skill_that_is_mentioned_is_mirrored_as_context_once(tmp_path):
     async with staged(tmp_path, *WORK) as stage:
-        place = tmp_path / "weft" / "codex" / "home" / "skills" / "weather"
-        place.mkdir(parents=True)
-        (place / "SKILL.md").write_text(SKILL)
+        skilled(tmp_path)
         async with stage.thread() as thread:
             await hear(thread, "Use $weather.")
             name = thread.id
@@ -237,3 +246,102 @@ async def test_a_call_that_lost_its_output_is_shown_with_one(tmp_path):
             "function_call_output",
             "user",
         ]
+
+
+def raw(thread: Thread, **item: Any) -> Draft:
+    """A row that another writer left in the log."""
+    draft = item_draft(Message(role="user", content=(InputText("x"),)), turn=thread.turn)
+    return msgspec.structs.replace(draft, body=msgspec.json.encode(item))
+
+
+async def test_messages_of_other_writers_are_shown_in_the_shape_that_codex_takes(tmp_path):
+    parts = [{"type": "input_text", "text": "Be kind."}]
+    async with staged(tmp_path) as stage, stage.thread() as thread:
+        await hear(thread, "One.")
+        await thread.add(
+            raw(thread, type="message", role="system", content=parts),
+            raw(thread, type="message", role="user", content="Plain."),
+            raw(thread, type="message", role="assistant", content="Yes.", id=None),
+        )
+        await hear(thread, "Two.")
+        assert plain(shown(stage.requests[-1])) == [
+            ("user", "One."),
+            ("assistant", "fine"),
+            ("developer", "Be kind."),
+            ("user", "Plain."),
+            ("assistant", "Yes."),
+            ("user", "Two."),
+        ]
+        name = derived_id("msg", thread.id, thread.view.rows[4].seq or 0)
+        assert shown(stage.requests[-1])[4]["id"] == name
+
+
+async def test_where_codex_refuses_the_view_the_prompt_goes_alone_and_a_later_turn_repairs(
+    tmp_path,
+):
+    async with staged(tmp_path) as stage, stage.thread() as thread:
+        await hear(thread, "One.")
+        good = thread.view.upto
+        await thread.add(raw(thread, type="message", role="user", content=[{"type": 7}]))
+        first = await hear(thread, "Two.")
+        again = await hear(thread, "Three.")
+        await thread.revert(good)
+        repaired = await hear(thread, "Four.")
+        assert shows_view(thread, stage.requests[-1])
+    assert [last(events).status for events in (first, again, repaired)] == ["completed"] * 3
+    assert [len(notices(events)) for events in (first, again, repaired)] == [1, 1, 0]
+    assert "could not be carried over" in notices(first)[0]
+    assert (started(again), started(repaired)) == (["projection-failed"], ["projection-failed"])
+    said = [[what for _, what in plain(shown(request))] for request in stage.requests[1:]]
+    assert said == [["One.", "fine", "Two."], ["Three."], ["One.", "fine", "Four."]]
+
+
+async def test_what_was_injected_is_not_taken_for_news(tmp_path):
+    engine = Probe()
+    async with staged(tmp_path, *WORK) as stage, stage.thread(engine=engine) as thread:
+        await hear(thread, "How is the weather?")
+        mirror = stage.harness.threads.live[thread.id].mirror
+        rows = thread.view.rows
+        for row in rows:
+            if row.shape.id:
+                await mirror.take(Raw(row.body))
+        assert thread.view.rows == rows
+    async with staged(tmp_path) as stage, stage.thread(thread.id) as thread:
+        await hear(thread, "And tomorrow?")
+        mirror = stage.harness.threads.live[thread.id].mirror
+        before = thread.view.rows
+        for item in shown(stage.requests[-1])[:-1]:
+            await mirror.take(Raw(msgspec.json.encode(item)))
+        assert thread.view.rows == before
+
+
+async def test_a_hook_s_words_stand_behind_the_input_and_the_input_is_said_once(tmp_path):
+    hooks = Hooks()
+
+    async def add(_: BeforePromptBuild) -> HookAnswer:
+        return HookAnswer(context="Mind the gap.")
+
+    hooks.on(BeforePromptBuild, add)
+    async with staged(tmp_path) as stage, stage.thread(hooks=hooks) as thread:
+        await talk(thread, "One.", "Two.")
+        assert shows_view(thread, stage.requests[-1])
+        assert continues(*reversed(stage.requests))
+        texts = [what for _, what in plain(shown(stage.requests[-1]))]
+        assert [texts[0], "Mind the gap." in texts[1], texts[2:4]] == [
+            "One.",
+            True,
+            ["fine", "Two."],
+        ]
+
+
+async def test_images_are_shown_as_they_were_given(tmp_path):
+    file = tmp_path / "pixel.png"
+    file.write_bytes(b64decode(PICTURE.partition(",")[2]))
+    async with staged(tmp_path) as stage:
+        async with stage.thread() as thread:
+            await hear(thread, "What is it?", LocalImage(file))
+            assert shows_view(thread, stage.requests[-1])
+            name = thread.id
+        async with stage.thread(name) as thread:
+            await hear(thread, "And this?", Image(PICTURE))
+            assert shows_view(thread, stage.requests[-1])

@@ -5,20 +5,42 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 from tests.codex.scenes import Items, shown
+from tests.engines.scenes import written
 from weft import Thread
 from weft.context.row import Row
+from weft.engines.values import AssembleParams, AssembleResult
 from weft.harness.codex.server import AppServer
 from weft.harness.events import Event, HarnessReported
 
-__all__ = ["bare", "continues", "killed", "reasons", "shows_view", "standing", "started", "told"]
+__all__ = [
+    "PICTURE",
+    "bare",
+    "continues",
+    "folding",
+    "killed",
+    "reasons",
+    "shows_view",
+    "skilled",
+    "standing",
+    "started",
+    "told",
+    "without_standing",
+]
 
 SURROUNDINGS = {"agents_md", "collaboration_mode", "environment", "model", "permissions"}
 STANDING = {"developer_instructions", "guidance"}
+PICTURE = (
+    "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR4nGNgYGBg"
+    "AAAABQABpfZFQAAAAABJRU5ErkJggg=="
+)
+"""One pixel."""
+SKILL = "---\nname: weather\ndescription: How to tell the weather.\n---\nLook out of the window.\n"
 OWN = ("<skills_instructions>", "<permissions instructions>")
 ANSWERS = ("reasoning", "function_call", "custom_tool_call")
 
@@ -79,6 +101,22 @@ async def killed(server: AppServer) -> None:
     assert server.pid is not None
     os.kill(server.pid, signal.SIGKILL)
     await connection.wait_ended()
+
+
+def skilled(place: Path) -> None:
+    """Give the Codex of a stage a skill: ``weather``."""
+    skill = place / "weft" / "codex" / "home" / "skills" / "weather"
+    skill.mkdir(parents=True)
+    (skill / "SKILL.md").write_text(SKILL)
+
+
+def folding(*texts: str, **how: Any) -> Callable[[AssembleParams], AssembleResult]:
+    """An engine's answer: some records of its own, and the newest input."""
+
+    def fold(given: AssembleParams) -> AssembleResult:
+        return AssembleResult(items=(*map(written, texts), given.items[-1]), **how)
+
+    return fold
 
 
 def started(events: Sequence[Event]) -> list[str]:

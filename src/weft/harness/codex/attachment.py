@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from ...context.journal import Journal
-from ...context.row import Row
+from ...context.row import Row, shape_of
 from ...items import InputImage, Message, Part, text_of
 from ..contract import TurnRun
 from .binding import Binding, bound
@@ -128,6 +128,7 @@ class Attachment:
         items = items_of(shown, head, journal.id)
         if items:
             await self.connection.call(ThreadInject(thread_id=self.binding.codex, items=items))
+            self.mirror.seen.update(filter(None, (shape_of(item).id for item in items)))
         return Carried(parts or (), len(items))
 
     def bare(self, run: TurnRun) -> Carried:

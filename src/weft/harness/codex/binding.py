@@ -100,14 +100,14 @@ def decide(known: Binding | None, wanted: Binding, *, absent: str, shows: bool) 
         ("dynamic-tools-mismatch", known.tools != wanted.tools),
         ("model-mismatch", known.model != wanted.model),
         ("projection-mismatch", (known.mode, known.plan) != (wanted.mode, wanted.plan)),
+        (absent, bool(absent)),
+        ("epoch-mismatch", known.base != wanted.base),
+        ("view-mismatch", not shows),
         # Where nothing can be injected, other instructions need another thread.
         (
             "instructions-mismatch",
             wanted.mode == "text" and known.instructions != wanted.instructions,
         ),
-        (absent, bool(absent)),
-        ("epoch-mismatch", known.base != wanted.base),
-        ("view-mismatch", not shows),
     )
     for reason, differs in differences:
         if differs:

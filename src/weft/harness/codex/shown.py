@@ -25,6 +25,7 @@ from ...items import InputImage, InputText, Message, encode_item, text_of
 from ...prompt.registry import Registry
 from ...prompt.state import Known
 from ...prompt.tell import tell
+from ...wire import json_bytes
 from .protocol.requests import ImageInput, TextInput, UserInput
 from .provided import PROVIDED, STANDING
 
@@ -142,12 +143,23 @@ def _named(row: Row, thread: str, times: Counter[RowKey]) -> bytes:
     Sealed reasoning is bound to its id, so that one may not change. What an engine says
     several times has several: `times` counts them.
     """
+    members = _fitting(row)
+    if not row.shape.id:
+        key = _key(row)
+        again = (times[key],) if times[key] else ()
+        times[key] += 1
+        name = derived_id(item_prefix(row.shape.type), thread, key, *again)
+        members["id"] = Raw(json_bytes(name))
+    return msgspec.json.encode(members)
+
+
+def _fitting(row: Row) -> dict[str, Raw]:
+    """The members of an item as Codex takes it: no system role, and content in parts."""
     members = _members.decode(row.body)
-    if "id" in members:
-        return row.body
-    key = _key(row)
-    again = (times[key],) if times[key] else ()
-    times[key] += 1
-    name = derived_id(item_prefix(row.shape.type), thread, key, *again)
-    kind = members.pop("type")
-    return msgspec.json.encode({"type": kind, "id": name, **members})
+    if row.shape.type == "message":
+        if row.shape.role == "system":
+            members["role"] = Raw(b'"developer"')
+        if bytes(members.get("content", b"")).startswith(b'"'):
+            kind = "output_text" if row.shape.role == "assistant" else "input_text"
+            members["content"] = Raw(json_bytes([{"type": kind, "text": members["content"]}]))
+    return members
