@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 import msgspec
 from msgspec import Raw
 
-from ...items import CustomToolCall, FunctionCall, InputImage, Output, text_of
+from ...items import CustomToolCall, FunctionCall, FunctionCallOutput, InputImage, Output, text_of
 from ...specs import CustomTool, Namespace, ToolSpec, parameters, spec_name
 from ...specs import FunctionTool as Function
-from ...tools.contract import CallItem
+from ...tools.contract import CallItem, Tool
 from ...tools.dispatch import Dispatch, Finished, call_of
 from ..contract import CALL, TurnRun
 from ..events import ToolFinished, ToolStarted
@@ -94,7 +94,9 @@ class Hands:
         if self._is_logged(call.call_id):
             # What a log that is full does not take, Codex keeps and tells back.
             with suppress(*UNWRITABLE):
-                await self.run.journal.stage(finished.item)
+                # To Codex, and so to the log, every tool of ours is a function.
+                output = FunctionCallOutput(call_id=call.call_id, output=finished.result.output)
+                await self.run.journal.stage(output)
         self.run.emit(_told(finished))
         result = finished.result
         await (self.stop if result.stop else self.before_answer)()
@@ -112,12 +114,12 @@ class Hands:
                 done.set_result(finished)
 
     def _item(self, asked: ToolCall) -> CallItem:
-        specs = (tool.spec for tool in self.run.tools)
-        if asked.namespace is None and any(
-            isinstance(spec, CustomTool) and spec.name == asked.tool for spec in specs
-        ):
+        if (asked.namespace, asked.tool) in set(_freeform_names(self.run.tools)):
             return CustomToolCall(
-                call_id=asked.call_id, name=asked.tool, input=_freeform(asked.arguments)
+                call_id=asked.call_id,
+                name=asked.tool,
+                namespace=asked.namespace,
+                input=_freeform(asked.arguments),
             )
         return FunctionCall(
             call_id=asked.call_id,
@@ -129,6 +131,16 @@ class Hands:
     def _is_logged(self, call_id: str) -> bool:
         """Whether the model made the call itself; those of a script it wrote are not in the log."""
         return any(row.shape.call_id == call_id for row in self.run.journal.view.open_calls)
+
+
+def _freeform_names(tools: Sequence[Tool]) -> Iterator[tuple[str | None, str]]:
+    for spec in (tool.spec for tool in tools):
+        if isinstance(spec, CustomTool):
+            yield None, spec.name
+        elif isinstance(spec, Namespace):
+            yield from (
+                (spec.name, each.name) for each in spec.tools if isinstance(each, CustomTool)
+            )
 
 
 def _freeform(arguments: Raw) -> str:
