@@ -185,7 +185,7 @@ def _completed(response: RawResponse | None) -> Completed:
 
 def _fail(error: TurnError | None) -> NoReturn:
     said = error.message if error else "the turn was interrupted"
-    if error is not None and error.kind == "contextWindowExceeded":
+    if error is not None and error.overflows:
         raise ContextOverflow(said)
     raise ModelError(said, status=error.http_status if error else None)
 

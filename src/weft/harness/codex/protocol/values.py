@@ -33,6 +33,9 @@ class Status(Message, frozen=True, kw_only=True):
     active_flags: tuple[str, ...] = ()
 
 
+_TOO_LONG = '"context_length_exceeded"'
+
+
 class TurnError(Message, frozen=True, kw_only=True):
     """Why a turn, or one try of it, failed."""
 
@@ -49,6 +52,11 @@ class TurnError(Message, frozen=True, kw_only=True):
             case {**named} if len(named) == 1:
                 return str(next(iter(named)))
         return ""
+
+    @property
+    def overflows(self) -> bool:
+        """Whether the request was too long; where a provider refuses it, its own code says so."""
+        return self.kind == "contextWindowExceeded" or _TOO_LONG in self.message
 
     @property
     def http_status(self) -> int | None:
