@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from .channels import ChannelContract
 from .engines import ContextEngineContract
 from .executor import ExecutorContract
+from .harness import HarnessContract
 from .index import IndexContract
 from .models import ModelContract
 from .store import StoreContract
 
 __all__ = [
+    "ChannelContract",
     "ContextEngineContract",
     "ExecutorContract",
+    "HarnessContract",
     "IndexContract",
     "ModelContract",
     "StoreContract",
