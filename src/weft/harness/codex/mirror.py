@@ -74,16 +74,17 @@ class Mirror:
 
     async def take(self, raw: Raw) -> Mirrored:
         """Log an item, unless it is known or not ours to log."""
-        item = _plain(decode_item(raw))
+        told = decode_item(raw)
+        item = _plain(told)
         name = None if isinstance(item, Unknown) else getattr(item, "id", None)
         if (name is not None and name in self.seen) or not recordable(item):
             return Mirrored()
-        if isinstance(item, Message) and item.role in ("user", "developer"):
-            if (echo := self._echo(item)) is not None:
+        if isinstance(told, Message) and told.role in ("user", "developer"):
+            if (echo := self._echo(told)) is not None:
                 return Mirrored(echo=echo)
-            if self.is_own_context(item):
-                return Mirrored()
-            return await self._added(item)
+            if not self.is_own_context(told):
+                await self._added(item)
+            return Mirrored()
         entries = await self.journal.append(item, origin=self.origin)
         if name is not None:
             self.seen.add(name)
@@ -102,7 +103,7 @@ class Mirror:
             return self.expected.popleft()
         return None
 
-    async def _added(self, message: Message) -> Mirrored:
+    async def _added(self, message: Item) -> None:
         """Log what Codex has added to the conversation, such as a skill that was mentioned."""
         journal = self.journal
         draft = item_draft(
@@ -113,7 +114,6 @@ class Mirror:
             flags=Flags.CONTEXTUAL | Flags.HIDDEN,
         )
         await journal.add(draft)
-        return Mirrored()
 
 
 def _plain(item: Item) -> Item:

@@ -7,6 +7,7 @@ mark; whatever else Codex adds is kept.
 
 from __future__ import annotations
 
+import msgspec
 from msgspec import Raw
 
 from ...context.row import shape_of
@@ -60,6 +61,9 @@ _TAGS = (
 )
 """How such texts begin, in lower case."""
 
+_BASE = "model.base_instructions"
+"""The kind of the message with a model's own instructions, which nothing else marks."""
+
 
 def is_answer(raw: Raw) -> bool:
     """Whether a model made an item: the sign that a request was answered."""
@@ -76,6 +80,8 @@ def is_own_context(message: Message, registry: Registry, instructions: str = "")
     """
     if message.role not in ("developer", "user") or not message.content:
         return False
+    if _kinds(message) == [_BASE]:
+        return True
     return all(
         isinstance(part, InputText)
         and (
@@ -84,6 +90,12 @@ def is_own_context(message: Message, registry: Registry, instructions: str = "")
         )
         for part in message.content
     )
+
+
+def _kinds(message: Message) -> object:
+    """What Codex notes of the parts of a message."""
+    noted = msgspec.json.decode(message.metadata) if isinstance(message.metadata, Raw) else None
+    return noted.get("content_item_kinds") if isinstance(noted, dict) else None
 
 
 def _is_own(text: str, role: str, registry: Registry) -> bool:
