@@ -55,6 +55,12 @@ class Arena:
     def victim(self) -> Path:
         return self.outside / "victim"
 
+    @property
+    def search(self) -> str:
+        """Where the one who runs the commands finds the tools of a sandbox."""
+        assert isinstance(self.process.args, list)
+        return str(self.process.args[-1])
+
     def environ(self) -> dict[str, str]:
         return {
             "PATH": PLAIN_PATH,
@@ -155,4 +161,16 @@ def interpreter(uid: int) -> str:
         return sys.executable
     found = shutil.which("python3", path=PLAIN_PATH)
     assert found, "another user needs a Python outside of this user's home"
+    return found
+
+
+def running(marker: str) -> list[str]:
+    """Processes whose arguments contain `marker`."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            if marker.encode() in (entry / "cmdline").read_bytes().split(b"\0"):
+                found.append(entry.name)
+        except OSError:
+            continue
     return found

@@ -14,7 +14,7 @@ import pytest
 
 from weft.sandbox.policy import Limits, SandboxPolicy
 
-from .arena import KEY, ROOMY, SECRET, Arena, arena, started
+from .arena import KEY, ROOMY, SECRET, Arena, arena, running, started
 
 WRITES = {
     "by path": "echo owned > $OUT/victim",
@@ -221,18 +221,6 @@ def test_credentials_of_the_user_cannot_be_read(ground: Arena):
     assert KEY not in done.stdout
     shown = msgspec.structs.replace(ROOMY, hidden=())
     assert ground.shell("cat ~/.ssh/id ~/.netrc", policy=shown).stdout == KEY * 2
-
-
-def running(marker: str) -> list[str]:
-    """Processes whose arguments contain `marker`."""
-    found = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            if marker.encode() in (entry / "cmdline").read_bytes().split(b"\0"):
-                found.append(entry.name)
-        except OSError:
-            continue
-    return found
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from .boundary import Boundary
 from .launch import Launch
+from .lifeline import Lifeline, lifeline, moved_up
 from .mounts import mount_arguments
 from .placeholders import held
 from .policy import Limits
@@ -26,7 +27,6 @@ _NAMESPACES = (
     *("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts"),
     "--unshare-cgroup-try",
 )
-_BOUND_AND_RUN = 'echo "$0" >/proc/sys/kernel/pid_max && exec "$@"'
 _RESERVED_PIDS = 300
 """Numbers the kernel does not give out a second time; they come on top of the limit."""
 
@@ -67,20 +67,24 @@ class Bubblewrap:
             raise ValueError("this boundary asks for no sandbox; launch it with NoSandbox")
         with ExitStack() as stack:
             stack.enter_context(held(boundary, self.home / "sandbox.lock"))
+            tie = stack.enter_context(lifeline())
             seccomp = _filter_descriptor(boundary)
             stack.callback(os.close, seccomp)
             line = (
-                *self._bounded(boundary.limits),
-                *(str(self.binary), "--die-with-parent", "--new-session"),
+                *self._entered(boundary.limits, tie),
+                *(str(self.binary), "--die-with-parent", "--as-pid-1", "--new-session"),
                 *self._confinement(boundary),
                 *("--seccomp", str(seccomp)),
+                *tie.hide,
                 *mount_arguments(boundary, proc=self.proc),
                 *("--chdir", str(cwd), "--"),
+                *tie.knock,
                 *((str(self.setsid), "--ctty", "--wait") if tty else ()),
                 *self._limited(boundary.limits),
                 *argv,
             )
-            return Launch(line, dict(env), Path("/"), (seccomp,), stack.pop_all())
+            fds = (seccomp, tie.descriptor)
+            return Launch(line, dict(env), Path("/"), fds, stack.pop_all())
 
     def _confinement(self, boundary: Boundary) -> tuple[str, ...]:
         return (
@@ -90,16 +94,16 @@ class Bubblewrap:
             *("--cap-drop", "ALL"),
         )
 
-    def _bounded(self, limits: Limits) -> tuple[str, ...]:
-        """For root: a namespace that runs out of process numbers, and ends with our process."""
+    def _entered(self, limits: Limits, tie: Lifeline) -> tuple[str, ...]:
+        """What comes first; for root, a namespace that runs out of numbers and ends with us."""
         if self.bounding is None:
-            return ()
+            return _shell(tie.take)
         setpriv, unshare = map(str, self.bounding)
-        most = str(limits.processes + _RESERVED_PIDS)
+        most = limits.processes + _RESERVED_PIDS
         return (
             *(setpriv, "--pdeathsig", "KILL", "--"),
             *(unshare, "--pid", "--fork", "--kill-child", "--mount-proc", "--"),
-            *("/bin/sh", "-c", _BOUND_AND_RUN, most),
+            *_shell(f"echo {most} >/proc/sys/kernel/pid_max", tie.take),
         )
 
     def _limited(self, limits: Limits) -> tuple[str, ...]:
@@ -111,9 +115,14 @@ class Bubblewrap:
         )
 
 
+def _shell(*steps: str) -> tuple[str, ...]:
+    """Goes before a command that is to run after `steps`."""
+    return ("/bin/sh", "-c", " && ".join((*steps, 'exec "$@"')), "sh")
+
+
 def _filter_descriptor(boundary: Boundary) -> int:
     program = socket_filter(network=boundary.network, local_sockets=boundary.local_sockets)
     descriptor = os.memfd_create("weft-seccomp")
     os.write(descriptor, program)
     os.lseek(descriptor, 0, os.SEEK_SET)
-    return descriptor
+    return moved_up(descriptor)
