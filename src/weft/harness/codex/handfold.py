@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from dataclasses import dataclass
 
 from ...errors import WeftError
 from ...whole import whole
@@ -16,49 +17,71 @@ from .attachment import Attachment
 from .errors import CodexError
 from .following import Following
 from .keeping import Keeping
-from .native import BACKEND, NativeFold
+from .native import BACKEND, SPENT, NativeFold
 from .protocol.notifications import RawItem, TurnStarted
 from .protocol.requests import ThreadCompact, TurnInterrupt
 
-__all__ = ["fold_by_hand"]
+__all__ = ["FOLD_SECONDS", "fold_by_hand"]
 
-_PATIENCE = 180.0
+FOLD_SECONDS = 180.0
+"""How long Codex may take."""
 _GRACE = 30.0
 
 
-async def fold_by_hand(run: TurnRun, attachment: Attachment) -> NativeCompaction:
+async def fold_by_hand(
+    run: TurnRun, attachment: Attachment, seconds: float = FOLD_SECONDS
+) -> NativeCompaction:
     """Let Codex compact the thread; how it went."""
     following = Following(run, attachment, NativeFold(run, by_hand=True), Keeping(run))
-    turn = ""
-    await attachment.begin(run.journal)
-
-    async def follow() -> None:
-        nonlocal turn
-        async for event in attachment.subscription:
-            if isinstance(event, TurnStarted):
-                turn = event.turn.id
-            if not turn or isinstance(event, RawItem):
-                # What was carried over is told back, and a summary is nothing that was said.
-                continue
-            await whole(following.take(event))
-            if following.ended is not None:
-                return
-
+    folding = _Folding(attachment, following)
     try:
-        async with asyncio.timeout(_PATIENCE):
+        await attachment.begin(run.journal)
+        async with asyncio.timeout(seconds):
             await attachment.connection.call(ThreadCompact(thread_id=attachment.binding.codex))
-            await follow()
+            await folding.follow()
     except TimeoutError:
-        with suppress(TimeoutError, CodexError):
-            async with asyncio.timeout(_GRACE):
-                thread = attachment.binding.codex
-                await attachment.connection.call(TurnInterrupt(thread_id=thread, turn_id=turn))
-                await follow()
-        following.fold.broken_off(f"it took longer than {_PATIENCE:g} s")
+        return await folding.stop(f"it took longer than {seconds:g} s", min(seconds, _GRACE))
     except WeftError as error:
         following.fold.broken_off(str(error))
         return _failed(str(error))
+    except asyncio.CancelledError:
+        await whole(folding.stop("it was broken off", _GRACE))
+        raise
     return following.fold.done or _failed(_why(following))
+
+
+@dataclass(slots=True)
+class _Folding:
+    """A turn of Codex's that only folds."""
+
+    attachment: Attachment
+    following: Following
+    turn: str = ""
+
+    async def follow(self) -> None:
+        """Hear it out."""
+        async for event in self.attachment.subscription:
+            if isinstance(event, TurnStarted):
+                self.turn = event.turn.id
+            if not self.turn or isinstance(event, RawItem):
+                # What was carried over is told back, and a summary is nothing that was said.
+                continue
+            await whole(self.following.take(event))
+            if self.following.ended is not None:
+                return
+
+    async def stop(self, reason: str, grace: float) -> NativeCompaction:
+        """Break it off. Nobody knows what the thread shows then."""
+        self.following.fold.broken_off(reason)
+        self.attachment.spent = SPENT
+        thread = self.attachment.binding.codex
+        with suppress(TimeoutError, CodexError):
+            async with asyncio.timeout(grace):
+                await self.attachment.connection.call(
+                    TurnInterrupt(thread_id=thread, turn_id=self.turn)
+                )
+                await self.follow()
+        return _failed(reason)
 
 
 def _failed(reason: str) -> NativeCompaction:

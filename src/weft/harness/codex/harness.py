@@ -26,7 +26,7 @@ from ..contract import NativeCompaction, Outcome, Preview, Traits, TurnRun
 from ..events import Event
 from .attachment import previewed
 from .following import limits_of
-from .handfold import fold_by_hand
+from .handfold import FOLD_SECONDS, fold_by_hand
 from .mirror import HARNESS
 from .model import AppServerModel
 from .native import BACKEND
@@ -76,6 +76,8 @@ class CodexHarness:
             mode=self.options.projection,
             seconds=self.options.request_timeout,
         )
+        self.fold_seconds = FOLD_SECONDS
+        """How long Codex may take to fold a thread by hand."""
         self._running: dict[str, Callable[[Event], None]] = {}
         self._owing: dict[str, CodexTurn] = {}
         """Turns that are over, which their logs do not know yet."""
@@ -155,7 +157,7 @@ class CodexHarness:
             attachment, _ = await self.threads.attached(run)
         except WeftError as error:
             return NativeCompaction(backend=BACKEND, status="failed", reason=str(error))
-        return await fold_by_hand(run, attachment)
+        return await fold_by_hand(run, attachment, self.fold_seconds)
 
     def model(self, name: str) -> Model:
         """What answers for a model that only Codex reaches."""

@@ -29,9 +29,11 @@ from .mirror import Mirror
 from .rollout import newest_compaction
 from .shown import carried, standing
 
-__all__ = ["BACKEND", "NativeFold"]
+__all__ = ["BACKEND", "SPENT", "NativeFold"]
 
 BACKEND = "codex-app-server"
+SPENT = "native-compaction"
+"""Why a thread is replaced that shows something else than the view since it was folded."""
 
 
 @dataclass(slots=True)
@@ -66,8 +68,10 @@ class NativeFold:
         if self.open != name:
             return
         self.open = None
-        if self.run.engine.has_a_say or not await self._followed(attachment):
-            attachment.spent = "native-compaction"
+        # A thread that does not show the view has nothing that the view could follow.
+        follows = not (attachment.spent or self.run.engine.has_a_say)
+        if not follows or not await self._followed(attachment):
+            attachment.spent = attachment.spent or SPENT
         journal = self.run.journal
         before, after = self._before, journal.view.tokens
         self.done = NativeCompaction(

@@ -21,7 +21,6 @@ from .threads import ScriptedThread
 __all__ = ["Player", "end_process"]
 
 _DONE = TurnScript(steps=(Step(text="Done."),))
-_SUMMARY = TurnScript(steps=(Step(compact=True),))
 
 
 class Player:
@@ -67,7 +66,7 @@ class Player:
     def queue_compaction(self, thread: ScriptedThread) -> None:
         """A native compaction, told as a turn."""
         turn = f"turn-{thread.id[-4:]}-{next(self._turns)}"
-        self._waiting.append(self._run(thread, turn, _SUMMARY, None))
+        self._waiting.append(self._run(thread, turn, self._script.compaction, None))
 
     def steer(self, thread: ScriptedThread, said: list[dict[str, Any]]) -> None:
         """Add what the user said to the running turn."""

@@ -75,6 +75,8 @@ class AppScript(_Table, frozen=True, kw_only=True):
     version: str = "0.163.0"
     turns: tuple[TurnScript, ...] = ()
     faults: tuple[Fault, ...] = ()
+    compaction: TurnScript = TurnScript(steps=(Step(compact=True),))
+    """What a native compaction by hand comes to."""
     lacks: tuple[str, ...] = ()
     """Methods it does not know."""
     complaint: str = ""
