@@ -63,7 +63,14 @@ class Following:
     ended: values.Turn | None = None
     _asked: bool = False
     """A request is out whose response has not ended."""
+    _spoke: bool = False
+    """The newest item is something that the model said."""
     _tries: int = 0
+
+    @property
+    def said_all(self) -> bool:
+        """Whether nothing was left to be said: the model has spoken, and called nothing."""
+        return self._spoke and not self._asked and not self.fold.open
 
     async def asks(self) -> None:
         """Note that the model is asked with what the view shows."""
@@ -122,6 +129,7 @@ class Following:
     async def _item(self, raw: Raw) -> None:
         if self.fold.open:
             return
+        self._spoke = shape_of(raw).role == "assistant"
         if is_answer(raw):
             await self.asks()
             self.text = _words(raw) or self.text

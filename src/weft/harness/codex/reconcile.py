@@ -8,8 +8,13 @@ from __future__ import annotations
 
 import asyncio
 
-from ...context.row import shape_of
-from ...items import Message, decode_item, text_of
+from msgspec import Raw
+
+from ...context.journal import Journal
+from ...context.row import Row, shape_of
+from ...context.staging import answers, staged
+from ...items import FunctionCallOutput, Message, decode_item, text_of
+from ...specs import spec_name
 from ..contract import TurnRun
 from .binding import Binding
 from .mirror import Echo, Mirror
@@ -20,6 +25,8 @@ __all__ = ["reconcile"]
 
 _ENTRIES = 10_000
 """No turn is looked at beyond so many entries."""
+_NOT_OURS = ("aborted", "dynamic tool call was cancelled", "dynamic tool request failed")
+"""How results begin that Codex writes where we have given none."""
 
 
 async def reconcile(run: TurnRun, binding: Binding) -> Left:
@@ -36,9 +43,29 @@ async def reconcile(run: TurnRun, binding: Binding) -> Left:
     mirror.seen |= {entry.id for entry in entries if entry.kind == "item" and entry.id}
     mirror.seen |= _ours(run)
     mirror.expected.append(Echo(text))
+    waiting = await staged(journal.store, journal.id)
     for raw in left.items:
-        await mirror.take(raw)
+        if (call := _own_call(journal, raw)) is None:
+            await mirror.take(raw)
+        else:
+            await journal.add(*answers([call], waiting, journal.profile.truncation))
     return left
+
+
+def _own_call(journal: Journal, raw: Raw) -> Row | None:
+    """The open call of one of our tools that Codex has answered for us: we know better."""
+    shape, item = shape_of(raw), decode_item(raw)
+    if not isinstance(item, FunctionCallOutput):
+        return None
+    if not text_of(item.output).startswith(_NOT_OURS):
+        return None
+    tools = {spec_name(spec) for spec in journal.tools}
+    for row in journal.view.open_calls:
+        if row.shape.call_id == shape.call_id:
+            call = row.item
+            name = getattr(call, "namespace", None) or getattr(call, "name", None)
+            return row if name in tools else None
+    return None
 
 
 def _ours(run: TurnRun) -> set[str]:

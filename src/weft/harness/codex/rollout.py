@@ -15,6 +15,7 @@ from typing import Literal
 import msgspec
 from msgspec import Raw, Struct
 
+from ...context.row import shape_of
 from .provided import is_answer
 
 __all__ = ["Left", "left_since", "newest_compaction", "settled_size", "size_of"]
@@ -26,6 +27,8 @@ class Left(Struct, frozen=True):
     items: tuple[Raw, ...] = ()
     ended: Literal["completed", "aborted"] | None = None
     """None where it never came to an end."""
+    answered: bool = False
+    """Whether the model had said all: its response was over, and ended with words."""
 
 
 class _Line(Struct):
@@ -48,6 +51,8 @@ _compacted = msgspec.json.Decoder(_Compacted)
 _LOOKS = 20
 _BETWEEN = 0.1
 
+_COUNTED = "token_count"
+"""What follows a response that is over."""
 _ENDINGS: dict[str, Literal["completed", "aborted"]] = {
     "task_complete": "completed",
     "turn_aborted": "aborted",
@@ -77,6 +82,7 @@ def left_since(path: str | None, offset: int) -> Left:
     """The items behind `offset`, and how the turn ended that they belong to."""
     items: list[Raw] = []
     ended: Literal["completed", "aborted"] | None = None
+    counted = 0
     for line in _lines(path, offset):
         if line.type == "response_item":
             items.append(line.payload)
@@ -85,8 +91,11 @@ def left_since(path: str | None, offset: int) -> Left:
             while items and is_answer(items[-1]):
                 items.pop()
         elif line.type == "event_msg":
-            ended = _ENDINGS.get(_kind(line.payload), ended)
-    return Left(tuple(items), ended)
+            kind = _kind(line.payload)
+            ended = _ENDINGS.get(kind, ended)
+            counted = len(items) if kind == _COUNTED else counted
+    answered = bool(items) and counted == len(items) and shape_of(items[-1]).role == "assistant"
+    return Left(tuple(items), ended, answered or ended == "completed")
 
 
 def newest_compaction(path: str | None, offset: int = 0) -> tuple[Raw, ...] | None:

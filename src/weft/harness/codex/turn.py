@@ -12,6 +12,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from ...context.journal import Journal
+from ...items import Message, text_of
 from ...prompt.events import TurnAborted
 from ...store.contract import TurnState
 from ...usage import TokenUsage
@@ -36,8 +38,6 @@ __all__ = ["Attaches", "CodexTurn"]
 
 _GRACE = 15.0
 """Seconds that Codex has to end a turn that was interrupted."""
-
-_OVERFLOW = "contextWindowExceeded"
 
 
 class Attaches(Protocol):
@@ -73,6 +73,8 @@ class CodexTurn:
     _hands: Hands | None = None
     _codex_turn: str = ""
     _overflowed: bool = False
+    _answered: bool = False
+    """The app-server died when there was nothing left to say."""
     _crashes: int = 0
 
     def __post_init__(self) -> None:
@@ -87,16 +89,17 @@ class CodexTurn:
             except Disconnected as error:
                 if not await self._survived(error):
                     return await self._failed(str(error))
+                if self._answered and not await self._was_spoken_to():
+                    return await self._completed()
                 continue
             except CodexError as error:
                 return await self._failed(str(error))
             ended = following.ended
             assert ended is not None, "it was followed to its end"
             if ended.status == "completed":
-                if await self._keeping.tried(self.run.journal.take_inbox()):
+                if await self._was_spoken_to():
                     continue
-                await self.close("completed")
-                return Outcome(status="completed", text=self.text, usage=self.usage)
+                return await self._completed()
             if ended.status == "failed":
                 if await self._made_room(following.failure):
                     continue
@@ -188,6 +191,13 @@ class CodexTurn:
 
     async def _let_go(self, attachment: Attachment) -> None:
         """The turn of Codex's is over: nothing of it goes on."""
+        await self._take_hands_off(attachment)
+        if not self._keeping.owed:
+            await self._keeping.tried(self.run.journal.answer_open())
+        self._known()
+
+    async def _take_hands_off(self, attachment: Attachment) -> None:
+        """Answer and do nothing more for Codex."""
         attachment.answers = None
         if self._codex_turn and attachment.mirror.awaits_input:
             attachment.spent = "input-not-taken"
@@ -195,9 +205,6 @@ class CodexTurn:
         if self._hands is not None:
             await self._hands.abort()
             self._hands = None
-        if not self._keeping.owed:
-            await self._keeping.tried(self.run.journal.answer_open())
-        self._known()
 
     def _known(self) -> None:
         """All that the view shows now came from Codex, or need not go there."""
@@ -244,16 +251,23 @@ class CodexTurn:
                     )
 
     async def _survived(self, error: Disconnected) -> bool:
-        """Whether a turn whose app-server died can go on with another."""
+        """Whether a turn whose app-server died is answered, or can go on with another."""
         self.threads.detach(self.run)
         attachment, following = self._attachment, self._following
+        self._answered = False
         if attachment is not None and following is not None:
+            said_all = following.said_all
             await following.broken_off()
-            await self._let_go(attachment)
-            await reconcile(self.run, attachment.binding)
+            await self._take_hands_off(attachment)
+            # Its files may know results that were not heard of; only then is one unknown.
+            left = await reconcile(self.run, attachment.binding)
+            self._answered = said_all or left.answered
             self._keeping.forget()
         self._attachment = self._following = None
         await self.run.journal.answer_open()
+        if self._answered:
+            self.text = _last_words(self.run.journal) or self.text
+            return True
         self._crashes += 1
         if self._crashes > 1:
             return False
@@ -262,25 +276,42 @@ class CodexTurn:
 
     async def _made_room(self, failure: TurnError | None) -> bool:
         """Whether an overflow was answered: the view folded, and a new thread for it. Once."""
-        if failure is None or failure.kind != _OVERFLOW or self._overflowed:
+        if failure is None or not failure.overflows:
+            return False
+        if self._attachment is not None:
+            self._attachment.spent = "overflow"
+        if self._overflowed:
             return False
         self._overflowed = True
         journal = self.run.journal
         if all(row.turn == journal.turn or row.contextual for row in journal.view.rows):
             return False
-        if not await make_room(self.run, "overflow", live=True):
-            return False
-        self.threads.detach(self.run)
-        return True
+        return await make_room(self.run, "overflow", live=True)
+
+    async def _was_spoken_to(self) -> bool:
+        """Whether something waited in the inbox, which is in the log now."""
+        return bool(await self._keeping.tried(self.run.journal.take_inbox()))
+
+    async def _completed(self) -> Outcome:
+        await self.close("completed")
+        return Outcome(status="completed", text=self.text, usage=self.usage)
 
     async def _failed(self, reason: str) -> Outcome:
         await self.close("failed")
         return Outcome(status="failed", text=self.text, usage=self.usage, error=reason)
 
 
+def _last_words(journal: Journal) -> str:
+    """What the model said last, if nothing came behind it."""
+    newest = journal.view.rows[-1].item if journal.view.rows else None
+    if isinstance(newest, Message) and newest.role == "assistant":
+        return text_of(newest.content)
+    return ""
+
+
 def _reason(failure: TurnError | None) -> str:
     if failure is None:
         return "Codex ended the turn as failed and did not say why"
-    if failure.kind == _OVERFLOW:
+    if failure.overflows:
         return f"the conversation does not fit the model's window: {failure.message}"
     return failure.message

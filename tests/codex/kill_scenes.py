@@ -1,0 +1,128 @@
+"""A turn with a call of ours and one of Codex's, that a kill may meet anywhere.
+
+    python -m tests.codex.kill_scenes PLACE BASE_URL BINARY MOMENT
+
+runs the turn in a process of its own, until that is killed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.engines.crash_child import DyingStore, Fate
+from tests.engines.notebook import Notebook
+from weft import Thread
+from weft.harness.codex.harness import CodexHarness
+from weft.harness.codex.options import CodexOptions
+from weft.models.connect import ProviderConfig
+from weft.testing.script import Answer, Break, Call, Script
+from weft.tools.contract import Tool
+from weft.tools.decorator import tool
+
+__all__ = ["OWN_MOMENTS", "harness_of", "looking", "opened", "script"]
+
+OWN_MOMENTS = {"a result is staged": "after result", "the end is not written": "before end"}
+"""Moments that only Weft knows of, as points of its store."""
+
+
+async def _nothing() -> None:
+    """Go on."""
+
+
+def script(command: str = "echo quack", *, stall: Break | None = None) -> Script:
+    """Looks, runs a command, and answers, once with a `stall`; wherever it is taken up."""
+    run = Call(name="exec_command", arguments={"cmd": command, "yield_time_ms": 10_000})
+    return Script(
+        answers=(
+            Answer(when="elder", text="On elder.", times=0),
+            Answer(when="damson", text="On damson.", times=0),
+            Answer(when="quack", text="On cherry.", stall=stall),
+            Answer(when="quack", text="On cherry.", times=0),
+            Answer(when="a duck", calls=(run,), times=0),
+            Answer(when="cherry", calls=(Call(name="look"),), times=0),
+            Answer(when="apricot", text="On apricot.", times=0),
+            # The outcome of a call is not known.
+            Answer(text="On cherry, somehow.", times=0),
+        )
+    )
+
+
+def looking(at: Callable[[], Awaitable[None]] = _nothing) -> Tool:
+    """`look`; `at` is called while it runs."""
+
+    @tool(parallel=True)
+    async def look() -> str:
+        """See what is there."""
+        await at()
+        return "a duck"
+
+    return look
+
+
+def providers(base_url: str) -> dict[str, ProviderConfig]:
+    return {
+        "openai": ProviderConfig(api="responses", base_url=base_url, key="sk-planted", retries=0)
+    }
+
+
+def harness_of(place: Path, base_url: str, binary: Path) -> CodexHarness:
+    environ = {"PATH": os.environ["PATH"], "HOME": str(place / "home")}
+    return CodexHarness(
+        CodexOptions(binary=binary),
+        home=place / "weft",
+        environ=environ,
+        providers=providers(base_url),
+    )
+
+
+@asynccontextmanager
+async def opened(
+    place: Path, base_url: str, thread: str | None = None, **options: Any
+) -> AsyncIterator[tuple[Thread, Notebook]]:
+    """A thread in `place` with an engine that commits turns."""
+    engine = Notebook(place / "notebook.db")
+    given: dict[str, Any] = {
+        "model": "openai:gpt-5.5",
+        "home": place / "weft",
+        "cwd": place / "project",
+        "sandbox": "danger-full-access",
+        "approval": "never",
+        "tools": (looking(),),
+        "environ": {"PATH": os.environ["PATH"], "HOME": str(place / "home")},
+        "providers": providers(base_url),
+        "engine": engine,
+    }
+    async with Thread.open(thread, **(given | options)) as found:
+        yield found, engine
+
+
+async def main(place: Path, base_url: str, binary: Path, moment: str) -> None:
+    """Run the turn."""
+    store = await DyingStore.open(place / "weft")
+    assert isinstance(store, DyingStore)
+    store.fate = Fate(OWN_MOMENTS.get(moment, ""))
+    store.fate.armed = True
+    (known,) = await store.threads()
+    harness = harness_of(place, base_url, binary)
+    look = looking(_die if moment == "our tool runs" else _nothing)
+    async with opened(place, base_url, known.id, harness=harness, store=store, tools=(look,)) as (
+        thread,
+        _,
+    ):
+        async for _event in thread.run("cherry", turn_id="cherry"):
+            pass
+
+
+async def _die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3]), sys.argv[4]))
