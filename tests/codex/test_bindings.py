@@ -10,16 +10,17 @@ from msgspec import Raw
 
 from tests.codex.scenes import MODEL, codex, hear, of, plain, shown, staged, talk
 from tests.codex.viewing import continues, reasons, shows_view, started
-from tests.engines.scenes import Probe, written
+from tests.engines.scenes import Intercepting, Probe, written
 from weft import Thread
 from weft.engines.info import EngineInfo
-from weft.engines.values import AssembleParams, AssembleResult, Projection
+from weft.engines.values import AssembleParams, AssembleResult, InterceptResult, Projection
 from weft.entries import Projected
 from weft.harness.codex.binding import KEY, TOPIC, Binding, decide, stored, tools_fingerprint
 from weft.harness.codex.options import CodexOptions
 from weft.harness.events import HarnessReported
 from weft.specs import FunctionTool, parameters
 from weft.store.contract import OutboxDraft, OutboxRow
+from weft.testing.script import Answer
 
 PLAN = Projected("probe", "winter", "1")
 BOUND = Binding(
@@ -381,7 +382,7 @@ async def test_what_an_engine_says_is_no_part_of_the_tool_fingerprint(tmp_path):
         assert after.codex != before.codex
 
 
-async def test_a_turn_writes_the_binding_once(tmp_path):
+async def test_a_thread_has_one_binding_which_follows_its_turns(tmp_path):
     async with staged(tmp_path) as stage, stage.thread() as thread:
         await hear(thread, "One.")
         (row,) = await thread.store.outbox(topic=TOPIC)
@@ -406,3 +407,21 @@ async def test_another_executable_is_shown_the_view(tmp_path):
         assert started(heard) == ["app-server-restarted"]
         assert shows_view(thread, stage.requests[-1])
         assert [what for _, what in plain(shown(stage.requests[-1]))] == ["One.", "fine", "Two."]
+
+
+async def test_a_view_that_grows_too_large_is_folded_first_and_shown_in_a_new_thread(tmp_path):
+    engine = Intercepting(intercept_compaction=InterceptResult(summary="We spoke of rain."))
+    (tmp_path / "weft").mkdir()
+    facts = '[models."gpt-5.5"]\nauto_compact_token_limit = 3000\n'
+    (tmp_path / "weft" / "models.toml").write_text(facts)
+    async with (
+        staged(tmp_path, Answer(text="rain " * 4_000)) as stage,
+        stage.thread(engine=engine) as thread,
+    ):
+        await hear(thread, "One.")
+        heard = await hear(thread, "Two.")
+        assert started(heard) == ["epoch-mismatch"]
+        assert shows_view(thread, stage.requests[-1])
+        assert len(stage.requests) == 2
+        assert "rain rain" not in stage.requests[-1].body.decode()
+        assert "We spoke of rain." in plain(shown(stage.requests[-1]))[-2][1]

@@ -12,6 +12,7 @@ from tests.codex.viewing import (
     continues,
     folding,
     killed,
+    raw,
     reasons,
     shows_view,
     skilled,
@@ -20,15 +21,12 @@ from tests.codex.viewing import (
     told,
 )
 from tests.engines.scenes import Probe, notices, written
-from weft import Thread
-from weft.context.compose import item_draft
 from weft.engines.values import AssembleParams, AssembleResult
-from weft.entries import Draft
 from weft.hooks import Hooks
 from weft.hooks.payloads import BeforePromptBuild
 from weft.hooks.registry import Answer as HookAnswer
 from weft.ids import derived_id
-from weft.items import FunctionCall, InputText, Message
+from weft.items import FunctionCall
 from weft.prompt.input import Image, LocalImage
 from weft.prompt.observation import PromptContext
 from weft.testing.script import Answer, Call
@@ -246,12 +244,6 @@ async def test_a_call_that_lost_its_output_is_shown_with_one(tmp_path):
             "function_call_output",
             "user",
         ]
-
-
-def raw(thread: Thread, **item: Any) -> Draft:
-    """A row that another writer left in the log."""
-    draft = item_draft(Message(role="user", content=(InputText("x"),)), turn=thread.turn)
-    return msgspec.structs.replace(draft, body=msgspec.json.encode(item))
 
 
 async def test_messages_of_other_writers_are_shown_in_the_shape_that_codex_takes(tmp_path):

@@ -7,6 +7,7 @@ from tests.codex.viewing import (
     PICTURE,
     continues,
     folding,
+    raw,
     reasons,
     shows_view,
     skilled,
@@ -286,3 +287,17 @@ async def test_where_an_injection_fails_the_prompt_goes_alone_and_the_next_turn_
     repaired = heard(place, "thread/inject_items")[-1]["params"]["items"]
     assert [what for _, what in plain(repaired)][1:3] == ["One.", "Done."]
     assert len(repaired) == 4
+
+
+async def test_what_cannot_be_read_is_named_and_ends_nothing(tmp_path):
+    async with staged(tmp_path, options=TEXT) as stage, stage.thread() as thread:
+        await hear(thread, "One.")
+        await thread.add(
+            raw(thread, type="message", role="user", content=[{"type": 7}]),
+            raw(thread, type="novelty", text="?"),
+        )
+        heard = await hear(thread, "Two.")
+        assert (last(heard).status, notices(heard)) == ("completed", [])
+        left_out = "[user]\n[unknown content omitted]\n\n[item]\n[novelty content omitted]"
+        assert quoted(stage.requests[-1]) == left_out
+        assert asked(stage.requests[-1]) == "Two."

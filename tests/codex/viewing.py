@@ -10,13 +10,18 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
+
 from tests.codex.scenes import Items, shown
 from tests.engines.scenes import written
 from weft import Thread
+from weft.context.compose import item_draft
 from weft.context.row import Row
 from weft.engines.values import AssembleParams, AssembleResult
+from weft.entries import Draft
 from weft.harness.codex.server import AppServer
 from weft.harness.events import Event, HarnessReported
+from weft.items import InputText, Message
 
 __all__ = [
     "PICTURE",
@@ -24,6 +29,7 @@ __all__ = [
     "continues",
     "folding",
     "killed",
+    "raw",
     "reasons",
     "shows_view",
     "skilled",
@@ -117,6 +123,12 @@ def folding(*texts: str, **how: Any) -> Callable[[AssembleParams], AssembleResul
         return AssembleResult(items=(*map(written, texts), given.items[-1]), **how)
 
     return fold
+
+
+def raw(thread: Thread, **item: Any) -> Draft:
+    """A row that another writer left in the log."""
+    draft = item_draft(Message(role="user", content=(InputText("x"),)), turn=thread.turn)
+    return msgspec.structs.replace(draft, body=msgspec.json.encode(item))
 
 
 def started(events: Sequence[Event]) -> list[str]:
