@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
+from weft.auth.keys import KeyFile
 from weft.configuration import Config, Explained, Settings, load_config
 from weft.configuration.files import ConfigFile, project_file
-from weft.configuration.keys import KeyFile
 from weft.configuration.settings import (
     AgentsMd,
     CodexSettings,

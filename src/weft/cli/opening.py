@@ -16,8 +16,8 @@ import click
 import msgspec
 from msgspec import Struct
 
+from ..auth.keys import KeyFile
 from ..configuration import Config, Settings, load_config
-from ..configuration.keys import KeyFile
 from ..configuration.settings import ModelSettings, ProviderSettings
 from ..context.head import Choices
 from ..models.connect import ProviderConfig

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import click
 
+from ...auth.keys import KeyFile
 from ...configuration import load_config
-from ...configuration.keys import KeyFile, key_variable
+from ...configuration.keys import key_variable
 from ...configuration.settings import ProviderSettings
 from ...errors import NotFound
 from ..home import Home

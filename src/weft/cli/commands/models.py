@@ -8,8 +8,9 @@ from pathlib import Path
 import click
 from msgspec import Struct
 
+from ...auth.keys import KeyFile
 from ...configuration import Settings, load_config
-from ...configuration.keys import KeyFile, key_variable
+from ...configuration.keys import key_variable
 from ...models.catalog import Catalog
 from ...models.profile import ModelProfile
 from ..home import Home

@@ -1,0 +1,103 @@
+"""Files of secrets: locked across processes, replaced whole, for their owner only.
+
+Invariants: a reader sees the old file or the new one; when `replace` returns, the new
+one survives a crash of the machine; and nobody waits for a lock for ever.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from .errors import AuthError
+
+__all__ = ["check_private", "locked", "read", "replace", "try_lock"]
+
+_PATIENCE = 10.0
+_PAUSE = 0.01
+
+
+@contextmanager
+def locked(path: Path, patience: float = _PATIENCE) -> Iterator[None]:
+    """Hold the lock file `path`; the kernel lets go when the process ends. Raises `AuthError`."""
+    until = time.monotonic() + patience
+    while (descriptor := try_lock(path)) is None:
+        if time.monotonic() > until:
+            raise AuthError(
+                f"another process keeps {str(path)!r} locked; try again when it is done"
+            )
+        time.sleep(_PAUSE)
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def try_lock(path: Path) -> int | None:
+    """A descriptor that holds the lock until it is closed; None while someone else has it."""
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        descriptor = os.open(path, flags, 0o600)
+    except OSError as error:
+        raise AuthError(
+            f"cannot make the lock file {str(path)!r} ({error.strerror}); "
+            "check the owner and mode of its directory"
+        ) from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def read(path: Path) -> bytes | None:
+    """What the file holds; None where there is none. Raises `AuthError`."""
+    try:
+        check_private(path)
+        return path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise AuthError(f"cannot read {str(path)!r}: {error.strerror}; mend or remove it") from None
+
+
+def check_private(path: Path) -> None:
+    """Raise `AuthError` if others may read or write the file."""
+    if path.stat().st_mode & 0o077:
+        raise AuthError(
+            f"{str(path)!r} can be read by others; `chmod 600` it, and think of its keys as known"
+        )
+
+
+def replace(path: Path, body: bytes) -> None:
+    """Put `body` in the place of the file, durably, with mode 0600 from its first byte on."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(body)
+            stream.flush()
+            os.fsync(stream.fileno())
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+    _sync(path.parent)
+
+
+def _sync(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

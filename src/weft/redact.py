@@ -1,0 +1,135 @@
+"""Redaction: secrets are taken out of text before anyone else sees it.
+
+Owns one function for every error, event and log line. Invariants: a secret that was
+made known never comes through, plain or in the ways programs usually spell it; what
+looks like a secret does not either; and redacting twice changes nothing more.
+"""
+
+from __future__ import annotations
+
+import base64
+import logging
+import re
+import threading
+from collections.abc import Iterable
+from urllib.parse import quote
+
+from .wire import json_bytes
+
+__all__ = ["BLANK", "RedactingFilter", "Redactor", "guard_logs", "know", "redact"]
+
+BLANK = "…"
+"""What stands where a secret was."""
+
+_SHORTEST = 6
+"""Shorter values are words that occur anywhere; no provider hands them out as secrets."""
+
+_MOST = 4096
+"""How many secrets are known at a time; the oldest are forgotten first."""
+
+_CREDENTIALS = re.compile(r"(?<=://)[^/\s@]{1,500}@")
+_SCHEME = re.compile(r"\b(bearer|basic)\s+[^\s\"',;]+", re.IGNORECASE)
+_SHAPES = re.compile(
+    r"\b(?:(?:sk|pk|rk|gsk|xai|hf|npm|glpat|whsec|gh[opsur]|xox[a-z]|github_pat)[-_][\w*-]{8,}"
+    r"|AIza[\w-]{30,}|(?:AKIA|ASIA)[A-Z0-9]{16}\b)"
+    r"|(?<![\w-])eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*"
+    r"|-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----[^-]*(?:-----END [A-Z ]{0,30}PRIVATE KEY-----)?"
+)
+_NAMED = re.compile(
+    r"((?<![\w-])[\w-]{0,40}?(?:api[_-]?key|access[_-]?key|private[_-]?key|secret(?:[_-]?key)?"
+    r"|token|password|passwd|passphrase|credential|authorization|cookie|jwt)s?"
+    r"\\?[\"']?\s{0,3}[=:]\s{0,3}\\?[\"']?)"
+    r"(?!(?:true|false|null|none|[\d.]+)\b)([^\s\"',;&\\]{4,})",
+    re.IGNORECASE,
+)
+
+
+class Redactor:
+    """Takes secrets out of text: those it knows, and those that look like one."""
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        self._secrets: dict[str, None] = {}
+        self._pattern: re.Pattern[str] | None = None
+        self._lock = threading.Lock()
+        self.know(*secrets)
+
+    def know(self, *secrets: str) -> None:
+        """Let none of `secrets` through from now on; safe from any thread."""
+        spelled = [each for secret in secrets for each in _spellings(secret)]
+        if not spelled:
+            return
+        with self._lock:
+            kept = {**self._secrets, **dict.fromkeys(spelled)}
+            self._secrets = dict.fromkeys([*kept][-_MOST:])
+            longest_first = sorted(self._secrets, key=len, reverse=True)
+            self._pattern = re.compile("|".join(map(re.escape, longest_first)))
+
+    def __call__(self, text: str) -> str:
+        """`text` without secrets."""
+        if self._pattern is not None:
+            text = self._pattern.sub(BLANK, text)
+        text = _CREDENTIALS.sub(f"{BLANK}@", text)
+        text = _SCHEME.sub(rf"\1 {BLANK}", text)
+        text = _SHAPES.sub(BLANK, text)
+        return _NAMED.sub(rf"\1{BLANK}", text)
+
+    def __repr__(self) -> str:
+        return "Redactor()"
+
+
+_everyone = Redactor()
+
+
+def know(*secrets: str) -> None:
+    """Let none of `secrets` through `redact` in this process."""
+    _everyone.know(*secrets)
+
+
+def redact(text: str) -> str:
+    """`text` without the secrets of this process and what looks like one.
+
+    >>> redact("401 for sk-proj-abcdefgh, password=hunter22")
+    '401 for …, password=…'
+    """
+    return _everyone(text)
+
+
+class RedactingFilter(logging.Filter):
+    """Redacts records, with their arguments and their tracebacks.
+
+    Add it to a handler of your own, or call `guard_logs` for the loggers of Weft.
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Let every record through, without secrets."""
+        record.msg, record.args = redact(record.getMessage()), ()
+        if record.exc_info and not record.exc_text:
+            record.exc_text = logging.Formatter().formatException(record.exc_info)
+        record.exc_text = record.exc_text and redact(record.exc_text)
+        record.stack_info = record.stack_info and redact(record.stack_info)
+        return True
+
+
+_filter = RedactingFilter()
+
+
+def guard_logs() -> None:
+    """Redact what every logger of Weft says. May be called again when more were made."""
+    named = [name for name in [*logging.root.manager.loggerDict] if _is_ours(name)]
+    for name in ("weft", *named):
+        logging.getLogger(name).addFilter(_filter)
+
+
+def _is_ours(name: str) -> bool:
+    return name == "weft" or name.startswith("weft.")
+
+
+def _spellings(secret: str) -> tuple[str, ...]:
+    """A secret as it stands in headers, URLs, JSON and basic credentials."""
+    secret = secret.strip()
+    if len(secret) < _SHORTEST:
+        return ()
+    data = secret.encode(errors="surrogateescape")
+    coded = base64.b64encode(data).decode().rstrip("=")
+    escaped = json_bytes(data.decode(errors="replace"))[1:-1].decode()
+    return tuple(dict.fromkeys((secret, quote(data, safe=""), escaped, coded)))
