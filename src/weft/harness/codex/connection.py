@@ -49,6 +49,8 @@ IN_FLIGHT = 100
 """Requests without an answer; beyond it an app-server loses some."""
 
 _CHUNK = 1 << 16
+_QUOTING = frozenset({"error", "turn/completed", "warning"})
+"""Notifications that may repeat what a provider said."""
 
 _log = logging.getLogger(__name__)
 
@@ -103,6 +105,8 @@ class Connection:
     generation: int = 1
     backoff: Backoff = field(default_factory=lambda: Backoff(retries=6, base=0.1, jitter=0.5))
     longest_line: int = LONGEST_LINE
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+    """What nobody may read, though a provider may repeat it."""
 
     def __post_init__(self) -> None:
         self.ended: Exception | None = None
@@ -299,7 +303,7 @@ class Connection:
 
     def _take_notification(self, method: str, params: Raw) -> None:
         try:
-            notification = read_notification(method, params)
+            notification = read_notification(method, self._scrubbed(method, params))
         except msgspec.DecodeError:
             self.oddities.malformed += 1
             _log.debug("ignored a %s in another shape", brief(method))
@@ -311,6 +315,15 @@ class Connection:
             self._tell(notification)
         elif subscription := self._subscriptions.get(notification.thread_id):
             subscription.deliver(notification)
+
+    def _scrubbed(self, method: str, params: Raw) -> Raw:
+        """`params` without secrets: some providers repeat the key they refuse."""
+        if method not in _QUOTING or not self.secrets:
+            return params
+        data = bytes(params)
+        for secret in filter(None, self.secrets):
+            data = data.replace(msgspec.json.encode(secret)[1:-1], "…".encode())
+        return Raw(data)
 
     def _tell(self, notification: Notification) -> None:
         try:

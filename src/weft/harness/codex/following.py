@@ -7,6 +7,7 @@ by then, and nothing that a native compaction says is taken for the conversation
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -45,6 +46,8 @@ from .provided import is_answer
 __all__ = ["Following", "limits_of"]
 
 _SHOWN_OUTPUT = 2_000
+_COUNTED = re.compile(r"\b(\d+)/(\d+)\b")
+"""How Codex says which try it is, and of how many."""
 _wire_usage = msgspec.json.Decoder(WireUsage)
 
 
@@ -200,9 +203,10 @@ class Following:
             self.failure = event.error
             return
         self._tries += 1
-        self.run.emit(
-            Retrying(attempt=self._tries, most=self._tries, delay=0.0, reason=event.error.message)
-        )
+        told = _COUNTED.search(event.error.message)
+        attempt, most = map(int, told.groups()) if told else (self._tries, self._tries)
+        reason = event.error.additional_details or event.error.message
+        self.run.emit(Retrying(attempt=attempt, most=most, delay=0.0, reason=reason))
 
     async def _over(self, turn: values.Turn) -> None:
         self.ended = turn
