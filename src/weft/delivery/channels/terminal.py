@@ -1,0 +1,53 @@
+"""The terminal as a channel.
+
+Invariant: what a model wrote cannot steer the terminal, and a reply is written in one go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from dataclasses import dataclass
+from typing import TextIO
+
+from ...provenance import plain_text
+from ..channel import Delivery, Receipt
+from ..payload import Reply
+
+__all__ = ["TerminalChannel"]
+
+
+@dataclass(slots=True)
+class TerminalChannel:
+    """Writes replies to a stream, standard output by default."""
+
+    stream: TextIO | None = None
+
+    @property
+    def kind(self) -> str:
+        """A terminal."""
+        return "terminal"
+
+    @property
+    def deduplicates(self) -> bool:
+        """What was written stays written."""
+        return False
+
+    async def deliver(self, delivery: Delivery, /) -> Receipt:
+        """Write one reply; without a terminal it is refused."""
+        try:
+            await asyncio.to_thread(self._write, _lines(delivery.reply))
+        except (OSError, ValueError):
+            return Receipt("refused", "the terminal is gone; read the reply in its thread")
+        return Receipt("delivered")
+
+    def _write(self, text: str) -> None:
+        stream = sys.stdout if self.stream is None else self.stream
+        stream.write(text)
+        stream.flush()
+
+
+def _lines(reply: Reply) -> str:
+    text = plain_text(reply.text).strip("\n")
+    lines = [text] if text else []
+    return "".join(f"{line}\n" for line in (*lines, *map(plain_text, reply.media)))
