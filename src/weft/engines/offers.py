@@ -129,7 +129,8 @@ async def seconded(work: Callable[[], object], seconds: float) -> object:
 
     # Not an executor's thread: Python waits for those at its end.
     threading.Thread(target=run, name="weft-engine-import", daemon=True).start()
-    return await asyncio.wait_for(done, seconds)
+    async with asyncio.timeout(seconds):
+        return await done
 
 
 def _tried(work: Callable[[], object]) -> tuple[object, Exception | None]:

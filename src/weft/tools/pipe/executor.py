@@ -109,7 +109,8 @@ class PipeExecutor:
         self._channel.close()
         await self._listening
         try:
-            await asyncio.wait_for(self._far.wait(), _FAREWELL)
+            async with asyncio.timeout(_FAREWELL):
+                await self._far.wait()
         except TimeoutError:
             self._far.kill()
             await self._far.wait()

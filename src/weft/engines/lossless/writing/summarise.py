@@ -181,7 +181,8 @@ async def _unless(
 ) -> T:
     """What `work` gives within `seconds`, unless nobody waits for it any more."""
     if cancelled is None:
-        return await asyncio.wait_for(work, seconds)
+        async with asyncio.timeout(seconds):
+            return await work
     asking = asyncio.ensure_future(work)
     watching = asyncio.ensure_future(cancelled.wait())
     try:
