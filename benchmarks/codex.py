@@ -1,0 +1,327 @@
+"""Weft on the Codex app-server: what is sent, what of it is known, and what we add in time.
+
+A fake model on 127.0.0.1 answers the real binary at once. First, 12 turns with 0.3 KB asked
+and 1.5 KB answered, alone and with an engine that brings 3 KB of another memory to each:
+bytes sent, and how much of each request its predecessor had (tools and input, ids removed).
+Then turns beside those of a directly driven app-server, interleaved; the start; and what a
+new epoch costs.
+
+    python -m benchmarks.codex [--turns 12] [--rounds 40] [--sizes 100,1000,5000]
+                               [--codex BINARY] [--json]
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from msgspec import Raw
+
+from weft import Thread
+from weft.context.compose import item_draft
+from weft.engines.info import EngineInfo
+from weft.engines.recall import recalled
+from weft.engines.values import (
+    AssembleParams,
+    AssembleResult,
+    CompactParams,
+    CompactResult,
+    IngestParams,
+    IngestResult,
+)
+from weft.harness.codex.connection import Connection
+from weft.harness.codex.harness import CodexHarness
+from weft.harness.codex.options import CodexOptions, Projection
+from weft.harness.codex.protocol.asks import Answer as Reply
+from weft.harness.codex.protocol.asks import Ask
+from weft.harness.codex.protocol.notifications import TurnCompleted
+from weft.harness.codex.protocol.requests import TextInput, ThreadStart, TurnStart
+from weft.harness.codex.route import PROVIDER
+from weft.harness.codex.subscription import Subscription
+from weft.harness.events import Event, HarnessReported, TurnStarted
+from weft.items import Message, OutputText, encode_item
+from weft.models.connect import ProviderConfig
+from weft.prompt.input import user_message
+from weft.store.contract import THIS_TURN, Change, Past
+from weft.store.sqlite import SqliteStore
+from weft.testing.fake import FakeServer
+from weft.testing.script import Answer, Script
+
+Figures: TypeAlias = dict[str, float]
+
+MODEL = "openai:gpt-5.5"
+QUESTION, ANSWER, MEMORY = 300, 1_500, 3_000
+REBASED = (5, 9)
+"""The turns before which the engine lets go of all but the newest items."""
+KEPT = 4
+
+
+class Recalling:
+    """Brings a memory to each turn, another one every time."""
+
+    info = EngineInfo(id="recalling", name="Recalling")
+
+    def __init__(self, rebased: Sequence[int] = ()) -> None:
+        self.rebased, self.turn = rebased, 0
+
+    async def ingest(self, _: IngestParams, /) -> IngestResult:
+        """Keep nothing: what it knows it makes up."""
+        return IngestResult(False)
+
+    async def assemble(self, given: AssembleParams, /) -> AssembleResult:
+        """The items, or the newest of them, and a memory before the input."""
+        self.turn += 1
+        past = given.items[:-1][-KEPT:] if self.turn in self.rebased else given.items[:-1]
+        memory = recalled(text(f"memory {self.turn}", MEMORY))
+        return AssembleResult(items=(*past, memory, given.items[-1]))
+
+    async def compact(self, _: CompactParams, /) -> CompactResult:
+        """Fold nothing."""
+        return CompactResult(ok=False, reason="nothing is folded here")
+
+
+class Place:
+    """Homes, a model and a harness in front of it."""
+
+    def __init__(self, directory: Path, server: FakeServer, options: CodexOptions) -> None:
+        self.server, self.directory = server, directory
+        for name in ("home", "weft", "project"):
+            (directory / name).mkdir(parents=True)
+        self.settings: dict[str, Any] = {
+            "environ": {"PATH": os.environ["PATH"], "HOME": str(directory / "home")},
+            "providers": {
+                "openai": ProviderConfig(
+                    api="responses", base_url=server.base_url, key="sk-planted", retries=0
+                )
+            },
+            "home": directory / "weft",
+        }
+        self.harness = CodexHarness(options, **self.settings)
+
+    def thread(self, name: str | None = None, **options: Any) -> Any:
+        """A thread on the harness."""
+        return Thread.open(
+            name,
+            model=MODEL,
+            harness=self.harness,
+            cwd=self.directory / "project",
+            sandbox="danger-full-access",
+            approval="never",
+            **self.settings,
+            **options,
+        )
+
+    async def connection(self) -> Connection:
+        """The connection to the harness's app-server."""
+        way = self.harness.servers.way("openai")
+        return await (await self.harness.servers.server(way, lifted=False)).connection()
+
+    async def directly(self) -> tuple[Connection, str, Subscription]:
+        """A thread of Codex's that Weft knows nothing of."""
+        connection, way = await self.connection(), self.harness.servers.way("openai")
+        start = ThreadStart(
+            cwd=str(self.directory / "project"),
+            model="gpt-5.5",
+            model_provider=PROVIDER,
+            approval_policy="never",
+            sandbox="danger-full-access",
+            config=way.route.config() if way.route else {},
+        )
+        opened, events = await connection.open(start, refused)
+        return connection, opened.thread.id, events
+
+
+@asynccontextmanager
+async def placed(options: CodexOptions) -> AsyncIterator[Place]:
+    """A place that is removed afterwards."""
+    answers = [Answer(text=text(f"answer {number}", ANSWER)) for number in range(2_000)]
+    with tempfile.TemporaryDirectory() as directory:
+        async with FakeServer(Script(answers=tuple(answers))) as server:
+            place = Place(Path(directory) / "place", server, options)
+            try:
+                yield place
+            finally:
+                await place.harness.close()
+
+
+async def refused(_: Ask) -> Reply:
+    raise NotImplementedError
+
+
+def text(about: str, size: int) -> str:
+    """So many characters that are like no others."""
+    words = (f"{about}, word {number}. " for number in range(size))
+    return "".join(word for word, _ in zip(words, range(size // 10), strict=False))[:size]
+
+
+async def projected(
+    options: CodexOptions, mode: Projection, engine: Recalling | None, turns: int
+) -> Figures:
+    """What the requests of some turns have in common."""
+    async with placed(CodexOptions(binary=options.binary, projection=mode)) as place:
+        async with place.thread(engine=engine) as thread:
+            for number in range(turns):
+                await turn(thread, text(f"question {number}", QUESTION))
+        requests = list(place.server.requests)
+    bodies = [compared(request.payload) for request in requests]
+    shared = [in_common(*pair) for pair in pairwise(bodies)]
+    later = sum(map(len, bodies[1:]))
+    return {
+        "sent, KB": sum(len(request.body) for request in requests) / 1_000,
+        "prefix, %": 100 * sum(shared) / later,
+        "uncached, KB": (later - sum(shared)) / 1_000,
+        "Codex threads": len({request.payload["prompt_cache_key"] for request in requests}),
+    }
+
+
+def compared(payload: dict[str, Any]) -> str:
+    """Tools and input as text, without names that differ from run to run."""
+    items = [{k: v for k, v in item.items() if k != "id"} for item in payload["input"]]
+    return json.dumps(payload["tools"]) + json.dumps(items)
+
+
+def in_common(one: str, other: str) -> int:
+    """How many characters two texts begin with alike."""
+    pairs = zip(one, other, strict=False)
+    return next((at for at, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
+
+
+async def turn(thread: Thread, said: str) -> float:
+    """A turn; how many milliseconds it took."""
+    started = time.perf_counter()
+    events = [event async for event in thread.run(said)]
+    assert events[-1].status == "completed", events[-1]  # type: ignore[union-attr]
+    return (time.perf_counter() - started) * 1e3
+
+
+async def direct_turn(connection: Connection, thread: str, events: Subscription) -> float:
+    started = time.perf_counter()
+    said = (TextInput(text=text("question", QUESTION)),)
+    await connection.call(TurnStart(thread_id=thread, input=said))
+    async for event in events:
+        if isinstance(event, TurnCompleted):
+            break
+    return (time.perf_counter() - started) * 1e3
+
+
+async def overhead(options: CodexOptions, rounds: int) -> Figures:
+    """Starting, and turns of ours beside turns without us, on one app-server."""
+    async with placed(options) as place:
+        started = time.perf_counter()
+        await place.connection()
+        start = (time.perf_counter() - started) * 1e3
+        connection, name, events = await place.directly()
+        direct, ours = [], []
+        async with place.thread() as thread:
+            first = await turn(thread, "hello")
+            await direct_turn(connection, name, events)
+            for _ in range(rounds):
+                direct.append(await direct_turn(connection, name, events))
+                ours.append(await turn(thread, text("question", QUESTION)))
+    alone, with_us = statistics.median(direct), statistics.median(ours)
+    return {
+        "start of the app-server, ms": start,
+        "first turn, ms": first,
+        "a direct turn, ms": alone,
+        "a turn, ms": with_us,
+        "ratio": with_us / alone,
+    }
+
+
+async def epoch(options: CodexOptions, items: int) -> Figures:
+    """What it takes to show a long past to a new Codex thread."""
+    async with placed(options) as place:
+        await place.connection()
+        name = await written(place.directory / "weft", items)
+        async with place.thread(name) as thread:
+            clock = Clock()
+            thread.observers.append(clock)
+            whole = await turn(thread, "go on")
+    return {"start and inject, ms": clock.attached, "the whole turn, ms": whole}
+
+
+class Clock:
+    """Takes the time from the start of a turn until Codex knows the view."""
+
+    def __init__(self) -> None:
+        self.attached = self._started = 0.0
+
+    def __call__(self, event: Event) -> None:
+        """Look at the clock."""
+        if isinstance(event, TurnStarted):
+            self._started = time.perf_counter()
+        elif isinstance(event, HarnessReported):
+            self.attached = (time.perf_counter() - self._started) * 1e3
+
+
+async def written(home: Path, items: int) -> str:
+    """A thread with so many items, half asked and half answered."""
+    async with await SqliteStore.open(home) as store:
+        thread = await store.create()
+        lease = await store.acquire(thread.id)
+        await store.commit(lease, Change(past=tuple(past(items // 2))))
+        await lease.release()
+        return thread.id
+
+
+def past(turns: int) -> Iterator[Past]:
+    for number in range(turns):
+        said = user_message(text(f"question {number}", 100))
+        answer = Message(role="assistant", content=(OutputText(text(f"answer {number}", 100)),))
+        drafts = [item_draft(item, turn=THIS_TURN, step=1) for item in (said, answer)]
+        yield Past(id=f"past_{number}", input=Raw(encode_item(said)), entries=tuple(drafts))
+
+
+async def main() -> None:
+    options = arguments()
+    codex, turns = CodexOptions(binary=options.codex), options.turns
+    rows = {
+        "Codex alone": await projected(codex, "native", None, turns),
+        "native, with memories": await projected(codex, "native", Recalling(), turns),
+        "text, with memories": await projected(codex, "text", Recalling(), turns),
+        "native, re-based twice": await projected(codex, "native", Recalling(REBASED), turns),
+        "text, re-based twice": await projected(codex, "text", Recalling(REBASED), turns),
+    }
+    times = await overhead(codex, options.rounds)
+    epochs = {size: await epoch(codex, size) for size in options.sizes}
+    print(json.dumps({"projection": rows, "turns": times, "epochs": epochs}, indent=2))
+    if not options.json:
+        print(table(f"{turns} turns", rows), table("items", epochs), sep="\n\n")
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--turns", type=int, default=12)
+    parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument("--codex", type=Path)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument(
+        "--sizes",
+        type=lambda told: [int(size) for size in told.split(",")],
+        default=[100, 1_000, 5_000],
+    )
+    return parser.parse_args()
+
+
+def table(name: str, rows: dict[Any, Figures]) -> str:
+    """One line for each row, one column for each figure."""
+    columns = next(iter(rows.values()))
+    lines = [f"| {name} | {' | '.join(columns)} |", f"|---|{'---:|' * len(columns)}"]
+    for row, figures in rows.items():
+        cells = " | ".join(f"{figure:,.1f}".removesuffix(".0") for figure in figures.values())
+        lines.append(f"| {row} | {cells} |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
