@@ -61,6 +61,11 @@ class FakeServer(Listener):
         self._playbacks: dict[str, Playback] = {}
         self._cache = PromptCache()
 
+    def play(self, script: Script) -> None:
+        """Begin another script, with an empty record of requests."""
+        self._script, self._playbacks, self._cache = script, {}, PromptCache()
+        self.requests.clear()
+
     @property
     def left(self) -> tuple[Answer, ...]:
         """The answers that nobody has asked for yet."""

@@ -1,0 +1,100 @@
+"""Failures: why an attempt came to nothing, in the one vocabulary that policy knows.
+
+Owns the way from a model's errors, and from those that Codex names, to a reason.
+Invariant: it is total: whatever went wrong has a reason, and finding it raises nothing.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from ..auth.health import Reason
+from ..models.contract import (
+    AuthFailed,
+    ContextOverflow,
+    InvalidRequest,
+    ModelError,
+    RateLimited,
+    StreamCut,
+)
+
+__all__ = ["Failure", "failure_of", "named_failure"]
+
+_BILLING = frozenset(
+    ("billing_error", "billing_hard_limit_reached", "insufficient_quota", "usage_not_included")
+)
+_PERMANENT = frozenset(("account_deactivated", "invalid_api_key", "missing_key"))
+_OVERLOADED = frozenset(("server_is_overloaded", "slow_down", "overloaded_error"))
+_REFUSALS = frozenset(("bio_policy", "cyber_policy", "misalignment_policy_violation"))
+_NO_MODEL = frozenset(("model_not_found", "not_found_error"))
+
+_NAMED: dict[str, Reason] = {
+    "badRequest": "format",
+    "contextWindowExceeded": "context_overflow",
+    "httpConnectionFailed": "timeout",
+    "internalServerError": "server",
+    "responseStreamConnectionFailed": "timeout",
+    "responseStreamDisconnected": "server",
+    "responseTooManyFailedAttempts": "rate_limit",
+    "serverOverloaded": "overloaded",
+    "unauthorized": "auth",
+    "usageLimitExceeded": "usage_limit",
+}
+"""Codex's names for what goes wrong."""
+
+
+class Failure(Struct, frozen=True, kw_only=True):
+    """Why an attempt failed."""
+
+    reason: Reason
+    message: str
+    code: str = ""
+    retry_after: float | None = None
+    """Seconds until it may be otherwise, where somebody said."""
+
+
+def failure_of(error: BaseException) -> Failure:
+    """The failure that an error stands for."""
+    if not isinstance(error, ModelError):
+        return Failure(reason="unknown", message=str(error) or type(error).__name__)
+    return Failure(
+        reason=_reason(error),
+        message=str(error),
+        code=error.code,
+        retry_after=error.retry_after,
+    )
+
+
+def named_failure(name: str, message: str, status: int | None = None) -> Failure:
+    """The failure that Codex calls `name`; with an HTTP `status`, that says more."""
+    reason = _NAMED.get(name, "unknown")
+    if status in (401, 403):
+        reason = "auth"
+    elif status == 429 and reason == "unknown":
+        reason = "rate_limit"
+    return Failure(reason=reason, message=message, code=name)
+
+
+def _reason(error: ModelError) -> Reason:
+    match error:
+        case ContextOverflow():
+            return "context_overflow"
+        case AuthFailed():
+            return _of_account(error)
+        case RateLimited():
+            return "usage_limit" if error.code == "usage_limit_reached" else "rate_limit"
+        case InvalidRequest():
+            return "model_not_found" if error.code in _NO_MODEL else "format"
+        case StreamCut():
+            return "timeout" if error.status is None else "server"
+    if error.code in _OVERLOADED or error.status in (503, 529):
+        return "overloaded"
+    if error.status is None:
+        return "timeout" if error.retryable else "unknown"
+    return "timeout" if error.status == 408 else "server"
+
+
+def _of_account(error: AuthFailed) -> Reason:
+    if error.code in _BILLING or error.status == 402:
+        return "billing"
+    return "auth_permanent" if error.code in _PERMANENT else "auth"
