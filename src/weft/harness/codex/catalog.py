@@ -21,7 +21,7 @@ from msgspec import Struct
 from ...errors import ConfigError
 from ...prompt.codex import bundled_models
 
-__all__ = ["LIFTED", "OwnModel", "edit", "keep_catalog"]
+__all__ = ["ANY", "LIFTED", "OwnModel", "edit", "keep_catalog", "knows"]
 
 _WIDEST = 100_000_000
 
@@ -32,12 +32,51 @@ LIFTED: dict[str, Any] = {
 """A thread's `config` under which it never compacts of its own accord."""
 
 
+class _Model(Struct):
+    slug: str
+
+
+class _Listing(Struct):
+    models: list[_Model]
+
+
 class OwnModel(Struct, frozen=True, kw_only=True):
     """A model the binary has never heard of, described like one that it has."""
 
     slug: str
     context_window: int
     like: str = "gpt-5.5"
+
+
+ANY = OwnModel(slug="", context_window=272_000)
+"""Every model the binary has never heard of, for it knows models by how their names begin."""
+
+_PLAIN: dict[str, Any] = {
+    "additional_speed_tiers": [],
+    "apply_patch_tool_type": None,
+    "comp_hash": None,
+    "default_reasoning_level": None,
+    "default_reasoning_summary": "auto",
+    "default_verbosity": None,
+    "include_apps_usage_instructions": False,
+    "include_plugin_usage_instructions": False,
+    "include_skills_usage_instructions": False,
+    "model_messages": None,
+    "service_tiers": [],
+    "support_verbosity": False,
+    "supported_reasoning_levels": [],
+    "supports_image_detail_original": False,
+    "supports_search_tool": False,
+    "truncation_policy": {"mode": "bytes", "limit": 10_000},
+    "web_search_tool_type": "text",
+}
+"""What the binary takes for granted of a model that it does not know."""
+
+
+def knows(listing: bytes, slug: str) -> bool:
+    """Whether a catalog has an entry that stands for the model `slug`, whoever offers it."""
+    slugs = msgspec.json.decode(listing, type=_Listing).models
+    return any(slug.rpartition("/")[2].startswith(each.slug) for each in slugs if each.slug)
 
 
 async def keep_catalog(binary: Path, directory: Path, own: Iterable[OwnModel] = ()) -> Path:
@@ -68,7 +107,8 @@ def edit(listing: bytes, own: Iterable[OwnModel] = ()) -> bytes:
 
 def _description(own: OwnModel) -> dict[str, Any]:
     named = {"slug": own.slug, "display_name": own.slug, "upgrade": None}
-    return {**named, "context_window": own.context_window}
+    plain = {} if own.slug else _PLAIN
+    return {**named, **plain, "context_window": own.context_window}
 
 
 def _model(models: dict[str, Any], slug: str) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from ...errors import ConfigError
 from ...models.connect import ProviderConfig, reached
 from ...models.providers import provider_settings
 from ...prompt.codex import find_codex
-from .catalog import keep_catalog
+from .catalog import ANY, OwnModel, keep_catalog, knows
 from .home import CodexHome
 from .options import CodexOptions
 from .protocol.notifications import Notification
@@ -50,9 +50,11 @@ class Servers:
     environ: Mapping[str, str] = field(repr=False)
     providers: Mapping[str, ProviderConfig] = field(default_factory=dict, repr=False)
     listener: Callable[[Notification], None] = field(default=lambda _: None, repr=False)
-    _started: dict[tuple[bool, bool, tuple[str, ...]], AppServer] = field(
+    _started: dict[tuple[bool, bool, bool, tuple[str, ...]], AppServer] = field(
         init=False, default_factory=dict
     )
+    _known: dict[str, bool] = field(init=False, default_factory=dict)
+    """Which models the binary describes, as far as that was asked."""
     _starting: asyncio.Lock = field(init=False, default_factory=asyncio.Lock)
 
     def way(self, provider: str) -> Way:
@@ -78,15 +80,18 @@ class Servers:
         )
         return Way(route=route, secrets={found.key_variable: found.key} if found.key else {})
 
-    async def server(self, way: Way, *, lifted: bool) -> AppServer:
-        """The process for `way`; a `lifted` one knows no limit to what a thread may hold."""
+    async def server(self, way: Way, *, lifted: bool, slug: str = "") -> AppServer:
+        """The process for `way`; one for `lifted` threads of a model has no limit for it."""
         private = self.options.home == "private" and way.route is not None
         # A user's Codex may have models that the binary has not; it keeps its own list.
         catalogued = private or lifted
-        key = (private, catalogued, way.route.variables if way.route else ())
+        unknown = lifted and bool(slug) and not await self._knows(slug)
+        key = (private, catalogued, unknown, way.route.variables if way.route else ())
         async with self._starting:
             if key not in self._started:
-                self._started[key] = await self._made(way, private=private, catalogued=catalogued)
+                self._started[key] = await self._made(
+                    way, private=private, catalogued=catalogued, own=(ANY,) if unknown else ()
+                )
             return self._started[key]
 
     @property
@@ -101,12 +106,23 @@ class Servers:
             for server in servers.values():
                 await server.close()
 
-    async def _made(self, way: Way, *, private: bool, catalogued: bool) -> AppServer:
+    async def _knows(self, slug: str) -> bool:
+        """Whether the binary describes a model; for others, no thread could be lifted."""
+        if slug not in self._known:
+            place = await keep_catalog(await self._binary(), self.home / "codex")
+            self._known[slug] = knows(await asyncio.to_thread(place.read_bytes), slug)
+        return self._known[slug]
+
+    async def _binary(self) -> Path:
         binary = self.options.binary
-        if binary is None:
-            binary = await asyncio.to_thread(find_codex)
+        return binary if binary is not None else await asyncio.to_thread(find_codex)
+
+    async def _made(
+        self, way: Way, *, private: bool, catalogued: bool, own: tuple[OwnModel, ...]
+    ) -> AppServer:
+        binary = await self._binary()
         home = CodexHome.below(self.home) if private else CodexHome.of_user(self.environ)
-        catalog = await keep_catalog(binary, self.home / "codex") if catalogued else None
+        catalog = await keep_catalog(binary, self.home / "codex", own) if catalogued else None
         launch = await asyncio.to_thread(
             home.prepare,
             binary,

@@ -80,7 +80,9 @@ class Threads:
         """A thread that shows the view, and what is left to be typed."""
         journal = run.journal
         way = self.servers.way(journal.profile.provider)
-        server = await self.servers.server(way, lifted=run.engine.has_a_say)
+        server = await self.servers.server(
+            way, lifted=run.engine.has_a_say, slug=journal.profile.slug
+        )
         connection = await server.connection()
         version = str(server.version or "")
         wanted = self._wanted(run, version)
