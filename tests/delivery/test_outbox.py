@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 
 import pytest
 from msgspec import Raw
 
+from weft.delivery.attempt import Leased
 from weft.delivery.channel import Channel, Receipt
 from weft.delivery.channels.queue import QueueChannel
 from weft.delivery.channels.webhook import WebhookChannel
@@ -19,22 +19,12 @@ from weft.errors import NotFound
 from weft.loopback import Answer
 from weft.models.transport import AsyncTransport
 from weft.store import Change, MemoryStore, SqliteStore
-from weft.store.contract import THIS_TURN, Lease, OutboxDraft, Store
+from weft.store.contract import THIS_TURN, OutboxDraft, Store
 from weft.testing.contracts.drafts import append
 
 from .scenes import Board, Clock, Receiver, answers, tell
 
 SECRET = "planted-secret-9a8b7c"
-
-
-class Writer:
-    """An open thread's writer."""
-
-    def __init__(self, store: Store, lease: Lease) -> None:
-        self.store, self.lease = store, lease
-
-    async def queue(self, *rows: OutboxDraft, settle: Sequence[int] = ()) -> None:
-        await self.store.commit(self.lease, Change(outbox=rows, settle=tuple(settle)))
 
 
 @pytest.fixture
@@ -282,7 +272,7 @@ async def test_a_thread_that_somebody_else_writes_is_left_to_them(store, thread,
     await tell(store, thread, "Done.")
     lease = await store.acquire(thread)
     assert await desk.drain() == Drained(busy=(thread,))
-    desk.attach(thread, Writer(store, lease))
+    desk.attach(thread, Leased(store, lease))
     assert await desk.drain(thread) == Drained(delivered=1)
     await lease.release()
     assert board.shown == ["Done."]
@@ -339,7 +329,7 @@ async def test_a_queue_serves_open_threads_until_its_host_acknowledges(store, th
     assert await desk.run() == Drained(pending=2)
     assert queue.waiting == 0
     lease = await store.acquire(thread)
-    desk.attach(thread, Writer(store, lease))
+    desk.attach(thread, Leased(store, lease))
     assert await desk.run() == Drained(held=2)
     assert await desk.run() == Drained(held=2)
     assert queue.waiting == 2
@@ -362,13 +352,13 @@ async def test_what_a_crash_left_unacknowledged_is_handed_out_again_and_nothing_
     before = QueueChannel()
     lease = await store.acquire(thread)
     desk = deliveries(store, clock, queue=before)
-    desk.attach(thread, Writer(store, lease))
+    desk.attach(thread, Leased(store, lease))
     await desk.drain()
     await before.acknowledge(await before.get())
     await before.get()
     after = QueueChannel()
     desk = deliveries(store, clock, queue=after)
-    desk.attach(thread, Writer(store, lease))
+    desk.attach(thread, Leased(store, lease))
     await desk.drain()
     assert [(await after.get()).reply.text for _ in range(after.waiting)] == ["1", "2"]
     await lease.release()
@@ -379,7 +369,7 @@ async def test_a_delivery_may_be_acknowledged_after_its_thread_was_closed(store,
     desk = deliveries(store, clock, queue=queue)
     await tell(store, thread, "one", channel="queue")
     lease = await store.acquire(thread)
-    desk.attach(thread, Writer(store, lease))
+    desk.attach(thread, Leased(store, lease))
     await desk.drain()
     taken = await queue.get()
     desk.detach(thread)
