@@ -50,7 +50,7 @@ def place(tmp_path: Path) -> Path:
 
 def script_for(moment: str) -> Script:
     """A model that is still at it when the moment comes."""
-    stall = Break(events=5) if moment == ANSWER_STREAMS else None
+    stall = Break(events=3) if moment == ANSWER_STREAMS else None
     return script(f"sleep {MARK}" if moment == COMMAND_RUNS else "echo quack", stall=stall)
 
 
