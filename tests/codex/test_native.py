@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from tests.codex.scenes import hear, last, plain, shown, staged, talk
+from tests.codex.scenes import hear, last, plain, shown, staged, talk, unreal
 from tests.codex.viewing import (
     PICTURE,
     continues,
@@ -22,6 +22,7 @@ from tests.codex.viewing import (
 )
 from tests.engines.scenes import Probe, notices, written
 from weft.engines.values import AssembleParams, AssembleResult
+from weft.harness.events import Event, TextDelta
 from weft.hooks import Hooks
 from weft.hooks.payloads import BeforePromptBuild
 from weft.hooks.registry import Answer as HookAnswer
@@ -29,7 +30,8 @@ from weft.ids import derived_id
 from weft.items import FunctionCall
 from weft.prompt.input import Image, LocalImage
 from weft.prompt.observation import PromptContext
-from weft.testing.script import Answer, Call
+from weft.testing.appserver import AppScript, Fault, heard
+from weft.testing.script import Answer, Call, Failure
 from weft.tools.decorator import tool
 
 WORK = (
@@ -337,3 +339,55 @@ async def test_images_are_shown_as_they_were_given(tmp_path):
         async with stage.thread(name) as thread:
             await hear(thread, "And this?", Image(PICTURE))
             assert shows_view(thread, stage.requests[-1])
+
+
+async def test_an_input_that_codex_refused_is_shown_with_the_next(tmp_path):
+    refuses = Fault(method="turn/start", mischief="refuse", nth=1)
+    async with staged(tmp_path) as stage:
+        place = await unreal(stage, AppScript(faults=(refuses,)))
+        async with stage.thread() as thread:
+            first = await hear(thread, "One.")
+            second = await hear(thread, "Two.")
+    assert [last(events).status for events in (first, second)] == ["failed", "completed"]
+    assert started(second) == ["turn-not-started"]
+    (injected,) = heard(place, "thread/inject_items")
+    assert plain(injected["params"]["items"]) == [("user", "One.")]
+    typed = [turn["params"]["input"][0]["text"] for turn in heard(place, "turn/start")]
+    assert typed == ["One.", "Two."]
+
+
+async def test_an_input_in_the_words_of_an_engine_is_shown_in_no_others(tmp_path):
+    def reworded(given: AssembleParams) -> AssembleResult:
+        past, said = given.items[: given.pre_prompt_count], written(f"Said: {given.prompt}")
+        return AssembleResult(items=(*past, said), covers_current_turn=True)
+
+    engine = Probe(assemble=reworded)
+    async with staged(tmp_path) as stage, stage.thread(engine=engine) as thread:
+        for words in ("One.", "Two."):
+            await hear(thread, words)
+            assert shows_view(thread, stage.requests[-1])
+        texts = [what for _, what in plain(shown(stage.requests[-1]))]
+        assert texts == ["Said: One.", "fine", "Said: Two."]
+
+
+async def test_a_turn_that_failed_or_was_broken_off_stays_in_what_is_shown(tmp_path):
+    broken = Answer(error=Failure(status=400, message="no"))
+    slow = Answer(text="one two three", pace=0.05)
+    async with staged(tmp_path, broken, slow) as stage:
+        async with stage.thread() as thread:
+
+            def stop(event: Event) -> None:
+                if isinstance(event, TextDelta):
+                    thread.interrupt()
+
+            failed = await hear(thread, "One.")
+            stopped = await hear(thread, "Two.", at=stop)
+            await hear(thread, "Three.")
+            name = thread.id
+        async with stage.thread(name) as thread:
+            await hear(thread, "Four.")
+            assert shows_view(thread, stage.requests[-1])
+    assert [last(events).status for events in (failed, stopped)] == ["failed", "interrupted"]
+    for request in stage.requests[-2:]:
+        texts = [what.partition("\n")[0] for _, what in plain(shown(request))]
+        assert texts[:4] == ["One.", "Two.", "<turn_aborted>", "Three."]

@@ -93,6 +93,7 @@ class CodexTurn:
                     return await self._completed()
                 continue
             except CodexError as error:
+                await self._given_up()
                 return await self._failed(str(error))
             ended = following.ended
             assert ended is not None, "it was followed to its end"
@@ -188,6 +189,12 @@ class CodexTurn:
             if following.ended is not None:
                 return
         raise Disconnected("the Codex thread was given to someone else")
+
+    async def _given_up(self) -> None:
+        """Codex did not begin a turn, or did not say so: the next is begun on another thread."""
+        if self._attachment is not None:
+            self._attachment.spent = "turn-not-started"
+            await self._take_hands_off(self._attachment)
 
     async def _let_go(self, attachment: Attachment) -> None:
         """The turn of Codex's is over: nothing of it goes on."""
