@@ -9,9 +9,11 @@ from msgspec import Raw
 
 from tests.harness.scenes import log, outline
 from weft.context.head import Choices
+from weft.harness.codex.options import CodexOptions
 from weft.harness.events import (
     HarnessReported,
     ItemCompleted,
+    PlanUpdated,
     RateLimitsReported,
     ReasoningDelta,
     StepStarted,
@@ -252,3 +254,24 @@ async def test_rate_limits_of_the_provider_are_reported(tmp_path):
                 secondary=RateLimitWindow(40, 10080, None),
             )
         )
+
+
+async def test_a_plan_of_the_model_is_told(tmp_path):
+    settings = tmp_path / "home/.codex"
+    settings.mkdir(parents=True)
+    quiet = "[features]\nplugins = false\napps = false\n[analytics]\nenabled = false\n"
+    (settings / "config.toml").write_text(f"[tools.update_plan]\nenabled = true\n{quiet}")
+    plan = [{"step": "look", "status": "in_progress"}, {"step": "leap", "status": "pending"}]
+    call = Call(name="update_plan", arguments={"plan": plan, "explanation": "first things first"})
+    async with (
+        staged(tmp_path, Answer(calls=(call,)), options=CodexOptions(home="user")) as stage,
+        stage.thread() as thread,
+    ):
+        events = await hear(thread, "plan it")
+        assert of(events, PlanUpdated) == [
+            PlanUpdated(
+                steps=(("look", "in_progress"), ("leap", "pending")),
+                explanation="first things first",
+            )
+        ]
+        assert (await log(thread))[1:3] == ["call update_plan", "output Plan updated"]

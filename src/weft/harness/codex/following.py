@@ -48,6 +48,8 @@ __all__ = ["Following", "limits_of"]
 _SHOWN_OUTPUT = 2_000
 _COUNTED = re.compile(r"\b(\d+)/(\d+)\b")
 """How Codex says which try it is, and of how many."""
+_STATES = {"inProgress": "in_progress"}
+"""How far steps of a plan are, in the words of the model's own tool."""
 _wire_usage = msgspec.json.Decoder(WireUsage)
 
 
@@ -118,7 +120,9 @@ class Following:
             case notifications.CommandOutputDelta():
                 self.run.emit(ToolProgress(call_id=event.item_id, text=event.delta))
             case notifications.PlanUpdated():
-                steps = tuple((step.step, step.status) for step in event.plan)
+                steps = tuple(
+                    (step.step, _STATES.get(step.status, step.status)) for step in event.plan
+                )
                 self.run.emit(PlanUpdated(steps=steps, explanation=event.explanation))
             case notifications.Warned():
                 self.run.emit(NoticeRaised(level="warning", text=event.message))
