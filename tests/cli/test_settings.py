@@ -115,21 +115,21 @@ def test_a_configured_provider_is_asked_with_the_kept_key(weft):
 
 
 def test_keys_are_listed_by_name_and_never_shown(weft):
-    assert weft("auth").text == "no keys are known; `weft auth set PROVIDER` keeps one\n"
+    assert weft("auth").text == "no keys are known; `weft auth add PROVIDER` keeps one\n"
     said = [weft("auth", "set", "openai", stdin=b"sk-very-secret\n")]
     weft.environ["ANTHROPIC_API_KEY"] = "sk-very-secret"
     said += [weft("auth"), weft("auth", "list", "--json"), weft("models"), weft("doctor")]
     assert said[1].text == snapshot(
         """\
-PROVIDER   VARIABLE           KEY
-anthropic  ANTHROPIC_API_KEY  environment
-openai     OPENAI_API_KEY     kept
+PROFILE                KIND     FROM               STATE
+anthropic:environment  api_key  ANTHROPIC_API_KEY  ready
+openai:default         api_key  file               ready
 """
     )
     assert [done for done in said if "secret" in done.text + done.err] == []
     assert (weft.home / "auth.json").stat().st_mode & 0o777 == 0o600
-    assert weft("auth", "remove", "openai").text == "forgot the key of openai\n"
-    assert "no key of the provider 'openai'" in weft.refused("auth", "remove", "openai")
+    assert weft("auth", "remove", "openai").text == "forgot openai:default\n"
+    assert "no profile 'openai'" in weft.refused("auth", "remove", "openai")
     said_of = weft.refused("auth", "set", "opnai", stdin=b"x")
     assert said_of == "weft: no provider 'opnai'; did you mean 'openai'?\n"
 

@@ -41,7 +41,7 @@ COMMANDS = {
     "harnesses": "List what can run turns, and which one a model gets.",
     "codex": "Tell which Codex is there, and which threads are bound to it.",
     "lossless": "Look after the engine that forgets nothing: summaries, debts, files.",
-    "auth": "Keep the keys of providers.",
+    "auth": "Keep keys and tokens of providers, and see how they are doing.",
     "config": "Show the settings in force, and where each is from.",
     "trust": "Let a project's configuration count.",
     "patch": "Apply a patch from standard input, whole or not at all.",

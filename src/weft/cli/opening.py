@@ -249,16 +249,16 @@ def choices_of(settings: Settings) -> Choices:
 def providers_of(settings: Settings) -> Mapping[str, ProviderConfig]:
     """The configured providers, as models are opened with them."""
     return {
-        name: ProviderConfig(**_without_harness(provider))
+        name: ProviderConfig(**told)
         for name, provider in settings.providers.items()
-        if provider != ProviderSettings(harness=provider.harness)
+        if (told := _of_connections(provider))
     }
 
 
-def _without_harness(provider: ProviderSettings) -> dict[str, Any]:
+def _of_connections(provider: ProviderSettings) -> dict[str, Any]:
+    """What the settings say about reaching a provider, and not about who runs or pays."""
     told: dict[str, Any] = msgspec.to_builtins(provider)
-    told.pop("harness", None)
-    return told
+    return {name: value for name, value in told.items() if name not in ("harness", "profiles")}
 
 
 def hooks_of(settings: Settings) -> Hooks:

@@ -95,6 +95,8 @@ class ProviderSettings(Struct, frozen=True, kw_only=True):
     remote_compaction: Literal["none", "endpoint", "trigger"] | UnsetType = UNSET
     harness: Text | UnsetType = UNSET
     """What runs the turns of its models."""
+    profiles: tuple[str, ...] | UnsetType = UNSET
+    """Which profiles are used, in this order, by id."""
 
 
 class Price(Struct, frozen=True, kw_only=True):
