@@ -43,6 +43,7 @@ bench: $(STAMP) ## measure; results as ratios within one run
 	$(BIN)/python -m benchmarks.transport
 	$(BIN)/python -m benchmarks.search
 	$(BIN)/python -m benchmarks.lossless
+	$(BIN)/python -m benchmarks.codex
 
 soak: $(STAMP) ## the long crash and model tests (SOAK_ROUNDS=300)
 	SOAK_ROUNDS=$${SOAK_ROUNDS:-300} $(BIN)/python -m pytest -q tests/test_kill.py tests/harness/test_kill.py tests/engines/lossless/test_machine.py tests/engines/lossless/test_processes.py --timeout 3600
