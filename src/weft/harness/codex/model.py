@@ -28,6 +28,7 @@ from ...models.contract import (
 )
 from ...models.format import WireFormat
 from ...models.formats import format_named
+from ...whole import whole
 from .connection import Connection
 from .errors import CodexError, ProtocolError
 from .protocol.asks import Answer, Ask
@@ -38,7 +39,13 @@ from .protocol.notifications import (
     RawResponse,
     TurnCompleted,
 )
-from .protocol.requests import ThreadInject, ThreadStart, ThreadUnsubscribe, TurnStart
+from .protocol.requests import (
+    ThreadInject,
+    ThreadStart,
+    ThreadUnsubscribe,
+    TurnInterrupt,
+    TurnStart,
+)
 from .protocol.values import TurnError
 from .provided import is_answer
 from .route import PROVIDER
@@ -56,13 +63,14 @@ _BARE: dict[str, Any] = {
     "web_search": "disabled",
     "skills.include_instructions": False,
     "skills.bundled.enabled": False,
+    "agents.enabled": False,
     "features.goals": False,
     "features.multi_agent": False,
     "features.shell_tool": False,
+    "features.sleep_tool": False,
     "features.unified_exec": False,
-    "tools.view_image": False,
 }
-"""Settings of a thread that is told nothing but the question."""
+"""Settings of a thread that is told nothing but the question, and has no hands."""
 
 
 class _Asked(Struct):
@@ -105,17 +113,17 @@ class AppServerModel:
             )
         except CodexError as error:
             raise StreamCut(str(error), retryable=True) from error
+        question = _Question(connection, events, opened.thread.id)
         try:
-            await _begin(connection, opened.thread.id, request)
+            # A turn that Codex has begun must be known, or nobody could stop it.
+            await whole(question.ask(request))
             yield (Connected(),)
-            async for batch in _answers(events):
+            async for batch in question.answers():
                 yield batch
         except CodexError as error:
             raise StreamCut(str(error), retryable=True) from error
         finally:
-            await events.close()
-            with suppress(CodexError):
-                await connection.call(ThreadUnsubscribe(thread_id=opened.thread.id))
+            await whole(question.let_go())
 
     async def close(self) -> None:
         """Nothing is held: the process belongs to the harness."""
@@ -129,42 +137,64 @@ def _start(request: ModelRequest, route: dict[str, Any]) -> ThreadStart:
         sandbox="read-only",
         base_instructions=request.head.instructions,
         config={**route, **_BARE},
+        environments=(),
         ephemeral=True,
         experimental_raw_events=True,
     )
 
 
-async def _begin(connection: Connection, thread: str, request: ModelRequest) -> None:
-    items = _asked.decode(request.body).input
-    if items:
-        await connection.call(ThreadInject(thread_id=thread, items=items))
-    head = request.head
-    schema = None if head.output_schema is msgspec.UNSET else head.output_schema
-    await connection.call(
-        TurnStart(
-            thread_id=thread,
-            input=(),
-            effort=head.effort,
-            output_schema=None if schema is None else msgspec.json.decode(schema),
+@dataclass(slots=True)
+class _Question:
+    """One question on a thread of its own."""
+
+    connection: Connection
+    events: Subscription
+    thread: str
+    turn: str = ""
+    over: bool = False
+
+    async def ask(self, request: ModelRequest) -> None:
+        """Put it to the model."""
+        items = _asked.decode(request.body).input
+        if items:
+            await self.connection.call(ThreadInject(thread_id=self.thread, items=items))
+        head = request.head
+        schema = None if head.output_schema is msgspec.UNSET else head.output_schema
+        begun = await self.connection.call(
+            TurnStart(
+                thread_id=self.thread,
+                input=(),
+                effort=head.effort,
+                output_schema=None if schema is None else msgspec.json.decode(schema),
+            )
         )
-    )
+        self.turn = begun.turn.id
 
+    async def answers(self) -> AsyncGenerator[Sequence[ModelEvent], None]:
+        """What the model says, until the turn is over."""
+        response: RawResponse | None = None
+        async for event in self.events:
+            match event:
+                case RawResponse():
+                    response = event
+                case TurnCompleted():
+                    self.over = True
+                    if event.turn.status != "completed":
+                        _fail(event.turn.error)
+                    yield (_completed(response),)
+                    return
+                case _ if (told := _event(event)) is not None:
+                    yield (told,)
+        raise StreamCut("the Codex app-server stopped answering", retryable=True)
 
-async def _answers(events: Subscription) -> AsyncGenerator[Sequence[ModelEvent], None]:
-    """What the model says, until the turn is over."""
-    response: RawResponse | None = None
-    async for event in events:
-        match event:
-            case RawResponse():
-                response = event
-            case TurnCompleted():
-                if event.turn.status != "completed":
-                    _fail(event.turn.error)
-                yield (_completed(response),)
-                return
-            case _ if (told := _event(event)) is not None:
-                yield (told,)
-    raise StreamCut("the Codex app-server stopped answering", retryable=True)
+    async def let_go(self) -> None:
+        """Leave nothing behind; a turn would go on although nobody listens."""
+        await self.events.close()
+        with suppress(CodexError):
+            if self.turn and not self.over:
+                stop = TurnInterrupt(thread_id=self.thread, turn_id=self.turn)
+                await self.connection.call(stop)
+            await self.connection.call(ThreadUnsubscribe(thread_id=self.thread))
 
 
 def _event(event: Notification) -> ModelEvent | None:

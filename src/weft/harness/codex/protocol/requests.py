@@ -127,6 +127,8 @@ class ThreadStart(Request[ThreadOpened], frozen=True, kw_only=True):
     config: dict[str, Any] | None = None
     """Settings of this thread alone, by dotted key."""
     dynamic_tools: tuple[DynamicTool, ...] | None = None
+    environments: tuple[Raw, ...] | None = None
+    """Where commands can run; with none at all, no tool that would is offered."""
     ephemeral: bool | None = None
     experimental_raw_events: bool = False
 
