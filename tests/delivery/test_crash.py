@@ -113,8 +113,11 @@ asyncio.run(main())
 """
 )
 
-TURNS = 3
-MOMENTS = [("before", n) for n in range(1, 9)] + [("after", n) for n in range(1, 9)]
+TURNS = 2
+SHOWING = [(moment, n) for n in range(1, 7) for moment in ("before", "after")]
+"""Around the change that unfolds each turn, and around those before and behind each write."""
+SETTLING = SHOWING[:8]
+"""Around the change that unfolds each turn, and the one that settles its reply."""
 
 
 async def owing(home: Path, channel: str, turns: int = TURNS) -> str:
@@ -126,21 +129,23 @@ async def owing(home: Path, channel: str, turns: int = TURNS) -> str:
         return thread
 
 
-async def ended(script: str, *arguments: object) -> list[str]:
-    """What a child printed until it ended, in whichever way."""
+async def killed(script: str, *arguments: object) -> list[str]:
+    """What a child printed until it was killed."""
     with Child(script, *arguments) as child:
-        return (await asyncio.to_thread(child.output.read)).splitlines()
+        printed = await asyncio.to_thread(child.output.read)
+        assert await asyncio.to_thread(child.process.wait, 60) == -9
+        return printed.splitlines()
 
 
 def lines(path: Path) -> list[str]:
     return path.read_text().splitlines() if path.exists() else []
 
 
-@pytest.mark.parametrize(("moment", "number"), MOMENTS)
+@pytest.mark.parametrize(("moment", "number"), SHOWING)
 async def test_a_terminal_never_shows_twice_what_a_crash_interrupted(tmp_path, moment, number):
     home, screen = tmp_path / "home", tmp_path / "screen"
     thread = await owing(home, "terminal")
-    await ended(TERMINAL, home, thread, screen, moment, number)
+    await killed(TERMINAL, home, thread, screen, moment, number)
     async with await SqliteStore.open(home) as store:
         with screen.open("a") as stream:
             report = await Deliveries(store, {"terminal": TerminalChannel(stream)}).drain()
@@ -154,12 +159,12 @@ async def test_a_terminal_never_shows_twice_what_a_crash_interrupted(tmp_path, m
     assert len(aside) <= 1
 
 
-@pytest.mark.parametrize(("moment", "number"), MOMENTS)
+@pytest.mark.parametrize(("moment", "number"), SETTLING)
 async def test_a_webhook_hears_all_in_order_whenever_a_crash_came(tmp_path, moment, number):
     home = tmp_path / "home"
     thread = await owing(home, "hook")
     async with Receiver() as receiver:
-        await ended(WEBHOOK, home, thread, receiver.url, moment, number)
+        await killed(WEBHOOK, home, thread, receiver.url, moment, number)
         async with await SqliteStore.open(home) as store, AsyncTransport() as transport:
             hook = WebhookChannel(receiver.url, "secret", transport, private=True)
             await Deliveries(store, {"hook": hook}).drain()
@@ -169,11 +174,11 @@ async def test_a_webhook_hears_all_in_order_whenever_a_crash_came(tmp_path, mome
     assert len(receiver.requests) <= TURNS + 1
 
 
-@pytest.mark.parametrize(("moment", "number"), MOMENTS)
+@pytest.mark.parametrize(("moment", "number"), SETTLING)
 async def test_a_queue_gives_again_only_what_was_not_acknowledged(tmp_path, moment, number):
     home = tmp_path / "home"
     thread = await owing(home, "queue")
-    acknowledged = await ended(QUEUE, home, thread, "-", moment, number)
+    acknowledged = await killed(QUEUE, home, thread, "-", moment, number)
     async with await SqliteStore.open(home) as store:
         queue = QueueChannel()
         desk = Deliveries(store, {"queue": queue})
