@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.codex.scenes import MODEL, Items, hear, last, plain, shown, staged
-from tests.codex.viewing import shows_view
+from tests.codex.viewing import bare, shows_view, started, told
 from weft import Thread
 from weft.harness.codex.shown import carried, items_of
 from weft.models.connect import ProviderConfig
@@ -155,3 +155,29 @@ async def test_built_in_hands_of_both_harnesses_leave_one_conversation(tmp_path)
             *("user", "function_call", "function_call_output", "assistant") * 2,
             *("user", "function_call", "function_call_output"),
         ]
+
+
+async def test_models_of_both_wire_families_read_the_same_conversation(tmp_path):
+    script = "const r = await tools.weigh({what: 'stone 1'}); text(JSON.stringify(r))"
+    answers = (
+        Answer(reasoning="Thought 1.", calls=(Call(name="exec", input=script),)),
+        Answer(text="Answer 1."),
+    )
+    async with (
+        staged(tmp_path, *answers) as stage,
+        stage.thread(tools=(weigh,), model="openai:gpt-6.1-sol") as thread,
+    ):
+        await hear(thread, "Question 1?")
+        view = bare(told(thread))
+        assert [item["type"] for item in view] == [
+            *("message", "reasoning", "custom_tool_call", "custom_tool_call_output", "message")
+        ]
+        assert "stone 1 weighs 3 kg" in str(view[3]["output"])
+        for model in ("openai:gpt-5.5", "openai:gpt-6.1-sol"):
+            view = bare(told(thread))
+            thread.use(model)
+            heard = await hear(thread, "And?")
+            assert started(heard) == ["model-mismatch"]
+            newest = bare(stage.requests[-1].payload["input"])
+            assert newest[-len(view) - 1 : -1] == view
+            assert str(newest).count("Question 1?") == 1
