@@ -63,6 +63,7 @@ class Asking(Following):
         self.refused: list[Exception] = []
 
     async def after_turn(self, given: AfterTurnParams, /) -> None:
+        assert given.context is not None
         assert given.context.complete is not None
         try:
             answer = await given.context.complete("What happened?", **self.question)
