@@ -108,15 +108,29 @@ class Following:
             case _ if self.fold.open is None:
                 await self._said(event)
 
+    def passes_on(self, event: Notification) -> bool:
+        """Tell words at once, where nothing has to be written before; whether that was so."""
+        if not self._asked or self.fold.open is not None:
+            return False
+        match event:
+            case notifications.AgentMessageDelta():
+                self.run.emit(TextDelta(event.delta))
+            case notifications.ReasoningSummaryDelta() | notifications.ReasoningTextDelta():
+                self.run.emit(ReasoningDelta(event.delta))
+            case _:
+                return False
+        return True
+
     async def _said(self, event: Notification) -> None:
         """Pass on what the log has no place for, or not yet."""
         match event:
-            case notifications.AgentMessageDelta():
+            case (
+                notifications.AgentMessageDelta()
+                | notifications.ReasoningSummaryDelta()
+                | notifications.ReasoningTextDelta()
+            ):
                 await self.asks()
-                self.run.emit(TextDelta(event.delta))
-            case notifications.ReasoningSummaryDelta() | notifications.ReasoningTextDelta():
-                await self.asks()
-                self.run.emit(ReasoningDelta(event.delta))
+                self.passes_on(event)
             case notifications.CommandOutputDelta():
                 self.run.emit(ToolProgress(call_id=event.item_id, text=event.delta))
             case notifications.PlanUpdated():

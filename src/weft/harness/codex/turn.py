@@ -30,6 +30,7 @@ from .mirror import Echo
 from .native import NativeFold
 from .protocol.requests import TerminalEnd, TurnInterrupt, TurnStart
 from .protocol.values import TurnError
+from .reasons import reason_of
 from .reconcile import reconcile
 from .steering import Steering
 from .tools import Hands
@@ -104,7 +105,8 @@ class CodexTurn:
             if ended.status == "failed":
                 if await self._made_room(following.failure):
                     continue
-                return await self._failed(_reason(following.failure))
+                provider = self.run.journal.profile.provider
+                return await self._failed(reason_of(following.failure, provider))
             await self.aborted()
             return Outcome(status="interrupted", text=self.text, usage=self.usage)
 
@@ -184,6 +186,8 @@ class CodexTurn:
                 getattr(event, "turn", None), "id", None
             )
             if name is not None and name != self._codex_turn:
+                continue
+            if following.passes_on(event):
                 continue
             await whole(following.take(event))
             if following.ended is not None:
@@ -314,11 +318,3 @@ def _last_words(journal: Journal) -> str:
     if isinstance(newest, Message) and newest.role == "assistant":
         return text_of(newest.content)
     return ""
-
-
-def _reason(failure: TurnError | None) -> str:
-    if failure is None:
-        return "Codex ended the turn as failed and did not say why"
-    if failure.overflows:
-        return f"the conversation does not fit the model's window: {failure.message}"
-    return failure.message
