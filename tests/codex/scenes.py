@@ -36,16 +36,13 @@ class Stage:
     server: FakeServer
     harness: CodexHarness
     environ: dict[str, str] = field(default_factory=dict)
+    providers: dict[str, ProviderConfig] = field(default_factory=dict)
+    """How the server is reached."""
 
     @property
     def requests(self) -> list[Any]:
         """What the model was asked."""
         return self.server.requests
-
-    @property
-    def providers(self) -> dict[str, ProviderConfig]:
-        """How the server is reached."""
-        return providers(self.server)
 
     @asynccontextmanager
     async def thread(self, thread: str | None = None, **options: Any) -> AsyncIterator[Thread]:
@@ -64,11 +61,11 @@ class Stage:
             yield opened
 
 
-def providers(server: FakeServer) -> dict[str, ProviderConfig]:
+def providers(base_url: str, retries: int = 0) -> dict[str, ProviderConfig]:
     """The loopback server as the only provider."""
     return {
         "openai": ProviderConfig(
-            api="responses", base_url=server.base_url, key="sk-planted", retries=0
+            api="responses", base_url=base_url, key="sk-planted", retries=retries
         )
     }
 
@@ -93,19 +90,23 @@ async def staged(
     options: CodexOptions | None = None,
     script: Script | None = None,
     rest: str = "fine",
+    retries: int = 0,
+    base_url: str = "",
 ) -> AsyncIterator[Stage]:
-    """A stage with a scripted model; when the script is over it says `rest`."""
+    """A stage with a scripted model; when the script is over it says `rest`.
+
+    With a `base_url` the model is looked for there.
+    """
     environ = surroundings(place)
     options = options or CodexOptions()
     if options.binary is None:
         options = structs.replace(options, binary=codex())
     told = script or Script(answers=(*answers, *(Answer(text=rest) for _ in range(400))))
     async with FakeServer(told) as server:
-        harness = CodexHarness(
-            options, home=place / "weft", environ=environ, providers=providers(server)
-        )
+        known = providers(base_url or server.base_url, retries)
+        harness = CodexHarness(options, home=place / "weft", environ=environ, providers=known)
         try:
-            yield Stage(place, server, harness, environ)
+            yield Stage(place, server, harness, environ, known)
         finally:
             await harness.close()
 

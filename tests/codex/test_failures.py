@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from tests.harness.scenes import log, unanswered
+from weft.harness.events import Retrying, TextDelta
+from weft.testing.script import Answer, Break, Call, Failure
+
+from .scenes import hear, last, of, plain, shown, staged
+
+KEY = "sk-planted"
+
+FAILURES = {
+    "key refused": (Answer(error=Failure(status=401, message=f"bad key {KEY}")), "401"),
+    "too many": (Answer(error=Failure(status=429, message="slow down")), "429"),
+    "bad request": (Answer(error=Failure(status=400, message="no such thing")), "no such thing"),
+    "server error": (Answer(error=Failure(status=500, message="boom")), "high demand"),
+    "cut": (Answer(text="one two three", cut=Break(events=3)), "disconnected"),
+    "incomplete": (Answer(text="one two", stop="length"), "max_output_tokens"),
+    "failed": (Answer(error=Failure(code="server_error", message="nope")), "nope"),
+}
+
+
+@pytest.mark.parametrize(("answer", "words"), FAILURES.values(), ids=FAILURES)
+async def test_a_failure_ends_the_turn_with_its_cause_and_the_thread_goes_on(
+    tmp_path, answer, words, caplog
+):
+    caplog.set_level(logging.DEBUG)
+    async with staged(tmp_path, answer, Answer(text="fine")) as stage, stage.thread() as thread:
+        events = await hear(thread, "hi")
+        end = last(events)
+        assert (end.status, (await thread.store.turn(thread.id, 1)).state) == ("failed", "failed")
+        assert words in (end.error or "")
+        assert not thread.view.open_calls
+        again = await hear(thread, "again")
+        assert last(again).text == "fine"
+        said = plain(shown(stage.requests[-1]))
+        assert [text for who, text in said if who == "user"] == ["hi", "again"]
+        assert [*(f"{who}: {text}" for who, text in said), "assistant: fine"] == await log(thread)
+        told = "".join(map(repr, [*events, *again]))
+        assert KEY not in told
+        assert KEY not in caplog.text
+    for name in ("log.db", "log.db-wal", "index.db", "index.db-wal"):
+        assert KEY.encode() not in _bytes(tmp_path / "weft" / name)
+
+
+def _bytes(path: Path) -> bytes:
+    return path.read_bytes() if path.exists() else b""
+
+
+async def test_tries_of_codex_are_told_and_the_turn_goes_on(tmp_path):
+    cut = Answer(text="one two three", cut=Break(events=3))
+    async with (
+        staged(tmp_path, cut, Answer(text="fine"), retries=2) as stage,
+        stage.thread() as thread,
+    ):
+        events = await hear(thread, "hi")
+        assert last(events).text == "fine"
+        (tried,) = of(events, Retrying)
+        assert (tried.attempt, tried.most) == (1, 2)
+        assert "disconnected" in tried.reason
+        assert await log(thread) == ["user: hi", "assistant: fine"]
+        assert of(events, TextDelta)[-1].text == "fine"
+
+
+async def test_a_provider_that_is_not_there_fails_the_turn(tmp_path):
+    nowhere = "http://127.0.0.1:9/v1"
+    async with staged(tmp_path, base_url=nowhere) as stage, stage.thread() as thread:
+        events = await hear(thread, "hi")
+        assert last(events).status == "failed"
+        assert last(events).error == (
+            "the provider 'openai' cannot be reached: Connection failed: error sending request; "
+            "check the network and the provider's address"
+        )
+        assert not thread.view.open_calls
+
+
+async def test_what_was_done_before_a_failure_stays_in_the_log(tmp_path):
+    command = Call(name="exec_command", arguments={"cmd": "touch made", "login": False})
+    boom = Answer(error=Failure(status=400, message="boom"))
+    async with (
+        staged(tmp_path, Answer(calls=(command,)), boom) as stage,
+        stage.thread() as thread,
+    ):
+        events = await hear(thread, "go")
+        assert last(events).status == "failed"
+        lines = await log(thread)
+        assert lines[:2] == ["user: go", "call exec_command"]
+        assert lines[2].startswith("output ")
+        assert await unanswered(thread) == []
+        await hear(thread, "on")
+        kinds = [who for who, _ in plain(shown(stage.requests[-1]))]
+        assert kinds == ["user", "function_call", "function_call_output", "user"]
+        assert (tmp_path / "project/made").exists()
