@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+from weft.delivery.channels.queue import QueueChannel
+from weft.delivery.deliveries import Deliveries
+from weft.delivery.outbox import TOPIC, DeliveryFollower
+from weft.delivery.reports import Drained
+from weft.delivery.route import Origin
+from weft.items import Message, OutputText
+from weft.store import SqliteStore
+from weft.store.contract import TurnEnd
+from weft.thread import Thread
+
+from .scenes import Board
+
+
+async def answered(thread: Thread, text: str) -> None:
+    """One turn, as a harness runs it."""
+    turn = await thread.admit("Hello?")
+    await thread.sent(thread.request())
+    said = Message(role="assistant", content=(OutputText(text),))
+    await thread.received([said], end=TurnEnd(number=turn.number, state="completed"))
+
+
+async def test_an_open_thread_owes_its_answer_from_the_transaction_that_ends_the_turn(tmp_path):
+    board, queue = Board(), QueueChannel()
+    async with await SqliteStore.open(tmp_path) as store:
+        desk = Deliveries(store, {"board": board, "queue": queue})
+        async with Thread.open(model="openai:gpt-5.5", store=store, cwd=tmp_path) as thread:
+            thread.follower = DeliveryFollower(thread.id, Origin("board", "you"), "queue")
+            desk.attach(thread.id, thread)
+            await answered(thread, "Here.")
+            (row,) = await store.outbox(topic=TOPIC)
+            assert (row.key, row.state) == (f"{thread.id}.1.turn", "admitted")
+            assert await desk.run(thread.id, patience=0) == Drained(delivered=1)
+            await answered(thread, "NO_REPLY")
+            assert await desk.run(thread.id, patience=0) == Drained(suppressed=1)
+            thread.follower.origin = Origin()
+            await answered(thread, "To the host.")
+            assert await desk.run(thread.id, patience=0) == Drained(held=1)
+            await queue.acknowledge(await queue.get())
+            desk.detach(thread.id)
+        assert await store.outbox(topic=TOPIC) == []
+    assert board.shown == ["Here."]
+
+
+async def test_a_turn_that_nobody_delivered_is_delivered_when_its_thread_is_opened_again(tmp_path):
+    async with Thread.open(model="openai:gpt-5.5", cwd=tmp_path, home=tmp_path) as thread:
+        thread.follower = DeliveryFollower(thread.id, Origin("board", "you"))
+        await answered(thread, "Here.")
+        opened = thread.id
+    board = Board()
+    async with Thread.open(opened, home=tmp_path) as thread:
+        desk = Deliveries(thread.store, {"board": board})
+        desk.attach(thread.id, thread)
+        assert await desk.drain() == Drained(delivered=1)
+    assert board.shown == ["Here."]
