@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+from base64 import b64decode
+
+import msgspec
+from msgspec import Raw
+
+from tests.codex.scenes import hear, last, plain, shown, staged, talk, unreal
+from tests.codex.viewing import (
+    PICTURE,
+    continues,
+    raw,
+    shows_view,
+    started,
+)
+from tests.engines.scenes import Probe, notices, written
+from weft.engines.values import AssembleParams, AssembleResult
+from weft.harness.events import Event, TextDelta
+from weft.hooks import Hooks
+from weft.hooks.payloads import BeforePromptBuild
+from weft.hooks.registry import Answer as HookAnswer
+from weft.ids import derived_id
+from weft.prompt.input import Image, LocalImage
+from weft.testing.appserver import AppScript, Fault, heard
+from weft.testing.script import Answer, Call, Failure
+
+WORK = (
+    Answer(
+        reasoning="A look first.",
+        calls=(Call(name="exec_command", arguments={"cmd": "echo rain"}, id="call_1"),),
+    ),
+    Answer(text="It rains."),
+)
+
+
+async def test_messages_of_other_writers_are_shown_in_the_shape_that_codex_takes(tmp_path):
+    parts = [{"type": "input_text", "text": "Be kind."}]
+    async with staged(tmp_path) as stage, stage.thread() as thread:
+        await hear(thread, "One.")
+        await thread.add(
+            raw(thread, type="message", role="system", content=parts),
+            raw(thread, type="message", role="user", content="Plain."),
+            raw(thread, type="message", role="assistant", content="Yes.", id=None),
+        )
+        await hear(thread, "Two.")
+        assert plain(shown(stage.requests[-1])) == [
+            ("user", "One."),
+            ("assistant", "fine"),
+            ("developer", "Be kind."),
+            ("user", "Plain."),
+            ("assistant", "Yes."),
+            ("user", "Two."),
+        ]
+        name = derived_id("msg", thread.id, thread.view.rows[4].seq or 0)
+        assert shown(stage.requests[-1])[4]["id"] == name
+
+
+async def test_where_codex_refuses_the_view_the_prompt_goes_alone_and_a_later_turn_repairs(
+    tmp_path,
+):
+    async with staged(tmp_path) as stage, stage.thread() as thread:
+        await hear(thread, "One.")
+        good = thread.view.upto
+        await thread.add(raw(thread, type="message", role="user", content=[{"type": 7}]))
+        first = await hear(thread, "Two.")
+        again = await hear(thread, "Three.")
+        await thread.revert(good)
+        repaired = await hear(thread, "Four.")
+        assert shows_view(thread, stage.requests[-1])
+    assert [last(events).status for events in (first, again, repaired)] == ["completed"] * 3
+    assert [len(notices(events)) for events in (first, again, repaired)] == [1, 1, 0]
+    assert "could not be carried over" in notices(first)[0]
+    assert (started(again), started(repaired)) == (["projection-failed"], ["projection-failed"])
+    said = [[what for _, what in plain(shown(request))] for request in stage.requests[1:]]
+    assert said == [["One.", "fine", "Two."], ["Three."], ["One.", "fine", "Four."]]
+
+
+async def test_what_was_injected_is_not_taken_for_news(tmp_path):
+    engine = Probe()
+    async with staged(tmp_path, *WORK) as stage, stage.thread(engine=engine) as thread:
+        await hear(thread, "How is the weather?")
+        mirror = stage.harness.threads.live[thread.id].mirror
+        rows = thread.view.rows
+        for row in rows:
+            if row.shape.id:
+                await mirror.take(Raw(row.body))
+        assert thread.view.rows == rows
+    async with staged(tmp_path) as stage, stage.thread(thread.id) as thread:
+        await hear(thread, "And tomorrow?")
+        mirror = stage.harness.threads.live[thread.id].mirror
+        before = thread.view.rows
+        for item in shown(stage.requests[-1])[:-1]:
+            await mirror.take(Raw(msgspec.json.encode(item)))
+        assert thread.view.rows == before
+
+
+async def test_a_hook_s_words_stand_behind_the_input_and_the_input_is_said_once(tmp_path):
+    hooks = Hooks()
+
+    async def add(_: BeforePromptBuild) -> HookAnswer:
+        return HookAnswer(context="Mind the gap.")
+
+    hooks.on(BeforePromptBuild, add)
+    async with staged(tmp_path) as stage, stage.thread(hooks=hooks) as thread:
+        await talk(thread, "One.", "Two.")
+        assert shows_view(thread, stage.requests[-1])
+        assert continues(*reversed(stage.requests))
+        texts = [what for _, what in plain(shown(stage.requests[-1]))]
+        assert [texts[0], "Mind the gap." in texts[1], texts[2:4]] == [
+            "One.",
+            True,
+            ["fine", "Two."],
+        ]
+
+
+async def test_images_are_shown_as_they_were_given(tmp_path):
+    file = tmp_path / "pixel.png"
+    file.write_bytes(b64decode(PICTURE.partition(",")[2]))
+    async with staged(tmp_path) as stage:
+        async with stage.thread() as thread:
+            await hear(thread, "What is it?", LocalImage(file))
+            assert shows_view(thread, stage.requests[-1])
+            name = thread.id
+        async with stage.thread(name) as thread:
+            await hear(thread, "And this?", Image(PICTURE))
+            assert shows_view(thread, stage.requests[-1])
+
+
+async def test_an_input_that_codex_refused_is_shown_with_the_next(tmp_path):
+    refuses = Fault(method="turn/start", mischief="refuse", nth=1)
+    async with staged(tmp_path) as stage:
+        place = await unreal(stage, AppScript(faults=(refuses,)))
+        async with stage.thread() as thread:
+            first = await hear(thread, "One.")
+            second = await hear(thread, "Two.")
+    assert [last(events).status for events in (first, second)] == ["failed", "completed"]
+    assert started(second) == ["turn-not-started"]
+    (injected,) = heard(place, "thread/inject_items")
+    assert plain(injected["params"]["items"]) == [("user", "One.")]
+    typed = [turn["params"]["input"][0]["text"] for turn in heard(place, "turn/start")]
+    assert typed == ["One.", "Two."]
+
+
+async def test_an_input_in_the_words_of_an_engine_is_shown_in_no_others(tmp_path):
+    def reworded(given: AssembleParams) -> AssembleResult:
+        past, said = given.items[: given.pre_prompt_count], written(f"Said: {given.prompt}")
+        return AssembleResult(items=(*past, said), covers_current_turn=True)
+
+    engine = Probe(assemble=reworded)
+    async with staged(tmp_path) as stage, stage.thread(engine=engine) as thread:
+        for words in ("One.", "Two."):
+            await hear(thread, words)
+            assert shows_view(thread, stage.requests[-1])
+        texts = [what for _, what in plain(shown(stage.requests[-1]))]
+        assert texts == ["Said: One.", "fine", "Said: Two."]
+
+
+async def test_a_turn_that_failed_or_was_broken_off_stays_in_what_is_shown(tmp_path):
+    broken = Answer(error=Failure(status=400, message="no"))
+    slow = Answer(text="one two three", pace=0.05)
+    async with staged(tmp_path, broken, slow) as stage:
+        async with stage.thread() as thread:
+
+            def stop(event: Event) -> None:
+                if isinstance(event, TextDelta):
+                    thread.interrupt()
+
+            failed = await hear(thread, "One.")
+            stopped = await hear(thread, "Two.", at=stop)
+            await hear(thread, "Three.")
+            name = thread.id
+        async with stage.thread(name) as thread:
+            await hear(thread, "Four.")
+            assert shows_view(thread, stage.requests[-1])
+    assert [last(events).status for events in (failed, stopped)] == ["failed", "interrupted"]
+    for request in stage.requests[-2:]:
+        texts = [what.partition("\n")[0] for _, what in plain(shown(request))]
+        assert texts[:4] == ["One.", "Two.", "<turn_aborted>", "Three."]
