@@ -163,7 +163,8 @@ def _forgiven(health: Health, now: int) -> Health:
     A cooldown that ran out starts its ladder anew. What disables a profile goes on doubling
     until a whole window has passed after it, for trying once when it ends proves nothing.
     """
-    held = max(health.last_failure, health.disabled_until)
+    ends = (limit.until for limit in health.limits.values())
+    held = max(health.last_failure, health.disabled_until, health.blocked_until, *ends)
     if held and now - held > WINDOW:
         return Health(last_used=health.last_used)
     if health.errors and health.cooldown_until <= now:
