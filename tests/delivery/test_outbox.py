@@ -14,7 +14,7 @@ from weft.delivery.deliveries import Deliveries
 from weft.delivery.outbox import TOPIC, owed_rows
 from weft.delivery.payload import Reply
 from weft.delivery.reports import Aside, Drained
-from weft.entries import ResponseMark, control_draft
+from weft.entries import Draft, ResponseMark, control_draft
 from weft.errors import NotFound
 from weft.loopback import Answer
 from weft.models.transport import AsyncTransport
@@ -303,6 +303,32 @@ async def test_many_drains_at_once_deliver_once(store, clock):
     while await store.outbox():
         await asyncio.gather(*(desk.drain() for desk in desks for _ in range(2)))
     assert sorted(board.shown) == sorted(f"{each} {n}" for each in threads for n in range(3))
+
+
+async def test_a_thread_whose_channel_hangs_does_not_hold_up_another(store, clock):
+    class Waiting(Board):
+        other = asyncio.Event()
+
+        async def deliver(self, delivery, /):
+            if delivery.reply.text == "slow":
+                await self.other.wait()
+            self.other.set()
+            return await super().deliver(delivery)
+
+    board = Waiting(deduplicates=True)
+    for text in ("slow", "quick"):
+        await tell(store, (await store.create()).id, text)
+    assert await deliveries(store, clock, board=board).drain() == Drained(delivered=2)
+    assert board.shown == ["quick", "slow"]
+
+
+async def test_a_turn_that_cannot_be_read_is_put_aside_and_holds_up_nothing(store, thread, clock):
+    board = Board()
+    damaged = Draft(kind="response", body=b'{"request":"x"}', turn=THIS_TURN)
+    await tell(store, thread, damaged)
+    await tell(store, thread, "Done.")
+    report = await deliveries(store, clock, board=board).drain()
+    assert (report.delivered, [each.key for each in report.aside]) == (1, [f"{thread}.1.turn"])
 
 
 async def test_a_cancelled_drain_neither_loses_nor_repeats(store, thread, clock):

@@ -48,10 +48,11 @@ class Receipt(Struct, frozen=True):
 class Channel(Protocol):
     """Carries replies to somebody.
 
-    `deliver` is called for one delivery at a time, in order. It answers with a receipt; what
-    it raises counts as ``failed`` where repeats are recognised, and is left in doubt where
-    they are not. It may be called again with a key it has seen, after a crash of ours or of
-    the network. Never put a secret into a receipt or an error.
+    `deliver` is called for one delivery of a thread at a time, in order; several threads may
+    deliver at once. It answers with a receipt; what it raises counts as ``failed`` where
+    repeats are recognised, and is left in doubt where they are not. It may be called again
+    with a key it has seen, after a crash of ours or of the network. Never put a secret into
+    a receipt or an error.
     """
 
     @property

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 
@@ -28,6 +29,7 @@ from .waits import Waits
 
 __all__ = ["Deliveries"]
 
+_AT_ONCE = 8
 _UNREADABLE = "a newer Weft wrote it; deliver it with that one"
 
 
@@ -73,7 +75,7 @@ class Deliveries:
             rows = await self.store.outbox(topic=TOPIC)
             names = dict.fromkeys(row.thread for row in rows if row.state != "blocked")
             wanted = [name for name in names if not threads or name in threads]
-            return merged([await self._thread(name) for name in wanted])
+            return merged(await _all(self._thread(name) for name in wanted))
 
     async def run(self, *threads: str, patience: float | None = None) -> Drained:
         """Drain, and wait for what is due later, until nothing is or `patience` is used up."""
@@ -141,29 +143,18 @@ class Deliveries:
     async def _unfold(self, thread: str, writer: Writer) -> Drained:
         """Make replies of the turns that have ended."""
         found = await self._sorted(thread)
-        reports = []
-        for row in found.unreadable:
-            await self.store.retry(row.number, _UNREADABLE)
-            await writer.queue(moved(row, "blocked"))
-            reports.append(Drained(aside=(Aside(row.key, _UNREADABLE),)))
+        unfolding = self._unfolding
+        reports = [await unfolding.put_aside(row, _UNREADABLE, writer) for row in found.unreadable]
         for row, owed in found.turns:
-            if self._unfolding.can(owed):
-                reports.append(await whole(self._unfolding.unfold(row, owed, writer)))
+            if unfolding.can(owed):
+                reports.append(await whole(unfolding.unfold(row, owed, writer)))
         return merged(reports)
 
     async def _deliver(self, thread: str, writer: Writer) -> Drained:
         """Try every lane; they do not wait for each other."""
         found = await self._sorted(thread)
-        # All of them end before the thread is given back, whatever happens to one.
-        done = await asyncio.gather(
-            *(self._lane(lane, writer) for lane in found.lanes), return_exceptions=True
-        )
-        reports = [Drained(pending=len(found.turns))]
-        for report in done:
-            if isinstance(report, BaseException):
-                raise report
-            reports.append(report)
-        return merged(reports)
+        done = await _all(self._lane(lane, writer) for lane in found.lanes)
+        return merged([Drained(pending=len(found.turns)), *done])
 
     async def _lane(self, lane: Lane, writer: Writer) -> Drained:
         """One channel's replies, up to the first that has to wait."""
@@ -210,6 +201,21 @@ class Deliveries:
     def _waiting_in(self, lane: Lane) -> Drained:
         due = self.waits.due(lane.first) if self._is_reachable(lane) else None
         return Drained(pending=len(lane.owed), due=due)
+
+
+async def _all(work: Iterable[Coroutine[Any, Any, Drained]]) -> list[Drained]:
+    """Several at once. All have ended when this does, also when one has failed."""
+    few = asyncio.Semaphore(_AT_ONCE)
+
+    async def one(each: Coroutine[Any, Any, Drained]) -> Drained:
+        async with few:
+            return await each
+
+    done = await asyncio.gather(*map(one, work), return_exceptions=True)
+    for report in done:
+        if isinstance(report, BaseException):
+            raise report
+    return [report for report in done if isinstance(report, Drained)]
 
 
 def _report(row: OutboxRow, receipt: Receipt) -> Drained:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from msgspec import Struct, structs
 
+from ..errors import StoreCorrupt, StoreTooNew
 from ..store.contract import OutboxRow, Store
 from .attempt import Writer
 from .decision import Deliver, Retry, Suppress, decide
@@ -20,6 +21,8 @@ from .route import resolve_route
 from .telling import turn_facts
 
 __all__ = ["Unfolding"]
+
+_UNSENT = "its answer was sent by no tool; run the turn again, or tell it yourself"
 
 
 class _Addressed(Struct, frozen=True):
@@ -45,22 +48,28 @@ class Unfolding:
 
     async def unfold(self, row: OutboxRow, owed: OwedTurn, writer: Writer) -> Drained:
         """Put what a turn owes into the outbox, in its place."""
-        decision = decide(await turn_facts(self.store, row.thread, owed, self.readable))
-        match decision:
+        try:
+            facts = await turn_facts(self.store, row.thread, owed, self.readable)
+        except (StoreCorrupt, StoreTooNew) as error:
+            return await self.put_aside(row, str(error), writer)
+        match decide(facts):
             case Suppress():
                 await writer.queue(settle=(row.number,))
                 return Drained(suppressed=1)
             case Retry():
-                reason = "its answer was sent by no tool; run the turn again, or tell it yourself"
-                await self.store.retry(row.number, reason)
-                await writer.queue(moved(row, "blocked"))
-                return Drained(aside=(Aside(row.key, reason),))
+                return await self.put_aside(row, _UNSENT, writer)
             case Deliver(replies):
                 addressed = self._addressed(owed, replies)
                 rows = owed_rows(row.thread, owed.turn, addressed.replies)
                 await writer.queue(*rows, settle=(row.number,))
                 lost = tuple(Aside(row.key, reason) for reason in addressed.lost)
                 return Drained(unrouted=lost)
+
+    async def put_aside(self, row: OutboxRow, reason: str, writer: Writer) -> Drained:
+        """Keep a row that cannot be unfolded, with the reason."""
+        await self.store.retry(row.number, reason)
+        await writer.queue(moved(row, "blocked"))
+        return Drained(aside=(Aside(row.key, reason),))
 
     def _addressed(self, owed: OwedTurn, replies: tuple[Reply, ...]) -> _Addressed:
         origin = structs.replace(

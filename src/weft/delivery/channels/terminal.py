@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TextIO
 
 from ...provenance import plain_text
@@ -22,6 +22,7 @@ class TerminalChannel:
     """Writes replies to a stream, standard output by default."""
 
     stream: TextIO | None = None
+    _writing: asyncio.Lock = field(init=False, default_factory=asyncio.Lock, repr=False)
 
     @property
     def kind(self) -> str:
@@ -36,7 +37,8 @@ class TerminalChannel:
     async def deliver(self, delivery: Delivery, /) -> Receipt:
         """Write one reply; without a terminal it is refused."""
         try:
-            await asyncio.to_thread(self._write, _lines(delivery.reply))
+            async with self._writing:
+                await asyncio.to_thread(self._write, _lines(delivery.reply))
         except (OSError, ValueError):
             return Receipt("refused", "the terminal is gone; read the reply in its thread")
         return Receipt("delivered")
