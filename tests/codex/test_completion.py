@@ -118,8 +118,8 @@ async def test_an_engine_asks_a_model_that_only_codex_reaches_on_a_thread_kept_n
     assert len(rollouts(tmp_path)) == 1
 
 
-HARMLESS = {"request_user_input", "request_user_input_async", "exec", "wait"}
-"""Questions that nobody answers, and scripts in which there is nothing to call."""
+HARMLESS = {"apply_patch", "exec", "request_user_input_async", "wait"}
+"""Patches that have nowhere to go, scripts without hands, questions that nobody answers."""
 
 
 def handy(payload: dict[str, Any]) -> set[str]:
@@ -130,7 +130,7 @@ def handy(payload: dict[str, Any]) -> set[str]:
     return names - HARMLESS
 
 
-async def test_a_script_of_a_question_s_answer_has_no_tools_to_call(tmp_path):
+async def test_a_script_instead_of_an_answer_has_no_hands(tmp_path):
     engine = Asking()
     looks = Call(name="exec", input="text(Object.keys(tools).join())")
     answers = (Answer(text="a"), Answer(calls=(looks,)), Answer(text="It rained."))
@@ -143,14 +143,16 @@ async def test_a_script_of_a_question_s_answer_has_no_tools_to_call(tmp_path):
     (output,) = [each for each in stage.requests[-1].payload["input"] if "output" in each]
     told = str(output["output"])
     assert "exec_command" not in told
-    assert "apply_patch" not in told
+    assert "spawn_agent" not in told
 
 
 async def test_tools_that_the_model_calls_instead_of_answering_do_nothing(tmp_path):
     engine = Asking()
     target = tmp_path / "project" / "made"
     runs = Call(name="exec_command", arguments={"cmd": f"touch {target}"})
-    answers = (Answer(text="a"), Answer(calls=(runs,)), Answer(text="It rained."))
+    patch = f"*** Begin Patch\n*** Add File: {target}\n+made\n*** End Patch\n"
+    patches = Call(name="apply_patch", input=patch)
+    answers = (Answer(text="a"), Answer(calls=(runs, patches)), Answer(text="It rained."))
     async with (
         of_the_user(tmp_path, *answers) as stage,
         stage.thread(engine=engine, model=ONLY_CODEX, providers={}) as thread,

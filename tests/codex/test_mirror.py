@@ -21,7 +21,7 @@ from weft.items import Message, decode_item, text_of
 from weft.store.contract import Change, Committed, Lease
 from weft.store.index import SqliteIndex
 from weft.store.sqlite import SqliteStore
-from weft.testing.script import Answer, Call, Failure
+from weft.testing.script import Answer, Call
 from weft.tools.decorator import tool
 
 FULL = StoreFull("the disk is full; free some of it")
@@ -269,35 +269,6 @@ async def test_a_turn_that_cannot_be_bound_does_not_begin(tmp_path):
         assert last(await hear(thread, "again")).text == "Fine."
         turns = await thread.store.turns(thread.id)
         assert [turn.state for turn in turns] == ["failed", "completed"]
-
-
-async def test_each_completed_turn_is_committed_once_and_others_travel_marked(tmp_path):
-    engine = Committing()
-    answers = (
-        Answer(text="a"),
-        Answer(error=Failure(status=400, code="odd", message="no")),
-        Answer(text="c"),
-    )
-    async with (
-        staged(tmp_path, *answers) as stage,
-        stage.thread(engine=engine) as thread,
-    ):
-        statuses = [last(await hear(thread, text)).status for text in ("one", "two", "three")]
-    assert statuses == ["completed", "failed", "completed"]
-    commits = engine.given("commit_turn")
-    assert [given.number for given in commits] == [1, 3]
-    assert len({given.key for given in commits}) == 2
-    carried = list(zip(map(said, commits[1].items), commits[1].outcomes, strict=True))
-    assert carried == [("two", "failed"), ("three", "accepted"), ("c", "accepted")]
-
-
-async def test_a_failed_turn_hands_nothing_over_and_maintains_nothing(tmp_path):
-    engine = Batching()
-    failure = Answer(error=Failure(status=400, code="odd", message="no"))
-    async with staged(tmp_path, failure) as stage, stage.thread(engine=engine) as thread:
-        heard = await hear(thread, "one")
-    assert last(heard).status == "failed"
-    assert engine.calls == ["assemble"]
 
 
 async def instructed(place: Path, engine: Probe) -> None:

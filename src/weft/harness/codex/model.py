@@ -69,6 +69,8 @@ _BARE: dict[str, Any] = {
     "features.shell_tool": False,
     "features.sleep_tool": False,
     "features.unified_exec": False,
+    "features.view_image": False,
+    "tools.experimental_request_user_input.enabled": False,
 }
 """Settings of a thread that is told nothing but the question, and has no hands."""
 
