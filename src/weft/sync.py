@@ -165,9 +165,9 @@ class Thread:
         """Start from an empty view. The log keeps everything."""
         self._loop.wait(self._thread.reset())
 
-    def use(self, model: str) -> None:
-        """Ask another model from the next turn on."""
-        self._loop.call(lambda: self._thread.use(model))
+    def use(self, model: str | None = None, *, harness: str | None = None) -> None:
+        """Ask another model, or run on another harness, from the next turn on."""
+        self._loop.call(lambda: self._thread.use(model, harness=harness))
 
     @staticmethod
     def _drain(heard: queue.SimpleQueue[Event | None]) -> None:
