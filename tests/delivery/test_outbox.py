@@ -259,11 +259,14 @@ async def test_a_row_of_a_newer_weft_is_put_aside_and_kept(store, thread, clock)
     await append(store, thread, Change(outbox=(row,)))
     board = Board()
     await tell(store, thread, "Done.")
-    report = await deliveries(store, clock, board=board).drain()
+    desk = deliveries(store, clock, board=board)
+    report = await desk.drain()
     assert report == Drained(
         delivered=1, aside=(Aside("k", "a newer Weft wrote it; deliver it with that one"),)
     )
     assert [(row.key, row.state) for row in await store.outbox()] == [("k", "blocked")]
+    await desk.again("k")
+    assert (await desk.drain()).aside == report.aside
 
 
 async def test_a_thread_that_somebody_else_writes_is_left_to_them(store, thread, clock):
@@ -401,6 +404,34 @@ async def test_a_delivery_may_be_acknowledged_after_its_thread_was_closed(store,
     desk.detach(thread)
     await lease.release()
     await queue.acknowledge(taken)
+    assert await store.outbox() == []
+
+
+async def test_an_acknowledgement_waits_for_a_pass_that_has_its_thread(store, thread, clock):
+    class Busy(Board):
+        begun, over = asyncio.Event(), asyncio.Event()
+
+        async def deliver(self, delivery, /):
+            self.begun.set()
+            await self.over.wait()
+            return await super().deliver(delivery)
+
+    queue, busy = QueueChannel(), Busy(deduplicates=True)
+    desk = deliveries(store, clock, queue=queue, busy=busy)
+    await tell(store, thread, "one", channel="queue")
+    lease = await store.acquire(thread)
+    desk.attach(thread, Leased(store, lease))
+    await desk.drain()
+    taken = await queue.get()
+    desk.detach(thread)
+    await lease.release()
+    await tell(store, thread, "two", channel="busy")
+    draining = asyncio.create_task(desk.drain())
+    await busy.begun.wait()
+    acknowledging = asyncio.create_task(queue.acknowledge(taken))
+    await asyncio.sleep(0.01)
+    busy.over.set()
+    await asyncio.gather(draining, acknowledging)
     assert await store.outbox() == []
 
 

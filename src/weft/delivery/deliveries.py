@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
 
 import msgspec
 
@@ -75,7 +75,7 @@ class Deliveries:
             rows = await self.store.outbox(topic=TOPIC)
             names = dict.fromkeys(row.thread for row in rows if row.state != "blocked")
             wanted = [name for name in names if not threads or name in threads]
-            return merged(await _all(self._thread(name) for name in wanted))
+            return merged(await _all(partial(self._thread, name) for name in wanted))
 
     async def run(self, *threads: str, patience: float | None = None) -> Drained:
         """Drain, and wait for what is due later, until nothing is or `patience` is used up."""
@@ -100,7 +100,7 @@ class Deliveries:
         if row is None:
             raise NotFound("delivery put aside", key, "list them with `aside`")
         owes_turn = isinstance(read_row(row), OwedTurn)
-        async with self._writing(row.thread) as writer:
+        async with self._changing(row.thread) as writer:
             await writer.queue(moved(row, "admitted" if owes_turn else "accepted"))
 
     async def acknowledge(self, delivery: Delivery) -> None:
@@ -108,8 +108,16 @@ class Deliveries:
         rows = await self.store.outbox(thread=delivery.thread, topic=TOPIC)
         numbers = [row.number for row in rows if row.key == delivery.key]
         if numbers:
-            async with self._writing(delivery.thread) as writer:
+            async with self._changing(delivery.thread) as writer:
                 await whole(writer.queue(settle=numbers))
+
+    @asynccontextmanager
+    async def _changing(self, thread: str) -> AsyncIterator[Writer]:
+        """The writer of a thread, when no pass of ours has it."""
+        async with AsyncExitStack() as stack:
+            if thread not in self._open:
+                await stack.enter_async_context(self._draining)
+            yield await stack.enter_async_context(self._writing(thread))
 
     @asynccontextmanager
     async def _writing(self, thread: str) -> AsyncIterator[Writer]:
@@ -153,7 +161,7 @@ class Deliveries:
     async def _deliver(self, thread: str, writer: Writer) -> Drained:
         """Try every lane; they do not wait for each other."""
         found = await self._sorted(thread)
-        done = await _all(self._lane(lane, writer) for lane in found.lanes)
+        done = await _all(partial(self._lane, lane, writer) for lane in found.lanes)
         return merged([Drained(pending=len(found.turns)), *done])
 
     async def _lane(self, lane: Lane, writer: Writer) -> Drained:
@@ -203,13 +211,13 @@ class Deliveries:
         return Drained(pending=len(lane.owed), due=due)
 
 
-async def _all(work: Iterable[Coroutine[Any, Any, Drained]]) -> list[Drained]:
+async def _all(work: Iterable[Callable[[], Awaitable[Drained]]]) -> list[Drained]:
     """Several at once. All have ended when this does, also when one has failed."""
     few = asyncio.Semaphore(_AT_ONCE)
 
-    async def one(each: Coroutine[Any, Any, Drained]) -> Drained:
+    async def one(each: Callable[[], Awaitable[Drained]]) -> Drained:
         async with few:
-            return await each
+            return await each()
 
     done = await asyncio.gather(*map(one, work), return_exceptions=True)
     for report in done:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgspec
 from msgspec import Struct
 
 from ..store.contract import OutboxRow
@@ -39,7 +38,7 @@ class Sorted(Struct, frozen=True):
 
 def sort_rows(rows: Sequence[OutboxRow]) -> Sorted:
     """The rows that wait, without those put aside."""
-    waiting = [(row, _read(row)) for row in rows if row.state != "blocked"]
+    waiting = [(row, read_row(row)) for row in rows if row.state != "blocked"]
     replies = [(row, owed) for row, owed in waiting if isinstance(owed, Owed)]
     # A turn's rows may be younger than those of the turn after it.
     replies.sort(key=lambda each: (each[1].turn, each[1].position))
@@ -51,10 +50,3 @@ def sort_rows(rows: Sequence[OutboxRow]) -> Sorted:
         tuple((row, owed) for row, owed in waiting if isinstance(owed, OwedTurn)),
         tuple(row for row, owed in waiting if owed is None),
     )
-
-
-def _read(row: OutboxRow) -> OwedTurn | Owed | None:
-    try:
-        return read_row(row)
-    except msgspec.DecodeError:
-        return None

@@ -63,9 +63,12 @@ class Owed(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="reply"):
 _decoder: msgspec.json.Decoder[OwedTurn | Owed] = msgspec.json.Decoder(OwedTurn | Owed)
 
 
-def read_row(row: OutboxRow) -> OwedTurn | Owed:
-    """What a row says. Raises `msgspec.DecodeError` for one that a newer Weft wrote."""
-    return _decoder.decode(row.body)
+def read_row(row: OutboxRow) -> OwedTurn | Owed | None:
+    """What a row says; None for one that only a newer Weft can read."""
+    try:
+        return _decoder.decode(row.body)
+    except msgspec.DecodeError:
+        return None
 
 
 def owed_rows(
