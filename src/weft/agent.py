@@ -16,6 +16,7 @@ from typing import TypeVar
 import msgspec
 from msgspec import Raw
 
+from .attempts import Attempts, Candidates
 from .context.journal import Journal
 from .context.turn_input import TurnInput
 from .engines.lifecycle import Lifecycle
@@ -120,8 +121,11 @@ class Agent:
     approvals: Approvals
     hooks: Hooks
     emit: Callable[[Event], None]
+    candidates: Candidates
+    """Who may answer the next turn."""
     harness_reason: str = ""
     """Why this harness was chosen."""
+    _attempts: Attempts | None = field(default=None, init=False)
     _waiting: dict[str, asyncio.Future[object]] = field(default_factory=dict, init=False)
 
     async def turn(self, given: Input) -> TurnCompleted:
@@ -138,12 +142,23 @@ class Agent:
             if turn.state in _STATUS:
                 return _as_it_ended(turn)
             await self._begin(turn)
-            outcome = await self.harness.run(self._run(turn))
+            outcome = await self._attempted(turn)
             await self.engine.finish(outcome.status)
             return await self._over(turn, outcome)
         except asyncio.CancelledError:
             self.emit(await whole(self._broken_off(given, outcome)))
             raise
+
+    async def _attempted(self, turn: Turn) -> Outcome:
+        """Run the turn with one candidate after the other, until one answers."""
+        attempts = self._attempts = Attempts.at(self.journal, self.candidates, self.emit)
+
+        async def attempt() -> Outcome:
+            run = self._run(turn)
+            run.accepts, run.spent = attempts.accepts, attempts.spent
+            return await self.harness.run(run)
+
+        return await attempts.run(attempt)
 
     async def compact(self) -> Compacted:
         """Fold the view now.
@@ -281,6 +296,7 @@ class Agent:
             text=outcome.text,
             usage=outcome.usage,
             error=outcome.error,
+            tried=self._attempts.tried if self._attempts else (),
         )
 
     def _run(self, turn: Turn | None = None) -> TurnRun:

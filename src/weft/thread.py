@@ -35,6 +35,7 @@ from .prompt.observation import ApprovalPolicy, PromptContext, SandboxMode
 from .prompt.registry import Registry, installed_registry
 from .provenance import InputProvenance, InternalEvent
 from .rights import told
+from .routing import Routes
 from .specs import ToolSpec
 from .store.contract import Index, Post, Store, ThreadInfo
 from .store.index import SqliteIndex
@@ -45,6 +46,7 @@ from .workplace import Workplace
 
 if TYPE_CHECKING:
     from .agent import Answers, Input
+    from .auth.wallet import Wallet
     from .engines.contract import ContextEngine
     from .engines.lifecycle import Patience
     from .engines.linear import Compacted
@@ -124,6 +126,9 @@ class Thread(Workplace):
         registry: Registry | None = None,
         environ: Mapping[str, str] | None = None,
         providers: Mapping[str, ProviderConfig] | None = None,
+        wallet: Wallet | None = None,
+        fallbacks: Sequence[str] = (),
+        strict: bool = False,
         output_limit: int | None = None,
         engine: str | ContextEngine = "linear",
         engine_config: Mapping[str, Any] | None = None,
@@ -142,7 +147,9 @@ class Thread(Workplace):
         and `tools` are the built-in ones unless you bring your own. With `agents` the model
         also gets tools to start others. A `harness` runs the turns: one by name, ``auto`` for
         what the model's provider and the `harness_rules` want, or one of the host's own,
-        which the thread leaves and does not close. Without a `store`, threads live in `home` (by
+        which the thread leaves and does not close. Where the model does not answer, other
+        profiles in the `wallet` are tried, then the models among the `fallbacks`, unless it
+        is `strict`. Without a `store`, threads live in `home` (by
         default `WEFT_HOME`, or the platform's data directory).
         Raises `ThreadBusy` when someone else writes the thread.
         """
@@ -207,6 +214,15 @@ class Thread(Workplace):
                 client=None if isinstance(model, str) else model,
                 environ=environ,
                 providers=slot.providers,
+                routes=Routes(
+                    thread=info.id,
+                    catalog=catalog,
+                    environ=environ,
+                    providers=slot.providers,
+                    wallet=wallet,
+                    fallbacks=tuple(fallbacks) if isinstance(model, str | None) else (),
+                    strict=strict,
+                ),
                 output_limit=output_limit,
                 engine=engine,
                 engine_config=engine_config or {},
@@ -373,6 +389,9 @@ class Thread(Workplace):
             registry=self.registry,
             environ=self.environ,
             providers=self.providers,
+            wallet=self.routes.wallet,
+            fallbacks=self.routes.fallbacks,
+            strict=self.routes.strict,
             output_limit=self.output_limit,
             engine=self.engine,
             engine_config=self.engine_config,
@@ -394,6 +413,8 @@ class Thread(Workplace):
         except asyncio.CancelledError:
             if not self._interrupted:
                 raise
+        finally:
+            self._return()
 
     async def _mailed(self, turn_id: str | None) -> Input:
         """The input of a turn about what others left; waits for agents to leave something."""

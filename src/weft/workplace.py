@@ -18,8 +18,10 @@ import msgspec
 
 from .config import home as default_home
 from .context.journal import Journal
+from .plan.fallback import Attempt, Chain
 from .prompt.observation import PromptContext
 from .rights import approval_of, policy_of
+from .routing import Routes
 from .specs import ToolSpec, spec_name
 from .store.contract import Change, Committed
 
@@ -76,11 +78,15 @@ class Workplace(Journal):
     """Threads beyond its family that its engine may read; ``*`` for all."""
     agents: AgentLimits | None = None
     """What bounds the agents that it may start; None where it starts none."""
+    routes: Routes = field(kw_only=True)
+    """Who may answer, and with whose credentials."""
     observers: list[Callable[[Event], None]] = field(default_factory=list)
     subagents: Subagents = field(init=False, repr=False)
     """The agents that it has started."""
     _agent: Agent | None = field(init=False, default=None)
-    _opened_for: str = field(init=False, default="")
+    _opened_for: Attempt | None = field(init=False, default=None)
+    _asked_for: str | None = field(init=False, default=None)
+    """The model that was asked for, while another one answers."""
     _builtin: bool = field(init=False, default=False)
     _brought: tuple[Tool | ToolSpec, ...] = field(init=False, default=())
     _recall: tuple[Tool, ...] = field(init=False, default=())
@@ -144,18 +150,53 @@ class Workplace(Journal):
         )
 
     async def _ready(self) -> Agent:
-        """The agent, made at first use and again when the model or the harness changed."""
+        """The agent, ready for the next turn: made at first use, fitted each time."""
+        from .attempts import Candidates
+
+        chain = await self.routes.begin(self.model)
+        await self._fit(chain.present)
+        agent = self._agent
+        assert agent is not None, "it was just fitted"
+        agent.candidates = Candidates(chain, self._moved, self.routes.note)
+        return agent
+
+    async def _fit(self, attempt: Attempt) -> None:
+        """Have everything there that a candidate needs: harness, engine, connection, tools."""
         moved = await self._seat_harness()
         await self._seat_engine()
-        if self._agent is None or self._opened_for != self.model or moved:
+        if self._agent is None or self._opened_for != attempt or moved:
             await self._close_model()
-            self._agent, self._opened_for = self._assembled(), self.model
-            self.api = self._agent.model.format.name
+            model = await self._connected(attempt)
+            if self._agent is None:
+                self._agent = self._assembled(model)
+            self._agent.model, self._opened_for = model, attempt
+            self.api = model.format.name
+        agent = self._agent
         # Settings may have changed between turns; what the model is told is what holds.
-        self._enforce(self._agent)
-        self._agent.tools = tuple(self.toolset or ())
-        self._agent.harness_reason = self.served.selection.reason
-        return self._agent
+        self._enforce(agent)
+        agent.harness, agent.tools = self.harness, tuple(self.toolset or ())
+        agent.harness_reason = self.served.selection.reason
+
+    async def _moved(self, chain: Chain) -> Chain:
+        """Make the agent ready for another candidate, in the middle of a turn."""
+        chain = await self.routes.ready(chain)
+        if self.model != chain.model:
+            self._asked_for = self._asked_for or self.model
+            self._ask(chain.model)
+        await self._fit(chain.present)
+        return chain
+
+    def _return(self) -> None:
+        """After a turn, ask the model again that was asked for, unless another was meanwhile."""
+        asked, self._asked_for = self._asked_for, None
+        if asked is not None and self._opened_for and self._opened_for.model == self.model:
+            self._ask(asked)
+
+    def _ask(self, model: str) -> None:
+        """Ask `model` from now on; built-in tools become those it knows."""
+        self.model = model
+        if self._builtin:
+            self._offer(None)
 
     async def _seat_harness(self) -> bool:
         """Have the harness there that the model wants; whether it is another one."""
@@ -222,8 +263,9 @@ class Workplace(Journal):
         agent.policy, agent.approval = policy_of(settings), approval_of(settings)
         self.subagents.follow(self.settings)
 
-    def _assembled(self) -> Agent:
+    def _assembled(self, model: Model) -> Agent:
         from .agent import Agent
+        from .attempts import Candidates
         from .hooks import Hooks
         from .sandbox.memory import Approvals
         from .tools.local.executor import LocalExecutor
@@ -234,7 +276,7 @@ class Workplace(Journal):
         return Agent(
             journal=self,
             engine=self._engaged(),
-            model=self._connected(),
+            model=model,
             tools=tuple(self.toolset or ()),
             executor=self.executor,
             harness=self.harness,
@@ -243,20 +285,18 @@ class Workplace(Journal):
             approvals=Approvals(home),
             hooks=self.hooks or Hooks(),
             emit=self._hear,
+            candidates=Candidates(Chain(models=(self.model,)), self._moved, self.routes.note),
         )
 
-    def _connected(self) -> Model:
-        """What answers for the model; the harness, where nobody else reaches the provider."""
+    async def _connected(self, attempt: Attempt) -> Model:
+        """What answers for a candidate; the harness, where nobody else reaches the provider."""
         from .harness.contract import Completes
-        from .models.providers import open_model
 
         if self.client is not None:
             return self.client
         if isinstance(self.harness, Completes) and not self.served.route(self.model).reachable:
             return self.harness.model(self.model)
-        return open_model(
-            self.model, environ=self.environ, catalog=self.catalog, config=self.providers
-        )
+        return await self.routes.connected(attempt)
 
     def _hear(self, event: Event) -> None:
         from .harness.events import TurnCompleted

@@ -242,6 +242,16 @@ class Pen:
             digest = await self.store.put_blob(self.id, head)
             await self._control(Epoch(reason=Reason.IMPORT, head=digest))
 
+    async def renew_head(self) -> None:
+        """Begin another epoch where the next request will not start like the last one."""
+        async with self._writing:
+            drafts = [
+                msgspec.structs.replace(draft, turn=self.turn, step=self.step)
+                for draft in await self._new_head()
+            ]
+            if drafts:
+                await self._write(Change(entries=tuple(drafts)))
+
     async def add(self, *drafts: Draft) -> None:
         """Append drafts that others made."""
         if drafts:

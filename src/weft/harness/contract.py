@@ -21,6 +21,7 @@ from ..engines.lifecycle import Lifecycle
 from ..hooks.registry import Hooks
 from ..models.contract import Model
 from ..models.retry import Backoff
+from ..plan.outcome import Facts
 from ..store.contract import Turn
 from ..tools.contract import Tool, ToolCall, ToolContext
 from ..usage import TokenUsage
@@ -59,6 +60,10 @@ class Outcome(Struct, frozen=True, kw_only=True):
     """The model's last message."""
     usage: TokenUsage = TokenUsage()
     error: str | None = None
+    facts: Facts = Facts()
+    """What the attempt did, for the plan to judge."""
+    ended: bool = True
+    """Whether the turn's end is in the log; else whoever asked decides what follows."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -77,6 +82,10 @@ class TurnRun:
     emit: Callable[[Event], None]
     hooks: Hooks = field(default_factory=Hooks)
     patience: Backoff = STREAM_PATIENCE
+    accepts: Callable[[Facts], bool] = field(default=lambda _: True)
+    """Whether an attempt with these facts may end the turn; policy, prepared."""
+    spent: TokenUsage = field(default_factory=TokenUsage)
+    """What earlier attempts at the same turn have cost."""
 
 
 class Traits(Struct, frozen=True, kw_only=True):
@@ -111,7 +120,10 @@ class Harness(Protocol):
         ...
 
     async def run(self, run: TurnRun) -> Outcome:
-        """Run the turn. Ends it in the log, in the transaction of its last items."""
+        """Run the turn. Ends it in the log, with its last items, where the run `accepts` it.
+
+        A failure, and an end that is not accepted, are told and leave the turn open.
+        """
         ...
 
 

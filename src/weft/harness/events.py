@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeAlias
 from msgspec import Struct
 
 from ..engines.reports import EngineReported
+from ..plan.fallback import Attempt, Tried
 from ..sandbox.approvals import Ask
 from ..tools.contract import UserQuestion
 from ..usage import RateLimitSnapshot, TokenUsage
@@ -22,6 +23,7 @@ __all__ = [
     "AgentReported",
     "ApprovalRequested",
     "ApprovalWithdrawn",
+    "AttemptFailed",
     "CompactionFinished",
     "CompactionStarted",
     "EngineReported",
@@ -174,6 +176,13 @@ class Retrying(Struct, frozen=True, kw_only=True, tag="retrying"):
     reason: str
 
 
+class AttemptFailed(Struct, frozen=True, kw_only=True, tag="attempt.failed"):
+    """A candidate came to nothing, and the next one is tried."""
+
+    tried: Tried
+    next: Attempt
+
+
 class CompactionStarted(Struct, frozen=True, kw_only=True, tag="compaction.started"):
     """The view is being folded."""
 
@@ -208,6 +217,8 @@ class TurnCompleted(Struct, frozen=True, kw_only=True, tag="turn.completed"):
     """The model's last message."""
     usage: TokenUsage = TokenUsage()
     error: str | None = None
+    tried: tuple[Tried, ...] = ()
+    """The attempts that came to nothing, in order; with the last one where all did."""
 
 
 class AgentReported(Struct, frozen=True, kw_only=True, tag="agent.reported"):
@@ -236,6 +247,7 @@ Event: TypeAlias = (
     | HarnessReported
     | RateLimitsReported
     | Retrying
+    | AttemptFailed
     | CompactionStarted
     | CompactionFinished
     | EngineReported

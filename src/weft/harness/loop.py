@@ -15,13 +15,15 @@ from ..engines.info import LOOP_CAPABILITIES, Capability
 from ..errors import WeftError
 from ..models.contract import ContextOverflow, ModelError
 from ..models.retry import Backoff
+from ..plan.failures import Failure, failure_of
 from ..prompt.events import TurnAborted
 from ..usage import TokenUsage
 from ..whole import whole
 from .compaction import is_full, make_room
 from .contract import STREAM_PATIENCE, Outcome, Traits, TurnRun
-from .events import Retrying
+from .events import Retrying, TurnStatus
 from .step import Step
+from .witness import Witness
 
 __all__ = ["LoopHarness"]
 
@@ -65,8 +67,8 @@ class _Turn:
     """What a turn has come to between two steps."""
 
     run: TurnRun
-    usage: TokenUsage = field(default_factory=TokenUsage)
-    text: str = ""
+    witness: Witness = field(init=False)
+    usage: TokenUsage = field(init=False)
     failures: int = 0
     overflowed: bool = False
     stuck: bool = False
@@ -75,6 +77,9 @@ class _Turn:
     asked: bool = False
     """The model was asked at least once."""
 
+    def __post_init__(self) -> None:
+        self.witness, self.usage = Witness(self.run.tools), self.run.spent
+
     async def steps(self) -> Outcome:
         while not self.ended:
             await self.run.journal.take_inbox()
@@ -82,7 +87,7 @@ class _Turn:
             self.asked = True
             if not self.stuck and is_full(self.run):
                 self.stuck = not await make_room(self.run, "auto", live=True)
-            step = Step(self.run)
+            step = Step(self.run, self.witness)
             try:
                 await step.execute(self.usage)
             finally:
@@ -90,10 +95,12 @@ class _Turn:
             if step.error is None:
                 self.failures, self.overflowed = 0, False
             elif not await self._recovered(step.error):
-                return await self._failed(step.error)
+                return self._failed(step.error)
             if step.stop:
                 return await self._stopped()
-        return Outcome(status="completed", text=self.text, usage=self.usage)
+            if step.refused:
+                return self._outcome("completed", ended=False)
+        return self._outcome("completed")
 
     async def aborted(self) -> None:
         """Note that the turn was broken off, for the model and for the log."""
@@ -103,16 +110,26 @@ class _Turn:
 
     def _note(self, step: Step) -> None:
         self.usage += step.usage
-        self.text = step.text or self.text
         self.ended = step.ended
 
     async def _stopped(self) -> Outcome:
         await self.aborted()
-        return Outcome(status="interrupted", text=self.text, usage=self.usage)
+        return self._outcome("interrupted")
 
-    async def _failed(self, error: ModelError) -> Outcome:
-        await self.run.journal.finish("failed", usage=self.usage)
-        return Outcome(status="failed", text=self.text, usage=self.usage, error=str(error))
+    def _failed(self, error: ModelError) -> Outcome:
+        return self._outcome("failed", failure=failure_of(error), ended=False)
+
+    def _outcome(
+        self, status: TurnStatus, *, failure: Failure | None = None, ended: bool = True
+    ) -> Outcome:
+        return Outcome(
+            status=status,
+            text=self.witness.text,
+            usage=self.usage,
+            error=failure.message if failure else None,
+            facts=self.witness.facts(failure),
+            ended=ended,
+        )
 
     async def _recovered(self, error: ModelError) -> bool:
         """Whether asking again makes sense, after having waited for as long as it takes."""

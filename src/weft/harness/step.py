@@ -24,7 +24,7 @@ from ..events import (
     ReasoningSummaryDelta,
     ReasoningTextDelta,
 )
-from ..items import CustomToolCall, FunctionCall, Item, LocalShellCall, Message, text_of
+from ..items import CustomToolCall, FunctionCall, Item, LocalShellCall, text_of
 from ..models.contract import ModelError, ModelEvent
 from ..store.contract import LedgerRow, TurnEnd
 from ..tools.contract import CallItem
@@ -44,6 +44,7 @@ from .events import (
     UsageReported,
 )
 from .sequence import Sequencer
+from .witness import Witness
 
 __all__ = ["Step"]
 
@@ -55,14 +56,16 @@ class Step:
     """One request of a turn. Run it once, then look at how it went."""
 
     run: TurnRun
+    witness: Witness
     calls: int = 0
-    text: str = ""
     usage: TokenUsage = field(default_factory=TokenUsage)
     error: ModelError | None = None
     stop: bool = False
     """The user wants the turn to end here."""
     ended: bool = False
     """The turn's end is in the log."""
+    refused: bool = False
+    """The turn could end here, but not with this answer."""
     _items: list[Item] = field(default_factory=list)
     _completed: Completed | None = None
     _asked: bool = False
@@ -123,8 +126,7 @@ class Step:
 
     async def _item(self, item: Item) -> None:
         self._items.append(item)
-        if isinstance(item, Message):
-            self.text = text_of(item.content)
+        self.witness.item(item)
         if isinstance(item, FunctionCall | CustomToolCall | LocalShellCall):
             await whole(self._call(item))
 
@@ -136,6 +138,7 @@ class Step:
         call = call_of(item)
         self.run.emit(ToolStarted(call_id=call.call_id, name=call.name, arguments=call.arguments))
         self.calls += 1
+        self.witness.called(call.name, call.namespace)
         CALL.set(call)
         self._dispatch.submit(item)
 
@@ -148,7 +151,9 @@ class Step:
         end = None
         if not (self.error or self.calls or wants_more or await journal.waiting()):
             usage = usage_before + self.usage
-            end = TurnEnd(number=journal.turn, state="completed", usage=usage)
+            self.refused = not self.run.accepts(self.witness.facts())
+            if not self.refused:
+                end = TurnEnd(number=journal.turn, state="completed", usage=usage)
         await self._receive("failed" if self.error else "completed", end)
         self._show(await self._sequencer.response_ended())
 

@@ -34,6 +34,7 @@ __all__ = [
     "ToolContext",
     "ToolResult",
     "UserQuestion",
+    "is_replay_safe",
 ]
 
 CallItem: TypeAlias = FunctionCall | CustomToolCall | LocalShellCall
@@ -160,6 +161,14 @@ class Tool(Protocol):
     async def run(self, call: ToolCall, context: ToolContext) -> ToolResult:
         """Do what was asked."""
         ...
+
+
+def is_replay_safe(tool: Tool) -> bool:
+    """Whether a call of `tool` leaves the world as it was, so that it may happen twice.
+
+    A tool says so with an attribute ``replay_safe``; one that does not is taken to act.
+    """
+    return bool(getattr(tool, "replay_safe", False))
 
 
 @runtime_checkable

@@ -23,7 +23,7 @@ from .bounding import bounded
 from .contract import Abortable, CallItem, Tool, ToolCall, ToolContext, ToolResult
 from .hooks import NO_HOOKS, Block, Merge, ToolHooks, merged
 
-__all__ = ["Dispatch", "Finished", "call_of", "output_item"]
+__all__ = ["Dispatch", "Finished", "call_of", "names_of", "output_item"]
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -79,7 +79,7 @@ class Dispatch:
 
     def __post_init__(self) -> None:
         for tool in self.tools:
-            self._named |= dict.fromkeys(_names(tool), tool)
+            self._named |= dict.fromkeys(names_of(tool), tool)
 
     def submit(self, item: CallItem) -> int:
         """Start a call as soon as its turn has come; its place in the step."""
@@ -224,7 +224,8 @@ def output_item(call: ToolCall, result: ToolResult) -> FunctionCallOutput | Cust
     return FunctionCallOutput(call_id=call.call_id, output=result.output)
 
 
-def _names(tool: Tool) -> list[tuple[str | None, str]]:
+def names_of(tool: Tool) -> list[tuple[str | None, str]]:
+    """The names a tool is called by: with its namespace, where it has one."""
     if isinstance(tool.spec, Namespace):
         return [(tool.spec.name, spec_name(member)) for member in tool.spec.tools]
     return [(None, spec_name(tool.spec))]

@@ -39,6 +39,7 @@ class ViewImage:
     """Shows an image file to the model."""
 
     parallel = True
+    replay_safe = True
 
     def __init__(self, *, original: bool) -> None:
         self._original = original

@@ -42,6 +42,7 @@ class UpdatePlan:
     """Takes note of a plan."""
 
     parallel = False
+    replay_safe = True
 
     spec = FunctionTool(
         name="update_plan",

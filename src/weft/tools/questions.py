@@ -68,6 +68,7 @@ class RequestUserInput:
     """Puts questions to the user."""
 
     parallel = False
+    replay_safe = True
 
     spec = FunctionTool(
         name="request_user_input",

@@ -33,6 +33,7 @@ class ReadOutput:
     """Reads kept output back."""
 
     parallel = True
+    replay_safe = True
 
     def __init__(self, policy: Policy) -> None:
         self._most = policy.token_budget * BYTES_PER_TOKEN

@@ -1,0 +1,65 @@
+"""The witness: what an attempt did, for the plan to judge.
+
+Owns which calls count as done to the world. Invariant: whoever cannot be shown to have
+only looked counts as having acted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from ..items import Item, Message, Reasoning, text_of
+from ..plan.failures import Failure
+from ..plan.outcome import Facts
+from ..tools.contract import Tool, is_replay_safe
+from ..tools.dispatch import names_of
+
+__all__ = ["Witness"]
+
+_PLAN = "update_plan"
+
+
+@dataclass(slots=True)
+class Witness:
+    """Sees one attempt."""
+
+    tools: Iterable[Tool] = ()
+    text: str = ""
+    """The model's last words."""
+    reasoned: bool = False
+    planned: bool = False
+    effects: list[str] = field(default_factory=list)
+    sent: list[str] = field(default_factory=list)
+
+    def item(self, item: Item) -> None:
+        """The model made an item."""
+        if isinstance(item, Message) and item.role == "assistant":
+            self.text = text_of(item.content) or self.text
+        elif isinstance(item, Reasoning):
+            self.reasoned = True
+
+    def called(self, name: str, namespace: str | None = None) -> None:
+        """A call is about to run."""
+        if name == _PLAN:
+            self.planned = True
+        elif not self._only_looks(name, namespace):
+            self.effects.append(name)
+
+    def facts(self, failure: Failure | None = None) -> Facts:
+        """What was seen."""
+        return Facts(
+            text=self.text,
+            reasoned=self.reasoned,
+            planned=self.planned,
+            effects=tuple(dict.fromkeys(self.effects)),
+            sent=tuple(self.sent),
+            failure=failure,
+        )
+
+    def _only_looks(self, name: str, namespace: str | None) -> bool:
+        for tool in self.tools:
+            if (namespace, name) in names_of(tool):
+                return is_replay_safe(tool)
+        # A call of a tool that is not there does nothing but fail.
+        return True
