@@ -14,12 +14,17 @@ from tests.codex.viewing import (
     started,
 )
 from tests.engines.scenes import Probe, notices, written
+from weft.context.compose import item_draft
+from weft.context.row import Row
 from weft.engines.values import AssembleParams, AssembleResult
+from weft.entries import Head
+from weft.harness.codex.shown import items_of
 from weft.harness.events import Event, TextDelta
 from weft.hooks import Hooks
 from weft.hooks.payloads import BeforePromptBuild
 from weft.hooks.registry import Answer as HookAnswer
 from weft.ids import derived_id
+from weft.items import FunctionCall, FunctionCallOutput, Item
 from weft.prompt.input import Image, LocalImage
 from weft.testing.appserver import AppScript, Fault, heard
 from weft.testing.script import Answer, Call, Failure
@@ -55,6 +60,21 @@ async def test_messages_of_other_writers_are_shown_in_the_shape_that_codex_takes
         assert shown(stage.requests[-1])[4]["id"] == name
 
 
+def row(item: Item) -> Row:
+    return Row.of_draft(item_draft(item, turn=1))
+
+
+def test_a_call_without_an_output_gets_one_and_an_output_without_a_call_is_left_out():
+    call = FunctionCall(call_id="call_1", name="weigh", arguments="{}")
+    orphan = FunctionCallOutput(call_id="call_2", output="3 kg")
+    head = Head(model="gpt-5.5", provider="openai", api="responses")
+    items = items_of([row(orphan), row(call)], head, "thread_1")
+    assert plain([msgspec.json.decode(item) for item in items]) == [
+        ("function_call", "{}"),
+        ("function_call_output", "aborted"),
+    ]
+
+
 async def test_where_codex_refuses_the_view_the_prompt_goes_alone_and_a_later_turn_repairs(
     tmp_path,
 ):
@@ -80,18 +100,18 @@ async def test_what_was_injected_is_not_taken_for_news(tmp_path):
     async with staged(tmp_path, *WORK) as stage, stage.thread(engine=engine) as thread:
         await hear(thread, "How is the weather?")
         mirror = stage.harness.threads.live[thread.id].mirror
-        rows = thread.view.rows
+        rows = list(thread.view.rows)
         for row in rows:
             if row.shape.id:
                 await mirror.take(Raw(row.body))
-        assert thread.view.rows == rows
+        assert list(thread.view.rows) == rows
     async with staged(tmp_path) as stage, stage.thread(thread.id) as thread:
         await hear(thread, "And tomorrow?")
         mirror = stage.harness.threads.live[thread.id].mirror
-        before = thread.view.rows
+        before = list(thread.view.rows)
         for item in shown(stage.requests[-1])[:-1]:
             await mirror.take(Raw(msgspec.json.encode(item)))
-        assert thread.view.rows == before
+        assert list(thread.view.rows) == before
 
 
 async def test_a_hook_s_words_stand_behind_the_input_and_the_input_is_said_once(tmp_path):

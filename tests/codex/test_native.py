@@ -194,7 +194,10 @@ MARKED = "<environment_context>\n  <cwd>/mine</cwd>\n</environment_context>"
 async def test_a_user_who_types_a_marker_of_codex_keeps_the_message(tmp_path):
     async with staged(tmp_path) as stage:
         async with stage.thread() as thread:
-            await talk(thread, MARKED, "<turn_aborted>\nNot really.\n</turn_aborted>")
+            await hear(thread, MARKED)
+            again = await hear(thread, "<turn_aborted>\nNot really.\n</turn_aborted>")
+            third = await hear(thread, "Really.")
+            assert (reasons(again), reasons(third)) == (["per-turn-projection"],) * 2
             name = thread.id
         async with stage.thread(name) as thread:
             await talk(thread, "Did you see it?")
