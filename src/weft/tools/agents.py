@@ -183,7 +183,7 @@ def agent_tools(spawner: Spawner, *, patience: Patience = _USUAL) -> tuple[Tool,
     reading = (offered.wait_agent, offered.list_agents)
     return (
         *(tool(description=_said(each))(each) for each in acting),
-        *(tool(description=_said(each), parallel=True)(each) for each in reading),
+        *(tool(description=_said(each), parallel=True, replay_safe=True)(each) for each in reading),
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, get_type_hints, overload
 
 import msgspec
@@ -38,6 +38,8 @@ class FunctionBacked:
     parallel: bool = False
     context_name: str | None = None
     """The parameter that gets the `ToolContext`; models do not see it."""
+    replay_safe: bool = False
+    """Whether a call leaves the world as it was."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function itself."""
@@ -67,7 +69,11 @@ def tool(function: _Function, /) -> FunctionBacked: ...
 
 @overload
 def tool(
-    *, name: str | None = None, description: str | None = None, parallel: bool = False
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    parallel: bool = False,
+    replay_safe: bool = False,
 ) -> Callable[[_Function], FunctionBacked]: ...
 
 
@@ -78,24 +84,25 @@ def tool(
     name: str | None = None,
     description: str | None = None,
     parallel: bool = False,
+    replay_safe: bool = False,
 ) -> FunctionBacked | Callable[[_Function], FunctionBacked]:
     """Make a tool of a function; plain functions run in a thread.
 
     The docstring becomes the description, the annotations the schema;
     ``Annotated[str, msgspec.Meta(description=…)]`` describes one argument. A parameter
-    annotated with `ToolContext` gets the context. The function may return text, content
+    annotated with `ToolContext` gets the context. A tool that is `replay_safe` leaves the
+    world as it was: after its calls a turn may still be given to another model. The function may return text, content
     parts, a `ToolResult`, or any value that can be written as JSON.
     """
 
     def made(function: _Function) -> FunctionBacked:
-        return _tool(function, name, description, parallel=parallel)
+        plain = _tool(function, name, description)
+        return replace(plain, parallel=parallel, replay_safe=replay_safe)
 
     return made if function is None else made(function)
 
 
-def _tool(
-    function: _Function, name: str | None, description: str | None, *, parallel: bool
-) -> FunctionBacked:
+def _tool(function: _Function, name: str | None, description: str | None) -> FunctionBacked:
     name = name or function.__name__
     description = description or inspect.getdoc(function)
     if not description:
@@ -103,7 +110,7 @@ def _tool(
     fields, context_name = _fields(name, function)
     arguments = msgspec.defstruct(name, fields, kw_only=True, forbid_unknown_fields=True)
     spec = FunctionTool(name=name, description=description, parameters=schema_of(arguments))
-    return FunctionBacked(function, spec, arguments, parallel, context_name)
+    return FunctionBacked(function, spec, arguments, context_name=context_name)
 
 
 def _fields(name: str, function: _Function) -> tuple[list[Any], str | None]:

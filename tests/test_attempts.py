@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.harness.scenes import call, hear, last, of
+from weft import Thread
+from weft.auth.profile import ApiKey
+from weft.auth.wallet import Wallet
+from weft.harness.events import AttemptFailed, TurnCompleted
+from weft.harness.loop import LoopHarness
+from weft.models.connect import ProviderConfig
+from weft.models.retry import Backoff
+from weft.plan.fallback import Attempt, Tried
+from weft.testing.fake import FakeServer
+from weft.testing.script import Answer, Failure, Script
+from weft.tools.decorator import tool
+
+FIRST, SECOND = "alpha:gpt-5.5", "beta:gpt-5.4"
+BUSY = Answer(error=Failure(status=500, code="oops", message="it broke"))
+
+
+@tool(description="Changes the world.")
+async def change() -> str:
+    return "changed"
+
+
+@tool(description="Looks at the world.", replay_safe=True)
+async def look() -> str:
+    return "seen"
+
+
+@asynccontextmanager
+async def opened(
+    place: Path, first: Script, second: Script, **options: Any
+) -> AsyncIterator[tuple[Thread, FakeServer, FakeServer]]:
+    (place / "project").mkdir(exist_ok=True)
+    async with FakeServer(first) as alpha, FakeServer(second) as beta:
+        keys: dict[str, Any] = {"key_required": False, "retries": 0}
+        providers = {
+            "alpha": ProviderConfig(api="responses", base_url=alpha.base_url, **keys),
+            "beta": ProviderConfig(api="responses", base_url=beta.base_url, **keys),
+        }
+        async with Thread.open(
+            model=FIRST,
+            home=place / "home",
+            cwd=place / "project",
+            environ={},
+            providers=providers,
+            harness=LoopHarness(patience=Backoff(retries=0)),
+            **({"tools": (), "fallbacks": (SECOND,)} | options),
+        ) as thread:
+            yield thread, alpha, beta
+
+
+def script(*answers: Answer) -> Script:
+    return Script(answers=answers)
+
+
+async def test_a_model_that_fails_is_followed_by_another_for_this_turn(tmp_path):
+    first, second = script(BUSY, Answer(text="back")), script(Answer(text="hello"))
+    async with opened(tmp_path, first, second) as (thread, alpha, beta):
+        events = await hear(thread, "hi")
+        (failed,) = of(events, AttemptFailed)
+        assert (failed.tried.model, failed.tried.reason) == (FIRST, "server")
+        assert failed.next == Attempt(model=SECOND, final=True)
+        ended = last(events)
+        assert (ended.status, ended.text, len(ended.tried)) == ("completed", "hello", 1)
+        assert beta.requests[0].payload["model"] == "gpt-5.4"
+        assert thread.model == FIRST
+        assert last(await hear(thread, "again")).text == "back"
+        assert [len(server.requests) for server in (alpha, beta)] == [2, 1]
+
+
+async def test_an_answer_that_says_nothing_is_asked_for_elsewhere(tmp_path):
+    first, second = script(Answer(reasoning="hm")), script(Answer(text="hello"))
+    async with opened(tmp_path, first, second) as (thread, _, _):
+        ended = last(await hear(thread, "hi"))
+        assert (ended.text, ended.tried[0].code) == ("hello", "reasoning_only_result")
+        (turn,) = await thread.store.turns(thread.id)
+        assert turn.state == "completed"
+
+
+async def test_after_something_was_done_nobody_else_is_asked(tmp_path):
+    first = script(Answer(calls=(call("change"),)), BUSY)
+    async with opened(tmp_path, first, script(), tools=(change,)) as (thread, _, beta):
+        ended = last(await hear(thread, "hi"))
+        assert (ended.status, ended.tried, beta.requests) == ("failed", (), [])
+        assert "it broke" in (ended.error or "")
+
+
+async def test_after_a_look_somebody_else_may_be_asked(tmp_path):
+    first = script(Answer(calls=(call("look"),)), BUSY)
+    async with opened(tmp_path, first, script(Answer(text="hello")), tools=(look,)) as found:
+        assert last(await hear(found[0], "hi")).text == "hello"
+
+
+async def test_the_last_error_is_told_with_all_that_was_tried(tmp_path):
+    gone = Answer(error=Failure(status=503, message="gone fishing"))
+    async with opened(tmp_path, script(BUSY), script(gone)) as (thread, _, _):
+        ended = last(await hear(thread, "hi"))
+        assert ended.status == "failed"
+        assert "gone fishing" in (ended.error or "")
+        assert [(each.model, each.reason) for each in ended.tried] == [
+            (FIRST, "server"),
+            (SECOND, "overloaded"),
+        ]
+
+
+async def test_a_strict_thread_asks_nobody_else(tmp_path):
+    async with opened(tmp_path, script(BUSY), script(), strict=True) as (thread, _, beta):
+        assert last(await hear(thread, "hi")).status == "failed"
+        assert beta.requests == []
+
+
+async def test_another_profile_is_tried_first_and_the_one_that_failed_rests(tmp_path):
+    wallet = Wallet(tmp_path / "home", vault=None)
+    for name in ("one", "two"):
+        credential = ApiKey(provider="alpha", key=f"sk-{name}")
+        wallet.secrets.put(f"alpha:{name}", credential)
+    refused = Answer(error=Failure(status=401, message="who are you"))
+    first = script(refused, Answer(text="hello"), Answer(text="again"))
+    async with opened(tmp_path, first, script(), wallet=wallet) as (thread, alpha, _):
+        ended: TurnCompleted = last(await hear(thread, "hi"))
+        assert ended.text == "hello"
+        assert ended.tried == (
+            Tried(
+                model=FIRST,
+                profile="alpha:one",
+                reason="auth",
+                code="provider_error",
+                error=ended.tried[0].error,
+            ),
+        )
+        assert "sk-" not in ended.tried[0].error
+        keys = [request.headers["authorization"] for request in alpha.requests]
+        assert keys == ["Bearer sk-one", "Bearer sk-two"]
+        await hear(thread, "and again")
+        assert alpha.requests[-1].headers["authorization"] == "Bearer sk-two"
