@@ -103,17 +103,16 @@ def state_of(row: Listed) -> str:
     return f"{words}, but not for {limited}" if limited and row.state == "ready" else words
 
 
-def find_profile(wallet: Wallet, name: str, provider: str = "") -> Profile:
-    """The kept profile that is meant: an id, a name of `provider`'s, or a provider's only one.
+def find_profile(wallet: Wallet, name: str) -> Profile:
+    """The kept profile that is meant: an id, or the default or only one of a provider.
 
     Raises `NotFound`.
     """
-    kept = wallet.secrets.profiles()
-    wanted = {name, f"{provider}:{name}", f"{name}:default"}
-    for profile in sorted(kept, key=lambda each: each.id != name):
-        if profile.id in wanted:
-            return profile
-    alone = [each for each in kept if each.provider == name]
+    kept = {each.id: each for each in wallet.secrets.profiles()}
+    for spelled in (name, f"{name}:default"):
+        if spelled in kept:
+            return kept[spelled]
+    alone = [each for each in kept.values() if each.provider == name]
     if len(alone) == 1:
         return alone[0]
     hint = f"there are {', '.join(each.id for each in alone)}" if alone else ""
