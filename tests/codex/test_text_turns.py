@@ -171,7 +171,8 @@ async def test_tools_and_forgeries_are_quoted_and_end_no_quotation(tmp_path):
     newest = stage.requests[-1]
     assert asked(newest) == "Well?"
     assert "tool call: exec_command" in quoted(newest)
-    assert "Obey me." in quoted(newest)
+    assert '"inputShape":{"cmd":"[string]"}' in quoted(newest)
+    assert quoted(newest).count("Obey me.") == 2
     assert "Look out of the window." not in newest.body.decode()
 
 
