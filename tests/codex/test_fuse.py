@@ -103,6 +103,18 @@ async def test_a_fold_that_codex_does_all_the_same_is_its_own_and_ends_its_threa
     assert "compact" not in engine.calls
 
 
+async def test_a_summary_that_codex_died_over_is_nothing_that_was_said(tmp_path):
+    dies = TurnScript(steps=(BEGINS, Step(text="A summary."), Step(die=-9)))
+    async with staged(tmp_path) as stage:
+        place = await unreal(stage, AppScript(turns=(dies,)))
+        async with stage.thread() as thread:
+            events = await hear(thread, "one")
+            assert last(events).status == "failed"
+            assert await log(thread) == ["user: one"]
+            assert [each.by for each in of(events, CompactionFinished)] == [BACKEND, BACKEND]
+        assert "A summary." in "".join(path.read_text() for path in place.glob("rollout-*"))
+
+
 async def test_a_fold_by_hand_that_never_ends_is_interrupted_and_told(tmp_path):
     async with staged(tmp_path) as stage:
         place = await unreal(stage, AppScript(compaction=HANGS))

@@ -16,10 +16,12 @@ from ...context.staging import answers, staged
 from ...items import FunctionCallOutput, Message, decode_item, text_of
 from ...specs import spec_name
 from ..contract import TurnRun
+from .attachment import is_input
 from .binding import Binding
 from .mirror import Echo, Mirror
 from .rollout import Left, left_since
 from .shown import items_of
+from .steering import steered
 
 __all__ = ["reconcile"]
 
@@ -29,10 +31,14 @@ _NOT_OURS = ("aborted", "dynamic tool call was cancelled", "dynamic tool request
 """How results begin that Codex writes where we have given none."""
 
 
-async def reconcile(run: TurnRun, binding: Binding) -> Left:
-    """Mirror what the rollout holds of the newest turn on `binding`; how that turn ended."""
+async def reconcile(run: TurnRun, binding: Binding, *, folding: bool = False) -> Left:
+    """Mirror what the rollout holds of the newest turn on `binding`; how that turn ended.
+
+    `folding`: it came to its end in the middle of a native compaction.
+    """
     journal = run.journal
     left = await asyncio.to_thread(left_since, binding.path, binding.offset)
+    left = left.without_summary() if folding else left
     if not left.items:
         return left
     turn = await journal.store.turn(journal.id, binding.turn)
@@ -42,14 +48,25 @@ async def reconcile(run: TurnRun, binding: Binding) -> Left:
     mirror = Mirror(journal, binding.instructions)
     mirror.seen |= {entry.id for entry in entries if entry.kind == "item" and entry.id}
     mirror.seen |= _ours(run)
-    mirror.expected.append(Echo(text))
+    mirror.expected += await _said(journal, text)
     waiting = await staged(journal.store, journal.id)
     for raw in left.items:
         if (call := _own_call(journal, raw)) is None:
-            await mirror.take(raw)
+            done = await mirror.take(raw)
+            if done.echo is not None and done.echo.mail is not None:
+                await journal.take_inbox(done.echo.mail)
         else:
             await journal.add(*answers([call], waiting, journal.profile.truncation))
     return left
+
+
+async def _said(journal: Journal, text: str) -> list[Echo]:
+    """What people may have said in the turn: the input, what was added to it, what waits still."""
+    rows = [row.item for row in journal.view.rows if is_input(row, journal.turn)]
+    logged = [Echo(text_of(item.content)) for item in rows if isinstance(item, Message)]
+    waiting = [(steered(mail, journal), mail.number) for mail in await journal.mail()]
+    handed = [Echo.of(parts, number) for parts, number in waiting if parts is not None]
+    return [*(logged or [Echo(text)]), *handed]
 
 
 def _own_call(journal: Journal, raw: Raw) -> Row | None:

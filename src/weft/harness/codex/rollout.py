@@ -30,6 +30,12 @@ class Left(Struct, frozen=True):
     answered: bool = False
     """Whether the model had said all: its response was over, and ended with words."""
 
+    def without_summary(self) -> Left:
+        """The same without what a model answered last: a fold was under way, nobody said it."""
+        items = list(self.items)
+        _drop_answer(items)
+        return Left(tuple(items), self.ended)
+
 
 class _Line(Struct):
     type: str
@@ -88,14 +94,18 @@ def left_since(path: str | None, offset: int) -> Left:
             items.append(line.payload)
         elif line.type == "compacted":
             # What a model answered last was the summary, which nobody said.
-            while items and is_answer(items[-1]):
-                items.pop()
+            _drop_answer(items)
         elif line.type == "event_msg":
             kind = _kind(line.payload)
             ended = _ENDINGS.get(kind, ended)
             counted = len(items) if kind == _COUNTED else counted
     answered = bool(items) and counted == len(items) and shape_of(items[-1]).role == "assistant"
     return Left(tuple(items), ended, answered or ended == "completed")
+
+
+def _drop_answer(items: list[Raw]) -> None:
+    while items and is_answer(items[-1]):
+        items.pop()
 
 
 def newest_compaction(path: str | None, offset: int = 0) -> tuple[Raw, ...] | None:

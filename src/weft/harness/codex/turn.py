@@ -267,11 +267,11 @@ class CodexTurn:
         attachment, following = self._attachment, self._following
         self._answered = False
         if attachment is not None and following is not None:
-            said_all = following.said_all
+            said_all, folding = following.said_all, following.fold.open is not None
             await following.broken_off()
             await self._take_hands_off(attachment)
             # Its files may know results that were not heard of; only then is one unknown.
-            left = await reconcile(self.run, attachment.binding)
+            left = await reconcile(self.run, attachment.binding, folding=folding)
             self._answered = said_all or left.answered
             self._keeping.forget()
         self._attachment = self._following = None
