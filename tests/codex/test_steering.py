@@ -1,16 +1,18 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 
 from tests.harness.scenes import log
-from weft.harness.events import Event, TextDelta, ToolStarted
+from weft.harness.events import Event, Retrying, StepStarted, TextDelta, ToolStarted
 from weft.items import Message, decode_item, text_of
 from weft.testing.contracts.answers import until
 from weft.testing.script import Answer, Break, Call
 from weft.tools.contract import ToolContext
 from weft.tools.decorator import tool
 
-from .scenes import Stage, hear, last, plain, shown, staged
+from .scenes import Stage, hear, last, of, plain, shown, staged
 
 
 def conversation(stage: Stage) -> list[tuple[str, str]]:
@@ -198,3 +200,64 @@ async def test_what_codex_does_not_take_any_more_is_said_when_its_turn_is_over(t
             "assistant: yes",
         ]
         assert [text for _, text in conversation(stage)][2:] == ["a", "b", "c"]
+
+
+def kill(stage: Stage) -> None:
+    (server,) = stage.harness.servers.started
+    assert server.pid is not None
+    os.kill(server.pid, signal.SIGKILL)
+
+
+async def test_what_was_steered_before_the_app_server_died_is_not_doubled(tmp_path):
+    @tool(parallel=True)
+    async def wait(context: ToolContext) -> str:
+        """Waits until something was said."""
+        await thread.steer(f"one of {context.turn}")
+        return "waited"
+
+    stuck = Answer(when="one of 1", text="x", stall=Break(events=2), times=1)
+    async with (
+        staged(tmp_path, Answer(calls=(Call(name="wait"),)), stuck) as stage,
+        stage.thread(tools=(wait,)) as thread,
+    ):
+
+        async def die(event: Event) -> None:
+            if isinstance(event, StepStarted) and event.step == 2 and len(stage.requests) == 2:
+                kill(stage)
+
+        events = await hear(thread, "go", at=die)
+        assert last(events).text == "fine"
+        assert [event.attempt for event in of(events, Retrying)] == [1]
+        assert await log(thread) == [
+            "user: go",
+            "call wait",
+            "output waited",
+            "user: one of 1",
+            "assistant: fine",
+        ]
+        assert [text for who, text in conversation(stage) if who == "user"] == ["go", "one of 1"]
+
+
+async def test_what_the_app_server_took_and_lost_when_it_died_is_said_again(tmp_path):
+    @tool(parallel=True)
+    async def wait() -> str:
+        """Waits for ever the first time."""
+        if len(stage.requests) == 1:
+            await asyncio.Event().wait()
+        return "waited"
+
+    async with (
+        staged(tmp_path, Answer(calls=(Call(name="wait"),))) as stage,
+        stage.thread(tools=(wait,)) as thread,
+    ):
+
+        async def die(event: Event) -> None:
+            if isinstance(event, ToolStarted):
+                await thread.steer("one")
+                await until(lambda: bool(stage.harness.threads.live[thread.id].mirror.expected))
+                kill(stage)
+
+        events = await hear(thread, "go", at=die)
+        assert last(events).text == "fine"
+        assert (await log(thread)).count("user: one") == 1
+        assert [text for who, text in conversation(stage) if who == "user"] == ["go", "one"]

@@ -28,7 +28,7 @@ from .shown import RowKey, carried, items_of, keys, typed
 from .subscription import Subscription
 from .text.projection import fit, project_text
 
-__all__ = ["Attachment", "Carried", "as_text", "previewed"]
+__all__ = ["Attachment", "Carried", "as_text", "is_input", "previewed"]
 
 _CALLS = ("_call", "_output")
 
@@ -103,7 +103,7 @@ class Attachment:
     def input_at(self, journal: Journal) -> int:
         """Where the input of the present turn stands in the view."""
         rows = journal.view.rows
-        inputs = (at for at, row in enumerate(rows) if _is_input(row, journal.turn))
+        inputs = (at for at, row in enumerate(rows) if is_input(row, journal.turn))
         return max(inputs, default=len(rows))
 
     async def begin(self, journal: Journal) -> None:
@@ -120,7 +120,7 @@ class Attachment:
 
     async def _inject(self, run: TurnRun, rows: Sequence[Row], *, fresh: bool) -> Carried:
         journal = run.journal
-        last = rows[-1] if rows and _is_input(rows[-1], journal.turn) else None
+        last = rows[-1] if rows and is_input(rows[-1], journal.turn) else None
         parts = typed(last) if last is not None else None
         shown = carried(rows[:-1] if parts else rows, journal.registry, fresh=fresh)
         head = journal.view.head
@@ -135,7 +135,7 @@ class Attachment:
         """The input alone."""
         journal = run.journal
         self.know(journal.view.rows)
-        inputs = [row for row in journal.view.rows if _is_input(row, journal.turn)]
+        inputs = [row for row in journal.view.rows if is_input(row, journal.turn)]
         return Carried((typed(inputs[-1]) if inputs else None) or (), 0)
 
 
@@ -148,7 +148,7 @@ def previewed(rows: Sequence[Row], request: str, journal: Journal) -> str:
 
 def as_text(rows: Sequence[Row], journal: Journal, *, fresh: bool, budget: int | None) -> Carried:
     """`rows` quoted before the request among them, what hooks added behind it."""
-    inputs = [at for at, row in enumerate(rows) if _is_input(row, journal.turn)]
+    inputs = [at for at, row in enumerate(rows) if is_input(row, journal.turn)]
     at = inputs[-1] if inputs else len(rows)
     after = rows[at + 1 :]
     behind = [row for row in after if row.contextual]
@@ -172,5 +172,6 @@ def _content(row: Row) -> tuple[Part, ...]:
     return item.content if isinstance(item, Message) else ()
 
 
-def _is_input(row: Row, turn: int) -> bool:
+def is_input(row: Row, turn: int) -> bool:
+    """Whether `row` is what someone said in `turn`."""
     return row.turn == turn and row.shape.role == "user" and not row.contextual

@@ -95,13 +95,16 @@ class Mirror:
         return is_own_context(message, self.journal.registry, self.instructions)
 
     def _echo(self, message: Message) -> Echo | None:
-        """What `message` tells back. Codex may spell it otherwise, but not out of order."""
+        """What `message` tells back: the same words, or what is due, for Codex may respell it."""
         if message.role != "user" or not self.expected:
             return None
-        same = text_of(message.content) == self.expected[0].text
-        if same or not self.is_own_context(message):
-            return self.expected.popleft()
-        return None
+        text = text_of(message.content)
+        found = next((echo for echo in self.expected if echo.text == text), None)
+        if found is None and not self.is_own_context(message):
+            found = self.expected[0]
+        if found is not None:
+            self.expected.remove(found)
+        return found
 
     async def _added(self, message: Item) -> None:
         """Log what Codex has added to the conversation, such as a skill that was mentioned."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from msgspec import Raw
 
 from ...context.compose import posted
+from ...context.journal import Journal
 from ...ids import new_id
 from ...items import Message, decode_item, encode_item
 from ...prompt.input import user_message
@@ -23,10 +24,10 @@ from ..contract import TurnRun
 from .attachment import Attachment
 from .errors import CodexError
 from .mirror import Echo
-from .protocol.requests import TurnSteer
+from .protocol.requests import TurnSteer, UserInput
 from .shown import typed_of
 
-__all__ = ["Steering"]
+__all__ = ["Steering", "steered"]
 
 _LOOK = 0.25
 """Seconds between two looks at the inbox."""
@@ -68,9 +69,8 @@ class Steering:
 
     async def _said(self, mail: InboxMessage) -> bool:
         """Whether Codex took `mail`; if not, it is said when this turn of Codex's is over."""
-        journal, mirror = self.run.journal, self.attachment.mirror
-        item = decode_item(posted(mail, journal.registry, journal.turn, journal.step).body)
-        parts = typed_of(item) if isinstance(item, Message) else None
+        mirror = self.attachment.mirror
+        parts = steered(mail, self.run.journal)
         if parts is None or not self.turn:
             self.turn = ""
             return False
@@ -90,3 +90,9 @@ class Steering:
                 mirror.expected.remove(echo)
             return False
         return True
+
+
+def steered(mail: InboxMessage, journal: Journal) -> tuple[UserInput, ...] | None:
+    """`mail` as it is said to Codex, its sender included; None where it cannot be typed."""
+    item = decode_item(posted(mail, journal.registry, journal.turn, journal.step).body)
+    return typed_of(item) if isinstance(item, Message) else None
