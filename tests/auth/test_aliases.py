@@ -2,7 +2,15 @@ from __future__ import annotations
 
 import pytest
 
-from weft.auth.aliases import Forwarded, Login, Requirement, bound_profile, forwarded, prepared
+from weft.auth.aliases import (
+    Forwarded,
+    Login,
+    Requirement,
+    bound_profile,
+    check_bound,
+    forwarded,
+    prepared,
+)
 from weft.auth.aliases import provider_for_auth as alias
 from weft.auth.errors import RouteRefused
 from weft.auth.order import Candidate
@@ -126,3 +134,12 @@ def test_a_named_profile_comes_before_a_stale_binding_and_else_the_binding_count
     assert bound_profile("openai:b", "openai:a") == ("openai:b", True)
     assert bound_profile("openai:a", "openai:a") == ("openai:a", False)
     assert bound_profile("openai:b", "") == ("openai:b", True)
+
+
+def test_a_thread_is_folded_by_the_profile_that_it_is_bound_to_only():
+    forwarding = plan("openai", "codex", candidate("openai:a"))
+    for bound in ("", "openai:a"):
+        check_bound(bound, forwarding)
+    check_bound("openai:b", plan("openai", "codex"))
+    with pytest.raises(RouteRefused, match="bound to profile 'openai:b', and 'openai:a' would"):
+        check_bound("openai:b", forwarding)

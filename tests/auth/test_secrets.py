@@ -203,3 +203,13 @@ def test_a_lock_that_is_a_link_to_somewhere_else_is_not_followed(tmp_path):
     (tmp_path / "auth.lock").symlink_to(tmp_path / "target")
     with pytest.raises(AuthError, match="cannot make the lock file"):
         store(tmp_path).put("openai:default", KEY)
+
+
+def test_a_pipe_or_a_directory_in_the_place_of_the_file_is_refused_at_once(tmp_path):
+    os.mkfifo(tmp_path / "auth.json", 0o600)
+    with pytest.raises(AuthError, match="it is no file"):
+        store(tmp_path).profiles()
+    (tmp_path / "auth.json").unlink()
+    (tmp_path / "auth.json").mkdir()
+    with pytest.raises(AuthError, match="it is no file"):
+        store(tmp_path).profiles()

@@ -150,6 +150,8 @@ openai:good  yes    the provider accepts it
 openai:old   yes    the provider accepts it
 """
         )
+        listed = weft("auth", "list", "--json").json
+        assert [row.get("last_good", False) for row in listed] == [False, True]
         weft("auth", "add", "openai", "--name", "bad", stdin=b"sk-planted-bad")
         done = weft.attempt("auth", "test", "openai:bad", "--json")
         assert (done.code, done.json) == (

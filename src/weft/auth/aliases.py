@@ -22,6 +22,7 @@ __all__ = [
     "Login",
     "Requirement",
     "bound_profile",
+    "check_bound",
     "forwarded",
     "prepared",
     "provider_for_auth",
@@ -125,6 +126,15 @@ def bound_profile(explicit: str, bound: str) -> tuple[str, bool]:
     """
     chosen = explicit or bound
     return chosen, chosen != bound
+
+
+def check_bound(bound: str, plan: Forwarded) -> None:
+    """Refuse to fold what a harness keeps for one profile with another. Raises `RouteRefused`."""
+    if bound and plan.profile and bound != plan.profile:
+        raise RouteRefused(
+            f"the thread is bound to profile {bound!r}, and {plan.profile!r} would fold it; "
+            "run a turn with the profile that is wanted first"
+        )
 
 
 def _may(profile: Profile, provider: str) -> bool:

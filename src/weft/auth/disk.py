@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import stat
 import tempfile
 import time
 from collections.abc import Iterator
@@ -72,8 +73,12 @@ def read(path: Path) -> bytes | None:
 
 
 def check_private(path: Path) -> None:
-    """Raise `AuthError` if others may read or write the file."""
-    if path.stat().st_mode & 0o077:
+    """Raise `AuthError` if others may read or write the file, or if it is none."""
+    mode = path.stat().st_mode
+    if not stat.S_ISREG(mode):
+        # To read a pipe would wait for its writer, for ever if there is none.
+        raise AuthError(f"cannot read {str(path)!r}: it is no file; mend or remove it")
+    if mode & 0o077:
         raise AuthError(
             f"{str(path)!r} can be read by others; `chmod 600` it, and think of its keys as known"
         )

@@ -55,6 +55,8 @@ class Listed(Struct, frozen=True, kw_only=True, omit_defaults=True):
     label: str = ""
     expires: str = ""
     last_used: str = ""
+    last_good: bool = False
+    """Whether it is the one of its provider that worked last."""
     pinned: bool = False
 
 
@@ -157,6 +159,7 @@ def _listed(wallet: Wallet, profile: Profile, health: Health, *, pinned: bool = 
         label=profile.label if profile.place != "environment" else "",
         expires=iso(profile.expires) if profile.expires else "",
         last_used=iso(health.last_used) if health.last_used else "",
+        last_good=wallet.state.last_good().get(profile.provider) == profile.id,
         pinned=pinned,
     )
 
