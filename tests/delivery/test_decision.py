@@ -121,6 +121,10 @@ ROWS: dict[str, tuple[TurnFacts, Decision]] = {
         turn(Reply(text="Look", media=(IMAGE,)), sent=(Sent(media=(IMAGE,)),)),
         Deliver((Reply(text="Look"),)),
     ),
+    "sent-elsewhere": (
+        turn(ANSWER, sent=(Sent(text=ANSWER.text, to_origin=False),)),
+        Deliver((ANSWER,)),
+    ),
     "own-token": (turn(Reply(text="QUIET"), token="QUIET"), SILENT),
 }
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from msgspec import Raw
+from msgspec import Raw, structs
 
 from weft.delivery.attempt import Leased
 from weft.delivery.channel import Channel, Receipt
@@ -224,6 +224,31 @@ async def test_a_channel_that_raises_in_the_middle_is_not_shown_twice(store, thr
     assert SECRET not in str(report)
     await desk.run()
     assert board.shown == ["Done."]
+
+
+async def test_what_was_handed_over_when_the_process_ended_is_in_doubt_and_not_shown_again(
+    store, thread, clock
+):
+    board = Board()
+    desk = deliveries(store, clock, board=board)
+    states: list[str] = []
+
+    class Looking(Board):
+        async def deliver(self, delivery, /):
+            states.extend(row.state for row in await store.outbox(topic=TOPIC))
+            return await super().deliver(delivery)
+
+    await tell(store, thread, "seen")
+    await deliveries(store, clock, board=Looking()).drain()
+    assert states == ["ready"]
+    (row,) = owed_rows(thread, 2, [(Reply(text="in doubt"), "board", "")])
+    await append(store, thread, Change(outbox=(structs.replace(row, state="ready"),)))
+    (aside,) = (await desk.drain()).aside
+    assert (aside.key, board.tried) == (f"{thread}.2.final", [])
+    assert "the process ended while it was delivered" in aside.reason
+    await desk.again(aside.key)
+    await desk.drain()
+    assert board.shown == ["in doubt"]
 
 
 async def test_a_refusal_is_put_aside_told_and_can_be_tried_again(store, thread, clock):

@@ -79,6 +79,7 @@ def test_a_line_of_its_own_names_a_medium(line, ref):
         f"```\nMEDIA:{IMAGE}\n```",
         f"~~~sh\n```\nMEDIA:{IMAGE}\n~~~",
         "```\n[[reply_to_current]]",
+        "~~~ [[reply_to_current]]\ncode",
         "say `[[reply_to_current]]`",
         "MEDIA:http://example.com/a.png",
         "MEDIA:https://127.0.0.1/a.png",

@@ -74,6 +74,7 @@ HEARD = [
     "think\nThey ask for a sum.\nHere is the sum: 4.\nNO_REPLY",
     "think\nYou can retry now.\nI should stay silent. NO_REPLY",
     "I should stay silent. NO_REPLY",
+    "<think>hm</think>Yes, and no reply is needed. NO_REPLY",
     "😄 NO_REPLY",
     '{"action":"no_reply"}',
     '{"action":"NO_REPLY","why":"x"}',
@@ -238,6 +239,12 @@ def test_one_hold_serves_one_reply_after_the_other():
     assert (hold.feed("Hello"), hold.end()) == ("Hello", "")
     assert (hold.feed("NO_"), hold.feed("REPLY"), hold.end()) == ("", "", "")
     assert (hold.feed("NO_"), hold.feed("TE"), hold.end()) == ("", "NO_TE", "")
+
+
+@pytest.mark.parametrize("text", [*EXACT, *ENVELOPES, *REASONED, "<|channel|>final", "───\n"])
+def test_nothing_of_a_silent_reply_is_shown_letter_by_letter(text):
+    hold = Hold()
+    assert ("".join(map(hold.feed, text)), hold.end()) == ("", "")
 
 
 def test_a_long_hostile_text_is_looked_at_in_linear_time():

@@ -102,6 +102,7 @@ class Deliveries:
         owes_turn = isinstance(read_row(row), OwedTurn)
         async with self._changing(row.thread) as writer:
             await writer.queue(moved(row, "admitted" if owes_turn else "accepted"))
+        self.waits.wish(row.number, self.clock(), 0.0)
 
     async def acknowledge(self, delivery: Delivery) -> None:
         """A delivery that was held is done; it is when this returns."""
