@@ -39,4 +39,5 @@ def recall_tools(desk: Desk) -> tuple[Tool, ...]:
 
 def _offered(function: Callable[..., Any], *, parallel: bool = False) -> Tool:
     said = " ".join((function.__doc__ or "").split())
-    return tool(description=said, parallel=parallel)(function)
+    # Those that may run beside others only look.
+    return tool(description=said, parallel=parallel, replay_safe=parallel)(function)
