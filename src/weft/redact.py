@@ -56,7 +56,7 @@ class Redactor:
     def know(self, *secrets: str) -> None:
         """Let none of `secrets` through from now on; safe from any thread."""
         spelled = [each for secret in secrets for each in _spellings(secret)]
-        if not spelled:
+        if all(each in self._secrets for each in spelled):
             return
         with self._lock:
             kept = {**self._secrets, **dict.fromkeys(spelled)}

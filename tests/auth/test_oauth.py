@@ -179,7 +179,18 @@ async def test_an_endpoint_that_is_down_makes_a_profile_unusable_for_now(tmp_pat
     assert not caught.value.permanent
 
 
-@pytest.mark.parametrize("url", ["", "http://example.org/token", "ftp://x/y", "file:///etc/passwd"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "https:///x",
+        "http://localhost@example.org/",
+        "http://example.org/token",
+        "ftp://x/y",
+        "file:///etc/passwd",
+        "https://[",
+    ],
+)
 async def test_tokens_are_sent_only_where_nobody_listens_in(tmp_path, url):
     put(tmp_path, oauth(url))
     with pytest.raises(ProfileUnusable, match="token_url") as caught:

@@ -158,15 +158,24 @@ class Refresher:
 
 def check_endpoint(name: str, url: str) -> None:
     """Raise `ProfileUnusable` unless tokens may be sent to `url`."""
-    parts = urlsplit(url)
-    loopback = parts.hostname in ("localhost", "127.0.0.1", "::1")
     if not url:
         why = "its tokens have ended and no `token_url` says where the next are; add it again"
-    elif parts.scheme != "https" and not (parts.scheme == "http" and loopback):
+    elif not _is_private(url):
         why = "its `token_url` is not https; add it again with one that is"
     else:
         return
     raise ProfileUnusable(name, why, permanent=True)
+
+
+def _is_private(url: str) -> bool:
+    """Whether nobody can listen in on what is sent to `url`."""
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+    except ValueError:
+        return False
+    loopback = host in ("localhost", "127.0.0.1", "::1")
+    return bool(host) and (parts.scheme == "https" or (parts.scheme == "http" and loopback))
 
 
 def _read(body: bytes) -> _Answer:
