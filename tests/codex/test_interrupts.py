@@ -16,6 +16,7 @@ from weft.harness.events import (
     ReasoningDelta,
     StepStarted,
     TextDelta,
+    ToolFinished,
     ToolStarted,
     TurnStarted,
 )
@@ -109,7 +110,11 @@ async def test_between_the_log_of_a_call_and_its_start(tmp_path):
 
 async def test_while_codex_runs_a_command(tmp_path):
     async with staged(tmp_path, Answer(calls=(SLEEP,))) as stage, stage.thread() as thread:
-        await usable(stage, thread, await interrupted_at(thread, ToolStarted, "hi"))
+        events = await interrupted_at(thread, ToolStarted, "hi")
+        assert [(each.name, each.success) for each in of(events, ToolFinished)] == [
+            ("exec_command", False)
+        ]
+        await usable(stage, thread, events)
         await until(lambda: not processes("WEFT_STUCK=yes"))
 
 
@@ -135,3 +140,38 @@ async def test_leaving_the_loop_early_interrupts_the_turn(tmp_path):
         await heard.aclose()
         assert (await thread.store.turn(thread.id, 1)).state == "aborted"
         assert last(await hear(thread, "go on")).text == "fine"
+
+
+async def test_a_command_inside_a_script_of_the_code_mode_ends_too(tmp_path):
+    script = Call(
+        name="exec",
+        input="text(await tools.exec_command({cmd: 'WEFT_STUCK=code sleep 1000', login: false,"
+        " yield_time_ms: 30000}))",
+    )
+    async with (
+        staged(tmp_path, Answer(calls=(script,))) as stage,
+        stage.thread(model="openai:gpt-6.1-sol") as thread,
+    ):
+        events = await interrupted_at(thread, ToolStarted, "hi")
+        assert last(events).status == "interrupted"
+        assert await unanswered(thread) == []
+        await until(lambda: not processes("WEFT_STUCK=code"))
+        assert last(await hear(thread, "go on")).text == "fine"
+        told = [text for _, text in plain(shown(stage.requests[-1])) if "<turn_aborted>" in text]
+        assert len(told) == 1
+
+
+async def test_what_runs_in_the_background_on_purpose_goes_on(tmp_path):
+    command = "WEFT_STUCK=background sleep 1000"
+    background = Call(
+        name="exec_command", arguments={"cmd": command, "login": False, "yield_time_ms": 250}
+    )
+    slow = Answer(text="one two three", stall=Break(events=4))
+    async with (
+        staged(tmp_path, Answer(calls=(background,)), slow) as stage,
+        stage.thread() as thread,
+    ):
+        events = await interrupted_at(thread, TextDelta, "hi")
+        assert last(events).status == "interrupted"
+        assert processes("WEFT_STUCK=background")
+    await until(lambda: not processes("WEFT_STUCK=background"))

@@ -216,6 +216,11 @@ class Following:
             self.acts.over(item.id)
             self.run.emit(_finished(item, told[0]))
 
+    def gave_up(self, command: items.CommandItem) -> None:
+        """Tell that a command was ended by force: Codex says nothing of it."""
+        self.acts.over(command.id)
+        self.run.emit(_finished(command, "exec_command"))
+
     def _error(self, event: notifications.ErrorNotice) -> None:
         if not event.will_retry:
             self.failure = event.error

@@ -23,7 +23,7 @@ from ..contract import Outcome, TurnRun
 from ..events import Retrying
 from .asked import Answering
 from .attachment import Attachment, Carried
-from .errors import CodexError, Disconnected
+from .errors import CodexError, Disconnected, RequestFailed
 from .following import Following
 from .keeping import UNWRITABLE, Keeping
 from .mirror import Echo
@@ -107,6 +107,7 @@ class CodexTurn:
                     continue
                 provider = self.run.journal.profile.provider
                 return await self._failed(reason_of(following.failure, provider))
+            await self._end_commands(following)
             await self.aborted()
             return Outcome(status="interrupted", text=self.text, usage=self.usage)
 
@@ -223,9 +224,11 @@ class CodexTurn:
             self._attachment.know(self.run.journal.view.rows)
 
     async def _stop(self) -> None:
-        """Let Codex go no further: the user wants the turn to end with a call of ours."""
-        attachment = self._attachment
+        """Let Codex go no further."""
+        attachment, following = self._attachment, self._following
         assert attachment is not None, "a turn is under way"
+        assert following is not None, "a turn is under way"
+        following.acts.breaking_off = True
         await attachment.connection.call(
             TurnInterrupt(thread_id=attachment.binding.codex, turn_id=self._codex_turn)
         )
@@ -238,8 +241,9 @@ class CodexTurn:
         try:
             async with asyncio.timeout(_GRACE):
                 if self._codex_turn:
-                    following.acts.breaking_off = True
-                    await self._stop()
+                    # Refused: the turn is over, and what it said last is on its way.
+                    with suppress(RequestFailed):
+                        await self._stop()
                     await self._follow(following)
                     await self._end_commands(following)
                 await self._let_go(attachment)
@@ -253,6 +257,7 @@ class CodexTurn:
         """Codex leaves the commands of an interrupted turn running; they end with it."""
         attachment = following.attachment
         for command in following.acts.running:
+            following.gave_up(command)
             if command.process_id is not None:
                 with suppress(CodexError):
                     await attachment.connection.call(
