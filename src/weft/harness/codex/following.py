@@ -18,13 +18,12 @@ from ...context.journal import ResponseStatus
 from ...context.row import shape_of
 from ...entries import Entry
 from ...items import Message, decode_item, text_of
-from ...usage import RateLimitSnapshot, RateLimitWindow, TokenUsage, WireUsage
+from ...usage import TokenUsage
 from ..contract import TurnRun
 from ..events import (
     ItemCompleted,
     NoticeRaised,
     PlanUpdated,
-    RateLimitsReported,
     ReasoningDelta,
     Retrying,
     StepStarted,
@@ -36,6 +35,7 @@ from ..events import (
 )
 from .acts import Acts
 from .attachment import Attachment
+from .figures import usage_of
 from .keeping import Keeping
 from .native import NativeFold
 from .protocol import items, notifications, values
@@ -43,14 +43,13 @@ from .protocol.items import read_item
 from .protocol.notifications import Notification
 from .provided import is_answer
 
-__all__ = ["Following", "limits_of"]
+__all__ = ["Following"]
 
 _SHOWN_OUTPUT = 2_000
 _COUNTED = re.compile(r"\b(\d+)/(\d+)\b")
 """How Codex says which try it is, and of how many."""
 _STATES = {"inProgress": "in_progress"}
 """How far steps of a plan are, in the words of the model's own tool."""
-_wire_usage = msgspec.json.Decoder(WireUsage)
 
 
 @dataclass(slots=True)
@@ -250,50 +249,6 @@ def _words(raw: Raw) -> str:
     """What a model says in an item."""
     item = decode_item(raw)
     return text_of(item.content) if isinstance(item, Message) else ""
-
-
-def usage_of(event: notifications.RawResponse) -> TokenUsage | None:
-    """What the provider counted; what it did not say stays unknown."""
-    told = event.usage_metadata
-    if told is not None:
-        try:
-            return TokenUsage.from_wire(_wire_usage.decode(told.metadata))
-        except msgspec.DecodeError:
-            pass
-    counted = event.usage
-    if counted is None:
-        return None
-    # A zero may stand for a figure that was never told.
-    return TokenUsage(
-        input_tokens=counted.input_tokens,
-        cached_input_tokens=counted.cached_input_tokens or None,
-        cache_write_input_tokens=counted.cache_write_input_tokens or None,
-        output_tokens=counted.output_tokens,
-        reasoning_output_tokens=counted.reasoning_output_tokens or None,
-        total_tokens=counted.total_tokens,
-    )
-
-
-def limits_of(event: notifications.RateLimitsUpdated) -> RateLimitsReported | None:
-    """What the provider says about its limits; None where it says nothing."""
-    told = event.rate_limits
-    if told.primary is None and told.secondary is None:
-        return None
-    return RateLimitsReported(
-        RateLimitSnapshot(
-            limit_id=told.limit_id,
-            limit_name=told.limit_name,
-            primary=_window(told.primary),
-            secondary=_window(told.secondary),
-            plan_type=told.plan_type,
-        )
-    )
-
-
-def _window(window: values.RateLimitWindow | None) -> RateLimitWindow | None:
-    if window is None:
-        return None
-    return RateLimitWindow(window.used_percent, window.window_duration_mins, window.resets_at)
 
 
 def _tool(item: items.Item) -> tuple[str, str] | None:

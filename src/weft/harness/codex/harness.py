@@ -25,7 +25,7 @@ from ...whole import whole
 from ..contract import NativeCompaction, Outcome, Preview, Traits, TurnRun
 from ..events import Event
 from .attachment import previewed
-from .following import limits_of
+from .figures import limits_of
 from .handfold import FOLD_SECONDS, fold_by_hand
 from .mirror import HARNESS
 from .model import AppServerModel

@@ -1,0 +1,62 @@
+"""Figures: what a provider counted and what it allows, as the app-server tells it.
+
+Owns the way from its numbers to ours. Invariant: a figure that nobody told is unknown,
+never zero.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from ...usage import RateLimitSnapshot, RateLimitWindow, TokenUsage, WireUsage
+from ..events import RateLimitsReported
+from .protocol import values
+from .protocol.notifications import RateLimitsUpdated, RawResponse
+
+__all__ = ["limits_of", "usage_of"]
+
+_wire_usage = msgspec.json.Decoder(WireUsage)
+
+
+def usage_of(event: RawResponse) -> TokenUsage | None:
+    """What the provider counted; what it did not say stays unknown."""
+    told = event.usage_metadata
+    if told is not None:
+        try:
+            return TokenUsage.from_wire(_wire_usage.decode(told.metadata))
+        except msgspec.DecodeError:
+            pass
+    counted = event.usage
+    if counted is None:
+        return None
+    # A zero may stand for a figure that was never told.
+    return TokenUsage(
+        input_tokens=counted.input_tokens,
+        cached_input_tokens=counted.cached_input_tokens or None,
+        cache_write_input_tokens=counted.cache_write_input_tokens or None,
+        output_tokens=counted.output_tokens,
+        reasoning_output_tokens=counted.reasoning_output_tokens or None,
+        total_tokens=counted.total_tokens,
+    )
+
+
+def limits_of(event: RateLimitsUpdated) -> RateLimitsReported | None:
+    """What the provider says about its limits; None where it says nothing."""
+    told = event.rate_limits
+    if told.primary is None and told.secondary is None:
+        return None
+    return RateLimitsReported(
+        RateLimitSnapshot(
+            limit_id=told.limit_id,
+            limit_name=told.limit_name,
+            primary=_window(told.primary),
+            secondary=_window(told.secondary),
+            plan_type=told.plan_type,
+        )
+    )
+
+
+def _window(window: values.RateLimitWindow | None) -> RateLimitWindow | None:
+    if window is None:
+        return None
+    return RateLimitWindow(window.used_percent, window.window_duration_mins, window.resets_at)
