@@ -79,6 +79,8 @@ async def test_before_the_first_word(tmp_path, kind):
         events = await interrupted_at(thread, kind, "hi")
         assert last(events).status == "interrupted"
         assert not thread.view.open_calls
+        kinds = [entry.kind for entry in await thread.store.read(thread.id)]
+        assert kinds.count("request") == kinds.count("response")
         assert last(await hear(thread, "go on")).text == "fine"
         told = plain(shown(stage.requests[-1]))
         assert len([text for _, text in told if "<turn_aborted>" in text]) == 1

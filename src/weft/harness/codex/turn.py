@@ -246,6 +246,8 @@ class CodexTurn:
                         await self._stop()
                     await self._follow(following)
                     await self._end_commands(following)
+                else:
+                    await following.broken_off()
                 await self._let_go(attachment)
                 return
         except (TimeoutError, CodexError):

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import pytest
+
+from weft.harness.codex.rights import (
+    approval_of,
+    collaboration_of,
+    sandbox_config,
+    sandbox_of,
+    sandbox_policy_of,
+)
+from weft.prompt.observation import CollaborationMode, PromptContext
+
+WRITER = PromptContext(
+    cwd="", sandbox_mode="workspace-write", writable_roots=("/srv",), network_access=True
+)
+
+
+@pytest.mark.parametrize(
+    ("told", "meant"),
+    [("never", "never"), ("untrusted", "untrusted"), ("on-failure", "on-request")],
+)
+def test_approvals_have_the_names_that_codex_knows(told, meant):
+    assert approval_of(PromptContext(cwd="", approval_policy=told)) == meant
+
+
+@pytest.mark.parametrize(
+    ("mode", "sandbox", "policy"),
+    [
+        ("read-only", "read-only", {"type": "readOnly", "networkAccess": False}),
+        (
+            "workspace-write",
+            "workspace-write",
+            {"type": "workspaceWrite", "writableRoots": [], "networkAccess": False},
+        ),
+        ("danger-full-access", "danger-full-access", {"type": "dangerFullAccess"}),
+        ("external-sandbox", "danger-full-access", {"type": "dangerFullAccess"}),
+    ],
+)
+def test_a_sandbox_means_the_same_at_the_start_of_a_thread_and_of_a_turn(mode, sandbox, policy):
+    settings = PromptContext(cwd="", sandbox_mode=mode)
+    assert sandbox_of(settings) == sandbox
+    assert sandbox_policy_of(settings) == policy
+    assert sandbox_config(settings) == {}
+
+
+def test_roots_and_the_network_are_named_both_ways():
+    assert sandbox_config(WRITER) == {
+        "sandbox_workspace_write.writable_roots": ["/srv"],
+        "sandbox_workspace_write.network_access": True,
+    }
+    assert sandbox_policy_of(WRITER) == {
+        "type": "workspaceWrite",
+        "writableRoots": ["/srv"],
+        "networkAccess": True,
+    }
+
+
+@pytest.mark.parametrize(
+    ("mode", "name", "instructions"),
+    [
+        (None, "default", None),
+        (CollaborationMode("default"), "default", None),
+        (CollaborationMode("plan"), "plan", None),
+        (CollaborationMode("plan", "Think."), "plan", "Think."),
+        (CollaborationMode("pairing", "Together."), "default", "Together."),
+    ],
+)
+def test_a_mode_that_codex_does_not_know_is_the_usual_one_with_its_words(mode, name, instructions):
+    settings = PromptContext(cwd="", collaboration_mode=mode)
+    assert collaboration_of(settings, "gpt-5.5", "low") == {
+        "mode": name,
+        "settings": {
+            "model": "gpt-5.5",
+            "reasoning_effort": "low",
+            "developer_instructions": instructions,
+        },
+    }
