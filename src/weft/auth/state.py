@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import msgspec
+from msgspec import Struct
 
 from ..errors import StoreCorrupt
 from ..store.database import connect, ensure_writable, sqlite_errors, start_wal
@@ -26,7 +27,7 @@ from .health import Health
 from .order import Pin
 from .profile import Source, provider_in
 
-__all__ = ["AuthState", "Clock", "now"]
+__all__ = ["AuthState", "Clock", "Remembered", "now"]
 
 Clock = Callable[[], int]
 """Tells the time in milliseconds."""
@@ -47,6 +48,18 @@ CREATE TABLE IF NOT EXISTS pins (
 ) WITHOUT ROWID;
 """
 
+_HEALTH = "SELECT profile, value FROM health"
+_ORDERS = "SELECT provider, ids FROM orders"
+_PIN = "SELECT thread, provider, profile, source FROM pins WHERE thread = ?"
+
+
+class Remembered(Struct, frozen=True, kw_only=True):
+    """What counts for one turn."""
+
+    health: dict[str, Health] = {}
+    order: tuple[str, ...] = ()
+    pin: Pin | None = None
+
 
 def now() -> int:
     """The time in milliseconds."""
@@ -65,10 +78,23 @@ class AuthState:
         """Where it is."""
         return self.home / "auth-state.db"
 
+    def remembered(self, provider: str, thread: str) -> Remembered:
+        """All that counts for one turn of `thread` with `provider`, as of one moment."""
+        if not self.path.exists():
+            return Remembered()
+        with self._open() as database, _transaction(database, "DEFERRED"):
+            health = database.execute(_HEALTH).fetchall()
+            order = database.execute(f"{_ORDERS} WHERE provider = ?", (provider,)).fetchone()
+            pin = database.execute(_PIN, (thread,)).fetchone()
+        return Remembered(
+            health={profile: _health(value) for profile, value in health},
+            order=_ids(order[1]) if order else (),
+            pin=_pin(*pin) if pin else None,
+        )
+
     def health(self) -> dict[str, Health]:
         """How every profile is doing that was used."""
-        rows = self._rows("SELECT profile, value FROM health")
-        return {profile: _health(value) for profile, value in rows}
+        return {profile: _health(value) for profile, value in self._rows(_HEALTH)}
 
     def change(self, profile: str, step: Callable[[Health], Health]) -> Health:
         """Let `step` say what becomes of a profile's health."""
@@ -91,8 +117,7 @@ class AuthState:
 
     def orders(self) -> dict[str, tuple[str, ...]]:
         """Every order that was set."""
-        rows = self._rows("SELECT provider, ids FROM orders")
-        return {provider: _ids(text) for provider, text in rows}
+        return {provider: _ids(text) for provider, text in self._rows(_ORDERS)}
 
     def set_order(self, provider: str, ids: tuple[str, ...]) -> None:
         """Keep `ids` as the order of `provider`; none at all forgets it."""
@@ -105,9 +130,7 @@ class AuthState:
 
     def pin(self, thread: str) -> Pin | None:
         """The profile that `thread` keeps to."""
-        found = self._rows(
-            "SELECT thread, provider, profile, source FROM pins WHERE thread = ?", thread
-        )
+        found = self._rows(_PIN, thread)
         return _pin(*found[0]) if found else None
 
     def set_pin(self, pin: Pin) -> None:
@@ -211,8 +234,8 @@ def _make(database: sqlite3.Connection) -> None:
 
 
 @contextmanager
-def _transaction(database: sqlite3.Connection) -> Iterator[None]:
-    database.execute("BEGIN IMMEDIATE")
+def _transaction(database: sqlite3.Connection, kind: str = "IMMEDIATE") -> Iterator[None]:
+    database.execute(f"BEGIN {kind}")
     try:
         yield
     except BaseException:

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from ..configuration.keys import key_variable
 from ..errors import StoreError
 from ..redact import know
@@ -26,7 +28,7 @@ from .oauth import Refresher
 from .order import Candidate, Pin, Wishes, candidates, pin_holds, pin_moves
 from .profile import ENVIRONMENT, ApiKey, Credential, Profile, profile_id, provider_in
 from .secrets import SecretStore
-from .state import AuthState, Clock, now
+from .state import AuthState, Clock, Remembered, now
 from .vault import FindVault, Vault, find_vault
 
 if TYPE_CHECKING:
@@ -132,25 +134,21 @@ class Wallet:
     ) -> tuple[Candidate, ...]:
         wanted = provider_for_auth(provider)
         profiles = self.profiles(wanted)
-        health: dict[str, Health] = {}
-        wishes, pin = Wishes(configured=self.orders.get(wanted, ())), None
+        known = Remembered()
         with _remembering():
-            health = self.state.health()
-            wishes = Wishes(stored=self.state.order(wanted), configured=wishes.configured)
-            pin = self._pinned(thread, wanted, profiles, temporary)
+            known = self.state.remembered(wanted, thread)
+            if known.pin and not pin_holds(known.pin, wanted, profiles):
+                if not temporary:
+                    self.state.unpin(thread, only=known.pin)
+                known = replace(known, pin=None)
         return candidates(
-            profiles, health=health, now=self.clock(), model=model, wishes=wishes, pin=pin
+            profiles,
+            health=known.health,
+            now=self.clock(),
+            model=model,
+            wishes=Wishes(stored=known.order, configured=self.orders.get(wanted, ())),
+            pin=known.pin,
         )
-
-    def _pinned(
-        self, thread: str, provider: str, profiles: tuple[Profile, ...], temporary: bool
-    ) -> Pin | None:
-        pin = self.state.pin(thread) if thread else None
-        if pin is None or pin_holds(pin, provider, profiles):
-            return pin
-        if not temporary:
-            self.state.unpin(thread, only=pin)
-        return None
 
     def _succeeded(self, profile: str, thread: str, model: str, began: int | None) -> None:
         with _remembering():
