@@ -47,6 +47,8 @@ from .workplace import Workplace
 if TYPE_CHECKING:
     from .agent import Answers, Input
     from .auth.wallet import Wallet
+    from .delivery.channel import Channel
+    from .delivery.route import Origin
     from .engines.contract import ContextEngine
     from .engines.lifecycle import Patience
     from .engines.linear import Compacted
@@ -137,6 +139,7 @@ class Thread(Workplace):
         patience: Patience | None = None,
         recall_threads: Collection[str] = (),
         agents: AgentLimits | None = None,
+        channel: Channel | Mapping[str, Channel] | None = None,
         title: str = "",
     ) -> AsyncIterator[Self]:
         """Open a thread for writing, or make a new one.
@@ -149,7 +152,9 @@ class Thread(Workplace):
         what the model's provider and the `harness_rules` want, or one of the host's own,
         which the thread leaves and does not close. Where the model does not answer, other
         profiles in the `wallet` are tried, then the models among the `fallbacks`, unless it
-        is `strict`. Without a `store`, threads live in `home` (by
+        is `strict`. Replies go to the `channel` too, once or at least once as it promises, also
+        those that a crash held up; of several, by name, the first takes what has no origin.
+        Without a `store`, threads live in `home` (by
         default `WEFT_HOME`, or the platform's data directory).
         Raises `ThreadBusy` when someone else writes the thread.
         """
@@ -231,9 +236,11 @@ class Thread(Workplace):
                 patience=patience,
                 recall_threads=recall_threads,
                 agents=agents,
+                channels=_named(channel),
             )
             opened._offer(tools)
             stack.push_async_callback(opened._close)
+            await opened._open_desk()
             yield opened
 
     async def run(
@@ -243,13 +250,15 @@ class Thread(Workplace):
         schema: Json | UnsetType = UNSET,
         provenance: InputProvenance | None = None,
         events: Sequence[InternalEvent] = (),
+        origin: Origin | None = None,
     ) -> AsyncGenerator[Event, None]:
         """Run a turn and hear what happens, until `TurnCompleted`.
 
         A second `run` waits for the first. With a `schema` the answer is JSON that fits
         it. Leaving the loop early interrupts the turn. With nothing said, the turn is
         about what waits in the inbox, or about what the first agent to end has to tell;
-        without either it raises `NothingToSend`.
+        without either it raises `NothingToSend`. `origin` says by which channel and to whom
+        the reply goes back.
         """
         from .agent import Input
 
@@ -266,7 +275,7 @@ class Thread(Workplace):
             self._interrupted = False
             for question in self.subagents.open_questions:
                 heard.put_nowait(question)
-            self._task = asyncio.create_task(self._turn(given, turn_id))
+            self._task = asyncio.create_task(self._turn(given, turn_id, origin))
             self._task.add_done_callback(lambda _: heard.put_nowait(None))
             try:
                 while (event := await heard.get()) is not None:
@@ -404,12 +413,17 @@ class Thread(Workplace):
             opened.docs = self.docs
             yield opened
 
-    async def _turn(self, given: Input | None, turn_id: str | None) -> None:
+    async def _turn(self, given: Input | None, turn_id: str | None, origin: Origin | None) -> None:
         agent = await self._ready()
         await self.subagents.recover()
         given = given or await self._mailed(turn_id)
+        if self._desk is not None:
+            self._desk.expect(origin, given.provenance)
         try:
-            self._hear(await agent.turn(given))
+            ended = await agent.turn(given)
+            if self._desk is not None:
+                await self._desk.send()
+            self._hear(ended)
         except asyncio.CancelledError:
             if not self._interrupted:
                 raise
@@ -450,12 +464,23 @@ class Thread(Workplace):
     async def _close(self) -> None:
         await self._settle()
         await whole(self.subagents.close())
+        if self._desk is not None:
+            await whole(self._desk.close())
         if self._lifecycle is not None:
             await whole(self._lifecycle.close())
         if self._agent is not None:
             await self._agent.executor.close()
             await self._close_model()
         await whole(self.served.close())  # while the thread is still ours
+
+
+def _named(channel: Channel | Mapping[str, Channel] | None) -> Mapping[str, Channel]:
+    """Channels by the names that replies call them."""
+    if channel is None:
+        return {}
+    from .desk import HOST
+
+    return channel if isinstance(channel, Mapping) else {HOST: channel}
 
 
 def never_began(turn_id: str | None) -> Event:

@@ -27,6 +27,8 @@ from .store.contract import Change, Committed
 
 if TYPE_CHECKING:
     from .agent import Agent
+    from .delivery.channel import Channel
+    from .desk import Desk
     from .engines.contract import ContextEngine
     from .engines.lifecycle import Lifecycle, Patience
     from .engines.registry import EngineRegistry
@@ -80,6 +82,8 @@ class Workplace(Journal):
     """What bounds the agents that it may start; None where it starts none."""
     routes: Routes = field(kw_only=True)
     """Who may answer, and with whose credentials."""
+    channels: Mapping[str, Channel] = field(default_factory=dict)
+    """Where its replies go, besides into the log."""
     observers: list[Callable[[Event], None]] = field(default_factory=list)
     subagents: Subagents = field(init=False, repr=False)
     """The agents that it has started."""
@@ -92,6 +96,7 @@ class Workplace(Journal):
     _recall: tuple[Tool, ...] = field(init=False, default=())
     """The tools that the engine brings."""
     _lifecycle: Lifecycle | None = field(init=False, default=None)
+    _desk: Desk | None = field(init=False, default=None)
     _lent: ToolExecutor | None = field(init=False)
     _listener: Callable[[Event], None] | None = field(init=False, default=None)
 
@@ -215,6 +220,19 @@ class Workplace(Journal):
             self._recall = recall
             self._offer(None if self._builtin else self._brought)
 
+    async def _open_desk(self) -> None:
+        """Have replies delivered, first those that were left undelivered."""
+        from .desk import Desk
+
+        if self.channels:
+            self._desk = Desk(self, self.channels, self._warn)
+            await self._desk.send()
+
+    def _warn(self, text: str) -> None:
+        from .harness.events import NoticeRaised
+
+        self._hear(NoticeRaised(level="warning", text=text))
+
     def _engaged(self) -> Lifecycle:
         """The life of the engine in this thread; the same for as long as it is open."""
         if self._lifecycle is None:
@@ -224,7 +242,6 @@ class Workplace(Journal):
 
     def _engage(self) -> Lifecycle:
         from .engines.lifecycle import Lifecycle, Patience
-        from .harness.events import NoticeRaised
         from .subagents import Kinship
 
         return Lifecycle(
@@ -235,7 +252,7 @@ class Workplace(Journal):
             citations=self.citations,
             completes=self._completes,
             grants=Kinship(self.store, self.recall_threads),
-            notify=lambda text: self._hear(NoticeRaised(level="warning", text=text)),
+            notify=self._warn,
             report=self._hear,
             patience=self.patience or Patience(),
         )

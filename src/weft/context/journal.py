@@ -171,7 +171,8 @@ class Journal(Pen):
     ) -> tuple[Turn, bool]:
         """The turn, and whether its input is in the log."""
         admission = Admission(id=turn_id or new_id("turn"), input=Raw(encode_item(said)))
-        outbox = self.follower.admitted(admission) if self.follower else ()
+        told = (each.admitted(admission) for each in self.followers)
+        outbox = tuple(row for rows in told for row in rows)
         committed = await self._write(
             Change(admit=admission, entries=entries, outbox=outbox, take=take)
         )
@@ -372,7 +373,8 @@ class Journal(Pen):
         await self.finish("aborted")
 
     def _following(self, end: TurnEnd | None) -> tuple[OutboxDraft, ...]:
-        return () if end is None or self.follower is None else self.follower.ended(end)
+        told = (each.ended(end) for each in self.followers) if end is not None else ()
+        return tuple(row for rows in told for row in rows)
 
     async def _calibrate(self, estimated: int, usage: TokenUsage) -> None:
         before = await self.index.calibration(self.model)

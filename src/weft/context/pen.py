@@ -91,8 +91,8 @@ class Pen:
     """What fragments should say beyond what the machine shows."""
     docs: DocsRules | None = None
     """How AGENTS.md files are found."""
-    follower: Follower | None = None
-    """Who must not miss a turn."""
+    followers: list[Follower] = field(default_factory=list)
+    """Those who must not miss a turn."""
     turn: int = 0
     step: int = 0
     _profiled: tuple[str, ModelProfile] | None = field(init=False, default=None)
@@ -162,7 +162,8 @@ class Pen:
         await self._write(msgspec.structs.replace(self._says(rollback), outbox=outbox))
 
     def _hiding(self, first: int, reason: Literal["reset", "rollback"]) -> tuple[OutboxDraft, ...]:
-        return self.follower.hidden(first, self.view.upto, reason) if self.follower else ()
+        told = (each.hidden(first, self.view.upto, reason) for each in self.followers)
+        return tuple(row for rows in told for row in rows)
 
     def plan_base(
         self,

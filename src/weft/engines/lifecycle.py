@@ -136,7 +136,8 @@ class Lifecycle:
             self.journal, self.slot.name, self.harness, self.citations, self.completes, self.grants
         )
         self._telling = Telling(self.journal, self.slot, self.notify, self.report)
-        self.journal.follower = None if self.slot.linear else EngineFollower(self.slot.name)
+        if not self.slot.linear:
+            self.journal.followers.append(EngineFollower(self.slot.name))
 
     @property
     def chosen(self) -> bool:

@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import io
+
+from tests.harness.scenes import hear, last, of, opened, scripted
+from weft.delivery.channels.queue import QueueChannel
+from weft.delivery.channels.terminal import TerminalChannel
+from weft.delivery.route import Origin
+from weft.harness.events import NoticeRaised
+from weft.provenance import InputProvenance
+from weft.testing.script import Answer, Failure
+
+
+async def test_a_reply_goes_out_when_its_turn_has_ended(tmp_path):
+    screen = io.StringIO()
+    model = scripted(Answer(text="hello there"), Answer(text="NO_REPLY"), Answer(text="bye"))
+    async with opened(tmp_path, model, channel=TerminalChannel(screen)) as thread:
+        for said in ("hi", "hm", "go"):
+            assert last(await hear(thread, said)).status == "completed"
+        assert await thread.store.outbox(topic="delivery") == []
+    assert screen.getvalue().split() == ["hello", "there", "bye"]
+
+
+async def test_what_nobody_took_comes_again_with_the_thread(tmp_path):
+    first = QueueChannel()
+    async with opened(tmp_path, scripted(Answer(text="hello")), channel=first) as thread:
+        await hear(thread, "hi")
+        assert (await first.get()).reply.text == "hello"
+        name = thread.id
+    second = QueueChannel()
+    async with opened(tmp_path, scripted(), thread=name, channel=second) as thread:
+        again = await second.get()
+        assert again.reply.text == "hello"
+        await second.acknowledge(again)
+        assert await thread.store.outbox(topic="delivery") == []
+
+
+async def test_a_reply_goes_back_to_where_its_input_came_from(tmp_path):
+    here, there = QueueChannel(), QueueChannel()
+    model = scripted(Answer(text="one"), Answer(text="two"))
+    async with opened(tmp_path, model, channel={"here": here, "there": there}) as thread:
+        await hear(thread, "hi", origin=Origin(channel="there", to="ada"))
+        await hear(thread, "hi again")
+        answer = await there.get()
+        assert (answer.reply.text, answer.to) == ("one", "ada")
+        assert (await here.get()).reply.text == "two"
+
+
+async def test_the_runtime_s_own_turns_and_failures_say_no_more_than_they_must(tmp_path):
+    channel = QueueChannel()
+    broken = Answer(error=Failure(status=400, message="no"))
+    model = scripted(Answer(text="noted"), broken)
+    async with opened(tmp_path, model, channel=channel) as thread:
+        internal = InputProvenance(kind="internal_system")
+        await hear(thread, "wake up", provenance=internal)
+        assert last(await hear(thread, "hi")).status == "failed"
+        told = await channel.get()
+        assert told.reply.is_error
+        assert "noted" not in told.reply.text
+
+
+async def test_a_channel_that_breaks_costs_the_turn_nothing(tmp_path):
+    class Broken:
+        kind = "broken"
+        deduplicates = True
+
+        async def deliver(self, delivery: object) -> object:
+            raise RuntimeError(f"it fell over {delivery!r}")
+
+    async with opened(tmp_path, scripted(Answer(text="hello")), channel=Broken()) as thread:
+        events = await hear(thread, "hi")
+        assert last(events).status == "completed"
+        assert of(events, NoticeRaised) == []
+        (row,) = await thread.store.outbox(topic="delivery")
+        assert row.attempts == 1
