@@ -1,0 +1,289 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from weft.context.head import Choices, build_head
+from weft.errors import ConfigError
+from weft.models.catalog import Catalog
+from weft.models.formats import format_named
+from weft.models.profile import ModelProfile
+from weft.plan.effort import declared_efforts, turn_effort, wire_effort
+from weft.plan.target import Target
+from weft.plan.transport import (
+    Parameter,
+    Params,
+    accepts,
+    canonical,
+    extra_params,
+    onto,
+    resolve,
+)
+from weft.specs import FunctionTool, parameters
+
+CATALOG = Catalog.load()
+NAMES = (
+    *("gpt-5.5", "gpt-5.4", "gpt-5.4-mini", "gpt-5.2", "gpt-5.6-sol", "gpt-5.6-luna", "gpt-5"),
+    *("gpt-4.1", "o3", "gpt-oss-120b", "claude-opus-4-7", "llama3.1", "qwen3-coder", "unheard-of"),
+)
+LADDER = ("minimal", "low", "medium", "high", "xhigh", "max", "ultra")
+
+
+def profile(name: str, **facts: object) -> ModelProfile:
+    return CATALOG.profile(name).override(**facts)
+
+
+def target(name: str, *, api: str = "responses", harness: str = "weft") -> Target:
+    found = CATALOG.profile(name)
+    return Target(provider=found.provider, model=found.slug, api=api, native=True, harness=harness)
+
+
+@pytest.mark.parametrize("api", ["responses", "chat", "messages"])
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("provider", ["", "openai", "openrouter", "codex", "scripted"])
+def test_without_wishes_a_head_stays_what_it_was(name, api, provider):
+    model = profile(name)
+    if provider:
+        model = model.override(provider=provider)
+    head = build_head(model, instructions="Work.", api=api)
+    there = Target(provider=model.provider, model=model.slug, api=api)
+    assert onto(head, resolve(model, there)) == head
+    spelled = [data for _, data in format_named(api).opening(head, "key")]
+    settled = onto(head, resolve(model, there, Choices(), {}))
+    assert [data for _, data in format_named(api).opening(settled, "key")] == spelled
+
+
+@pytest.mark.parametrize("provider", ["openai", "codex"])
+def test_models_of_openai_have_defaults(provider):
+    name = f"{provider}:gpt-5.4"
+    assert extra_params(profile(name), target(name)) == {
+        "parallel_tool_calls": True,
+        "text_verbosity": "low",
+    }
+
+
+@pytest.mark.parametrize(
+    "name", ["openrouter:gpt-5.4", "openai:gpt-4.1", "anthropic:claude-opus-5"]
+)
+def test_others_have_none(name):
+    assert extra_params(profile(name), target(name)) is None
+
+
+def test_every_spelling_of_a_parameter_is_understood_and_its_value_kept():
+    given = {"parallelToolCalls": False, "textVerbosity": "high", "cached_content": "caches/1"}
+    assert canonical(given) == {
+        "parallel_tool_calls": False,
+        "text_verbosity": "high",
+        "cachedContent": "caches/1",
+    }
+    assert extra_params(profile("openrouter:gpt-5.4"), target("openrouter:gpt-5.4"), given) == {
+        "parallel_tool_calls": False,
+        "text_verbosity": "high",
+        "cachedContent": "caches/1",
+    }
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["verbosity", "text_verbosity", "textVerbosity", "x"]), st.integers()
+    )
+)
+def test_the_one_spelling_wins_and_spelling_again_changes_nothing(given_params):
+    once = canonical(given_params)
+    assert canonical(once) == once
+    if "text_verbosity" in given_params:
+        assert once["text_verbosity"] == given_params["text_verbosity"]
+
+
+def test_the_last_layer_wins_over_what_a_provider_prepares():
+    name = "openai:gpt-5.4"
+    prepared = {"text_verbosity": "medium", "temperature": 0}
+    assert extra_params(profile(name), target(name), prepared, {"textVerbosity": "high"}) == {
+        "parallel_tool_calls": True,
+        "text_verbosity": "high",
+        "temperature": 0,
+    }
+
+
+ACCEPTED: list[tuple[str, str, Parameter, bool]] = [
+    ("openai", "chat", "parallel_tool_calls", True),
+    ("openai", "responses", "parallel_tool_calls", True),
+    ("codex", "responses", "parallel_tool_calls", True),
+    ("azure", "responses", "parallel_tool_calls", True),
+    ("anthropic", "messages", "parallel_tool_calls", False),
+    ("gemini", "generative", "parallel_tool_calls", False),
+    ("openai", "chat", "verbosity", True),
+    ("openrouter", "chat", "verbosity", False),
+    ("openai", "chat", "summary", False),
+    ("anthropic", "messages", "summary", True),
+    ("anthropic", "messages", "verbosity", False),
+]
+
+
+@pytest.mark.parametrize(("provider", "api", "parameter", "taken"), ACCEPTED)
+def test_each_api_takes_its_own_parameters(provider, api, parameter, taken):
+    assert accepts(Target(provider=provider, model="m", api=api), parameter) is taken
+
+
+@pytest.mark.parametrize(
+    ("parameter", "taken"), [("effort", True), ("summary", True), ("verbosity", False)]
+)
+def test_a_turn_of_codex_takes_what_its_protocol_has(parameter, taken):
+    assert accepts(target("codex:gpt-5.5", harness="codex"), parameter) is taken
+
+
+SPELLED: dict[str, dict[Parameter, bytes]] = {
+    "responses": {
+        "parallel_tool_calls": b'"parallel_tool_calls":',
+        "effort": b'"effort":',
+        "summary": b'"summary":',
+        "verbosity": b'"verbosity":',
+        "service_tier": b'"service_tier":',
+    },
+    "chat": {
+        "parallel_tool_calls": b'"parallel_tool_calls":',
+        "effort": b'"reasoning_effort":',
+        "summary": b'"summary":',
+        "verbosity": b'"verbosity":',
+        "service_tier": b'"service_tier":',
+    },
+    "messages": {
+        "parallel_tool_calls": b'"parallel_tool_calls":',
+        "effort": b'"effort":',
+        "summary": b'"display":"summarized"',
+        "verbosity": b'"verbosity":',
+        "service_tier": b'"service_tier":',
+    },
+}
+
+
+@pytest.mark.parametrize("provider", ["openai", "openrouter", "anthropic"])
+@pytest.mark.parametrize("api", SPELLED)
+def test_the_formats_send_exactly_what_is_accepted(provider, api):
+    slug = "claude-opus-4-7" if api == "messages" else "gpt-5.5"
+    model = profile(slug, provider=provider, verbosity=True, service_tiers=("auto",))
+    there = Target(provider=provider, model=slug, api=api)
+    wishes = Choices(effort="high", summary="auto", verbosity="low", service_tier="auto")
+    tool = FunctionTool(name="look", description="", parameters=parameters({}))
+    bare = build_head(model, instructions="", tools=(tool,), api=api)
+    head = onto(bare, resolve(model, there, wishes))
+    body = b"".join(data for _, data in format_named(api).opening(head, ""))
+    spelled = SPELLED[api]
+    assert {name: field in body for name, field in spelled.items()} == {
+        name: accepts(there, name) for name in spelled
+    }
+
+
+def test_a_level_that_is_asked_for_wins_over_an_effort_of_none():
+    params = resolve(
+        profile("gpt-5.2"), target("gpt-5.2"), Choices(effort="high"), {"reasoning_effort": "none"}
+    )
+    assert (params.effort, params.summary) == ("high", "auto")
+
+
+def test_choices_win_over_extra_parameters_and_these_over_what_a_model_brings():
+    extra = {"text_verbosity": "high", "parallelToolCalls": False, "serviceTier": "priority"}
+    model, there = profile("gpt-5.5"), target("gpt-5.5")
+    assert resolve(model, there, None, extra) == Params(
+        parallel_tool_calls=False, effort="medium", verbosity="high", service_tier="priority"
+    )
+    chosen = resolve(model, there, Choices(verbosity="medium", summary="detailed"), extra)
+    assert (chosen.verbosity, chosen.summary) == ("medium", "detailed")
+
+
+@pytest.mark.parametrize(
+    ("extra", "message"),
+    [
+        ({"parallelToolCalls": "yes"}, "'parallel_tool_calls' cannot be 'yes'; use true or false"),
+        ({"text_verbosity": "loud"}, "'text_verbosity' cannot be 'loud'; use one of low"),
+        ({"reasoning_effort": 3}, "'reasoning_effort' cannot be 3; use a word"),
+    ],
+)
+def test_a_value_that_cannot_be_sent_is_refused_by_name(extra, message):
+    with pytest.raises(ConfigError, match=message):
+        resolve(profile("gpt-5.5"), target("gpt-5.5"), None, extra)
+
+
+@pytest.mark.parametrize("level", ["minimal", "low", "medium", "high", "xhigh"])
+def test_a_level_is_the_turns_effort_where_a_model_declares_nothing(level):
+    assert turn_effort(profile("codex:unheard-of"), level) == level
+
+
+@pytest.mark.parametrize("level", ["off", "adaptive", "max", "", None])
+def test_some_wishes_leave_it_to_a_model_that_declares_nothing(level):
+    assert turn_effort(profile("codex:unheard-of"), level) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "level", "effort"),
+    [
+        ("gpt-5.5", "minimal", "low"),
+        ("gpt-5.5", "max", "xhigh"),
+        ("gpt-5.5", "off", None),
+        ("gpt-5.5", "ultra", "ultra"),
+        ("gpt-5.5-pro", "low", "medium"),
+        ("gpt-5.4-pro", "max", "xhigh"),
+        ("gpt-5.6-luna", "max", "max"),
+        ("o3", "xhigh", "high"),
+        ("gpt-5", "minimal", "minimal"),
+        ("claude-opus-4-7", "max", "max"),
+        ("gpt-5.5", "turbo", "turbo"),
+    ],
+)
+def test_a_level_becomes_the_nearest_that_is_not_lower(name, level, effort):
+    assert turn_effort(profile(name), level) == effort
+
+
+def test_off_is_said_where_a_model_lists_it():
+    assert turn_effort(profile("gpt-5.5", efforts=("none", "low")), "off") == "none"
+
+
+@pytest.mark.parametrize(
+    ("slug", "effort"),
+    [("gpt-5.3", "low"), ("gpt-6-nova", "low"), ("gpt-5.2", "minimal"), ("gpt-5", "minimal")],
+)
+def test_later_models_know_no_minimal_effort(slug, effort):
+    assert turn_effort(ModelProfile(slug=slug), "minimal") == effort
+
+
+@given(
+    st.lists(st.sampled_from(LADDER[:-1]), unique=True, min_size=1), st.sampled_from(LADDER[:-1])
+)
+def test_an_effort_is_declared_and_as_high_as_wanted_if_it_can_be(efforts, level):
+    found = turn_effort(
+        ModelProfile(slug="gpt-5.5", entry="gpt-5.5", efforts=tuple(efforts)), level
+    )
+    assert found in efforts
+    higher = [each for each in efforts if LADDER.index(each) >= LADDER.index(level)]
+    assert found == min(higher or [max(efforts, key=LADDER.index)], key=LADDER.index)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("level", [*LADDER, "off", "none"])
+def test_both_harnesses_follow_from_one_wish(name, level):
+    model, wish = profile(name), Choices(effort=level)
+    ours = resolve(model, target(name), wish)
+    codex = resolve(model, target(name, harness="codex"), wish)
+    assert codex.effort == turn_effort(model, level)
+    assert ours.effort == ("max" if codex.effort == "ultra" else codex.effort)
+
+
+def test_codex_is_told_only_what_was_asked_for():
+    there = target("codex:gpt-5.5", harness="codex")
+    assert resolve(profile("codex:gpt-5.5"), there) == Params()
+    assert resolve(
+        profile("codex:gpt-5.5"), there, Choices(effort="high", summary="none")
+    ) == Params(effort="high", summary="none")
+
+
+def test_who_leaves_it_to_the_model_gets_what_the_model_brings():
+    assert wire_effort(profile("gpt-5.5"), "adaptive") == "medium"
+    assert wire_effort(profile("gpt-5.5"), None) == "medium"
+    assert wire_effort(profile("claude-opus-4-7"), "adaptive") is None
+
+
+def test_an_entry_of_its_own_says_what_a_pro_model_takes():
+    listed = ModelProfile(slug="gpt-5.5-pro", entry="gpt-5.5-pro", efforts=("high",))
+    assert declared_efforts(listed) == ("high",)
+    assert declared_efforts(profile("gpt-5.5-pro")) == ("medium", "high", "xhigh")
