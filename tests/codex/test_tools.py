@@ -212,9 +212,10 @@ async def test_hooks_see_block_and_change_the_calls_of_our_tools(tmp_path):
         stage.thread(tools=OURS, hooks=hooks) as thread,
     ):
         await hear(thread, "go")
-        assert sorted(results(stage)) == ["<41>", "free was blocked: not today"]
+        assert sorted(results(stage)) == ["<41>", "not today"]
         assert sorted(heard) == [
             "after add <41>",
+            "after free not today",
             'before add {"a":1,"b":2}',
             "before free raw",
         ]

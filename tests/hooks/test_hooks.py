@@ -97,7 +97,7 @@ async def test_the_first_block_wins_and_the_model_reads_why(tmp_path):
         events = await hear(thread, "go")
         assert await calls_answered_once(thread)
     (finished,) = of(events, ToolFinished)
-    assert (finished.success, finished.output) == (False, "echo was blocked: not on Sundays")
+    assert (finished.success, finished.output) == (False, "not on Sundays")
     assert asked == []
 
 

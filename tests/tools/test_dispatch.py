@@ -11,7 +11,7 @@ from msgspec import Raw
 
 from weft.items import CustomToolCall, CustomToolCallOutput, FunctionCall, FunctionCallOutput
 from weft.specs import CustomTool, FunctionTool, Namespace, TextFormat, parameters
-from weft.tools.contract import ToolCall, ToolContext, ToolResult
+from weft.tools.contract import Details, ToolCall, ToolContext, ToolResult
 from weft.tools.dispatch import Dispatch, Finished
 from weft.tools.hooks import Block, HookVerdict, Merge
 
@@ -169,7 +169,11 @@ async def test_a_tool_that_raises_answers_with_its_error(
     dispatch.finish()
     with caplog.at_level(logging.ERROR):
         (finished,) = await all_of(dispatch)
-    assert finished.result == ToolResult("broken failed: LookupError: no such thing", success=False)
+    assert finished.result == ToolResult(
+        "broken failed: LookupError: no such thing",
+        success=False,
+        details=Details(status="error", error="no such thing"),
+    )
     assert "broken failed" in caplog.text
 
 
@@ -263,8 +267,12 @@ async def test_a_hook_replaces_the_input_of_a_freeform_call(scene: Scene):
 async def test_a_hook_blocks_with_a_reason(scene: Scene):
     hooks = Hooks(Block("not on Fridays"))
     finished = await hooked(scene, hooks, call("look", "a"))
-    assert finished.result == ToolResult("look was blocked: not on Fridays", success=False)
-    assert hooks.seen == []
+    assert finished.result == ToolResult(
+        "not on Fridays",
+        success=False,
+        details=Details(status="blocked", error="not on Fridays", denied_reason="before-tool-call"),
+    )
+    assert hooks.seen == [("{}", "not on Fridays", True)]
 
 
 async def test_a_hook_changes_the_result(scene: Scene):

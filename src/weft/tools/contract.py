@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from msgspec import Struct
 
@@ -19,6 +19,7 @@ from ..sandbox.approvals import ApprovalPolicy, Ask, Decision
 from ..sandbox.memory import Approvals
 from ..sandbox.policy import SandboxPolicy
 from ..specs import ToolSpec
+from .evidence import Media, Sent
 from .executor import Bounds, ToolExecutor
 
 __all__ = [
@@ -27,14 +28,18 @@ __all__ = [
     "CallItem",
     "Choice",
     "Consultation",
+    "Details",
     "Kept",
     "Progress",
     "Tool",
     "ToolCall",
     "ToolContext",
     "ToolResult",
+    "ToolStatus",
     "UserQuestion",
+    "aborted_words",
     "is_replay_safe",
+    "tool_id",
 ]
 
 CallItem: TypeAlias = FunctionCall | CustomToolCall | LocalShellCall
@@ -52,6 +57,24 @@ class ToolCall(Struct, frozen=True, kw_only=True):
     item: CallItem
 
 
+def tool_id(call: ToolCall) -> str:
+    """The canonical id of the tool that is called: with its namespace, where it has one."""
+    return f"{call.namespace}.{call.name}" if call.namespace else call.name
+
+
+ToolStatus: TypeAlias = Literal["ok", "error", "blocked"]
+
+
+class Details(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How a call went, for hosts and hooks; the model reads the output."""
+
+    status: ToolStatus
+    error: str = ""
+    """What the tool raised, or why it was not run."""
+    denied_reason: str = ""
+    """Who did not want it, such as ``before-tool-call``."""
+
+
 class ToolResult(Struct, frozen=True):
     """What a call answers the model, and whether it did what was asked."""
 
@@ -59,6 +82,19 @@ class ToolResult(Struct, frozen=True):
     success: bool = True
     stop: bool = False
     """The user wants the turn to end with this call."""
+    sent: tuple[Sent, ...] = ()
+    """What the call has told others, which nobody can take back."""
+    media: tuple[Media, ...] = ()
+    """What the call has made for the reply of the turn to carry."""
+    details: Details | None = None
+    """None: as `success` says."""
+
+    @property
+    def status(self) -> ToolStatus:
+        """How the call went."""
+        if self.details is not None:
+            return self.details.status
+        return "ok" if self.success else "error"
 
 
 class Progress(Struct, frozen=True):
@@ -134,6 +170,8 @@ class ToolContext:
     """None where no model can be asked."""
     room: int | None = None
     """Bytes of a result that reach the model; what is longer loses its middle."""
+    witness: Callable[[ToolCall, ToolResult], None] | None = None
+    """Told of what a tool returned, before any hook can change it."""
 
     @property
     def bounds(self) -> Bounds:
@@ -178,3 +216,11 @@ class Abortable(Protocol):
     def aborted(self, call: ToolCall, seconds: float) -> str:
         """The output of a call that was aborted after `seconds`."""
         ...
+
+
+def aborted_words(tool: Tool | None, call: ToolCall, seconds: float) -> str:
+    """What the model reads of a call that was aborted after `seconds`."""
+    candidate: object = tool
+    if isinstance(candidate, Abortable):
+        return candidate.aborted(call, seconds)
+    return f"aborted by user after {seconds:.1f}s"

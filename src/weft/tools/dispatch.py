@@ -10,23 +10,22 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 from msgspec import Struct
 
 from ..items import CustomToolCall, CustomToolCallOutput, FunctionCallOutput, LocalShellCall
 from ..specs import Namespace, spec_name
 from ..wire import Unknown, json_bytes
+from .around import Around
 from .bounding import bounded
-from .contract import Abortable, CallItem, Tool, ToolCall, ToolContext, ToolResult
-from .hooks import NO_HOOKS, Block, Merge, ToolHooks, merged
+from .contract import CallItem, Tool, ToolCall, ToolContext, ToolResult, aborted_words, tool_id
+from .hooks import NO_HOOKS, ToolHooks
 
 __all__ = ["Dispatch", "Finished", "call_of", "names_of", "output_item"]
 
 _log = logging.getLogger(__name__)
-T = TypeVar("T")
 
 
 class Finished(Struct, frozen=True, kw_only=True):
@@ -50,6 +49,7 @@ class _Open:
     tool: Tool | None
     began: float
     task: asyncio.Task[None] | None = None
+    around: Around | None = None
 
     @property
     def parallel(self) -> bool:
@@ -115,7 +115,7 @@ class Dispatch:
         for each in open_:
             # A task that was cancelled before its first step could not answer.
             if each in self._open:
-                self._deliver(each, each.call, self._aborted(each), aborted=True)
+                self._deliver(each, self._aborted(each), aborted=True)
         self._end_if_done()
 
     def _before(self, opened: _Open) -> tuple[asyncio.Task[None], ...]:
@@ -133,64 +133,42 @@ class Dispatch:
         try:
             if before:
                 await asyncio.wait(before)
-            call, result = await self._answered(opened)
+            result = await self._answered(opened)
         except asyncio.CancelledError:
-            self._deliver(opened, opened.call, self._aborted(opened), aborted=True)
+            self._deliver(opened, self._aborted(opened), aborted=True)
             raise
-        self._deliver(opened, call, result)
+        self._deliver(opened, result)
 
-    async def _answered(self, opened: _Open) -> tuple[ToolCall, ToolResult]:
-        call = opened.call
+    async def _answered(self, opened: _Open) -> ToolResult:
         if opened.tool is None:
-            return call, ToolResult(f"unsupported call: {_full_name(call)}", success=False)
-        verdict = await _attempt(self._permitted(call), f"{call.name} was not run: a hook failed")
-        if isinstance(verdict, ToolResult):
-            return call, verdict
-        return verdict, await self._hooked(opened, opened.tool, verdict)
+            return ToolResult(f"unsupported call: {tool_id(opened.call)}", success=False)
+        opened.around = Around(
+            opened.tool, opened.call, self.context, self.hooks, self.clock, opened.began
+        )
+        result = await opened.around.run()
+        opened.call = opened.around.call
+        return await self._bounded(opened.call, result)
 
-    async def _permitted(self, call: ToolCall) -> ToolCall | ToolResult:
-        """The call to run, or the result when a hook does not want it to."""
-        match await self.hooks.before_tool_call(call, self.context):
-            case Block(reason):
-                return ToolResult(f"{call.name} was blocked: {reason}", success=False)
-            case Merge(parameters):
-                return merged(call, parameters)
-            case None:
-                return call
-
-    async def _hooked(self, opened: _Open, tool: Tool, call: ToolCall) -> ToolResult:
-        result = await _attempt(tool.run(call, self.context), f"{call.name} failed")
-        changed = await _attempt(
-            self.hooks.tool_result(call, result, self.context),
-            f"a hook on the result of {call.name} failed",
-            result,
-        )
-        seconds = self.clock() - opened.began
-        await _attempt(
-            self.hooks.after_tool_call(call, changed, seconds, self.context),
-            f"a hook after {call.name} failed",
-        )
-        return await _attempt(
-            bounded(changed, self.context), f"the result of {call.name} could not be kept", changed
-        )
+    async def _bounded(self, call: ToolCall, result: ToolResult) -> ToolResult:
+        try:
+            return await bounded(result, self.context)
+        except Exception:  # noqa: BLE001 - whatever fails, the call keeps its result
+            _log.exception("the result of %s could not be kept", call.name)
+            return result
 
     def _aborted(self, opened: _Open) -> ToolResult:
-        seconds = self.clock() - opened.began
-        tool: object = opened.tool
-        if isinstance(tool, Abortable):
-            return ToolResult(tool.aborted(opened.call, seconds), success=False)
-        return ToolResult(f"aborted by user after {seconds:.1f}s", success=False)
+        words = aborted_words(opened.tool, opened.call, self.clock() - opened.began)
+        result = ToolResult(words, success=False)
+        return opened.around.with_evidence(result) if opened.around else result
 
-    def _deliver(
-        self, opened: _Open, call: ToolCall, result: ToolResult, *, aborted: bool = False
-    ) -> None:
+    def _deliver(self, opened: _Open, result: ToolResult, *, aborted: bool = False) -> None:
         self._open.discard(opened)
         self._ready.put_nowait(
             Finished(
                 position=opened.position,
-                call=call,
+                call=opened.call,
                 result=result,
-                item=output_item(call, result),
+                item=output_item(opened.call, result),
                 seconds=self.clock() - opened.began,
                 aborted=aborted,
             )
@@ -229,19 +207,3 @@ def names_of(tool: Tool) -> list[tuple[str | None, str]]:
     if isinstance(tool.spec, Namespace):
         return [(tool.spec.name, spec_name(member)) for member in tool.spec.tools]
     return [(None, spec_name(tool.spec))]
-
-
-def _full_name(call: ToolCall) -> str:
-    return f"{call.namespace}.{call.name}" if call.namespace else call.name
-
-
-async def _attempt(
-    work: Awaitable[T], what: str, otherwise: ToolResult | None = None
-) -> T | ToolResult:
-    """What `work` gives; when it fails, `otherwise` or a result that says what went wrong."""
-    try:
-        return await work
-    except Exception as error:  # noqa: BLE001 - whatever fails, the call gets its result
-        _log.exception("%s", what)
-        said = f"{what}: {type(error).__name__}" + (f": {error}" if str(error) else "")
-        return otherwise or ToolResult(said, success=False)

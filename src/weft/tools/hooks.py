@@ -14,9 +14,18 @@ from msgspec import Struct
 
 from ..items import CustomToolCall
 from ..wire import Json, json_bytes
-from .contract import ToolCall, ToolContext, ToolResult
+from .contract import Tool, ToolCall, ToolContext, ToolResult
 
-__all__ = ["NO_HOOKS", "Block", "HookVerdict", "Merge", "NoHooks", "ToolHooks", "merged"]
+__all__ = [
+    "NO_HOOKS",
+    "Block",
+    "HookVerdict",
+    "Merge",
+    "NoHooks",
+    "ToolHooks",
+    "is_hooked",
+    "merged",
+]
 
 
 class Merge(Struct, frozen=True):
@@ -80,6 +89,14 @@ class NoHooks:
 
 
 NO_HOOKS: ToolHooks = NoHooks()
+
+
+def is_hooked(tool: Tool) -> bool:
+    """Whether `tool` passes its calls by hooks itself, so that nobody else must.
+
+    A tool says so with an attribute ``hooked``.
+    """
+    return bool(getattr(tool, "hooked", False))
 
 
 def merged(call: ToolCall, parameters: Mapping[str, Json]) -> ToolCall:
