@@ -6,6 +6,7 @@ import pytest
 
 from tests.harness.scenes import log, unanswered
 from weft import Thread
+from weft.harness.codex.options import CodexOptions
 from weft.harness.events import ApprovalRequested, Event, QuestionsAsked, ToolFinished
 from weft.prompt.observation import CollaborationMode, PromptContext
 from weft.sandbox.approvals import Ask, Decision, ForPrefix, ForThread, No, NoAndStop, Once
@@ -245,3 +246,47 @@ async def test_a_question_of_codex_reaches_the_user_in_plan_mode(tmp_path):
         )
         assert last(events).text == "B it is"
         assert "<collaboration_mode>" in stage.requests[0].body.decode()
+
+
+PERMISSIONS = """
+[features]
+plugins = false
+apps = false
+request_permissions_tool = true
+[analytics]
+enabled = false
+"""
+
+
+@pytest.mark.parametrize(
+    ("decision", "output"),
+    [
+        (Once(), '{"permissions":{"network":{"enabled":true},"file_system":null},"scope":"turn"}'),
+        (
+            ForThread(),
+            '{"permissions":{"network":{"enabled":true},"file_system":null},"scope":"session"}',
+        ),
+        (No(), '{"permissions":{"network":null,"file_system":null},"scope":"turn"}'),
+        (NoAndStop(), ""),
+    ],
+    ids=["once", "thread", "no", "stop"],
+)
+async def test_more_permissions_are_for_the_host_to_grant(tmp_path, decision, output):
+    settings = tmp_path / "home/.codex"
+    settings.mkdir(parents=True)
+    (settings / "config.toml").write_text(PERMISSIONS)
+    wanted = {"reason": "to look", "permissions": {"network": {"enabled": True}}}
+    asked = Answer(calls=(Call(name="request_permissions", arguments=wanted),))
+    rights = {"sandbox": "workspace-write", "approval": "on-request"}
+    async with (
+        staged(tmp_path, asked, options=CodexOptions(home="user")) as stage,
+        stage.thread(**rights) as thread,
+    ):
+        events = await answered(thread, [decision], "go")
+        (heard,) = of(events, ApprovalRequested)
+        assert (heard.call.argv[0], heard.call.reason) == ("permissions", "to look")
+        assert await unanswered(thread) == []
+        if output:
+            assert (await log(thread))[2] == f"output {output}"
+        else:
+            assert (last(events).status, len(stage.requests)) == ("interrupted", 1)

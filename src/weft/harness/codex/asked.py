@@ -72,10 +72,13 @@ class Answering:
         wanted = bytes(ask.permissions).decode()
         approval = Approval(argv=("permissions", wanted), cwd=ask.cwd, reason=reason, outside=True)
         decision = await self._asks(ask, approval)
+        if isinstance(decision, NoAndStop):
+            await self.hands.stop()
         granted = isinstance(decision, Once | ForThread | ForPrefix)
+        lasting = isinstance(decision, ForThread | ForPrefix)
         return asks.PermissionsGranted(
             permissions=ask.permissions if granted else Raw(b"{}"),
-            scope="turn" if isinstance(decision, Once) else "session",
+            scope="session" if lasting else "turn",
         )
 
     async def _questions(self, ask: asks.UserInputAsk) -> Answer:
