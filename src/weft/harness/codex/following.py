@@ -33,6 +33,7 @@ from ..events import (
     ToolStarted,
     UsageReported,
 )
+from ..witness import Witness
 from .acts import Acts
 from .attachment import Attachment
 from .figures import usage_of
@@ -60,6 +61,7 @@ class Following:
     attachment: Attachment
     fold: NativeFold
     keeping: Keeping
+    witness: Witness = field(default_factory=Witness)
     usage: TokenUsage = field(default_factory=TokenUsage)
     text: str = ""
     acts: Acts = field(default_factory=Acts)
@@ -136,6 +138,7 @@ class Following:
                 steps = tuple(
                     (step.step, _STATES.get(step.status, step.status)) for step in event.plan
                 )
+                self.witness.planned = True
                 self.run.emit(PlanUpdated(steps=steps, explanation=event.explanation))
             case notifications.Warned():
                 self.run.emit(NoticeRaised(level="warning", text=event.message))
@@ -153,6 +156,7 @@ class Following:
         if is_answer(raw):
             await self.asks()
             self.text = _words(raw) or self.text
+            self.witness.item(decode_item(raw))
         else:
             self.acts.answered(shape_of(raw).call_id)
         for done in await self.keeping.item(self.attachment.mirror, raw):
@@ -206,6 +210,7 @@ class Following:
             case _ if (told := _tool(item)) is not None:
                 name, arguments = told
                 self.acts.began(item)
+                self._witnessed(item, name)
                 self.run.emit(ToolStarted(call_id=item.id, name=name, arguments=arguments))
 
     async def _completed(self, item: items.Item) -> None:
@@ -214,6 +219,11 @@ class Following:
         elif (told := _tool(item)) is not None:
             self.acts.over(item.id)
             self.run.emit(_finished(item, told[0]))
+
+    def _witnessed(self, item: items.Item, name: str) -> None:
+        """What Codex does itself counts as done, unless it can only have looked."""
+        if not isinstance(item, items.WebSearchItem):
+            self.witness.effects.append(name)
 
     def gave_up(self, command: items.CommandItem) -> None:
         """Tell that a command was ended by force: Codex says nothing of it."""

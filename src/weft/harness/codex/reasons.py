@@ -5,16 +5,26 @@ Owns what is added to Codex's own words. Invariant: what Codex said stands in wh
 
 from __future__ import annotations
 
+from ...plan.failures import Failure, named_failure
 from .protocol.values import TurnError
 
-__all__ = ["reason_of"]
+__all__ = ["failure_of"]
 
 _UNREACHED = "httpConnectionFailed"
 _REFUSED_KEY = (401, 403)
 
 
-def reason_of(failure: TurnError | None, provider: str) -> str:
-    """Why a turn failed that asked `provider`."""
+def failure_of(failure: TurnError | None, provider: str) -> Failure:
+    """Why a turn failed that asked `provider`, for the plan and for a person."""
+    said = _said(failure, provider)
+    if failure is None:
+        return Failure(reason="unknown", message=said)
+    if failure.overflows:
+        return Failure(reason="context_overflow", message=said, code=failure.kind)
+    return named_failure(failure.kind, said, failure.http_status)
+
+
+def _said(failure: TurnError | None, provider: str) -> str:
     if failure is None:
         return "Codex ended the turn as failed and did not say why; run `weft doctor`"
     if failure.overflows:

@@ -22,6 +22,7 @@ from ...tools.contract import CallItem, Tool
 from ...tools.dispatch import Dispatch, Finished, call_of
 from ..contract import CALL, TurnRun
 from ..events import ToolFinished, ToolStarted
+from ..witness import Witness
 from .keeping import UNWRITABLE
 from .protocol.asks import ToolCall, ToolImage, ToolOutput, ToolText
 from .protocol.requests import DynamicTool, FunctionTool, NamespaceTool
@@ -69,6 +70,7 @@ class Hands:
     """Runs the calls of one turn."""
 
     run: TurnRun
+    witness: Witness
     before_answer: Callable[[], Awaitable[None]]
     """Called while Codex still waits for a result."""
     stop: Callable[[], Awaitable[None]]
@@ -87,6 +89,7 @@ class Hands:
         item = self._item(asked)
         call = call_of(item)
         self.run.emit(ToolStarted(call_id=call.call_id, name=call.name, arguments=call.arguments))
+        self.witness.called(call.name, call.namespace)
         CALL.set(call)
         done: asyncio.Future[Finished] = asyncio.get_running_loop().create_future()
         self._waiting[self._dispatch.submit(item)] = done

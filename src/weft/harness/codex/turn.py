@@ -14,13 +14,15 @@ from typing import Protocol
 
 from ...context.journal import Journal
 from ...items import Message, text_of
+from ...plan.failures import Failure
 from ...prompt.events import TurnAborted
 from ...store.contract import TurnState
 from ...usage import TokenUsage
 from ...whole import whole
 from ..compaction import make_room
 from ..contract import Outcome, TurnRun
-from ..events import Retrying
+from ..events import Retrying, TurnStatus
+from ..witness import Witness
 from .asked import Answering
 from .attachment import Attachment, Carried
 from .errors import CodexError, Disconnected, RequestFailed
@@ -30,7 +32,7 @@ from .mirror import Echo
 from .native import NativeFold
 from .protocol.requests import TerminalEnd, TurnInterrupt, TurnStart
 from .protocol.values import TurnError
-from .reasons import reason_of
+from .reasons import failure_of
 from .reconcile import reconcile
 from .steering import Steering
 from .tools import Hands
@@ -63,8 +65,9 @@ class CodexTurn:
 
     run: TurnRun
     threads: Attaches
-    usage: TokenUsage = field(default_factory=TokenUsage)
+    usage: TokenUsage = field(init=False)
     text: str = ""
+    witness: Witness = field(init=False)
     owes: bool = False
     """The log does not say yet how it ended; `settle` says it."""
     _keeping: Keeping = field(init=False)
@@ -79,7 +82,8 @@ class CodexTurn:
     _crashes: int = 0
 
     def __post_init__(self) -> None:
-        self._keeping = Keeping(self.run)
+        self._keeping, self.witness = Keeping(self.run), Witness(self.run.tools)
+        self.usage = self.run.spent
 
     async def execute(self) -> Outcome:
         """Run it to its end."""
@@ -89,13 +93,13 @@ class CodexTurn:
                 following = await self._once()
             except Disconnected as error:
                 if not await self._survived(error):
-                    return await self._failed(str(error))
+                    return await self._failed(Failure(reason="unknown", message=str(error)))
                 if self._answered and not await self._was_spoken_to():
                     return await self._completed()
                 continue
             except CodexError as error:
                 await self._given_up()
-                return await self._failed(str(error))
+                return await self._failed(Failure(reason="unknown", message=str(error)))
             ended = following.ended
             assert ended is not None, "it was followed to its end"
             if ended.status == "completed":
@@ -106,10 +110,10 @@ class CodexTurn:
                 if await self._made_room(following.failure):
                     continue
                 provider = self.run.journal.profile.provider
-                return await self._failed(reason_of(following.failure, provider))
+                return await self._failed(failure_of(following.failure, provider))
             await self._end_commands(following)
             await self.aborted()
-            return Outcome(status="interrupted", text=self.text, usage=self.usage)
+            return self._outcome("interrupted")
 
     async def aborted(self) -> None:
         """Break the turn off: Codex's, then ours."""
@@ -152,14 +156,16 @@ class CodexTurn:
         """One turn of Codex's."""
         self._codex_turn = ""
         attachment, carried = await self.threads.attached(self.run)
-        following = Following(self.run, attachment, NativeFold(self.run), self._keeping)
+        following = Following(
+            self.run, attachment, NativeFold(self.run), self._keeping, self.witness
+        )
         self._attachment, self._following = attachment, following
         await following.asks()
         await attachment.begin(self.run.journal)
         if carried.typed:
             attachment.mirror.expected.append(Echo.of(carried.typed))
         steering = Steering(self.run, attachment)
-        hands = self._hands = Hands(self.run, steering.hand_over, self._stop)
+        hands = self._hands = Hands(self.run, self.witness, steering.hand_over, self._stop)
         attachment.answers = Answering(self.run, hands, steering, following.acts.patches).answer
         looking = asyncio.create_task(steering.watch(), name="codex steering")
         try:
@@ -311,12 +317,36 @@ class CodexTurn:
         return bool(await self._keeping.tried(self.run.journal.take_inbox()))
 
     async def _completed(self) -> Outcome:
-        await self.close("completed")
-        return Outcome(status="completed", text=self.text, usage=self.usage)
+        if self.run.accepts(self.witness.facts()) or self._keeping.trouble:
+            await self.close("completed")
+            return self._outcome("completed")
+        await self._left_open()
+        return self._outcome("completed", ended=False)
 
-    async def _failed(self, reason: str) -> Outcome:
-        await self.close("failed")
-        return Outcome(status="failed", text=self.text, usage=self.usage, error=reason)
+    async def _failed(self, failure: Failure) -> Outcome:
+        """Tell of a failure; what follows from it is decided elsewhere, if the log can say so."""
+        if self._keeping.trouble:
+            await self.close("failed")
+            return self._outcome("failed", failure)
+        await self._left_open()
+        return self._outcome("failed", failure, ended=False)
+
+    async def _left_open(self) -> None:
+        """Leave the turn as it stands, with a result for every call."""
+        await self.run.journal.answer_open()
+        self._known()
+
+    def _outcome(
+        self, status: TurnStatus, failure: Failure | None = None, *, ended: bool = True
+    ) -> Outcome:
+        return Outcome(
+            status=status,
+            text=self.text,
+            usage=self.usage,
+            error=failure.message if failure else None,
+            facts=self.witness.facts(failure),
+            ended=ended,
+        )
 
 
 def _last_words(journal: Journal) -> str:
