@@ -38,6 +38,7 @@ from .harness.events import (
     ApprovalRequested,
     ApprovalWithdrawn,
     Event,
+    EvidenceFound,
     QuestionsAsked,
     ToolProgress,
     TurnCompleted,
@@ -57,7 +58,7 @@ from .sandbox.approvals import ApprovalPolicy, Ask, Decision
 from .sandbox.memory import Approvals
 from .sandbox.policy import SandboxPolicy
 from .store.contract import InboxMessage, Store, Turn
-from .tools.contract import Progress, Tool, ToolContext, ToolResult, UserQuestion
+from .tools.contract import Progress, Tool, ToolCall, ToolContext, ToolResult, UserQuestion
 from .tools.dispatch import output_item
 from .tools.executor import ToolExecutor
 from .usage import TokenUsage
@@ -235,8 +236,9 @@ class Agent:
             model=self.journal.model,
             prompt=seen.prompt,
             instructions=seen.instructions,
+            resumed=self.journal.turn > 0,
         )
-        answers = await self.hooks.tell(asked)
+        answers = await self.hooks.before_prompt(asked)
         if (reason := _blocked(answers)) is not None:
             return reason
         # In the transaction of the input, so that a turn begun again says it no second time.
@@ -327,6 +329,7 @@ class Agent:
             consult=self._consult,
             complete=self.complete("context-engine.recall"),
             room=self.journal.profile.truncation.byte_budget,
+            witness=self._found,
         )
 
     async def _ask(self, call: Ask) -> Decision:
@@ -357,6 +360,14 @@ class Agent:
 
     def _show(self, progress: Progress) -> None:
         self.emit(ToolProgress(call_id=progress.call_id, text=progress.text))
+
+    def _found(self, call: ToolCall, result: ToolResult) -> None:
+        if result.sent or result.media:
+            self.emit(
+                EvidenceFound(
+                    call_id=call.call_id, name=call.name, sent=result.sent, media=result.media
+                )
+            )
 
 
 def _blocked(answers: Sequence[Answer]) -> str | None:

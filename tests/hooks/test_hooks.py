@@ -16,6 +16,7 @@ from weft.hooks.payloads import (
     BeforePromptBuild,
     BeforeToolCall,
     Payload,
+    ThreadStarted,
     ToolResultReady,
     TurnEnded,
     TurnStarted,
@@ -27,6 +28,7 @@ from weft.testing.script import Answer
 from weft.tools.decorator import tool
 
 EVENTS: tuple[type[Payload], ...] = (
+    ThreadStarted,
     BeforePromptBuild,
     TurnStarted,
     BeforeToolCall,
@@ -119,9 +121,12 @@ async def test_results_pass_from_one_hook_to_the_next(tmp_path):
     async def louder(ready: ToolResultReady) -> Says:
         return Says(output=f"{ready.output}!")
 
+    async def puzzled(ready: ToolResultReady) -> Says:
+        return Says(output=f"{ready.output}?")
+
     hooks.on(ToolResultReady, louder)
     hooks.on(ToolResultReady, failing)
-    hooks.on(ToolResultReady, louder)
+    hooks.on(ToolResultReady, puzzled)
     seen = []
 
     async def note(over: AfterToolCall) -> None:
@@ -131,8 +136,8 @@ async def test_results_pass_from_one_hook_to_the_next(tmp_path):
     model = scripted(ECHO, Answer(text="done"))
     async with opened(tmp_path, model, tools=(echo,), hooks=hooks) as thread:
         await hear(thread, "go")
-        assert (await log(thread))[2] == "output a!!"
-    assert seen == ["a!!"]
+        assert (await log(thread))[2] == "output a!?"
+    assert seen == ["a!?"]
 
 
 async def test_hooks_that_only_listen_may_fail(tmp_path):

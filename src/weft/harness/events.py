@@ -16,6 +16,7 @@ from ..engines.reports import EngineReported
 from ..plan.fallback import Attempt, Tried
 from ..sandbox.approvals import Ask
 from ..tools.contract import UserQuestion
+from ..tools.evidence import Media, Sent
 from ..usage import RateLimitSnapshot, TokenUsage
 from ..wire import Json
 
@@ -28,6 +29,7 @@ __all__ = [
     "CompactionStarted",
     "EngineReported",
     "Event",
+    "EvidenceFound",
     "HarnessReported",
     "ItemCompleted",
     "NoticeRaised",
@@ -115,6 +117,15 @@ class ToolFinished(Struct, frozen=True, kw_only=True, tag="tool.finished"):
     success: bool
     seconds: float
     output: str
+
+
+class EvidenceFound(Struct, frozen=True, kw_only=True, tag="tool.evidence", omit_defaults=True):
+    """A call has told others something, or made something for the reply to carry."""
+
+    call_id: str
+    name: str
+    sent: tuple[Sent, ...] = ()
+    media: tuple[Media, ...] = ()
 
 
 class ApprovalRequested(Struct, frozen=True, kw_only=True, tag="approval.requested"):
@@ -239,6 +250,7 @@ Event: TypeAlias = (
     | ToolStarted
     | ToolProgress
     | ToolFinished
+    | EvidenceFound
     | ApprovalRequested
     | QuestionsAsked
     | ApprovalWithdrawn

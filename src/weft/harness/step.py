@@ -181,6 +181,7 @@ class Step:
 
     async def _collect(self) -> None:
         async for finished in self._dispatch.results():
+            self.witness.returned(finished.result)
             entries = await self._sequencer.add(finished)
             self.stop |= finished.result.stop
             self.run.emit(_told(finished))

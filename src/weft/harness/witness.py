@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from ..items import Item, Message, Reasoning, text_of
 from ..plan.failures import Failure
 from ..plan.outcome import Facts
-from ..tools.contract import Tool, is_replay_safe
+from ..tools.contract import Tool, ToolResult, is_replay_safe
 from ..tools.dispatch import names_of
 
 __all__ = ["Witness"]
@@ -45,6 +45,10 @@ class Witness:
             self.planned = True
         elif not self._only_looks(name, namespace):
             self.effects.append(name)
+
+    def returned(self, result: ToolResult) -> None:
+        """A call has its result; what it sent is told by receiver."""
+        self.sent += [str(sent.target) for sent in result.sent]
 
     def facts(self, failure: Failure | None = None) -> Facts:
         """What was seen."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from .answers import Answer
 from .command import CommandHook
 from .registry import Hooks
 
-__all__ = ["CommandHook", "Hooks"]
+__all__ = ["Answer", "CommandHook", "Hooks"]

@@ -13,14 +13,16 @@ import os
 import signal
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 
 import msgspec
 
 from ..errors import HookFailed
 from ..wire import json_bytes
+from .answers import Answer
+from .common import common_answer, common_event, common_no
 from .payloads import Payload
-from .registry import Answer
 
 __all__ = ["CommandHook"]
 
@@ -28,32 +30,44 @@ BLOCKS = 2
 """The exit code that blocks."""
 
 _LONGEST_OUTPUT = 1 << 20
+_TO_DIE = 1.0
+"""Seconds; a dead child that nobody buries looks alive for ever."""
 _answer = msgspec.json.Decoder(Answer)
 
 
 @dataclass(frozen=True, slots=True)
 class CommandHook:
-    """Runs a command for each event."""
+    """Runs a command for each event. The same command twice is one hook."""
 
     argv: Sequence[str]
-    timeout: float = 60.0
+    timeout: float | None = field(default=None, compare=False)
+    """Seconds; None leaves it to whoever calls."""
+    common: bool = False
+    """Whether it speaks the common form instead of ours."""
+    cwd: Path | None = None
+    """Where it runs; None: where Weft does."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "argv", tuple(self.argv))
 
     async def __call__(self, payload: Payload) -> Answer | None:
         """What the command answers. Raises `HookFailed`."""
+        told = common_event(payload) if self.common else json_bytes(payload)
         process = await self._start()
         try:
             async with asyncio.timeout(self.timeout):
-                out, err = await process.communicate(json_bytes(payload))
+                out, err = await process.communicate(told)
         except TimeoutError:
             raise HookFailed(f"{self._name} did not answer within {self.timeout:g} s") from None
         finally:
             await _end(process)
         if process.returncode == BLOCKS:
-            return Answer(block=err.decode(errors="replace").strip() or f"{self._name} said no")
+            reason = err.decode(errors="replace").strip() or f"{self._name} said no"
+            return common_no(reason, payload) if self.common else Answer(block=reason)
         if process.returncode != 0:
             said = err.decode(errors="replace").strip()[-500:]
             raise HookFailed(f"{self._name} ended with code {process.returncode}: {said}")
-        return self._read(out)
+        return self._read(out[:_LONGEST_OUTPUT], payload)
 
     async def _start(self) -> asyncio.subprocess.Process:
         try:
@@ -62,18 +76,19 @@ class CommandHook:
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
+                cwd=self.cwd,
                 start_new_session=True,
                 limit=_LONGEST_OUTPUT,
             )
         except OSError as error:
             raise HookFailed(f"{self._name} cannot be started: {error.strerror}") from error
 
-    def _read(self, out: bytes) -> Answer | None:
+    def _read(self, out: bytes, payload: Payload) -> Answer | None:
         if not out.strip():
             return None
         try:
-            return _answer.decode(out[:_LONGEST_OUTPUT])
-        except msgspec.MsgspecError as error:
+            return common_answer(out, payload) if self.common else _answer.decode(out)
+        except (HookFailed, msgspec.MsgspecError) as error:
             raise HookFailed(f"{self._name} answered what is no hook answer: {error}") from error
 
     @property
@@ -86,3 +101,9 @@ async def _end(process: asyncio.subprocess.Process) -> None:
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     await process.wait()
+    # Its children end a little later, and nobody tells us when.
+    with suppress(ProcessLookupError, TimeoutError):
+        async with asyncio.timeout(_TO_DIE):
+            while True:
+                os.killpg(process.pid, signal.SIGKILL)
+                await asyncio.sleep(0.005)

@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
+from ..tools.contract import ToolStatus
 from ..wire import Json
 
 __all__ = [
@@ -19,10 +20,24 @@ __all__ = [
     "BeforePromptBuild",
     "BeforeToolCall",
     "Payload",
+    "Source",
+    "ThreadStarted",
     "ToolResultReady",
     "TurnEnded",
     "TurnStarted",
 ]
+
+
+Source: TypeAlias = Literal["startup", "resume", "compact"]
+
+
+class ThreadStarted(Struct, frozen=True, kw_only=True, tag_field="event", tag="thread_start"):
+    """A thread is about to hear its first input: ever, in this process, or since it was folded."""
+
+    thread: str
+    cwd: str
+    model: str
+    source: Source
 
 
 class BeforeToolCall(Struct, frozen=True, kw_only=True, tag_field="event", tag="before_tool_call"):
@@ -34,6 +49,7 @@ class BeforeToolCall(Struct, frozen=True, kw_only=True, tag_field="event", tag="
     cwd: str
     call_id: str
     tool: str
+    """The canonical id: with the namespace, where the tool has one."""
     arguments: str
 
 
@@ -48,6 +64,8 @@ class ToolResultReady(Struct, frozen=True, kw_only=True, tag_field="event", tag=
     tool: str
     output: str
     success: bool
+    arguments: str = ""
+    """What the call ran with."""
 
 
 class AfterToolCall(Struct, frozen=True, kw_only=True, tag_field="event", tag="after_tool_call"):
@@ -62,6 +80,12 @@ class AfterToolCall(Struct, frozen=True, kw_only=True, tag_field="event", tag="a
     output: str
     success: bool
     seconds: float
+    arguments: str = ""
+    """What the call ran with; its own where it did not run."""
+    status: ToolStatus = "ok"
+    error: str = ""
+    """What the tool raised, or why it was not run."""
+    denied_reason: str = ""
 
 
 class BeforePromptBuild(
@@ -76,6 +100,8 @@ class BeforePromptBuild(
     """What the model will be told, where the harness puts it into other words."""
     instructions: str = ""
     """What the context engine, or the harness for it, adds to the developer's words."""
+    resumed: bool = False
+    """Whether the thread has turns already."""
 
 
 class BeforeCompaction(
@@ -115,7 +141,8 @@ class TurnEnded(Struct, frozen=True, kw_only=True, tag_field="event", tag="turn_
 
 
 Payload: TypeAlias = (
-    BeforeToolCall
+    ThreadStarted
+    | BeforeToolCall
     | ToolResultReady
     | AfterToolCall
     | BeforePromptBuild

@@ -1,53 +1,61 @@
 """The hooks of a thread: who is asked, in which order, and what their answers do.
 
 Owns the joining of answers: parameters are merged in order, the first block wins,
-outputs pass from one hook to the next. Invariant: a hook that fails before a call or a
-compaction blocks it; one that fails elsewhere changes nothing and is logged.
+outputs pass from one hook to the next. Invariant: a hook is called once for an event,
+however often it was registered, and what its failure means is in `rules`.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any
 
 import msgspec
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UnsetType
 
-from ..errors import HookFailed
+from ..errors import ConfigError, HookFailed
 from ..items import text_of
-from ..tools.contract import ToolCall, ToolContext, ToolResult
-from ..tools.hooks import Block, HookVerdict, Merge
+from ..tools.contract import ToolCall, ToolContext, ToolResult, tool_id
+from ..tools.hooks import Block, HookVerdict, Merge, merged
 from ..wire import Json
-from .payloads import AfterToolCall, BeforeToolCall, Payload, ToolResultReady
+from .answers import Answer, Hook
+from .calling import called
+from .matching import matches
+from .payloads import (
+    AfterCompaction,
+    AfterToolCall,
+    BeforePromptBuild,
+    BeforeToolCall,
+    Payload,
+    Source,
+    ThreadStarted,
+    ToolResultReady,
+)
+from .rules import LONGEST, RULES
 
 __all__ = ["Answer", "Hook", "Hooks"]
 
 _log = logging.getLogger("weft.hooks")
 
 
-class Answer(Struct, frozen=True, kw_only=True):
-    """What a hook may say; everything is optional."""
-
-    block: str | None = None
-    """Do not go on, for this reason. Before a call, a compaction or a prompt."""
-    parameters: dict[str, Json] | UnsetType = UNSET
-    """Put these over the call's own. Before a call."""
-    output: str | None = None
-    """Record this instead. When a result is ready."""
-    context: str | None = None
-    """Tell the model this with the input. Before a prompt is built."""
-
-
-Hook: TypeAlias = Callable[[Any], Awaitable[Answer | None]]
-"""Called with the payload of its event."""
-
-
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Registered:
     hook: Hook
-    tools: frozenset[str]
+    tools: tuple[str, ...]
+    priority: int
+    seconds: float
+
+    async def ask(self, payload: Payload) -> Answer | None:
+        return await called(self.hook, payload, self.seconds)
+
+    async def tell(self, payload: Payload) -> Answer | None:
+        try:
+            return await self.ask(payload)
+        except HookFailed as error:
+            _log.warning("%s; it is left out", error, exc_info=error.__cause__)
+            return None
 
 
 @dataclass(slots=True)
@@ -55,10 +63,31 @@ class Hooks:
     """Hooks by the payload they take."""
 
     _hooks: dict[type[Payload], list[_Registered]] = field(default_factory=dict)
+    _begin: dict[str, Source | None] = field(default_factory=dict)
+    """How each thread that was heard of begins with its next input, if it does."""
 
-    def on(self, event: type[Payload], hook: Hook, *, tools: tuple[str, ...] = ()) -> None:
-        """Call `hook` for each `event`; with `tools`, only for calls of those."""
-        self._hooks.setdefault(event, []).append(_Registered(hook, frozenset(tools)))
+    def on(
+        self,
+        event: type[Payload],
+        hook: Hook,
+        *,
+        tools: tuple[str, ...] = (),
+        priority: int = 0,
+        timeout: float | None = None,
+    ) -> None:
+        """Call `hook` for each `event`; with `tools`, only for calls of those.
+
+        `tools` are globs over canonical ids. Hooks of a higher `priority` come first,
+        others in the order of registration. `timeout` is in seconds, at most 600.
+        """
+        seconds = RULES[event].seconds if timeout is None else timeout
+        if not 0 < seconds <= LONGEST:
+            raise ConfigError(
+                f"a hook cannot have {seconds:g} s; give it more than 0 and at most {LONGEST:g}"
+            )
+        registered = self._hooks.setdefault(event, [])
+        registered.append(_Registered(hook, tools, priority, seconds))
+        registered.sort(key=lambda each: -each.priority)
 
     async def ask(self, payload: Payload) -> list[Answer]:
         """The answers of all hooks for this event, in order, up to one that blocks.
@@ -66,8 +95,8 @@ class Hooks:
         Raises `HookFailed`.
         """
         answers = []
-        for hook in self._for(payload):
-            answer = await _asked(hook, payload)
+        for each in self._for(payload):
+            answer = await each.ask(payload)
             if answer is not None:
                 answers.append(answer)
                 if answer.block is not None:
@@ -75,35 +104,66 @@ class Hooks:
         return answers
 
     async def tell(self, payload: Payload) -> list[Answer]:
-        """The answers of all hooks for this event; one that fails is only logged."""
-        answers = [await _heard(hook, payload) for hook in self._for(payload)]
+        """The answers of all hooks for this event; one that hangs or fails is only logged."""
+        if isinstance(payload, AfterCompaction):
+            self._begin[payload.thread] = "compact"
+        hooks = self._for(payload)
+        if RULES[type(payload)].together:
+            answers = await asyncio.gather(*(each.tell(payload) for each in hooks))
+        else:
+            answers = [await each.tell(payload) for each in hooks]
         return [answer for answer in answers if answer is not None]
 
-    def _for(self, payload: Payload) -> list[Hook]:
-        tool = getattr(payload, "tool", None)
-        registered = self._hooks.get(type(payload), ())
-        return [each.hook for each in registered if not each.tools or tool in each.tools]
+    async def before_prompt(self, payload: BeforePromptBuild) -> list[Answer]:
+        """The answers about an input, behind those about the thread where it only begins."""
+        source = self._begin.get(payload.thread, "resume" if payload.resumed else "startup")
+        self._begin[payload.thread] = None
+        if source is None:
+            return await self.tell(payload)
+        start = ThreadStarted(
+            thread=payload.thread, cwd=payload.cwd, model=payload.model, source=source
+        )
+        answers = [*await self.tell(start), *await self.tell(payload)]
+        if any(answer.block is not None for answer in answers):
+            # What was said about the start goes with the input, and that is not admitted.
+            self._begin[payload.thread] = source
+        return answers
+
+    def _for(self, payload: Payload) -> list[_Registered]:
+        tool = getattr(payload, "tool", "")
+        found: list[_Registered] = []
+        for each in self._hooks.get(type(payload), ()):
+            wanted = not tool or matches(tool, each.tools)
+            if wanted and all(each.hook != other.hook for other in found):
+                found.append(each)
+        return found
 
     async def before_tool_call(self, call: ToolCall, context: ToolContext) -> HookVerdict:
-        """Whether a call runs, and with what."""
-        answers = await self.ask(BeforeToolCall(arguments=call.arguments, **_about(call, context)))
-        merged: dict[str, Json] = {}
-        for answer in answers:
+        """Whether a call runs, and with what; each hook reads what those before have made of it."""
+        parameters: dict[str, Json] = {}
+        payload = BeforeToolCall(arguments=call.arguments, **_about(call, context))
+        for each in self._for(payload):
+            answer = await each.ask(payload) or Answer()
             if answer.block is not None:
                 return Block(answer.block)
             if not isinstance(answer.parameters, UnsetType):
-                merged |= answer.parameters
-        return Merge(merged) if merged else None
+                parameters |= answer.parameters
+                arguments = merged(call, parameters).arguments
+                payload = msgspec.structs.replace(payload, arguments=arguments)
+        return Merge(parameters) if parameters else None
 
     async def tool_result(
         self, call: ToolCall, result: ToolResult, context: ToolContext
     ) -> ToolResult:
         """The result to record: each hook reads what the one before has made of it."""
         payload = ToolResultReady(
-            output=text_of(result.output), success=result.success, **_about(call, context)
+            output=text_of(result.output),
+            success=result.success,
+            arguments=call.arguments,
+            **_about(call, context),
         )
-        for hook in self._for(payload):
-            answer = await _heard(hook, payload)
+        for each in self._for(payload):
+            answer = await each.tell(payload)
             if answer is not None and answer.output is not None:
                 payload = msgspec.structs.replace(payload, output=answer.output)
                 result = msgspec.structs.replace(result, output=answer.output)
@@ -113,32 +173,19 @@ class Hooks:
         self, call: ToolCall, result: ToolResult, seconds: float, context: ToolContext
     ) -> None:
         """Tell that a call is over."""
+        details = result.details
         await self.tell(
             AfterToolCall(
                 output=text_of(result.output),
                 success=result.success,
                 seconds=seconds,
+                arguments=call.arguments,
+                status=result.status,
+                error=details.error if details else "",
+                denied_reason=details.denied_reason if details else "",
                 **_about(call, context),
             )
         )
-
-
-async def _asked(hook: Hook, payload: Payload) -> Answer | None:
-    try:
-        return await hook(payload)
-    except HookFailed:
-        raise
-    except Exception as error:
-        tag = payload.__struct_config__.tag
-        raise HookFailed(f"a hook for {tag!r} failed: {type(error).__name__}: {error}") from error
-
-
-async def _heard(hook: Hook, payload: Payload) -> Answer | None:
-    try:
-        return await hook(payload)
-    except Exception:  # noqa: BLE001 - whatever it raises, it must not end the turn
-        _log.exception("a hook for %s failed", payload.__struct_config__.tag)
-        return None
 
 
 def _about(call: ToolCall, context: ToolContext) -> dict[str, Any]:
@@ -148,5 +195,5 @@ def _about(call: ToolCall, context: ToolContext) -> dict[str, Any]:
         "step": context.step,
         "cwd": str(context.cwd),
         "call_id": call.call_id,
-        "tool": call.name,
+        "tool": tool_id(call),
     }

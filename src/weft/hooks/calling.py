@@ -1,0 +1,61 @@
+"""Calling a hook: until it answers, fails, or its time is up.
+
+Invariant: whatever a hook does, its caller gets an answer or `HookFailed` in time; a hook
+whose time is up was cancelled, and one that will not hear of that is left to itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from ..errors import HookFailed
+from .answers import Answer, Hook
+from .payloads import Payload
+
+__all__ = ["called"]
+
+_TO_CLEAN_UP = 5.0
+"""Seconds in which a cancelled hook can put things in order."""
+
+
+async def called(hook: Hook, payload: Payload, seconds: float) -> Answer | None:
+    """What `hook` answers. Raises `HookFailed`."""
+    task = asyncio.create_task(_answer(hook, payload), name=f"hook for {_tag(payload)}")
+    try:
+        done, _ = await asyncio.wait((task,), timeout=seconds)
+    except asyncio.CancelledError:
+        await _ended(task)
+        raise
+    if not done:
+        await _ended(task)
+        raise HookFailed(f"a hook for {_tag(payload)!r} did not answer within {seconds:g} s")
+    if task.cancelled():
+        raise HookFailed(f"a hook for {_tag(payload)!r} gave up")
+    return task.result()
+
+
+async def _answer(hook: Hook, payload: Payload) -> Answer | None:
+    try:
+        answer: object = await hook(payload)
+    except HookFailed:
+        raise
+    except Exception as error:
+        what = f"{type(error).__name__}: {error}"
+        raise HookFailed(f"a hook for {_tag(payload)!r} failed: {what}") from error
+    if answer is None or isinstance(answer, Answer):
+        return answer
+    raise HookFailed(
+        f"a hook for {_tag(payload)!r} answered {type(answer).__name__!r}; return an Answer or None"
+    )
+
+
+async def _ended(task: asyncio.Task[Answer | None]) -> None:
+    task.cancel()
+    await asyncio.wait((task,), timeout=_TO_CLEAN_UP)
+    if task.done() and not task.cancelled():
+        # Nobody asks any more; unread, it would be told as if it were lost.
+        task.exception()
+
+
+def _tag(payload: Payload) -> str:
+    return str(payload.__struct_config__.tag)
