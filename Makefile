@@ -8,10 +8,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help demo test check format bench soak docs clean
+.PHONY: help demo test check format bench soak mutate release-rows docs clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 $(STAMP): pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Weft needs Python 3.11 or newer; none was found. Install one, or say make PYTHON=/path/to/python3"; exit 1; }
@@ -47,6 +47,12 @@ bench: $(STAMP) ## measure; results as ratios within one run
 
 soak: $(STAMP) ## the long crash and model tests (SOAK_ROUNDS=300)
 	SOAK_ROUNDS=$${SOAK_ROUNDS:-300} $(BIN)/python -m pytest -q tests/test_kill.py tests/harness/test_kill.py tests/engines/lossless/test_machine.py tests/engines/lossless/test_processes.py --timeout 3600
+
+mutate: $(STAMP) ## break one policy after the other, and see that the contract matrix finds out
+	$(BIN)/python scripts/mutate.py
+
+release-rows: $(STAMP) ## remember the rows of the contract matrix as released
+	$(BIN)/python -m weft.testing.matrix.released
 
 docs: $(STAMP) ## build the documentation into site/
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --group docs

@@ -7,7 +7,7 @@ import pytest
 from blockbuster import blockbuster_ctx
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = ["pytester", "weft.testing.guard"]
+pytest_plugins = ["pytester", "weft.testing.guard", "weft.testing.matrix.plugin"]
 
 settings.register_profile(
     "quick",

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 TESTS = Path(__file__).parent.parent
-PAGE = (TESTS.parent / "docs" / "contracts.md").read_text(encoding="utf-8")
+PAGE = (TESTS.parent / "docs" / "engine-contracts.md").read_text(encoding="utf-8")
 NAMED = re.compile(r"`([\w./]+\.py)::(test_\w+)`")
 
 

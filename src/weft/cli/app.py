@@ -45,6 +45,7 @@ COMMANDS = {
     "config": "Show the settings in force, and where each is from.",
     "trust": "Let a project's configuration count.",
     "patch": "Apply a patch from standard input, whole or not at all.",
+    "contracts": "Play the contract matrix: every promise, on every harness.",
     "fake": "Serve a script as a model endpoint, for tests and demos.",
     "doctor": "Check what is installed and what works.",
 }

@@ -1,4 +1,4 @@
-"""Reports: the matrix as a page, a table and JSON.
+"""Reports: the matrix as a page, and what came of a run.
 
 Owns how rows and results are shown. Invariant: the page is made from the rows alone, so
 that it can be held against them.
@@ -9,49 +9,72 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from .row import DOMAINS, Row
+from .row import DOMAINS, SHARED, LeftOut, Row
 from .runner import Result
 
-__all__ = ["page", "summary"]
+__all__ = ["page", "summary", "with_deferred"]
 
 _HEAD = """\
 # The contract matrix
 
-What Weft promises about its policies, one row each: made from the rows in
-`src/weft/testing/matrix/rows/` by `weft contracts --page`, and played by `weft contracts` and
-by the tests on every harness that a row names. [plan.md](plan.md) explains the domains,
-[engine-contracts.md](engine-contracts.md) goes through context engines and the Codex harness.
+What Weft promises about its policies, one row each. This page is made from the rows in
+`src/weft/testing/matrix/rows/` by `weft contracts --page`; `weft contracts` and the tests play each
+row on every harness that it names, `shared` being the policy itself, where no harness has a part in
+it. [Running the matrix](matrix.md) says how rows are played, added and changed;
+[engine contracts](engine-contracts.md) goes through context engines and the Codex harness.
 """
 
 
 def summary(results: Iterable[Result]) -> str:
     """The last line of a run."""
     count = Counter(result.status for result in results)
-    deferred = f", {count['deferred']} deferred" if count["deferred"] else ""
-    return f"{count['passed']} passed, {count['failed']} failed{deferred}"
+    return f"{count['passed']} passed, {count['failed']} failed"
 
 
-def page(rows: Sequence[Row]) -> str:
+def with_deferred(results: Iterable[Result]) -> str:
+    """What was not played and why, a line each; nothing where all was."""
+    deferred = {f"{each.id} is deferred: {each.reason}" for each in results if _waits(each)}
+    return "\n".join(sorted(deferred))
+
+
+def page(rows: Sequence[Row], left_out: Sequence[LeftOut] = ()) -> str:
     """The documentation page of the matrix."""
     parts = [_HEAD, _counts(rows)]
     for domain in DOMAINS:
         found = [row for row in rows if row.domain == domain]
         if found:
             parts.append(f"## {domain.capitalize()}\n\n{_table(found)}")
+    if left_out:
+        parts.append(_omissions(left_out))
     return "\n".join(parts)
 
 
 def _counts(rows: Sequence[Row]) -> str:
     played = Counter(name for row in rows for name in row.harnesses if not row.deferred)
-    told = ", ".join(f"{count} on `{name}`" for name, count in sorted(played.items()))
-    return f"{len(rows)} rows: {told}.\n"
+    order = sorted(played, key=lambda name: (name != SHARED, name))
+    told = ", ".join(f"{played[name]} on `{name}`" for name in order)
+    return f"{len(rows)} rows: {told}; {sum(bool(row.deferred) for row in rows)} deferred.\n"
 
 
 def _table(rows: Sequence[Row]) -> str:
-    lines = ["| row | promise | harness | from |", "|---|---|---|---|"]
+    lines = ["| row | promise | played on | from |", "|---|---|---|---|"]
     for row in rows:
-        title = row.title.replace("|", "\\|")
-        if row.deferred:
-            title += f" (deferred: {row.deferred})"
-        lines.append(f"| {row.id} | {title} | {', '.join(row.harnesses)} | {row.source} |")
+        title = f"{row.title} (deferred: {row.deferred})" if row.deferred else row.title
+        played = ", ".join(row.harnesses)
+        lines.append(f"| {row.id} | {_cell(title)} | {played} | {_cell(row.source)} |")
     return "\n".join([*lines, ""])
+
+
+def _omissions(left_out: Sequence[LeftOut]) -> str:
+    lines = ["## Left out", "", "Rows of the sources that are not among ours.", ""]
+    lines += ["| domain | rows | why |", "|---|---|---|"]
+    lines += [f"| {each.domain} | {_cell(each.ids)} | {_cell(each.reason)} |" for each in left_out]
+    return "\n".join([*lines, ""])
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def _waits(result: Result) -> bool:
+    return result.status == "deferred"

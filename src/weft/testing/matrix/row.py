@@ -1,8 +1,8 @@
 """Rows: one promise each, as data.
 
 Owns the shape of a row and the files that hold them. Invariants: ids are unique, every
-row says where it comes from and what it expects, and few are deferred, each with a
-reason.
+row says where it comes from and what it expects, few are deferred, each with a reason,
+and what was left out of a source is named with the reason, too.
 """
 
 from __future__ import annotations
@@ -18,7 +18,16 @@ from msgspec import Struct
 
 from ...errors import ConfigError
 
-__all__ = ["DEFERRED_AT_MOST", "DOMAINS", "Domain", "Row", "load_rows"]
+__all__ = [
+    "DEFERRED_AT_MOST",
+    "DOMAINS",
+    "SHARED",
+    "Domain",
+    "LeftOut",
+    "Row",
+    "load_left_out",
+    "load_rows",
+]
 
 Domain: TypeAlias = Literal[
     "tools",
@@ -34,8 +43,13 @@ Domain: TypeAlias = Literal[
 ]
 DOMAINS: tuple[Domain, ...] = get_args(Domain)
 
+SHARED = "shared"
+"""Where rows are played that no harness has a part in."""
+
 HarnessName: TypeAlias = str
-"""``shared`` for a policy that no harness has a part in, else the name of a harness."""
+"""``shared``, or the name of a harness."""
+
+_EVERY = frozenset(("weft", "codex"))
 
 DEFERRED_AT_MOST = 5
 
@@ -53,6 +67,21 @@ class Row(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     expected: Mapping[str, Any]
     deferred: str = ""
     """Why it is not played yet; empty for a row that is."""
+    wire: Literal["any", "responses"] = "responses"
+    """What its driver reads off the wire: nothing that formats differ in, or Responses."""
+
+    @property
+    def everywhere(self) -> bool:
+        """Whether every harness has to keep it, those of other people included."""
+        return set(self.harnesses) >= _EVERY
+
+
+class LeftOut(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Rows of a source that are not ours to keep."""
+
+    domain: Domain
+    ids: str
+    reason: str
 
 
 class _File(Struct, frozen=True, forbid_unknown_fields=True):
@@ -61,14 +90,38 @@ class _File(Struct, frozen=True, forbid_unknown_fields=True):
     source: str = ""
     driver: str = ""
     harnesses: tuple[str, ...] = ()
+    wire: str = "responses"
+    left_out: tuple[dict[str, str], ...] = ()
+
+    def rows(self) -> list[Row]:
+        """Its rows; what is said at its head holds for each that says nothing else."""
+        usual = {
+            "domain": self.domain,
+            "source": self.source,
+            "driver": self.driver,
+            "harnesses": self.harnesses,
+            "wire": self.wire,
+        }
+        return [msgspec.convert({**usual, **each}, Row) for each in self.row]
 
 
 def load_rows(places: Iterable[Traversable] | None = None) -> tuple[Row, ...]:
     """Every row, by file and in the order of the file. Raises `ConfigError`."""
-    found = places if places is not None else _shipped()
-    rows = tuple(row for place in sorted(found, key=lambda each: each.name) for row in _read(place))
+    rows = tuple(row for each in _files(places) for row in each.rows())
     _check(rows)
     return rows
+
+
+def load_left_out(places: Iterable[Traversable] | None = None) -> tuple[LeftOut, ...]:
+    """What was left out of the sources, and why. Raises `ConfigError`."""
+    return tuple(
+        LeftOut(domain=file.domain, **each) for file in _files(places) for each in file.left_out
+    )
+
+
+def _files(places: Iterable[Traversable] | None) -> list[_File]:
+    found = places if places is not None else _shipped()
+    return [_read(place) for place in sorted(found, key=lambda each: each.name)]
 
 
 def _shipped() -> list[Traversable]:
@@ -76,19 +129,13 @@ def _shipped() -> list[Traversable]:
     return [place for place in directory.iterdir() if place.name.endswith(".toml")]
 
 
-def _read(place: Traversable) -> list[Row]:
-    """The rows of a file; what it says at its head holds for each that says nothing else."""
+def _read(place: Traversable) -> _File:
     try:
-        told = msgspec.convert(tomllib.loads(place.read_text(encoding="utf-8")), _File)
-        usual = {
-            "domain": told.domain,
-            "source": told.source,
-            "driver": told.driver,
-            "harnesses": told.harnesses,
-        }
-        return [msgspec.convert({**usual, **each}, Row) for each in told.row]
+        file = msgspec.convert(tomllib.loads(place.read_text(encoding="utf-8")), _File)
+        file.rows()
     except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
         raise ConfigError(f"the rows in {place.name!r} cannot be used: {error}") from error
+    return file
 
 
 def _check(rows: tuple[Row, ...]) -> None:

@@ -1,0 +1,138 @@
+"""Drivers of harness selection: who runs a turn, and why; and real turns on the choice."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ....errors import ConfigError, HarnessConflict, MissingHarness, UnsupportedHarness
+from ....harness.contract import Outcome, Traits, TurnRun
+from ....harness.events import TurnCompleted, TurnStarted
+from ....harness.offers import Registration, Route, Support
+from ....harness.registry import HarnessRegistry, canonical
+from ....harness.select import HarnessRules, Selection, Wish, select
+from ..stage import Stage, answers
+
+__all__ = ["choose", "name", "register", "turn"]
+
+_MODEL = {"model": "openai:gpt-5.5", "provider": "openai"}
+
+
+class _Stand:
+    """A harness that is only asked whether it would."""
+
+    name = "stand"
+    capabilities: frozenset[Any] = frozenset()
+    traits = Traits()
+
+    async def run(self, run: TurnRun) -> Outcome:
+        raise NotImplementedError(f"{run.journal.id} was to be run by a stand-in")
+
+
+async def choose(given: Mapping[str, Any], stage: Stage | None) -> Mapping[str, Any]:
+    """Choose a harness for a route; who was asked about it, too."""
+    del stage
+    asked: list[str] = []
+    registry = HarnessRegistry()
+    for each in given.get("harnesses", ()):
+        registry.register(_registration(each, asked))
+    route = Route(**(_MODEL | given.get("route", {})))
+    try:
+        chosen = select(_wish(given, route), registry, route)
+    except (MissingHarness, UnsupportedHarness) as error:
+        return {"error": type(error).__name__, "message": str(error), "consulted": asked}
+    return {**_shown(chosen), "consulted": asked}
+
+
+async def name(given: Mapping[str, Any], stage: Stage | None) -> Mapping[str, Any]:
+    """What spellings mean."""
+    del stage
+    return {spelling: canonical(spelling) for spelling in given["spellings"]}
+
+
+async def register(given: Mapping[str, Any], stage: Stage | None) -> Mapping[str, Any]:
+    """Offer harnesses, one after the other; how that went."""
+    del stage
+    registry, heard = HarnessRegistry(), []
+    for each in given["offers"]:
+        offered = Registration(
+            id=each["id"], label="", factory=lambda _: _Stand(), owner=each.get("owner", "host")
+        )
+        try:
+            registry.register(offered, refresh=each.get("refresh", False))
+        except (HarnessConflict, ConfigError) as error:
+            heard.append(type(error).__name__)
+        else:
+            heard.append("taken")
+    return {
+        "heard": heard,
+        "known": [each.id for each in registry.harnesses()],
+        "conflicts": len(registry.conflicts()),
+    }
+
+
+async def turn(given: Mapping[str, Any], stage: Stage | None) -> Mapping[str, Any]:
+    """A turn on the harness of the stage, brought by the host or asked for by its name."""
+    assert stage is not None
+    stage.script(*answers(given))
+    options: dict[str, Any] = {}
+    if given.get("by_name"):
+        options = {"harness": "mine", "harnesses": _offering(stage)}
+    async with stage.thread(**options) as thread:
+        events = await stage.turn(thread, "Go on.")
+    begun = next(event for event in events if isinstance(event, TurnStarted))
+    end = events[-1]
+    assert isinstance(end, TurnCompleted)
+    return {
+        "own": begun.harness == stage.harness.name,
+        "reason": begun.harness_reason,
+        "status": end.status,
+        "text": end.text,
+        "requests": len(stage.requests),
+    }
+
+
+def _offering(stage: Stage) -> HarnessRegistry:
+    registry = HarnessRegistry()
+    registry.register(Registration(id="mine", label="Mine", factory=lambda _: stage.harness))
+    return registry
+
+
+def _registration(each: Mapping[str, Any], asked: list[str]) -> Registration:
+    support = Support(
+        supported=each.get("supported", True),
+        priority=each.get("priority", 0),
+        reason=each.get("reason", ""),
+        fallback=each.get("fallback", False),
+    )
+
+    def supports(route: Route) -> Support:
+        asked.append(f"{each['id']} about {route.requested}")
+        if "raises" in each:
+            raise OSError(each["raises"])
+        return support
+
+    providers = each.get("providers", ())
+    return Registration(
+        id=each["id"],
+        label=each["id"],
+        factory=lambda _: _Stand(),
+        providers=None if providers == "all" else tuple(providers),
+        supports=supports,
+    )
+
+
+def _wish(given: Mapping[str, Any], route: Route) -> Wish:
+    wish = given.get("wish", {})
+    if "rules" not in given:
+        return Wish(**wish)
+    return HarnessRules(**given["rules"]).wish(route, **wish)
+
+
+def _shown(chosen: Selection) -> dict[str, str]:
+    return {
+        "harness": chosen.harness,
+        "reason": chosen.reason,
+        "asked": chosen.asked,
+        "detail": chosen.detail,
+    }
