@@ -18,6 +18,7 @@ from weft.prompt.guidance import Guidance
 from weft.prompt.history import History
 from weft.prompt.inter_session import InterSession, InterSessionEnd
 from weft.prompt.model_switch import ModelSwitch
+from weft.prompt.overlay import OverlaySuffix
 from weft.prompt.permissions import ApprovedPrefixes, Permissions
 from weft.prompt.personality import Personality
 from weft.prompt.recall import Recall
@@ -48,6 +49,7 @@ SAMPLES: dict[str, Callable[[str], Fragment]] = {
     ),
     "inter_session_end": lambda _text: InterSessionEnd(),
     "model_switch": ModelSwitch,
+    "overlay_suffix": OverlaySuffix,
     "permissions": lambda text: Permissions(
         approval_policy=text,
         sandbox=Sandbox(text, text, (text,)),

@@ -181,6 +181,7 @@ def test_states_are_told_in_the_order_of_registration():
         "personality",
         "collaboration_mode",
         "guidance",
+        "overlay_suffix",
         "agents_md",
         "environment",
         "subagents",

@@ -22,6 +22,7 @@ from .history import History
 from .inter_session import InterSession, InterSessionEnd
 from .legacy import LEGACY
 from .model_switch import ModelState
+from .overlay import OverlaySuffixState
 from .permissions import PermissionsState
 from .personality import PersonalityState
 from .recall import Recall
@@ -39,6 +40,7 @@ STATES: tuple[type[StateFragment[Any]], ...] = (
     PersonalityState,
     CollaborationState,
     GuidanceState,
+    OverlaySuffixState,
     AgentsMdState,
     EnvironmentState,
     SubagentsState,

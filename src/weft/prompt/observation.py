@@ -91,6 +91,8 @@ class PromptContext(Struct, frozen=True, kw_only=True):
     developer_instructions: str | None = None
     agents_docs: AgentsDocs | None = None
     guidance: str | None = None
+    overlay_suffix: str | None = None
+    """What overlays say for the time being."""
     personality: str | None = None
     collaboration_mode: CollaborationMode | None = None
     model: str = ""
