@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 from .wire import json_bytes
 
-__all__ = ["BLANK", "RedactingFilter", "Redactor", "guard_logs", "know", "redact"]
+__all__ = ["BLANK", "RedactingFilter", "Redactor", "blank", "guard_logs", "know", "redact"]
 
 BLANK = "…"
 """What stands where a secret was."""
@@ -66,12 +66,15 @@ class Redactor:
 
     def __call__(self, text: str) -> str:
         """`text` without secrets."""
-        if self._pattern is not None:
-            text = self._pattern.sub(BLANK, text)
+        text = self.blank(text)
         text = _CREDENTIALS.sub(f"{BLANK}@", text)
         text = _SCHEME.sub(rf"\1 {BLANK}", text)
         text = _SHAPES.sub(BLANK, text)
         return _NAMED.sub(rf"\1{BLANK}", text)
+
+    def blank(self, text: str) -> str:
+        """`text` without the secrets that are known; what only looks like one stays."""
+        return text if self._pattern is None else self._pattern.sub(BLANK, text)
 
     def __repr__(self) -> str:
         return "Redactor()"
@@ -92,6 +95,14 @@ def redact(text: str) -> str:
     '401 for …, password=…'
     """
     return _everyone(text)
+
+
+def blank(text: str) -> str:
+    """`text` without the secrets of this process; for what people and programs wrote.
+
+    A file that a tool reads may hold words like those of a secret, and stays as it is.
+    """
+    return _everyone.blank(text)
 
 
 class RedactingFilter(logging.Filter):

@@ -8,25 +8,21 @@ from __future__ import annotations
 
 import re
 
+from ..redact import redact
 from ..sandbox.environment import is_secret
 
 __all__ = ["brief", "described"]
 
 _LONGEST = 300
 
-_CREDENTIALS = re.compile(r"(?<=://)[^/\s@]+@")
-_BEARER = re.compile(r"\b(bearer|basic)\s+[^\s\"',;]+", re.IGNORECASE)
-_API_KEY = re.compile(r"\b(?:sk|pk|ghp|gho|xox[a-z])[-_][\w-]{8,}")
 _NAME = re.compile(r"([A-Za-z][\w-]*)[\"']?\s*[=:]\s*[\"']?")
 _VALUE = re.compile(r"[^\s\"',;&]+")
 
 
 def brief(text: str) -> str:
     """`text` on one line, short, and without what looks like a secret."""
-    line = " ".join(text[: _LONGEST * 8].split()).encode(errors="replace").decode()
-    line = _CREDENTIALS.sub("…@", line)
-    line = _BEARER.sub(r"\1 …", line)
-    line = _API_KEY.sub("…", line)
+    told = redact(text[: _LONGEST * 64])
+    line = " ".join(told[: _LONGEST * 8].split()).encode(errors="replace").decode()
     line = _without_values(line)
     return line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"
 

@@ -6,12 +6,14 @@ Invariant: no key, no request; the error names the variable to set.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Literal, TypeAlias
 
 from msgspec import Struct, structs
 
 from ..errors import ConfigError
+from ..redact import know
 from .contract import AuthFailed, Capabilities, Model
 from .endpoint import Endpoint
 from .profile import ModelProfile
@@ -23,6 +25,9 @@ __all__ = ["ANTHROPIC_VERSION", "Api", "ProviderConfig", "Reached", "connect", "
 Api: TypeAlias = Literal["responses", "chat", "messages"]
 
 ANTHROPIC_VERSION = "2023-06-01"
+
+_SECRET = re.compile("key|token|secret|auth|cookie", re.IGNORECASE)
+"""Names of headers that let someone in."""
 
 
 class ProviderConfig(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -77,7 +82,6 @@ def connect(
         _base_url(profile.provider, config, environ),
         transport,
         {**_credentials(config.api, key), **(config.headers or {})},
-        (key,),
         Timeouts(idle=config.idle_timeout),
         Backoff() if config.retries is None else Backoff(retries=config.retries),
     )
@@ -164,7 +168,13 @@ def _key(provider: str, config: ProviderConfig, environ: Mapping[str, str]) -> s
             f"no key for the provider {provider!r}; set {variable}, or run `weft auth`",
             code="missing_key",
         )
+    know(key, *_secret_headers(config.headers or {}))
     return key
+
+
+def _secret_headers(headers: Mapping[str, str]) -> list[str]:
+    """Those of the configured headers that let someone in."""
+    return [value for name, value in headers.items() if _SECRET.search(name)]
 
 
 def _credentials(api: Api | None, key: str) -> dict[str, str]:

@@ -8,13 +8,13 @@ every event that came before a failure is handed out before the failure is raise
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from ..events import header_signals
+from ..redact import redact
 from .contract import Connected, ModelError, ModelEvent, ModelRequest, StreamCut
 from .failures import request_id_of, status_failure
 from .retry import Backoff
@@ -29,8 +29,6 @@ _LARGEST_ERROR = 64 * 1024
 _LARGEST_ANSWER = 64 * 1024 * 1024
 _TAIL_SECONDS = 0.25
 """How long the end of a finished body is waited for, so that its connection is kept."""
-
-_KEY = re.compile(r"\b(sk|pk|gsk|xai)-[A-Za-z0-9_*-]{6,}")
 
 
 class AnswerReader(Protocol):
@@ -64,7 +62,6 @@ class Endpoint:
     base_url: str
     transport: Transport = field(repr=False)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    secrets: tuple[str, ...] = field(default=(), repr=False)
     timeouts: Timeouts = PATIENT
     backoff: Backoff = field(default_factory=Backoff, repr=False)
 
@@ -110,7 +107,7 @@ class Endpoint:
         except Failure as error:
             raise self._unreached(error) from error
         failure = status_failure(response.status, response.headers, said)
-        raise self._scrubbed(failure)
+        raise _scrubbed(failure)
 
     async def _batches(
         self, response: Response, reader: AnswerReader
@@ -160,7 +157,7 @@ class Endpoint:
     def _unreached(self, error: Failure) -> ModelError:
         timed_out = isinstance(error, TimedOut)
         return ModelError(
-            self._scrub(str(error)),
+            redact(str(error)),
             retryable=error.retryable,
             code="timeout" if timed_out else "connection",
         )
@@ -168,22 +165,18 @@ class Endpoint:
     def _cut(self, error: Failure) -> StreamCut:
         idle = isinstance(error, TimedOut)
         code = "idle_timeout" if idle else "connection"
-        return StreamCut(self._scrub(str(error)), retryable=True, code=code)
+        return StreamCut(redact(str(error)), retryable=True, code=code)
 
     def _named(self, failure: ModelError, response: Response) -> ModelError:
         failure.request_id = failure.request_id or request_id_of(response.headers)
-        return self._scrubbed(failure)
+        return _scrubbed(failure)
 
-    def _scrubbed(self, failure: ModelError) -> ModelError:
-        failure.args = tuple(
-            self._scrub(arg) if isinstance(arg, str) else arg for arg in failure.args
-        )
-        return failure
 
-    def _scrub(self, text: str) -> str:
-        for secret in self.secrets:
-            text = text.replace(secret, "…") if secret else text
-        return _KEY.sub(r"\1-…", text)
+def _scrubbed(failure: ModelError) -> ModelError:
+    """A failure in the provider's words, which may repeat what it refused."""
+    failure.args = tuple(redact(arg) if isinstance(arg, str) else arg for arg in failure.args)
+    failure.code, failure.request_id = redact(failure.code), redact(failure.request_id)
+    return failure
 
 
 def _connected(response: Response) -> Connected:

@@ -17,6 +17,7 @@ from ..models.contract import (
     RateLimited,
     StreamCut,
 )
+from ..redact import redact
 
 __all__ = ["Failure", "failure_of", "named_failure"]
 
@@ -56,10 +57,10 @@ class Failure(Struct, frozen=True, kw_only=True):
 def failure_of(error: BaseException) -> Failure:
     """The failure that an error stands for."""
     if not isinstance(error, ModelError):
-        return Failure(reason="unknown", message=str(error) or type(error).__name__)
+        return Failure(reason="unknown", message=redact(str(error)) or type(error).__name__)
     return Failure(
         reason=_reason(error),
-        message=str(error),
+        message=redact(str(error)),
         code=error.code,
         retry_after=error.retry_after,
     )
@@ -72,7 +73,7 @@ def named_failure(name: str, message: str, status: int | None = None) -> Failure
         reason = "auth"
     elif status == 429 and reason == "unknown":
         reason = "rate_limit"
-    return Failure(reason=reason, message=message, code=name)
+    return Failure(reason=reason, message=redact(message), code=name)
 
 
 def _reason(error: ModelError) -> Reason:

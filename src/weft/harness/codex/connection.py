@@ -20,6 +20,7 @@ from msgspec import Raw, UnsetType
 
 from ...engines.words import brief
 from ...models.retry import Backoff
+from ...redact import blank
 from .envelope import (
     BAD_PARAMETERS,
     INTERNAL,
@@ -105,8 +106,6 @@ class Connection:
     generation: int = 1
     backoff: Backoff = field(default_factory=lambda: Backoff(retries=6, base=0.1, jitter=0.5))
     longest_line: int = LONGEST_LINE
-    secrets: tuple[str, ...] = field(default=(), repr=False)
-    """What nobody may read, though a provider may repeat it."""
 
     def __post_init__(self) -> None:
         self.ended: Exception | None = None
@@ -318,12 +317,9 @@ class Connection:
 
     def _scrubbed(self, method: str, params: Raw) -> Raw:
         """`params` without secrets: some providers repeat the key they refuse."""
-        if method not in _QUOTING or not self.secrets:
+        if method not in _QUOTING:
             return params
-        data = bytes(params)
-        for secret in filter(None, self.secrets):
-            data = data.replace(msgspec.json.encode(secret)[1:-1], "…".encode())
-        return Raw(data)
+        return Raw(blank(bytes(params).decode(errors="replace")).encode())
 
     def _tell(self, notification: Notification) -> None:
         try:

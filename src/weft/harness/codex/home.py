@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import ConfigError
+from ...redact import know
 from ...sandbox.environment import is_secret
 from .launch import Launch
 from .route import PROVIDER, Route
@@ -82,6 +83,7 @@ class CodexHome:
         """
         routes = tuple(routes)
         held = _held(routes, {**environ, **(secrets or {})})
+        know(*held.values())
         if self.private:
             self._write({**_QUIET, **_NO_SNAPSHOTS, **_NOWHERE})
         settings = self._settings(routes, sorted(held), catalog)

@@ -132,7 +132,6 @@ class AppServer:
             listener=self.listener,
             farewell=self._bury,
             generation=self.generation,
-            secrets=self.launch.secrets,
         )
         try:
             await self._shake_hands(connection)
