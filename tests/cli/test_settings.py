@@ -59,7 +59,11 @@ def test_a_project_is_told_about_until_it_is_trusted(weft):
     assert weft("trust").text == f"trusted: {file}\n"
     done = weft("prompt", "x", "--json")
     assert ("Whistle" in done.text, done.err) == (True, "")
-    assert weft("trust", "--remove", "--json").json == {"file": str(file), "trusted": False}
+    assert weft("trust", "--remove", "--json").json == {
+        "file": str(file),
+        "trusted": False,
+        "hooks": [],
+    }
     assert "Whistle" not in weft("prompt", "x", "--json").text
     file.unlink()
     assert "it has no .weft/config.toml" in weft.refused("trust")

@@ -30,7 +30,6 @@ from .wishes import Wishes
 
 if TYPE_CHECKING:
     from ..harness.select import HarnessRules
-    from ..hooks import Hooks
     from ..subagents import AgentLimits
     from ..thread import Thread
 
@@ -43,7 +42,6 @@ __all__ = [
     "engine_of",
     "harness_of",
     "harness_rules",
-    "hooks_of",
     "open_thread",
     "prepare",
     "prompt_settings",
@@ -97,11 +95,19 @@ def _of_this_run(config: Config, cwd: Path, wishes: Wishes, *, attended: bool) -
 
 
 def warn_of_project(setup: Setup) -> None:
-    """Say that a project's file does not count."""
+    """Say that a project's file does not count, or that some of its hooks do not run."""
+    from ..hooks.configured import untrusted_hooks
+
     if setup.config.untrusted is not None:
         click.echo(
             f"weft: {printable(str(setup.config.untrusted))} is ignored; "
             "read it, then `weft trust` lets it count",
+            err=True,
+        )
+    for hook in untrusted_hooks(setup.config, setup.home):
+        click.echo(
+            f"weft: hook {printable(hook.name)!r} of {printable(str(hook.file))} does not run: "
+            "it is not trusted as it is; read it, then `weft trust` lets it",
             err=True,
         )
 
@@ -147,6 +153,7 @@ async def _forget_if_empty(home: Path, thread: str) -> None:
 
 
 def _opened(setup: Setup, title: str) -> AbstractAsyncContextManager[Thread]:
+    from ..hooks.configured import configured_hooks
     from ..thread import Thread
 
     settings = setup.settings
@@ -159,7 +166,7 @@ def _opened(setup: Setup, title: str) -> AbstractAsyncContextManager[Thread]:
         settings=prompt_settings(settings),
         tools=None,
         choices=choices_of(settings),
-        hooks=hooks_of(settings),
+        hooks=configured_hooks(setup.config, setup.home),
         environ=KeyFile(setup.home).over(os.environ, settings.providers),
         providers=providers_of(settings),
         output_limit=settings.tool_output_token_limit,
@@ -259,18 +266,3 @@ def _of_connections(provider: ProviderSettings) -> dict[str, Any]:
     """What the settings say about reaching a provider, and not about who runs or pays."""
     told: dict[str, Any] = msgspec.to_builtins(provider)
     return {name: value for name, value in told.items() if name not in ("harness", "profiles")}
-
-
-def hooks_of(settings: Settings) -> Hooks:
-    """The commands that the configuration runs at events."""
-    from typing import get_args
-
-    from ..hooks import CommandHook, Hooks
-    from ..hooks.payloads import Payload
-
-    events = {payload.__struct_config__.tag: payload for payload in get_args(Payload)}
-    hooks = Hooks()
-    for hook in settings.hooks.values():
-        command = CommandHook(hook.command, timeout=hook.timeout)
-        hooks.on(events[hook.event], command, tools=hook.tools)
-    return hooks

@@ -118,7 +118,7 @@ def _accepted(hint: Any) -> str:
 
 def _bound(meta: Meta) -> str:
     if meta.gt is not None:
-        return f" above {meta.gt}"
+        return f" above {meta.gt}" + (f" and at most {meta.le}" if meta.le is not None else "")
     if meta.ge is not None:
         return f" of at least {meta.ge}"
     return " that is not empty" if meta.min_length else ""

@@ -32,7 +32,10 @@ Natural: TypeAlias = Annotated[int, Meta(ge=0)]
 Seconds: TypeAlias = Annotated[float, Meta(gt=0)]
 Amount: TypeAlias = Annotated[float, Meta(ge=0)]
 
+HookSeconds: TypeAlias = Annotated[float, Meta(gt=0, le=600)]
+
 HookEvent: TypeAlias = Literal[
+    "thread_start",
     "before_tool_call",
     "tool_result",
     "after_tool_call",
@@ -41,7 +44,15 @@ HookEvent: TypeAlias = Literal[
     "after_compaction",
     "turn_start",
     "turn_end",
+    "SessionStart",
+    "UserPromptSubmit",
+    "PreToolUse",
+    "PostToolUse",
+    "PreCompact",
+    "PostCompact",
+    "Stop",
 ]
+"""Our events, and the common names of some: hooks for those are spoken to in the common form."""
 
 
 class Agents(Struct, frozen=True, kw_only=True):
@@ -114,9 +125,12 @@ class HookSettings(Struct, frozen=True, kw_only=True):
 
     event: HookEvent
     command: Annotated[tuple[str, ...], Meta(min_length=1)]
-    timeout: Seconds = 60.0
+    timeout: HookSeconds | None = None
+    """None: as long as hooks of its event may take."""
     tools: tuple[str, ...] = ()
-    """Only for calls of these."""
+    """Only for calls of tools with such ids; globs."""
+    priority: int = 0
+    """The highest comes first."""
 
 
 class Settings(Struct, frozen=True, kw_only=True):

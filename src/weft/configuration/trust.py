@@ -1,7 +1,7 @@
-"""Trust: whose project files may settle things here.
+"""Trust: whose project files may settle things here, and which of their hooks may run.
 
 Owns ``<home>/trusted.json``. Invariant: what is trusted is a file with the bytes the
-user has seen; once it changes, it has to be trusted again.
+user has seen, and a hook with its digest; once either changes, it has to be trusted again.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ __all__ = ["Trust"]
 class _Trusted(Struct, kw_only=True):
     version: int = 1
     files: dict[str, str] = field(default_factory=dict)
+    hooks: dict[str, dict[str, str]] = field(default_factory=dict)
+    """By file and name: the digests of hooks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +42,24 @@ class Trust:
         write_private(self._path, trusted)
 
     def withdraw(self, file: Path) -> bool:
-        """Trust `file` no longer; whether it was."""
+        """Trust `file` and its hooks no longer; whether it was."""
         trusted = read_private(self._path, _Trusted)
         was = trusted.files.pop(str(file), None) is not None
+        was |= trusted.hooks.pop(str(file), None) is not None
         if was:
             write_private(self._path, trusted)
         return was
+
+    def holds_hook(self, file: Path, name: str, digest: str) -> bool:
+        """Whether the hook `name` of `file` is trusted as it is now."""
+        known = read_private(self._path, _Trusted).hooks
+        return known.get(str(file), {}).get(name) == digest
+
+    def give_hook(self, file: Path, name: str, digest: str) -> None:
+        """Trust the hook `name` of `file` as it is with this digest."""
+        trusted = read_private(self._path, _Trusted)
+        trusted.hooks.setdefault(str(file), {})[name] = digest
+        write_private(self._path, trusted)
 
     @property
     def files(self) -> tuple[str, ...]:

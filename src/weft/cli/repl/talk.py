@@ -15,6 +15,8 @@ from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.patch_stdout import patch_stdout
 
 from ...configuration.trust import Trust
+from ...hooks.configured import untrusted_hooks
+from ...hooks.project import ProjectHook
 from ..home import Home
 from ..opening import Setup, about, open_thread, prepare, shown_model
 from ..output import printable
@@ -36,6 +38,8 @@ async def talk(home: Home, wishes: Wishes, resume: str | None = None) -> None:
         setup = await prepare(home, leave.to, leave.resume)
         if setup.config.untrusted is not None and await _trusted(setup, setup.config.untrusted):
             setup = await prepare(home, leave.to, leave.resume)
+        for hook in untrusted_hooks(setup.config, setup.home):
+            await _trusted_hook(setup, hook)
         with patch_stdout(raw=True):
             leave = await _Table(setup, leave.to, screen).sit()
 
@@ -44,17 +48,31 @@ async def _trusted(setup: Setup, file: Path) -> bool:
     """Whether the person lets the project's configuration count, now that they have seen it."""
     seen = await asyncio.to_thread(file.read_bytes)
     text = printable(seen.decode(errors="replace"))
-    question = (
+    agreed = await _agreed(
         f"{file} wants to settle things here; it may run commands as you:\n\n{text}\n"
         "Let it count? (y)es, (n)ot now > "
     )
-    try:
-        agreed = (await read_line(question)).strip().lower() in ("y", "yes")
-    except (EOFError, KeyboardInterrupt):
-        return False
     if agreed:
         Trust(setup.home).give(file, seen)
     return agreed
+
+
+async def _trusted_hook(setup: Setup, hook: ProjectHook) -> None:
+    """Let a project's hook run, if the person agrees who now sees it."""
+    digest, text = hook.digest, printable(hook.text)
+    agreed = await _agreed(
+        f"hook {printable(hook.name)!r} of {hook.file} wants to run as you, outside the sandbox:"
+        f"\n\n{text}\nLet it run? (y)es, (n)ot now > "
+    )
+    if agreed:
+        hook.trust(Trust(setup.home), digest)
+
+
+async def _agreed(question: str) -> bool:
+    try:
+        return (await read_line(question)).strip().lower() in ("y", "yes")
+    except (EOFError, KeyboardInterrupt):
+        return False
 
 
 @dataclass(slots=True)

@@ -1,0 +1,123 @@
+"""Project hooks: commands that a project's configuration brings along.
+
+Owns what identifies one: what the configuration says of it, and the bytes of the project's
+files that its command names. Invariant: such a hook runs only as the user has trusted it;
+that is looked at each time, for whoever works in the project can write to its files.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..configuration import Config
+from ..configuration.settings import HookSettings
+from ..configuration.trust import Trust
+from ..errors import HookFailed
+from ..wire import json_bytes
+from .answers import Answer, Hook
+from .payloads import Payload
+
+__all__ = ["ProjectHook", "Watched", "project_hooks"]
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectHook:
+    """A hook of a project."""
+
+    file: Path
+    """The configuration that names it."""
+    name: str
+    settings: HookSettings
+
+    @property
+    def root(self) -> Path:
+        """The project's directory, where the hook runs."""
+        return self.file.parent.parent
+
+    @property
+    def sources(self) -> tuple[Path, ...]:
+        """The project's files that the command names."""
+        root = self.root.resolve()
+        found = ((self.root / word).resolve() for word in _words(self.settings.command))
+        return tuple(dict.fromkeys(path for path in found if _is_of(path, root)))
+
+    @property
+    def digest(self) -> str:
+        """What the hook is at present."""
+        seen = hashlib.sha256(json_bytes(self.settings))
+        for path in self.sources:
+            seen.update(f"\n{path}\n".encode())
+            seen.update(hashlib.sha256(_bytes(path)).digest())
+        return f"sha256:{seen.hexdigest()}"
+
+    @property
+    def text(self) -> str:
+        """What somebody should read before they trust it."""
+        command = f"{self.settings.event}: {' '.join(self.settings.command)}"
+        files = [f"{path}:\n{_bytes(path).decode(errors='replace')}" for path in self.sources]
+        return "\n\n".join((command, *files))
+
+    def is_trusted(self, trust: Trust) -> bool:
+        """Whether it may run as it is."""
+        return trust.holds_hook(self.file, self.name, self.digest)
+
+    def trust(self, trust: Trust, digest: str | None = None) -> None:
+        """Let it run as it was seen, or as it is."""
+        trust.give_hook(self.file, self.name, digest or self.digest)
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """A project's hook that is looked at before each time it runs."""
+
+    hook: Hook
+    of: ProjectHook
+    digest: str
+
+    async def __call__(self, payload: Payload) -> Answer | None:
+        """What the hook answers. Raises `HookFailed`."""
+        if await asyncio.to_thread(lambda: self.of.digest) != self.digest:
+            raise HookFailed(
+                f"hook {self.of.name!r} of {str(self.of.file)!r} has changed since it was trusted; "
+                "read it, then `weft trust` lets it run"
+            )
+        return await self.hook(payload)
+
+
+def project_hooks(config: Config) -> tuple[ProjectHook, ...]:
+    """The hooks on which a trusted project's file has a say."""
+    if config.project is None:
+        return ()
+    keys = (key for layer in config.layers if layer.kind == "project" for key in layer.leaves)
+    told = {key[1] for key in keys if key[0] == "hooks"}
+    hooks = config.settings.hooks
+    return tuple(ProjectHook(config.project, name, hooks[name]) for name in hooks if name in told)
+
+
+def _words(command: tuple[str, ...]) -> Iterator[str]:
+    """The words of a command, and those of the scripts within it."""
+    for word in command:
+        yield word
+        try:
+            yield from shlex.split(word)
+        except ValueError:
+            continue
+
+
+def _is_of(path: Path, root: Path) -> bool:
+    try:
+        return path.is_relative_to(root) and path.is_file()
+    except OSError:
+        return False
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        return f"unreadable: {error.strerror}".encode()
