@@ -6,6 +6,7 @@ Invariant: a row finds clean scripts and empty records, whatever was played befo
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import itertools
 import os
@@ -76,6 +77,8 @@ class Stage:
     spare: FakeServer
     harness: Harness
     scenery: Scenery = field(default_factory=Scenery)
+    heard: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when the model has been asked something since the script began."""
     _numbers: Iterator[int] = field(default_factory=itertools.count)
 
     @property
@@ -95,6 +98,7 @@ class Stage:
 
     def script(self, *answers: Told, spare: Sequence[Told] = ()) -> None:
         """What the model says from now on, and what the spare one says."""
+        self.heard.clear()
         self.server.play(_script(answers))
         self.spare.play(_script(spare))
 
@@ -154,11 +158,13 @@ async def opened_stage(
         place = Path(scratch)
         for each in ("weft", "home"):
             (place / each).mkdir()
-        async with FakeServer(_script(())) as server, FakeServer(_script(())) as spare:
+        heard = asyncio.Event()
+        first = FakeServer(_script(()), on_request=lambda _: heard.set())
+        async with first as server, FakeServer(_script(())) as spare:
             made = make(place, providers(server, spare, scenery))
             harness = await made if inspect.isawaitable(made) else made
             try:
-                yield Stage(name, place, server, spare, harness, scenery)
+                yield Stage(name, place, server, spare, harness, scenery, heard)
             finally:
                 if isinstance(harness, Closes):
                     await harness.close()

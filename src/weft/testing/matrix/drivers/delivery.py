@@ -1,0 +1,160 @@
+"""Drivers of delivery's rules: what is silent, what a turn tells, and which way it goes.
+
+Invariant: nothing here leaves the process but what `post` sends to a receiver on loopback.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+import msgspec
+from msgspec import Raw
+
+from ....delivery.channel import Delivery
+from ....delivery.channels.signature import is_signed, signed_headers
+from ....delivery.channels.webhook import IDEMPOTENCY_HEADER, WebhookChannel
+from ....delivery.decision import Deliver, Suppress, TurnFacts
+from ....delivery.decision import decide as decided
+from ....delivery.hold import Hold
+from ....delivery.media import read_directives
+from ....delivery.payload import Reply, is_silent, prepared
+from ....delivery.route import Origin, resolve_route
+from ....delivery.silent import (
+    NO_REPLY,
+    is_artifact,
+    is_envelope,
+    is_held_prefix,
+    is_silent_text,
+    is_token,
+    starts_with_token,
+    strip_leading_token,
+    strip_token,
+    strip_trailing_token,
+)
+from ....errors import ConfigError
+from ....models.transport import AsyncTransport
+from ....wire import json_bytes
+from ..receiver import Receiver
+
+__all__ = ["ask", "decide", "direct", "post", "prepare", "route", "silence", "stream", "verify"]
+
+Given: TypeAlias = Mapping[str, Any]
+
+_SECRET = "planted-webhook-secret"  # noqa: S105 - it opens nothing
+_QUESTIONS: Mapping[str, Any] = {
+    "is_token": is_token,
+    "is_envelope": is_envelope,
+    "is_silent_text": is_silent_text,
+    "is_held_prefix": is_held_prefix,
+    "starts_with_token": starts_with_token,
+    "strip_leading_token": strip_leading_token,
+    "strip_trailing_token": strip_trailing_token,
+    "strip_token": strip_token,
+}
+
+
+async def ask(given: Given, stage: object) -> Given:
+    """Ask one question about texts."""
+    del stage
+    question, token = _QUESTIONS[given["ask"]], given.get("token", NO_REPLY)
+    return {"answers": [question(text, token) for text in given["texts"]]}
+
+
+async def silence(given: Given, stage: object) -> Given:
+    """Whether nobody should hear of a reply, and whether its text is only an artifact."""
+    del stage
+    reply = _reply(given["reply"])
+    return {"silent": is_silent(reply), "artifact": is_artifact(reply.text)}
+
+
+async def stream(given: Given, stage: object) -> Given:
+    """What is shown while a reply comes in pieces, and at its end."""
+    del stage
+    hold = Hold(given.get("token", NO_REPLY))
+    return {"shown": [hold.feed(delta) for delta in given["deltas"]], "end": hold.end()}
+
+
+async def prepare(given: Given, stage: object) -> Given:
+    """What is left to tell of replies."""
+    del stage
+    return {"left": _shown(prepared(map(_reply, given["replies"])))}
+
+
+async def direct(given: Given, stage: object) -> Given:
+    """What last words say to the channel."""
+    del stage
+    files = frozenset(given.get("readable", ()))
+    found = read_directives(given["text"], files.__contains__ if files else None)
+    return {name: getattr(found, name) for name in found.__struct_fields__}
+
+
+async def route(given: Given, stage: object) -> Given:
+    """The way of a reply."""
+    del stage
+    found = resolve_route(
+        _reply(given.get("reply", {"text": "Hello."})),
+        msgspec.convert(given["origin"], Origin) if "origin" in given else None,
+        dispatcher_available=given.get("dispatcher", False),
+        wish=given.get("wish"),
+    )
+    return {"way": found.way, "reason": found.reason}
+
+
+async def decide(given: Given, stage: object) -> Given:
+    """What a turn tells."""
+    del stage
+    match decided(msgspec.convert(given, TurnFacts)):
+        case Deliver(replies):
+            return {"decision": "deliver", "replies": _shown(replies)}
+        case Suppress(reason):
+            return {"decision": "suppress", "reason": reason}
+    return {"decision": "retry"}
+
+
+async def post(given: Given, stage: object) -> Given:
+    """Post a reply to a webhook: the receipt, and what the receiver saw."""
+    del stage
+    reply = _reply(given.get("reply", {"text": "Hello."}))
+    sent = Delivery(key="thr_1.1.final", thread="thr_1", turn=1, to="ada", reply=reply)
+    async with Receiver([given.get("status", 200)]) as receiver, AsyncTransport() as transport:
+        receiver.headers = given.get("headers", {})
+        try:
+            hook = WebhookChannel(
+                receiver.url, _SECRET, transport, private=given.get("private", True)
+            )
+        except ConfigError as error:
+            return {"error": str(error).partition("; ")[2], "requests": len(receiver.requests)}
+        receipts = [await hook.deliver(sent) for _ in range(given.get("times", 1))]
+        keys = {each.headers[IDEMPOTENCY_HEADER] for each in receiver.requests}
+        told = f"{receipts!r}{hook!r}"
+    return {
+        "state": receipts[-1].state,
+        "retry_after": receipts[-1].retry_after,
+        "keys": sorted(keys),
+        "bodies": len({each.body for each in receiver.requests}),
+        "body": receiver.requests[0].payload,
+        "signed": receiver.all_signed(_SECRET),
+        "leaks": _SECRET in told or "path-secret" in told,
+    }
+
+
+async def verify(given: Given, stage: object) -> Given:
+    """Whether a receiver takes a request that was changed on its way, or comes late."""
+    del stage
+    headers = signed_headers(given.get("secret", _SECRET), 1_000_000, b'{"text":"hello"}')
+    headers |= given.get("headers", {})
+    body = given.get("body", '{"text":"hello"}').encode()
+    return {"taken": is_signed(_SECRET, headers, body, now=1_000_000 + given.get("late", 0))}
+
+
+def _reply(given: Given) -> Reply:
+    named = {name: value for name, value in given.items() if name != "content"}
+    reply = msgspec.convert(named, Reply)
+    if "content" not in given:
+        return reply
+    return msgspec.structs.replace(reply, content=Raw(json_bytes(given["content"])))
+
+
+def _shown(replies: tuple[Reply, ...]) -> list[Any]:
+    return [msgspec.to_builtins(reply) for reply in replies]
