@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 from weft.errors import ConfigError, HarnessConflict, MissingHarness
+from weft.harness.builtin import codex_options
+from weft.harness.codex.options import CodexOptions
 from weft.harness.loop import LoopHarness
 from weft.harness.offers import HarnessOffer, Registration
 from weft.harness.registry import HarnessRegistry, canonical
@@ -165,9 +167,18 @@ async def test_a_factory_that_fails_is_told_by_its_name(tmp_path):
     assert (await registry.make("slow", offer(tmp_path))).name == "slow"
 
 
-async def test_codex_says_what_is_wrong_with_its_table(tmp_path):
+def test_the_binary_in_codex_s_table_is_a_path_written_as_text(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", "/home/me")
+    table = {"binary": "~/bin/codex", "home": "user", "request_timeout": 5}
+    assert codex_options(offer(tmp_path, **table)) == CodexOptions(
+        binary=Path("/home/me/bin/codex"), home="user", request_timeout=5.0
+    )
+
+
+@pytest.mark.parametrize("table", [{"projection": "third"}, {"binary": 7}, {"binari": "codex"}])
+async def test_codex_says_what_is_wrong_with_its_table(tmp_path, table):
     with pytest.raises(ConfigError, match="the table 'codex' cannot be used"):
-        await HarnessRegistry().make("codex", offer(tmp_path, projection="third"))
+        await HarnessRegistry().make("codex", offer(tmp_path, **table))
 
 
 def test_an_offer_shows_no_secrets(tmp_path):

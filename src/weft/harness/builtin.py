@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -36,11 +36,18 @@ def codex_options(offer: HarnessOffer) -> CodexOptions:
     from .codex.options import CodexOptions
 
     try:
-        options = msgspec.convert(dict(offer.config), CodexOptions)
+        options = msgspec.convert(dict(offer.config), CodexOptions, dec_hook=_value)
     except msgspec.ValidationError as error:
         raise ConfigError(f"the table 'codex' cannot be used: {error}; correct it") from error
-    binary = options.binary and Path(options.binary).expanduser()
+    binary = options.binary and options.binary.expanduser()
     return msgspec.structs.replace(options, binary=binary)
+
+
+def _value(wanted: type, told: Any) -> Any:
+    """What a file has no type for: a path is written as a string."""
+    if wanted is Path and isinstance(told, str):
+        return Path(told)
+    raise TypeError(f"Expected `{wanted.__name__}`")
 
 
 def _weft(offer: HarnessOffer) -> Harness:
