@@ -24,6 +24,7 @@ from weft.prompt.personality import Personality
 from weft.prompt.recall import Recall
 from weft.prompt.subagents import SubagentNotification, Subagents
 from weft.prompt.task import TaskFragment
+from weft.prompt.unanswered import Unanswered
 from weft.provenance import Attachment, InputProvenance, InternalEvent
 from weft.wire import json_bytes
 
@@ -78,6 +79,7 @@ SAMPLES: dict[str, Callable[[str], Fragment]] = {
     ),
     "task_state": lambda text: TaskFragment(Task(text, (PlanStep(text),), (text,))),
     "turn_aborted": TurnAborted,
+    "unanswered_input": lambda _text: Unanswered(),
     "user_shell_command": lambda text: UserShellCommand(
         command=text, exit_code=1, seconds=0.5, output=text
     ),

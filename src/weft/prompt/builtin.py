@@ -30,6 +30,7 @@ from .registry import Reader
 from .state import StateFragment
 from .subagents import SubagentNotification, SubagentsState
 from .task import TaskState
+from .unanswered import Unanswered
 
 __all__ = ["READERS", "STATES", "UTTERANCES"]
 
@@ -53,6 +54,7 @@ UTTERANCES: tuple[type[Fragment], ...] = (
     Skill,
     UserShellCommand,
     TurnAborted,
+    Unanswered,
     SubagentNotification,
     InterSession,
     InterSessionEnd,

@@ -1,0 +1,308 @@
+from __future__ import annotations
+
+import re
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from inline_snapshot import snapshot
+from msgspec import Raw
+
+from tests.strategies import rows as any_rows
+from weft.context.row import Row
+from weft.context.rules import normalise
+from weft.entries import Draft, Flags, FragmentMark, Origin
+from weft.harness.codex.text.projection import project_text
+from weft.items import (
+    FunctionCall,
+    FunctionCallOutput,
+    InputAudio,
+    InputImage,
+    InputText,
+    Item,
+    Message,
+    OutputText,
+    Part,
+    Reasoning,
+    Unknown,
+    encode_item,
+)
+from weft.plan.describing import described
+from weft.plan.repair import (
+    MARKER,
+    Merged,
+    RepairPolicy,
+    mended,
+    merged,
+    note_for,
+    policy_for,
+    repaired,
+    unanswered,
+)
+from weft.prompt.events import TurnAborted
+from weft.prompt.unanswered import Unanswered
+from weft.provenance import InputProvenance
+from weft.wire import json_bytes
+
+POLICIES = [
+    RepairPolicy(),
+    policy_for("mistral", "chat"),
+    policy_for("groq", "chat"),
+    policy_for("vllm", "chat"),
+    policy_for("anthropic", "messages"),
+]
+PNG = "data:image/png;base64," + "A" * 4096
+SAID = (InputText("Fix the tests."),)
+
+
+def row(item: Item, *, seq: int = 1, turn: int = 1, **facts: object) -> Row:
+    draft = Draft(body=encode_item(item), turn=turn, id=f"itm_{seq}")
+    return msgspec.structs.replace(Row.of_draft(draft, seq), **facts)
+
+
+def user(*parts: Part, **facts: object) -> Row:
+    return row(Message(role="user", content=parts), **facts)  # type: ignore[arg-type]
+
+
+ANSWER = row(Message(role="assistant", content=(OutputText("Done."),)), seq=2)
+CALL = row(FunctionCall(name="look", arguments='{"path":"a"}', call_id="call_12345"), seq=3)
+OUTPUT = row(FunctionCallOutput(call_id="call_12345", output="fine"), seq=4)
+TOLD = row(Message(role="user", content=(InputText("<note>"),)), flags=Flags.CONTEXTUAL)
+
+
+def test_an_unanswered_message_is_told_before_the_next_prompt():
+    assert merged(SAID, "Now the docs.") == Merged(
+        prompt=f"{MARKER}\nFix the tests.\n\nNow the docs.", merged=True
+    )
+
+
+def test_the_marker_is_fixed():
+    assert (
+        snapshot(
+            "[An earlier user message that was never answered; it is kept as context only. "
+            "Go on with the active request below.]"
+        )
+        == MARKER
+    )
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    ["Fix the tests.", "Please:\nFix the tests.\nThanks.", f"{MARKER}\nFix the tests.\n\nDocs."],
+)
+def test_what_the_prompt_says_itself_is_not_told_twice(prompt):
+    assert merged(SAID, prompt) == Merged(prompt=prompt)
+
+
+def test_half_a_line_is_no_repetition():
+    assert merged(SAID, "Do not Fix the tests. yet").merged
+
+
+def test_media_are_named_by_their_addresses():
+    parts = (
+        InputText("Look:"),
+        InputImage("https://x.example/a.png"),
+        InputAudio("https://x.example/b.wav"),
+    )
+    assert merged(parts, "And now?").prompt == (
+        f"{MARKER}\nLook:\n[image_url] https://x.example/a.png\n"
+        "[input_audio] https://x.example/b.wav\n\nAnd now?"
+    )
+
+
+def test_a_data_uri_is_described_and_not_told():
+    prompt = merged((InputImage(PNG),), "And now?").prompt
+    assert prompt == f"{MARKER}\n[image_url] inline data URI (image/png, 4118 chars)\n\nAnd now?"
+    assert "data:" not in prompt
+
+
+def test_a_data_uri_inside_a_text_is_described_too():
+    assert described((InputText(f"![x]({PNG}) here"),)) == (
+        "![x](inline data URI (image/png, 4118 chars)) here"
+    )
+
+
+def test_long_addresses_and_foreign_parts_are_cut():
+    url = "https://x.example/" + "a" * 400
+    assert described((InputImage(url),)) == f"[image_url] {url[:300]}... (418 chars)"
+    deep: object = "end"
+    for _ in range(9):
+        deep = {"in": deep}
+    foreign = {"type": "input_file", "deep": deep, "many": list(range(99)), "uri": PNG}
+    assert described((Unknown(Raw(json_bytes(foreign))),)) == snapshot(
+        '[input_file] {"deep":{"in":{"in":{"in":"..."}}},'
+        '"many":[0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15],"type":"input_file",'
+        '"uri":"inline data URI (image/png, 4118 chars)"}'
+    )
+
+
+def test_a_part_that_nests_without_end_is_named():
+    payload = b'{"type":"odd","in":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+    assert described((Unknown(Raw(payload)),)) == '[unknown] "..."'
+
+
+@pytest.mark.parametrize("parts", [(), (InputText("  \n"),)])
+def test_a_message_that_says_nothing_is_not_worth_a_place(parts):
+    assert merged(parts, "Hello.") == Merged(prompt="Hello.", shown=False)
+
+
+@pytest.mark.parametrize("kind", ["inter_session", "internal_system"])
+def test_what_no_person_said_gives_way_to_a_prompt(kind):
+    provenance = InputProvenance(kind=kind, source_tool="subagent_announce")
+    assert merged(SAID, "Hello.", provenance=provenance) == Merged(prompt="Hello.", shown=False)
+    assert merged(SAID, "", provenance=provenance).merged
+
+
+@given(st.text(max_size=60), st.text(max_size=60))
+def test_merging_again_changes_nothing_and_the_prompt_stays_whole(earlier, prompt):
+    once = merged((InputText(earlier),), prompt)
+    assert once.prompt.endswith(prompt)
+    if once.merged:
+        assert merged((InputText(earlier),), once.prompt) == Merged(prompt=once.prompt)
+
+
+@given(st.lists(st.sampled_from([InputImage(PNG), InputAudio(PNG), InputText(f"a {PNG} b")])))
+def test_no_description_holds_the_bytes_of_a_medium(parts):
+    assert "base64" not in described(tuple(parts))
+
+
+def test_the_last_message_without_an_answer_is_found():
+    last = user(*SAID, seq=9, turn=2)
+    assert unanswered([user(InputText("Hi")), ANSWER, last]) is last
+    assert unanswered([user(InputText("Hi")), ANSWER, last, TOLD]) is last
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [],
+        [TOLD],
+        [user(*SAID), ANSWER],
+        [user(*SAID), CALL, OUTPUT],
+        [user(*SAID), row(Reasoning())],
+    ],
+)
+def test_what_was_answered_or_never_asked_is_not_unanswered(rows):
+    assert unanswered(rows) is None
+    assert note_for(rows, "Go on.") is None
+
+
+@pytest.mark.parametrize("name", [TurnAborted.id, Unanswered.id])
+def test_what_the_model_was_told_about_is_not_told_again(name):
+    said = msgspec.structs.replace(TOLD, fragments=(FragmentMark(id=name, part=0),))
+    assert note_for([user(*SAID), said], "Go on.") is None
+
+
+def test_a_note_says_how_an_unanswered_message_is_to_be_taken():
+    note = note_for([user(*SAID)], "Now the docs.")
+    assert note == Unanswered()
+    assert note.render() == snapshot(
+        "<unanswered_input>\n"
+        "The last user message above came in a turn that ended without an answer. "
+        "It is kept as context only; go on with the message below.\n"
+        "</unanswered_input>"
+    )
+
+
+def test_there_is_no_note_where_the_prompt_repeats_the_message_or_nobody_said_it():
+    assert note_for([user(*SAID)], "Fix the tests.") is None
+    internal = InputProvenance(kind="internal_system")
+    assert note_for([user(*SAID, provenance=internal)], "Go on.") is None
+    mark = FragmentMark(id="hook_context", part=0)
+    assert note_for([user(*SAID, fragments=(mark,))], "Go on.") is None
+
+
+@pytest.mark.parametrize(
+    ("provider", "api", "expected"),
+    [
+        ("openai", "responses", RepairPolicy()),
+        ("codex", "responses", RepairPolicy()),
+        ("anthropic", "messages", RepairPolicy(call_ids="plain")),
+        ("vllm", "chat", RepairPolicy(object_arguments=True)),
+        (
+            "mistral",
+            "chat",
+            RepairPolicy(call_ids="nine", reasoning=False, object_arguments=True),
+        ),
+        ("groq", "chat", RepairPolicy(reasoning=False, object_arguments=True)),
+    ],
+)
+def test_each_provider_has_its_policy(provider, api, expected):
+    assert policy_for(provider, api) == expected
+
+
+def test_call_ids_are_made_to_fit_a_call_and_its_output_alike():
+    shown = repaired([CALL, OUTPUT], policy_for("mistral", "chat"))
+    ids = {each.shape.call_id for each in shown}
+    assert len(ids) == 1
+    assert re.fullmatch("[A-Za-z0-9]{9}", ids.pop() or "")
+    assert CALL.shape.call_id == "call_12345"
+
+
+def test_ids_that_fit_are_kept():
+    assert mended(CALL, policy_for("anthropic", "messages")) is CALL
+    odd = row(FunctionCall(name="look", arguments="{}", call_id="a.b:c"))
+    fitting = mended(odd, policy_for("anthropic", "messages"))
+    assert fitting is not None
+    assert re.fullmatch("call_[0-9a-f]{24}", fitting.shape.call_id or "")
+
+
+@pytest.mark.parametrize("arguments", ['{"path":', "[1]", "plain words"])
+def test_arguments_that_are_no_object_become_one(arguments):
+    broken = row(FunctionCall(name="look", arguments=arguments, call_id="c"))
+    shown = mended(broken, policy_for("vllm", "chat"))
+    assert shown is not None
+    assert isinstance(shown.item, FunctionCall)
+    assert msgspec.json.decode(shown.item.arguments) == {"arguments": arguments}
+    assert mended(broken, RepairPolicy()) is broken
+
+
+def test_reasoning_is_not_shown_to_servers_that_refuse_it():
+    thought = row(Reasoning(encrypted_content="x"), origin=Origin("groq", "chat"))
+    assert mended(thought, policy_for("groq", "chat")) is None
+    assert mended(thought, policy_for("openai", "responses")) is thought
+
+
+@given(any_rows)
+def test_at_openai_nothing_but_pairing_is_repaired(rows):
+    assert repaired(rows, policy_for("openai", "responses")) == normalise(rows)
+
+
+@given(any_rows, st.sampled_from(POLICIES))
+def test_repairing_again_changes_nothing(rows, policy):
+    once = repaired(rows, policy)
+    assert repaired(once, policy) == once
+
+
+@given(any_rows, st.sampled_from(POLICIES))
+def test_what_is_stored_is_never_touched(rows, policy):
+    before = [msgspec.json.encode(each.body.decode()) for each in rows]
+    repaired(rows, policy)
+    assert [msgspec.json.encode(each.body.decode()) for each in rows] == before
+
+
+@given(any_rows, st.sampled_from(POLICIES), st.integers(0, 12))
+def test_a_row_is_repaired_by_itself(rows, policy, cut):
+    whole = [mended(each, policy) for each in rows]
+    assert [mended(each, policy) for each in rows[:cut]] == whole[:cut]
+
+
+@given(any_rows, st.sampled_from(POLICIES))
+def test_calls_and_outputs_find_each_other_as_before(rows, policy):
+    kept = [each for each in rows if each.shape.type != "reasoning"]
+    assert [each.seq for each in repaired(kept, policy)] == [each.seq for each in normalise(kept)]
+
+
+def test_codex_is_told_what_came_before_without_the_prompt_and_without_media():
+    prompt = user(InputText("And now?"), seq=9)
+    rows = [user(InputText("older structured context"), InputImage(PNG)), ANSWER, prompt]
+    told = project_text(repaired(rows, RepairPolicy()), "And now?", request_id=prompt.id).prompt
+    assert "[user]\nolder structured context\n[image omitted]\n\n[assistant]\nDone." in told
+    assert told.count("And now?") == 1
+    assert "base64" not in told
+
+
+def test_codex_is_told_of_a_message_that_was_only_media():
+    rows = repaired([user(InputImage(PNG)), ANSWER], RepairPolicy())
+    assert "[user]\n[image omitted]\n" in project_text(rows, "And now?").prompt
