@@ -9,8 +9,7 @@ import asyncio
 import io
 import sys
 import time
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -93,7 +92,9 @@ async def interrupt(given: Given, stage: Stage) -> Given:
                 thread.interrupt()
             if isinstance(event, TurnCompleted):
                 status = event.status
-        left = await thread.store.outbox(thread=thread.id, topic=TOPIC)
+        name = thread.id
+    async with await SqliteStore.open(stage.place / "weft") as store:
+        left = await store.outbox(thread=name, topic=TOPIC)
     return {"status": status, "shown": [_shown(each) for each in board.taken], "left": len(left)}
 
 
@@ -210,15 +211,9 @@ async def _drained(
     stage: Stage, thread: str, channel: Channel, clock: _Clock, patience: float | None
 ) -> Drained:
     """What draining the stage's home comes to, in a time of its own."""
-    async with _store(stage) as store:
+    async with await SqliteStore.open(stage.place / "weft", clock=clock) as store:
         deliveries = Deliveries(store, {HOST: channel}, clock=clock, sleep=clock.sleep)
         return await deliveries.run(thread, patience=patience)
-
-
-@asynccontextmanager
-async def _store(stage: Stage) -> AsyncIterator[SqliteStore]:
-    async with await SqliteStore.open(stage.place / "weft") as store:
-        yield store
 
 
 def _options(given: Given) -> dict[str, Any]:
