@@ -28,6 +28,7 @@ from .harness.contract import (
     CALL,
     Compacts,
     Harness,
+    Identifies,
     Outcome,
     Preview,
     Previews,
@@ -124,6 +125,8 @@ class Agent:
     emit: Callable[[Event], None]
     candidates: Candidates
     """Who may answer the next turn."""
+    identity: Identifies
+    """Who the present candidate is to its provider."""
     harness_reason: str = ""
     """Why this harness was chosen."""
     _attempts: Attempts | None = field(default=None, init=False)
@@ -311,6 +314,7 @@ class Agent:
             context=self._context,
             emit=self.emit,
             hooks=self.hooks,
+            identity=self.identity,
         )
 
     def _context(self, step: int) -> ToolContext:

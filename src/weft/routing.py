@@ -9,16 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from .auth.errors import AuthError
 from .models.connect import ProviderConfig
+from .models.contract import AuthFailed
 from .plan.failures import Failure
 from .plan.fallback import Attempt, Chain
+from .renewing import UNUSABLE, Renewing
 
 if TYPE_CHECKING:
     from .auth.wallet import Wallet
+    from .harness.contract import Identity
     from .models.catalog import Catalog
     from .models.contract import Model
 
@@ -59,29 +64,44 @@ class Routes:
         )
         return chain.with_profiles([each.profile.id for each in attempts(found)])
 
-    async def connected(self, attempt: Attempt) -> Model:
-        """A connection for a candidate. Raises `ConfigError`, `AuthFailed`, `AuthError`."""
-        from .models.providers import open_model
+    def connected(self, attempt: Attempt) -> Model:
+        """A connection for a candidate. Raises `ConfigError` and `AuthFailed`.
 
-        return open_model(
-            attempt.model,
-            environ=self.environ,
-            catalog=self.catalog,
-            config=await self.keyed(attempt),
-        )
+        A credential is asked for before each request, and anew where one was refused.
+        """
+        if self.wallet is not None and attempt.profile:
+            bearers = partial(self._bearer, self.wallet, attempt.profile)
+            return Renewing(bearers, partial(self._opened, attempt.model))
+        try:
+            return self._open(attempt.model, self.providers)
+        except AuthFailed as error:
+            if not self.fallbacks:
+                raise
+            # Other models may have a key: this one is asked, and fails, in its turn.
+            return Renewing(partial(_without, str(error)), partial(self._opened, attempt.model))
 
-    async def keyed(self, attempt: Attempt) -> Mapping[str, ProviderConfig]:
-        """The providers, with the credential of a candidate's profile for its own."""
+    async def identity(self, attempt: Attempt, *, rejected: str = "") -> Identity:
+        """Who a candidate is to its provider. Raises `AuthError`.
+
+        `rejected` is a bearer that the provider has refused.
+        """
+        from .harness.contract import Identity
+
         if self.wallet is None or not attempt.profile:
-            return self.providers
-        provider = self._provider(attempt.model)
-        credential = await self.wallet.credential(attempt.profile)
-        keyed = msgspec.structs.replace(self._configured(provider), key=credential.bearer)
-        return {**self.providers, provider: keyed}
+            return Identity()
+        credential = await self.wallet.credential(attempt.profile, rejected=rejected)
+        return Identity(profile=attempt.profile, credential=credential)
+
+    async def released(self) -> None:
+        """The view was folded or reset, and with it the reason to keep to one profile."""
+        if self.wallet is not None:
+            await self.wallet.release(self.thread)
 
     async def note(self, attempt: Attempt, failure: Failure | None) -> None:
-        """Remember how a candidate's profile fared."""
+        """Remember how a candidate's profile fared, unless the wallet knows it first."""
         if self.wallet is None or not attempt.profile:
+            return
+        if failure is not None and failure.code == UNUSABLE:
             return
         if failure is None:
             await self.wallet.note_success(attempt.profile, thread=self.thread, model=attempt.model)
@@ -93,9 +113,30 @@ class Routes:
                 retry_after=failure.retry_after,
             )
 
+    def _opened(self, model: str, bearer: str) -> Model:
+        """`model` with a bearer; without one nothing is sent, and so no key is needed."""
+        provider = self._provider(model)
+        keyed: dict[str, Any] = {"key": bearer} if bearer else {"key_required": False}
+        config = msgspec.structs.replace(self._configured(provider), **keyed)
+        return self._open(model, {**self.providers, provider: config})
+
+    def _open(self, model: str, config: Mapping[str, ProviderConfig]) -> Model:
+        from .models.providers import open_model
+
+        return open_model(model, environ=self.environ, catalog=self.catalog, config=config)
+
+    async def _bearer(self, wallet: Wallet, profile: str, *, rejected: str = "") -> str:
+        return (await wallet.credential(profile, rejected=rejected)).bearer
+
     def _provider(self, model: str) -> str:
         known, _ = self.catalog.split(model)
         return known or self.catalog.profile(model).provider
 
     def _configured(self, provider: str) -> ProviderConfig:
         return self.providers.get(provider, ProviderConfig())
+
+
+async def _without(why: str, *, rejected: str = "") -> str:
+    """The bearer of nobody."""
+    del rejected
+    raise AuthError(why)

@@ -12,6 +12,7 @@ import logging
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -171,7 +172,7 @@ class Workplace(Journal):
         await self._seat_engine()
         if self._agent is None or self._opened_for != attempt or moved:
             await self._close_model()
-            model = await self._connected(attempt)
+            model = self._connected(attempt)
             if self._agent is None:
                 self._agent = self._assembled(model)
             self._agent.model, self._opened_for = model, attempt
@@ -181,6 +182,7 @@ class Workplace(Journal):
         self._enforce(agent)
         agent.harness, agent.tools = self.harness, tuple(self.toolset or ())
         agent.harness_reason = self.served.selection.reason
+        agent.identity = partial(self.routes.identity, attempt)
 
     async def _moved(self, chain: Chain) -> Chain:
         """Make the agent ready for another candidate, in the middle of a turn."""
@@ -303,9 +305,10 @@ class Workplace(Journal):
             hooks=self.hooks or Hooks(),
             emit=self._hear,
             candidates=Candidates(Chain(models=(self.model,)), self._moved, self.routes.note),
+            identity=partial(self.routes.identity, Attempt(model=self.model)),
         )
 
-    async def _connected(self, attempt: Attempt) -> Model:
+    def _connected(self, attempt: Attempt) -> Model:
         """What answers for a candidate; the harness, where nobody else reaches the provider."""
         from .harness.contract import Completes
 
@@ -313,7 +316,7 @@ class Workplace(Journal):
             return self.client
         if isinstance(self.harness, Completes) and not self.served.route(self.model).reachable:
             return self.harness.model(self.model)
-        return await self.routes.connected(attempt)
+        return self.routes.connected(attempt)
 
     def _hear(self, event: Event) -> None:
         from .harness.events import TurnCompleted

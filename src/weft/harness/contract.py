@@ -14,6 +14,7 @@ from typing import Literal, Protocol, runtime_checkable
 
 from msgspec import Struct
 
+from ..auth.profile import Credential
 from ..context.journal import Journal
 from ..context.turn_input import TurnInput
 from ..engines.info import Capability
@@ -35,6 +36,8 @@ __all__ = [
     "Completes",
     "Forgets",
     "Harness",
+    "Identifies",
+    "Identity",
     "NativeCompaction",
     "Outcome",
     "Preview",
@@ -66,6 +69,29 @@ class Outcome(Struct, frozen=True, kw_only=True):
     """Whether the turn's end is in the log; else whoever asked decides what follows."""
 
 
+class Identity(Struct, frozen=True, kw_only=True):
+    """Who a run is to its model's provider; nobody in particular without a credential."""
+
+    profile: str = ""
+    credential: Credential | None = None
+
+
+class Identifies(Protocol):
+    """Says who a run is. Ask before each connection: credentials end."""
+
+    async def __call__(self, *, rejected: str = "") -> Identity:
+        """The identity, with another credential than `rejected` if there is one.
+
+        Raises `AuthError`.
+        """
+        ...
+
+
+async def _nobody(*, rejected: str = "") -> Identity:
+    del rejected
+    return Identity()
+
+
 @dataclass(slots=True, kw_only=True)
 class TurnRun:
     """One admitted turn, and all that running it needs."""
@@ -84,6 +110,8 @@ class TurnRun:
     patience: Backoff = STREAM_PATIENCE
     accepts: Callable[[Facts], bool] = field(default=lambda _: True)
     """Whether an attempt with these facts may end the turn; policy, prepared."""
+    identity: Identifies = _nobody
+    """Whose credential the run is paid with; policy, prepared."""
     spent: TokenUsage = field(default_factory=TokenUsage)
     """What earlier attempts at the same turn have cost."""
 
