@@ -10,6 +10,7 @@ from inline_snapshot import snapshot
 from msgspec import Raw
 
 from tests.strategies import rows as any_rows
+from weft.context.mending import Repair, mended
 from weft.context.row import Row
 from weft.context.rules import normalise
 from weft.entries import Draft, Flags, FragmentMark, Origin
@@ -32,12 +33,10 @@ from weft.plan.describing import described
 from weft.plan.repair import (
     MARKER,
     Merged,
-    RepairPolicy,
-    mended,
     merged,
     note_for,
-    policy_for,
     repaired,
+    repairs_for,
     unanswered,
 )
 from weft.prompt.events import TurnAborted
@@ -45,12 +44,12 @@ from weft.prompt.unanswered import Unanswered
 from weft.provenance import InputProvenance
 from weft.wire import json_bytes
 
-POLICIES = [
-    RepairPolicy(),
-    policy_for("mistral", "chat"),
-    policy_for("groq", "chat"),
-    policy_for("vllm", "chat"),
-    policy_for("anthropic", "messages"),
+POLICIES: list[tuple[Repair, ...]] = [
+    (),
+    repairs_for("mistral", "chat"),
+    repairs_for("groq", "chat"),
+    repairs_for("vllm", "chat"),
+    repairs_for("anthropic", "messages"),
 ]
 PNG = "data:image/png;base64," + "A" * 4096
 SAID = (InputText("Fix the tests."),)
@@ -216,24 +215,24 @@ def test_there_is_no_note_where_the_prompt_repeats_the_message_or_nobody_said_it
 @pytest.mark.parametrize(
     ("provider", "api", "expected"),
     [
-        ("openai", "responses", RepairPolicy()),
-        ("codex", "responses", RepairPolicy()),
-        ("anthropic", "messages", RepairPolicy(call_ids="plain")),
-        ("vllm", "chat", RepairPolicy(object_arguments=True)),
+        ("openai", "responses", ()),
+        ("codex", "responses", ()),
+        ("anthropic", "messages", ("plain_call_ids",)),
+        ("vllm", "chat", ("object_arguments",)),
         (
             "mistral",
             "chat",
-            RepairPolicy(call_ids="nine", reasoning=False, object_arguments=True),
+            ("nine_call_ids", "no_reasoning", "object_arguments"),
         ),
-        ("groq", "chat", RepairPolicy(reasoning=False, object_arguments=True)),
+        ("groq", "chat", ("no_reasoning", "object_arguments")),
     ],
 )
-def test_each_provider_has_its_policy(provider, api, expected):
-    assert policy_for(provider, api) == expected
+def test_each_provider_has_its_repairs(provider, api, expected):
+    assert repairs_for(provider, api) == expected
 
 
 def test_call_ids_are_made_to_fit_a_call_and_its_output_alike():
-    shown = repaired([CALL, OUTPUT], policy_for("mistral", "chat"))
+    shown = repaired([CALL, OUTPUT], repairs_for("mistral", "chat"))
     ids = {each.shape.call_id for each in shown}
     assert len(ids) == 1
     assert re.fullmatch("[A-Za-z0-9]{9}", ids.pop() or "")
@@ -241,9 +240,9 @@ def test_call_ids_are_made_to_fit_a_call_and_its_output_alike():
 
 
 def test_ids_that_fit_are_kept():
-    assert mended(CALL, policy_for("anthropic", "messages")) is CALL
+    assert mended(CALL, repairs_for("anthropic", "messages")) is CALL
     odd = row(FunctionCall(name="look", arguments="{}", call_id="a.b:c"))
-    fitting = mended(odd, policy_for("anthropic", "messages"))
+    fitting = mended(odd, repairs_for("anthropic", "messages"))
     assert fitting is not None
     assert re.fullmatch("call_[0-9a-f]{24}", fitting.shape.call_id or "")
 
@@ -251,58 +250,62 @@ def test_ids_that_fit_are_kept():
 @pytest.mark.parametrize("arguments", ['{"path":', "[1]", "plain words"])
 def test_arguments_that_are_no_object_become_one(arguments):
     broken = row(FunctionCall(name="look", arguments=arguments, call_id="c"))
-    shown = mended(broken, policy_for("vllm", "chat"))
+    shown = mended(broken, repairs_for("vllm", "chat"))
     assert shown is not None
     assert isinstance(shown.item, FunctionCall)
     assert msgspec.json.decode(shown.item.arguments) == {"arguments": arguments}
-    assert mended(broken, RepairPolicy()) is broken
+    assert mended(broken, ()) is broken
 
 
 def test_reasoning_is_not_shown_to_servers_that_refuse_it():
     thought = row(Reasoning(encrypted_content="x"), origin=Origin("groq", "chat"))
-    assert mended(thought, policy_for("groq", "chat")) is None
-    assert mended(thought, policy_for("openai", "responses")) is thought
+    assert mended(thought, repairs_for("groq", "chat")) is None
+    assert mended(thought, repairs_for("openai", "responses")) is thought
+
+
+def test_a_repair_that_is_not_known_changes_nothing():
+    assert mended(CALL, ("sing",)) is CALL
 
 
 @given(any_rows)
 def test_at_openai_nothing_but_pairing_is_repaired(rows):
-    assert repaired(rows, policy_for("openai", "responses")) == normalise(rows)
+    assert repaired(rows, repairs_for("openai", "responses")) == normalise(rows)
 
 
 @given(any_rows, st.sampled_from(POLICIES))
-def test_repairing_again_changes_nothing(rows, policy):
-    once = repaired(rows, policy)
-    assert repaired(once, policy) == once
+def test_repairing_again_changes_nothing(rows, repairs):
+    once = repaired(rows, repairs)
+    assert repaired(once, repairs) == once
 
 
 @given(any_rows, st.sampled_from(POLICIES))
-def test_what_is_stored_is_never_touched(rows, policy):
+def test_what_is_stored_is_never_touched(rows, repairs):
     before = [msgspec.json.encode(each.body.decode()) for each in rows]
-    repaired(rows, policy)
+    repaired(rows, repairs)
     assert [msgspec.json.encode(each.body.decode()) for each in rows] == before
 
 
 @given(any_rows, st.sampled_from(POLICIES), st.integers(0, 12))
-def test_a_row_is_repaired_by_itself(rows, policy, cut):
-    whole = [mended(each, policy) for each in rows]
-    assert [mended(each, policy) for each in rows[:cut]] == whole[:cut]
+def test_a_row_is_repaired_by_itself(rows, repairs, cut):
+    whole = [mended(each, repairs) for each in rows]
+    assert [mended(each, repairs) for each in rows[:cut]] == whole[:cut]
 
 
 @given(any_rows, st.sampled_from(POLICIES))
-def test_calls_and_outputs_find_each_other_as_before(rows, policy):
+def test_calls_and_outputs_find_each_other_as_before(rows, repairs):
     kept = [each for each in rows if each.shape.type != "reasoning"]
-    assert [each.seq for each in repaired(kept, policy)] == [each.seq for each in normalise(kept)]
+    assert [each.seq for each in repaired(kept, repairs)] == [each.seq for each in normalise(kept)]
 
 
 def test_codex_is_told_what_came_before_without_the_prompt_and_without_media():
     prompt = user(InputText("And now?"), seq=9)
     rows = [user(InputText("older structured context"), InputImage(PNG)), ANSWER, prompt]
-    told = project_text(repaired(rows, RepairPolicy()), "And now?", request_id=prompt.id).prompt
+    told = project_text(repaired(rows, ()), "And now?", request_id=prompt.id).prompt
     assert "[user]\nolder structured context\n[image omitted]\n\n[assistant]\nDone." in told
     assert told.count("And now?") == 1
     assert "base64" not in told
 
 
 def test_codex_is_told_of_a_message_that_was_only_media():
-    rows = repaired([user(InputImage(PNG)), ANSWER], RepairPolicy())
+    rows = repaired([user(InputImage(PNG)), ANSWER], ())
     assert "[user]\n[image omitted]\n" in project_text(rows, "And now?").prompt
