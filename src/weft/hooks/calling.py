@@ -18,16 +18,18 @@ _TO_CLEAN_UP = 5.0
 """Seconds in which a cancelled hook can put things in order."""
 
 
-async def called(hook: Hook, payload: Payload, seconds: float) -> Answer | None:
-    """What `hook` answers. Raises `HookFailed`."""
+async def called(
+    hook: Hook, payload: Payload, seconds: float, *, grace: float = _TO_CLEAN_UP
+) -> Answer | None:
+    """What `hook` answers within `seconds`; `grace` is for its tidying. Raises `HookFailed`."""
     task = asyncio.create_task(_answer(hook, payload), name=f"hook for {_tag(payload)}")
     try:
         done, _ = await asyncio.wait((task,), timeout=seconds)
     except asyncio.CancelledError:
-        await _ended(task)
+        await _ended(task, grace)
         raise
     if not done:
-        await _ended(task)
+        await _ended(task, grace)
         raise HookFailed(f"a hook for {_tag(payload)!r} did not answer within {seconds:g} s")
     if task.cancelled():
         raise HookFailed(f"a hook for {_tag(payload)!r} gave up")
@@ -49,9 +51,9 @@ async def _answer(hook: Hook, payload: Payload) -> Answer | None:
     )
 
 
-async def _ended(task: asyncio.Task[Answer | None]) -> None:
+async def _ended(task: asyncio.Task[Answer | None], grace: float) -> None:
     task.cancel()
-    await asyncio.wait((task,), timeout=_TO_CLEAN_UP)
+    await asyncio.wait((task,), timeout=grace)
     if task.done() and not task.cancelled():
         # Nobody asks any more; unread, it would be told as if it were lost.
         task.exception()

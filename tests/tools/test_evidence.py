@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+from tests.harness.scenes import call, hear, of, opened, scripted
+from weft.harness.events import EvidenceFound, ToolFinished
+from weft.harness.witness import Witness
+from weft.hooks import Hooks
+from weft.hooks.payloads import ToolResultReady
+from weft.items import FunctionCall
+from weft.plan.failures import Failure
+from weft.plan.outcome import Final, classify
+from weft.testing.script import Answer
+from weft.tools.contract import ToolCall, ToolResult
+from weft.tools.decorator import tool
+from weft.tools.dispatch import Dispatch
+from weft.tools.evidence import Sent, Target
+
+from .scenes import Scene
+
+SENT = Sent(target=Target(channel="telegram", to="chat:1"), text="hi", message_id="m-1")
+
+
+@tool(replay_safe=True)
+async def message() -> ToolResult:
+    """Sends."""
+    return ToolResult("sent", sent=(SENT,))
+
+
+def test_a_target_is_named_in_one_word():
+    assert str(Target(channel="web")) == "web"
+    assert str(Target(channel="telegram", to="chat:1", thread="7")) == "telegram:chat:1:7"
+
+
+def test_after_something_was_sent_no_other_candidate_is_tried():
+    witness = Witness((message,))
+    witness.called("message")
+    witness.returned(ToolResult("sent", sent=(SENT,)))
+    facts = witness.facts(Failure(reason="rate_limit", message="slow down"))
+    assert (facts.sent, facts.effects) == (("telegram:chat:1",), ())
+    assert isinstance(classify(facts), Final)
+
+
+async def test_evidence_is_there_before_hooks_have_seen_the_result(scene: Scene):
+    order: list[str] = []
+
+    async def ready(event: ToolResultReady) -> None:
+        order.append(f"hook {event.output}")
+
+    def witness(asked: ToolCall, result: ToolResult) -> None:
+        order.append(f"witness {asked.name} {result.sent[0].text}")
+
+    hooks = Hooks()
+    hooks.on(ToolResultReady, ready)
+    dispatch = Dispatch((message,), replace(scene.context, witness=witness), hooks)
+    dispatch.submit(FunctionCall(call_id="a", name="message", arguments="{}"))
+    dispatch.finish()
+    (finished,) = [each async for each in dispatch.results()]
+    assert order == ["witness message hi", "hook sent"]
+    assert finished.result.sent == (SENT,)
+
+
+async def test_a_call_that_is_broken_off_behind_its_tool_keeps_its_evidence(scene: Scene):
+    reached = asyncio.Event()
+
+    async def hang(_: ToolResultReady) -> None:
+        reached.set()
+        await asyncio.Event().wait()
+
+    hooks = Hooks()
+    hooks.on(ToolResultReady, hang)
+    dispatch = Dispatch((message,), scene.context, hooks)
+    dispatch.submit(FunctionCall(call_id="a", name="message", arguments="{}"))
+    await reached.wait()
+    await dispatch.abort()
+    (finished,) = [each async for each in dispatch.results()]
+    assert (finished.aborted, finished.result.success) == (True, False)
+    assert finished.result.sent == (SENT,)
+
+
+async def test_a_turn_tells_of_each_thing_sent_once(tmp_path):
+    model = scripted(Answer(calls=(call("message"), call("message"))), Answer(text="done"))
+    async with opened(tmp_path, model, tools=(message,)) as thread:
+        events = await hear(thread, "go")
+    told = {event.call_id: event.sent for event in of(events, EvidenceFound)}
+    assert told == {event.call_id: (SENT,) for event in of(events, ToolFinished)}
+    assert len(of(events, EvidenceFound)) == 2
