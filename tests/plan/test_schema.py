@@ -22,6 +22,7 @@ from weft.specs import (
     parameters,
     spec_name,
 )
+from weft.tools.builtin import builtin_tools
 from weft.wire import json_bytes
 
 OPENAI = Target(provider="openai", model="gpt-5.5", native=True)
@@ -373,6 +374,12 @@ def test_tools_with_optional_parameters_keep_their_bytes_at_openai():
     optional = parameters({"path": {"type": "string"}, "limit": {"type": "integer"}}, ("path",))
     specs = (function(bytes(optional)), CustomTool(name="p", description="", format=TextFormat()))
     assert normalise(specs, OPENAI).specs is specs
+
+
+@pytest.mark.parametrize("name", ["gpt-5.5", "gpt-5.2", "gpt-5", "o3", "gpt-oss-20b"])
+def test_the_tools_that_weft_brings_keep_their_bytes_at_openai(name):
+    specs = tuple(tool.spec for tool in builtin_tools(Catalog.load().profile(name)))
+    assert normalise(specs, OPENAI) == Inventory(specs=specs)
 
 
 @pytest.mark.parametrize(
