@@ -1,0 +1,60 @@
+"""A token endpoint, for rows about oauth profiles.
+
+Invariant: every refresh token is good for one new pair, and only once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from urllib.parse import parse_qs
+
+from ...auth.profile import OAuth
+from ...loopback import Listener
+from ..fake.http import Reply, read_request
+
+__all__ = ["TokenEndpoint"]
+
+
+class TokenEndpoint(Listener):
+    """Gives out pairs of tokens: ``planted-access-1``, ``planted-access-2`` and so on."""
+
+    def __init__(self, status: int = 200) -> None:
+        super().__init__()
+        self.status = status
+        """What it answers; refusals do not use a token up."""
+        self.given = 0
+        self.asked = 0
+
+    def credential(self, expires: int = 0, provider: str = "openai") -> OAuth:
+        """The first pair."""
+        return OAuth(
+            provider=provider,
+            access="planted-access-0",
+            refresh="planted-refresh-0",
+            expires=expires,
+            token_url=f"http://127.0.0.1:{self.port}/oauth/token",
+        )
+
+    async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer one request."""
+        request = await read_request(reader)
+        if request is None:
+            return
+        self.asked += 1
+        brought = parse_qs(request.body.decode()).get("refresh_token", [""])[0]
+        status, body = self._answer(brought)
+        said = json.dumps(body).encode()
+        await Reply(reader, writer).whole(status, {"connection": "close"}, said)
+
+    def _answer(self, brought: str) -> tuple[int, dict[str, str | int]]:
+        if self.status != 200:
+            return self.status, {"error": "invalid_grant", "was": brought}
+        if brought != f"planted-refresh-{self.given}":
+            return 400, {"error": "invalid_grant", "was": brought}
+        self.given += 1
+        return 200, {
+            "access_token": f"planted-access-{self.given}",
+            "refresh_token": f"planted-refresh-{self.given}",
+            "expires_in": 3600,
+        }
