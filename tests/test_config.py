@@ -214,8 +214,8 @@ def test_a_key_that_does_not_exist_cannot_be_explained(place):
             (
                 "HOME/config.toml:2: key 'sanbox' is unknown; did you mean 'sandbox'? (accepted: "
                 "agents, agents_md, approval, citations, codex, developer_instructions, effort, "
-                "engine, engines, harness, harnesses, hooks, model, models, network, prices, "
-                "providers, recall_threads, sandbox, tool_output_token_limit, verbosity, "
+                "engine, engines, fallbacks, harness, harnesses, hooks, model, models, network, "
+                "prices, providers, recall_threads, sandbox, tool_output_token_limit, verbosity, "
                 "writable_roots)"
             ),
         ),
@@ -263,7 +263,7 @@ def test_a_key_that_does_not_exist_cannot_be_explained(place):
             "[models.'openai:gpt-5.5']\nharnes = 'codex'\n",
             (
                 "HOME/config.toml:2: key 'models.\"openai:gpt-5.5\".harnes' is unknown; "
-                "did you mean 'harness'? (accepted: harness)"
+                "did you mean 'harness'? (accepted: fallbacks, harness)"
             ),
         ),
         (

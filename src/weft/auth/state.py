@@ -152,6 +152,8 @@ class AuthState:
 
         `only` lets go of that very pin and no newer one, `source` of pins from there.
         """
+        if not self.path.exists():
+            return False
         query, given = "DELETE FROM pins WHERE thread = ?", [thread]
         if source is not None:
             query, given = f"{query} AND source = ?", [*given, source]

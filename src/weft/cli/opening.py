@@ -16,7 +16,6 @@ import click
 import msgspec
 from msgspec import Struct
 
-from ..auth.keys import KeyFile
 from ..configuration import Config, Settings, load_config
 from ..configuration.settings import ModelSettings, ProviderSettings
 from ..context.head import Choices
@@ -26,6 +25,8 @@ from ..prompt.observation import PromptContext
 from ..store.contract import ThreadInfo
 from .home import Home, find_thread
 from .output import printable
+from .paying import follow, pin_profile
+from .profiles import wallet_of
 from .wishes import Wishes
 
 if TYPE_CHECKING:
@@ -61,6 +62,8 @@ class Setup(Struct, frozen=True, kw_only=True):
     """Those of the configuration, and what this run makes of them."""
     info: ThreadInfo | None = None
     """The thread to go on with; None makes one."""
+    profile: str | None = None
+    """The profile that it shall keep to, if a person named one."""
 
     @property
     def model(self) -> str | None:
@@ -81,7 +84,14 @@ async def prepare(
     cwd = (wishes.cwd or (Path(info.cwd) if info else Path())).absolute()
     config = load_config(home.path, cwd, os.environ, wishes.flags())
     settings = _of_this_run(config, cwd, wishes, attended=attended)
-    return Setup(home=home.path, cwd=cwd, config=config, settings=settings, info=info)
+    return Setup(
+        home=home.path,
+        cwd=cwd,
+        config=config,
+        settings=settings,
+        info=info,
+        profile=wishes.profile,
+    )
 
 
 def _of_this_run(config: Config, cwd: Path, wishes: Wishes, *, attended: bool) -> Settings:
@@ -139,6 +149,9 @@ async def open_thread(
     try:
         async with _opened(setup, title) as thread:
             thread.docs = docs_rules(setup.settings)
+            follow(thread, setup.config)
+            assert thread.routes.wallet is not None, "it was opened with one"
+            await pin_profile(thread.routes.wallet, thread.id, setup.profile)
             made = "" if setup.info or keep_empty else thread.id
             yield thread
     finally:
@@ -167,7 +180,8 @@ def _opened(setup: Setup, title: str) -> AbstractAsyncContextManager[Thread]:
         tools=None,
         choices=choices_of(settings),
         hooks=configured_hooks(setup.config, setup.home),
-        environ=KeyFile(setup.home).over(os.environ, settings.providers),
+        environ=os.environ,
+        wallet=wallet_of(Home(setup.home), settings),
         providers=providers_of(settings),
         output_limit=settings.tool_output_token_limit,
         agents=agents_of(settings),

@@ -23,6 +23,16 @@ _APPROVALS = ("never", "on-request", "untrusted")
 
 _OPTIONS = (
     model_option,
+    click.option(
+        "--fallback",
+        "fallbacks",
+        metavar="MODEL",
+        multiple=True,
+        help="A model to ask where the other does not answer; may be given again.",
+    ),
+    click.option(
+        "--profile", metavar="ID", help="Whose credentials the thread keeps to (`weft auth`)."
+    ),
     click.option("--effort", metavar="EFFORT", help="How hard the model thinks."),
     click.option(
         "--engine",
@@ -61,6 +71,8 @@ class Wishes(Struct, frozen=True, kw_only=True):
     """What was asked for; None leaves a thing to the configuration."""
 
     model: str | None = None
+    fallbacks: tuple[str, ...] = ()
+    profile: str | None = None
     effort: str | None = None
     engine: str | None = None
     harness: str | None = None
@@ -78,8 +90,10 @@ class Wishes(Struct, frozen=True, kw_only=True):
         given: dict[str, tuple[str, Any]] = {
             name: (f"--{name}", value)
             for name in Settings.__struct_fields__
-            if (value := getattr(self, name, None)) is not None
+            if (value := getattr(self, name, None)) not in (None, ())
         }
+        if self.fallbacks:
+            given["fallbacks"] = ("--fallback", list(self.fallbacks))
         if self.yolo:
             given |= {"sandbox": ("--yolo", "danger-full-access"), "approval": ("--yolo", "never")}
         return given

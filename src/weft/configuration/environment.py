@@ -66,6 +66,8 @@ def _parsed(name: str, text: str) -> Any:
         return text.lower() in _TRUE
     if int in kinds and text.isdecimal():
         return int(text)
+    if name == "fallbacks":  # whose names have colons in them
+        return [part for part in text.split(",") if part]
     if hint == tuple[str, ...]:
         return [part for part in text.split(os.pathsep) if part]
     return text

@@ -91,6 +91,8 @@ class ModelSettings(Struct, frozen=True, kw_only=True):
     """What holds for one model."""
 
     harness: Text | UnsetType = UNSET
+    fallbacks: tuple[Text, ...] | UnsetType = UNSET
+    """Who is asked in its place, also where a person chose it; empty: nobody."""
 
 
 class ProviderSettings(Struct, frozen=True, kw_only=True):
@@ -137,6 +139,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     """What was settled."""
 
     model: Text = DEFAULT_MODEL
+    fallbacks: tuple[Text, ...] = ()
+    """Models to ask where the configured one does not answer."""
     effort: Text | None = None
     verbosity: Literal["low", "medium", "high"] | None = None
     sandbox: Literal["read-only", "workspace-write", "danger-full-access"] = "workspace-write"

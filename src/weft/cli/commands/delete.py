@@ -12,6 +12,7 @@ from ..home import LIBRARY, Home, find_thread
 from ..lazy import examples
 from ..options import as_json, thread_argument
 from ..output import iso, printable, say, say_json
+from ..paying import forget_pins
 
 __all__ = ["command"]
 
@@ -49,6 +50,7 @@ async def _delete(home: Home, thread: str) -> None:
     async with home.store() as store, home.index(store) as index:
         await store.delete(thread)
         await index.forget(thread)
+        await asyncio.to_thread(forget_pins, home, thread)
         if not await _shared(store, thread):
             await forget(home.path / LIBRARY, thread)
 

@@ -17,6 +17,7 @@ from msgspec import Struct
 from ...errors import WeftError
 from ..home import find_thread
 from ..output import iso, one_line
+from ..paying import follow_choice
 from ..wishes import Wishes
 from .changes import changes
 from .conversation import Conversation
@@ -128,6 +129,7 @@ class Slash:
         """Tell the model, or ask another from the next turn on."""
         if rest:
             self.talk.thread.use(rest)
+            follow_choice(self.talk.thread, self.talk.setup.config)
         self.talk.screen.say(f"model {self.talk.thread.model}")
 
     async def harness(self, rest: str) -> None:
