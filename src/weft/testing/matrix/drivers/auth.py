@@ -33,8 +33,9 @@ async def forward(given: Given, stage: object) -> Given:
     """What a harness is told about profiles."""
     del stage
     plan = forwarded(given["provider"], given["harness"], _candidates(given))
-    seen: dict[str, Any] = msgspec.to_builtins(plan)
-    return seen
+    return {
+        name: "" if value is None else value for name, value in msgspec.structs.asdict(plan).items()
+    }
 
 
 async def sign_in(given: Given, stage: object) -> Given:

@@ -9,7 +9,7 @@ import asyncio
 import stat
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -22,10 +22,11 @@ from ....auth.state import now as present
 from ....auth.wallet import Wallet
 from ....harness.events import Event, TurnCompleted
 from ....models.connect import ProviderConfig
+from ....tools.decorator import tool
 from ..endpoint import TokenEndpoint
 from ..stage import MODEL, Stage, answers
 
-__all__ = ["keep", "refresh", "share", "turn", "wallet"]
+__all__ = ["keep", "refresh", "renew", "share", "turn", "wallet"]
 
 Given: TypeAlias = Mapping[str, Any]
 
@@ -149,8 +150,37 @@ async def turn(given: Given, stage: Stage) -> Given:
         "resting": {name: [each.state, each.reason] for name, each in held.items() if each},
         "pin": pin.profile if pin else "",
         "source": pin.source if pin else "",
-        "leaks": await asyncio.to_thread(_leaks, stage, home, heard),
+        **await asyncio.to_thread(_leaks, stage, home, heard, made),
     }
+
+
+async def renew(given: Given, stage: Stage) -> Given:
+    """A turn that is paid with tokens which the provider refuses in the midst of it."""
+    stage.script(*answers(given))
+    home = stage.directory()
+    async with TokenEndpoint(given.get("status", 200)) as endpoint:
+        made = Wallet(home, vault=None)
+        made.secrets.put("openai:me", endpoint.credential(present() + 3_600_000))
+        for name in given.get("profiles", ()):
+            made.secrets.put(name, _credential(name))
+        options: dict[str, Any] = {"wallet": made, "providers": _unpaid(stage), "tools": (_look,)}
+        async with stage.thread(**options) as thread:
+            heard = await stage.turn(thread, "Go on.")
+    end = heard[-1]
+    assert isinstance(end, TurnCompleted)
+    bearers = [each.headers.get("authorization", "") for each in stage.requests]
+    return {
+        "status": end.status,
+        "text": end.text,
+        "bearers": [each.removeprefix(f"Bearer {_PLANTED}") for each in bearers],
+        "asked": endpoint.asked,
+        **await asyncio.to_thread(_leaks, stage, home, heard, made),
+    }
+
+
+@tool(name="look", description="Looks at the world.", replay_safe=True)
+async def _look() -> str:
+    return "seen"
 
 
 def _filled(home: Path, profiles: Any, **options: Any) -> Wallet:
@@ -205,20 +235,28 @@ def _payer(headers: Mapping[str, str]) -> str:
     return f"{provider}:{name}" if secret.startswith(_PLANTED) else secret and "another"
 
 
-def _leaks(stage: Stage, home: Path, heard: list[Event]) -> list[str]:
-    """Where a secret is that should not be there."""
-    told = ["events"] if _PLANTED.encode() in msgspec.json.encode(heard) else []
-    places = [*_holding(home), *_holding(stage.place / "weft")]
-    return told + [name for name in places if name != "auth.json"]
+def _leaks(stage: Stage, home: Path, heard: list[Event], made: Wallet) -> Given:
+    """Where secrets are that should not be there: anywhere, and in what Weft itself writes.
+
+    Codex writes into its own home what a provider said.
+    """
+    secrets = [
+        secret.encode() for each in made.profiles() for secret in made.secrets.get(each.id).secrets
+    ]
+    said = msgspec.json.encode(heard)
+    events = ["events"] if any(secret in said for secret in secrets) else []
+    files = [*_holding(home, secrets), *_holding(stage.place / "weft", secrets)]
+    leaks = events + [name for name in files if name != "auth.json"]
+    return {"leaks": leaks, "told": [each for each in leaks if not each.startswith("codex/home/")]}
 
 
-def _holding(home: Path) -> list[str]:
+def _holding(home: Path, secrets: Sequence[bytes] = (_PLANTED.encode(),)) -> list[str]:
     """The files under `home` that a secret is in."""
-    mark = _PLANTED.encode()
+    files = {path: path.read_bytes() for path in home.rglob("*") if path.is_file()}
     return sorted(
         str(path.relative_to(home))
-        for path in home.rglob("*")
-        if path.is_file() and mark in path.read_bytes()
+        for path, body in files.items()
+        if any(secret in body for secret in secrets)
     )
 
 
