@@ -5,11 +5,15 @@ from pathlib import Path
 
 import pytest
 
+from tests.engines.scenes import Probe, notices
 from tests.harness.scenes import log, unanswered
+from weft.harness.codex.options import CodexOptions
 from weft.harness.events import Retrying, TextDelta
+from weft.testing.appserver import AppScript, Fault
 from weft.testing.script import Answer, Break, Call, Failure
 
-from .scenes import hear, last, of, plain, shown, staged
+from .scenes import hear, last, of, plain, shown, staged, unreal
+from .viewing import recalling
 
 KEY = "sk-planted"
 
@@ -76,6 +80,33 @@ async def test_a_provider_that_is_not_there_fails_the_turn(tmp_path):
             "check the network and the provider's address"
         )
         assert not thread.view.open_calls
+
+
+async def test_a_codex_that_is_not_there_is_named(tmp_path):
+    options = CodexOptions(binary=tmp_path / "codex")
+    async with staged(tmp_path, options=options) as stage, stage.thread() as thread:
+        ended = last(await hear(thread, "hi"))
+        assert (ended.status, ended.error) == (
+            "failed",
+            (
+                f"cannot run {str(tmp_path / 'codex')!r}: No such file or directory; "
+                "install Codex, or name another binary"
+            ),
+        )
+
+
+@pytest.mark.parametrize("method", ["thread/start", "thread/inject_items", "turn/start"])
+async def test_every_request_has_as_long_as_the_options_say(tmp_path, method):
+    options = CodexOptions(request_timeout=0.2)
+    silent = Fault(method=method, mischief="silence", nth=1)
+    async with staged(tmp_path, options=options) as stage:
+        await unreal(stage, AppScript(faults=(silent,)))
+        async with stage.thread(engine=Probe(assemble=recalling("You like tea."))) as thread:
+            events = await hear(thread, "One.")
+            said = notices(events)
+            told = " ".join([last(events).error or "", *said])
+            assert f"did not answer {method!r} within 0.2 s" in told
+            assert last(await hear(thread, "Two.")).text == "Done."
 
 
 async def test_what_was_done_before_a_failure_stays_in_the_log(tmp_path):

@@ -174,8 +174,13 @@ def test_the_users_home_is_found_and_not_written_to(tmp_path: Path):
     launch = home.prepare(BINARY, environ)
     assert home == CodexHome(tmp_path / ".codex", private=False)
     assert launch.arguments == ("app-server",)
-    assert launch.environment == {**environ, "CODEX_HOME": str(tmp_path / ".codex")}
+    # Codex refuses a named home that is not there, and makes one that nobody names.
+    assert launch.environment == environ
     assert list(tmp_path.iterdir()) == []
+    home.directory.mkdir()
+    launch = home.prepare(BINARY, environ)
+    assert launch.environment == {**environ, "CODEX_HOME": str(tmp_path / ".codex")}
+    assert list(home.directory.iterdir()) == []
     assert CodexHome.of_user({"CODEX_HOME": "/x", "HOME": "/y"}).directory == Path("/x")
 
 

@@ -268,6 +268,17 @@ async def test_a_server_that_dies_at_a_request_is_replaced(tmp_path: Path, momen
         assert (resumed.thread.id, again.generation) == (opened.thread.id, 2)
 
 
+async def test_the_complaint_of_a_server_that_died_is_no_line_of_its_backtrace(tmp_path: Path):
+    trace = "Stack backtrace:\n   0: <unknown>\n             at ./src/main.rs:7\n   1: main"
+    said = f"\x1b[31mERROR\x1b[0m the home is not there\n\n{trace}"
+    fault = Fault(method="initialize", mischief="die", status=1)
+    launch = scripted(AppScript(faults=(fault,), complaint=said), tmp_path)
+    async with serving(AppServer(launch)) as server:
+        with pytest.raises(AppServerDied) as died:
+            await server.connection()
+    assert died.value.complaint == "ERROR the home is not there"
+
+
 def test_the_message_of_a_death_says_how_and_what_was_last_heard():
     assert str(AppServerDied(-9, "boom")) == snapshot(
         "the Codex app-server was killed by signal 9; the next turn starts another; "

@@ -12,7 +12,13 @@ from msgspec import Raw
 from tests.strategies import rows as any_rows
 from weft.context.row import Row
 from weft.entries import Draft, Node
-from weft.harness.codex.text.projection import TURN_TEXT_LIMIT, Mode, TextProjection, fit, project_text
+from weft.harness.codex.text.projection import (
+    TURN_TEXT_LIMIT,
+    Mode,
+    TextProjection,
+    fit,
+    project_text,
+)
 from weft.items import (
     AgentMessage,
     Compaction,

@@ -9,6 +9,7 @@ from tests.codex.viewing import (
     folding,
     raw,
     reasons,
+    recalling,
     shows_view,
     skilled,
     standing,
@@ -16,8 +17,7 @@ from tests.codex.viewing import (
     without_standing,
 )
 from tests.engines.scenes import Probe, notices
-from weft.engines.recall import recalled
-from weft.engines.values import AssembleParams, AssembleResult, Projection
+from weft.engines.values import AssembleResult, Projection
 from weft.harness.codex.options import CodexOptions
 from weft.hooks import Hooks
 from weft.hooks.payloads import BeforePromptBuild
@@ -47,15 +47,6 @@ def quoted(request: Any) -> str:
 def asked(request: Any) -> str:
     """The request behind the quotation."""
     return said(request)[-1][1].partition(REQUEST)[2]
-
-
-def recalling(text: str) -> Any:
-    """An engine's answer: what is there, with a memory before the newest input."""
-
-    def recall(given: AssembleParams) -> AssembleResult:
-        return AssembleResult(items=(*given.items[:-1], recalled(text), given.items[-1]))
-
-    return recall
 
 
 async def test_a_view_is_quoted_once_before_the_request_which_stands_last_and_once(tmp_path):

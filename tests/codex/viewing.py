@@ -17,6 +17,7 @@ from tests.engines.scenes import written
 from weft import Thread
 from weft.context.compose import item_draft
 from weft.context.row import Row
+from weft.engines.recall import recalled
 from weft.engines.values import AssembleParams, AssembleResult
 from weft.entries import Draft
 from weft.harness.codex.server import AppServer
@@ -31,6 +32,7 @@ __all__ = [
     "killed",
     "raw",
     "reasons",
+    "recalling",
     "shows_view",
     "skilled",
     "standing",
@@ -157,3 +159,12 @@ def _is_answer(item: dict[str, Any]) -> bool:
 
 def _bytes(value: object) -> bytes:
     return json.dumps(value).encode()
+
+
+def recalling(text: str) -> Any:
+    """An engine's answer: what is there, with a memory before the newest input."""
+
+    def recall(given: AssembleParams) -> AssembleResult:
+        return AssembleResult(items=(*given.items[:-1], recalled(text), given.items[-1]))
+
+    return recall

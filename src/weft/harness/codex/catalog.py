@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from ...errors import ConfigError
 from ...prompt.codex import bundled_models
+from .errors import CodexMissing
 
 __all__ = ["ANY", "LIFTED", "OwnModel", "edit", "keep_catalog", "knows"]
 
@@ -122,7 +123,10 @@ def _model(models: dict[str, Any], slug: str) -> dict[str, Any]:
 
 
 def _fingerprint(binary: Path, own: tuple[OwnModel, ...]) -> str:
-    facts = binary.stat()
+    try:
+        facts = binary.stat()
+    except OSError as error:
+        raise CodexMissing.because(binary, error) from error
     known = msgspec.json.encode([str(binary), facts.st_size, facts.st_mtime_ns, own])
     return hashlib.sha256(known).hexdigest()[:16]
 

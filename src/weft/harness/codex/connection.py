@@ -44,8 +44,8 @@ __all__ = ["IN_FLIGHT", "PATIENCE", "Connection", "Listener", "Oddities"]
 
 R = TypeVar("R")
 
-PATIENCE = 30.0
-"""Seconds a request may take unless it says otherwise."""
+PATIENCE = 60.0
+"""Seconds a request may take unless somebody says otherwise."""
 IN_FLIGHT = 100
 """Requests without an answer; beyond it an app-server loses some."""
 
@@ -104,6 +104,7 @@ class Connection:
     listener: Listener = _nothing
     farewell: Callable[[], Awaitable[Exception]] = _hung_up
     generation: int = 1
+    patience: float = PATIENCE
     backoff: Backoff = field(default_factory=lambda: Backoff(retries=6, base=0.1, jitter=0.5))
     longest_line: int = LONGEST_LINE
 
@@ -122,13 +123,13 @@ class Connection:
         """The threads that somebody hears of."""
         return frozenset(self._subscriptions)
 
-    async def call(self, request: Request[R], *, seconds: float = PATIENCE) -> R:
+    async def call(self, request: Request[R], *, seconds: float | None = None) -> R:
         """The answer to a request. Raises a `CodexError`."""
         answer = await self.request(request.method, request, request.answer, seconds=seconds)
         return cast("R", answer)
 
     async def open(
-        self, request: Request[ThreadOpened], handler: Handler, *, seconds: float = PATIENCE
+        self, request: Request[ThreadOpened], handler: Handler, *, seconds: float | None = None
     ) -> tuple[ThreadOpened, Subscription]:
         """Start, resume or fork a thread and hear of it from its first event on."""
         made: list[Subscription] = []
@@ -152,18 +153,19 @@ class Connection:
         params: object,
         result_type: type[R],
         *,
-        seconds: float = PATIENCE,
+        seconds: float | None = None,
         claim: Callable[[R], None] = _nothing,
     ) -> R:
         """Ask `method` and wait for the answer; `claim` gets it before the next event.
 
         Tried again while the server is overloaded. `seconds` count from the sending.
         """
+        patience = self.patience if seconds is None else seconds
         attempt = 0
         while True:
             try:
                 async with self._slots:
-                    return await self._ask(method, params, result_type, seconds, claim)
+                    return await self._ask(method, params, result_type, patience, claim)
             except Overloaded:
                 if attempt >= self.backoff.retries:
                     raise

@@ -17,6 +17,9 @@ No text holds what was sent, and none holds a credential.
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Self
+
 from ...errors import WeftError
 
 __all__ = [
@@ -40,6 +43,12 @@ class CodexError(WeftError):
 
 class CodexMissing(CodexError):
     """The binary cannot be run."""
+
+    @classmethod
+    def because(cls, binary: Path, error: OSError) -> Self:
+        """What the system said about `binary`."""
+        why = error.strerror or type(error).__name__
+        return cls(f"cannot run {str(binary)!r}: {why}; install Codex, or name another binary")
 
 
 class UnsupportedCodex(CodexError):

@@ -71,11 +71,7 @@ class CodexHarness:
             providers=providers or {},
             listener=self._hear,
         )
-        self.threads = Threads(
-            servers=self.servers,
-            mode=self.options.projection,
-            seconds=self.options.request_timeout,
-        )
+        self.threads = Threads(servers=self.servers, mode=self.options.projection)
         self.fold_seconds = FOLD_SECONDS
         """How long Codex may take to fold a thread by hand."""
         self._running: dict[str, Callable[[Event], None]] = {}
@@ -161,7 +157,7 @@ class CodexHarness:
 
     def model(self, name: str) -> Model:
         """What answers for a model that only Codex reaches."""
-        return AppServerModel(name, self.servers, self.options.request_timeout)
+        return AppServerModel(name, self.servers)
 
     async def forget(self, journal: Journal) -> None:
         """The thread was reset: its binding goes."""

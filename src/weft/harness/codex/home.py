@@ -90,7 +90,7 @@ class CodexHome:
         return Launch(
             binary=binary,
             arguments=(*_overrides(settings), "app-server"),
-            environment={**self._kept(environ), **held, "CODEX_HOME": str(self.directory)},
+            environment={**self._kept(environ), **held, **self._named()},
             directory=self.directory if self.private else None,
             secrets=tuple(held.values()),
         )
@@ -108,6 +108,11 @@ class CodexHome:
         if catalog is not None:
             settings["model_catalog_json"] = str(catalog)
         return settings
+
+    def _named(self) -> dict[str, str]:
+        """The variable of the home. Codex makes a user's first one itself, if nobody names it."""
+        named = self.private or self.directory.is_dir()
+        return {"CODEX_HOME": str(self.directory)} if named else {}
 
     def _kept(self, environ: Mapping[str, str]) -> dict[str, str]:
         if not self.private:

@@ -90,7 +90,6 @@ class AppServerModel:
 
     name: str
     servers: Servers
-    seconds: float
 
     @property
     def capabilities(self) -> Capabilities:
@@ -110,9 +109,7 @@ class AppServerModel:
             server = await self.servers.server(way, lifted=False)
             connection = await server.connection()
             route = way.route.config() if way.route else {}
-            opened, events = await connection.open(
-                _start(request, route), _refuse, seconds=self.seconds
-            )
+            opened, events = await connection.open(_start(request, route), _refuse)
         except CodexError as error:
             raise StreamCut(str(error), retryable=True) from error
         question = _Question(connection, events, opened.thread.id)

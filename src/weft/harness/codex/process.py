@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 from collections import deque
 from contextlib import suppress
@@ -21,6 +22,10 @@ __all__ = ["Process"]
 _BUFFER = 1 << 20
 _LINES_KEPT = 20
 _LONGEST_COMPLAINT = 4096
+
+_COLOURS = re.compile(r"\x1b\[[\d;]*m")
+_TRACE = re.compile(r"Stack backtrace:|\d+: |at ")
+"""How the lines begin that only tell where in its source the server was."""
 
 
 @dataclass(eq=False, slots=True)
@@ -51,10 +56,7 @@ class Process:
                 limit=_BUFFER,
             )
         except OSError as error:
-            raise CodexMissing(
-                f"cannot run {str(launch.binary)!r}: {error.strerror}; "
-                "install Codex, or name another binary"
-            ) from error
+            raise CodexMissing.because(launch.binary, error) from error
         process = cls(launch, child)
         process._listening = asyncio.create_task(process._listen(), name="codex stderr")
         return process
@@ -120,5 +122,6 @@ class Process:
 
     def _keep(self, lines: list[bytes]) -> None:
         for line in lines:
-            if said := self.launch.scrub(line.decode(errors="replace")):
+            said = self.launch.scrub(_COLOURS.sub("", line.decode(errors="replace")))
+            if said and not _TRACE.match(said):
                 self.complaints.append(said)

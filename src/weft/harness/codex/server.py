@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 
 from ...models.retry import Backoff
-from .connection import Connection, Listener
+from .connection import PATIENCE, Connection, Listener
 from .errors import (
     AppServerDied,
     AppServerUnavailable,
@@ -67,6 +67,8 @@ class AppServer:
     supported: Range = SUPPORTED
     restarts: Restarts = field(default_factory=Restarts)
     start_seconds: float = 30.0
+    patience: float = PATIENCE
+    """Seconds that each request after the hand-shake may take."""
     clock: Callable[[], float] = time.monotonic
 
     def __post_init__(self) -> None:
@@ -132,6 +134,7 @@ class AppServer:
             listener=self.listener,
             farewell=self._bury,
             generation=self.generation,
+            patience=self.patience,
         )
         try:
             await self._shake_hands(connection)

@@ -131,4 +131,4 @@ class Servers:
             secrets=way.secrets,
             catalog=catalog,
         )
-        return AppServer(launch, listener=self.listener)
+        return AppServer(launch, listener=self.listener, patience=self.options.request_timeout)

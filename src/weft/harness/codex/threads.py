@@ -70,7 +70,6 @@ class Threads:
 
     servers: Servers
     mode: ProjectionMode
-    seconds: float
     live: dict[str, Attachment] = field(default_factory=dict)
     _rights: dict[str, _Told] = field(default_factory=dict)
     _left: set[str] = field(default_factory=set)
@@ -161,7 +160,7 @@ class Threads:
 
     async def _quietly(self, attachment: Attachment, request: Any) -> None:
         with suppress(CodexError):
-            await attachment.connection.call(request, seconds=self.seconds)
+            await attachment.connection.call(request)
 
     def _wanted(self, run: TurnRun, version: str) -> Binding:
         journal, view = run.journal, run.journal.view
@@ -199,7 +198,7 @@ class Threads:
         await self.leave(journal.id)
         attachment = Attachment(wanted, connection, Mirror(journal, wanted.instructions))
         opened, attachment.subscription = await connection.open(
-            self._request(run, route), attachment.answer, seconds=self.seconds
+            self._request(run, route), attachment.answer
         )
         thread = opened.thread
         attachment.binding = msgspec.structs.replace(

@@ -90,9 +90,7 @@ async def probe(binary: Path, *, seconds: float = 10.0) -> Version | None:
             start_new_session=True,
         )
     except OSError as error:
-        raise CodexMissing(
-            f"cannot run {str(binary)!r}: {error.strerror}; install Codex, or name another binary"
-        ) from error
+        raise CodexMissing.because(binary, error) from error
     try:
         async with asyncio.timeout(seconds):
             said, _ = await process.communicate()
