@@ -53,7 +53,10 @@ from .hooks.registry import Answer
 from .ids import new_id
 from .items import Message, text_of
 from .models.contract import Model
+from .plan.repair import note_for
+from .plan.turn_plan import TurnPlan
 from .prompt.events import HookContext
+from .prompt.unanswered import Unanswered
 from .provenance import InputProvenance, InternalEvent
 from .sandbox.approvals import ApprovalPolicy, Ask, Decision
 from .sandbox.memory import Approvals
@@ -127,8 +130,8 @@ class Agent:
     """Who may answer the next turn."""
     identity: Identifies
     """Who the present candidate is to its provider."""
-    harness_reason: str = ""
-    """Why this harness was chosen."""
+    plan: TurnPlan | None = None
+    """What was decided for the attempt that is next."""
     _attempts: Attempts | None = field(default=None, init=False)
     _waiting: dict[str, asyncio.Future[object]] = field(default_factory=dict, init=False)
 
@@ -212,6 +215,7 @@ class Agent:
             events=tuple(given.events),
             mail=tuple(given.mail),
             untold=self.harness.traits.fragments,
+            ahead=tuple(filter(None, (self._unanswered(given),))),
         )
         if not engine.chosen:
             hooked = await self._hooked(opening)
@@ -229,6 +233,10 @@ class Agent:
         await journal.open_turn(turn, hooked, context=engine.guided(await journal.observe()))
         await engine.opened()
         return turn
+
+    def _unanswered(self, given: Input) -> Unanswered | None:
+        """What is said of an earlier message that nobody answered."""
+        return note_for(self.journal.view.rows, text_of(given.said.content))
 
     async def _hooked(self, opening: TurnInput) -> TurnInput | str:
         """The input with what hooks add to it, or why one of them does not want it."""
@@ -262,7 +270,7 @@ class Agent:
                 number=turn.number,
                 model=journal.model,
                 harness=self.harness.name,
-                harness_reason=self.harness_reason,
+                **_observed(self.plan),
                 sandbox="none" if self.policy.mode == "danger-full-access" else self.policy.mode,
             )
         )
@@ -372,6 +380,17 @@ class Agent:
                     call_id=call.call_id, name=call.name, sent=result.sent, media=result.media
                 )
             )
+
+
+def _observed(plan: TurnPlan | None) -> dict[str, str]:
+    """What hosts are told of a plan."""
+    if plan is None:
+        return {}
+    return {
+        "harness_reason": plan.harness.reason,
+        "profile": plan.auth.profile,
+        "transport": plan.transport,
+    }
 
 
 def _blocked(answers: Sequence[Answer]) -> str | None:

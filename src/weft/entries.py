@@ -257,6 +257,8 @@ class Head(Struct, frozen=True, omit_defaults=True, kw_only=True):
     include: tuple[str, ...] = ()
     images: bool = True
     audio: bool = False
+    repairs: tuple[str, ...] = ()
+    """What is repaired in items that the provider could not read otherwise."""
 
 
 class Projected(Struct, frozen=True, omit_defaults=True):

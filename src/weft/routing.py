@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from .auth.errors import AuthError
+from .errors import ConfigError
 from .models.connect import ProviderConfig
 from .models.contract import AuthFailed
-from .plan.failures import Failure
+from .plan.failures import UNUSABLE, Failure
 from .plan.fallback import Attempt, Chain
-from .renewing import UNUSABLE, Renewing
+from .plan.turn_plan import Authority
+from .renewing import Renewing
 
 if TYPE_CHECKING:
     from .auth.wallet import Wallet
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from .models.contract import Model
 
 __all__ = ["Routes"]
+
+_KEYLESS = ProviderConfig(key_required=False)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -127,6 +131,25 @@ class Routes:
 
     async def _bearer(self, wallet: Wallet, profile: str, *, rejected: str = "") -> str:
         return (await wallet.credential(profile, rejected=rejected)).bearer
+
+    def address(self, model: str) -> str:
+        """Where the provider of `model` is; empty where nobody knows yet."""
+        from .models.connect import reached
+        from .models.providers import provider_settings
+
+        provider = self._provider(model)
+        settings = provider_settings(provider, self.providers).changed(_KEYLESS)
+        try:
+            return reached(provider, settings, self.environ).base_url
+        except ConfigError:
+            return ""
+
+    def authority(self, chain: Chain) -> Authority:
+        """Who the present candidate is, and who could be instead."""
+        present = chain.present.profile
+        return Authority(
+            profile=present, source="auto" if present else "", others=chain.profiles[1:]
+        )
 
     def _provider(self, model: str) -> str:
         known, _ = self.catalog.split(model)

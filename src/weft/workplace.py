@@ -20,6 +20,7 @@ import msgspec
 from .config import home as default_home
 from .context.journal import Journal
 from .plan.fallback import Attempt, Chain
+from .plan.overlays import onto
 from .prompt.observation import PromptContext
 from .rights import approval_of, policy_of
 from .routing import Routes
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
     from .hooks import Hooks
     from .models.connect import ProviderConfig
     from .models.contract import Model
+    from .plan.overlays import Overlays
+    from .plan.turn_plan import TurnPlan
     from .subagents import AgentLimits, Subagents
     from .tools.contract import Tool
     from .tools.executor import ToolExecutor
@@ -83,6 +86,8 @@ class Workplace(Journal):
     """What bounds the agents that it may start; None where it starts none."""
     routes: Routes = field(kw_only=True)
     """Who may answer, and with whose credentials."""
+    overlays: Overlays | None = None
+    """What is added to the prompts of some providers' models."""
     channels: Mapping[str, Channel] = field(default_factory=dict)
     """Where its replies go, besides into the log."""
     observers: list[Callable[[Event], None]] = field(default_factory=list)
@@ -96,6 +101,11 @@ class Workplace(Journal):
     _brought: tuple[Tool | ToolSpec, ...] = field(init=False, default=())
     _recall: tuple[Tool, ...] = field(init=False, default=())
     """The tools that the engine brings."""
+    plan: TurnPlan | None = field(init=False, default=None)
+    """What was decided for the newest attempt."""
+    _specs: tuple[ToolSpec, ...] = field(init=False, default=())
+    """The tools as they were offered, before the plan put them into form."""
+    _told: set[str] = field(init=False, default_factory=set)
     _lifecycle: Lifecycle | None = field(init=False, default=None)
     _desk: Desk | None = field(init=False, default=None)
     _lent: ToolExecutor | None = field(init=False)
@@ -111,6 +121,8 @@ class Workplace(Journal):
         from .sandbox.memory import Approvals
 
         seen = await Journal.observe(self)
+        if self.plan is not None:
+            seen = onto(seen, self.plan.prompt.contribution)
         seen = msgspec.structs.replace(seen, subagents=(*seen.subagents, *self.subagents.told))
         if self.home is None:
             return seen
@@ -151,7 +163,7 @@ class Workplace(Journal):
             tools = (*tools, *agent_tools(self.subagents))
         tools = (*tools, *self._recall)
         self.toolset = tuple(tool for tool in tools if not isinstance(tool, msgspec.Struct))
-        self.tools = tuple(
+        self._specs = self.tools = tuple(
             tool if isinstance(tool, msgspec.Struct) else tool.spec for tool in tools
         )
 
@@ -160,14 +172,15 @@ class Workplace(Journal):
         from .attempts import Candidates
 
         chain = await self.routes.begin(self.model)
-        await self._fit(chain.present)
+        await self._fit(chain)
         agent = self._agent
         assert agent is not None, "it was just fitted"
         agent.candidates = Candidates(chain, self._moved, self.routes.note)
         return agent
 
-    async def _fit(self, attempt: Attempt) -> None:
-        """Have everything there that a candidate needs: harness, engine, connection, tools."""
+    async def _fit(self, chain: Chain) -> None:
+        """Have everything there that a candidate needs: harness, engine, connection, plan."""
+        attempt = chain.present
         moved = await self._seat_harness()
         await self._seat_engine()
         if self._agent is None or self._opened_for != attempt or moved:
@@ -181,8 +194,8 @@ class Workplace(Journal):
         # Settings may have changed between turns; what the model is told is what holds.
         self._enforce(agent)
         agent.harness, agent.tools = self.harness, tuple(self.toolset or ())
-        agent.harness_reason = self.served.selection.reason
         agent.identity = partial(self.routes.identity, attempt)
+        agent.plan = self._plan(chain)
 
     async def _moved(self, chain: Chain) -> Chain:
         """Make the agent ready for another candidate, in the middle of a turn."""
@@ -190,8 +203,45 @@ class Workplace(Journal):
         if self.model != chain.model:
             self._asked_for = self._asked_for or self.model
             self._ask(chain.model)
-        await self._fit(chain.present)
+        await self._fit(chain)
         return chain
+
+    def _plan(self, chain: Chain) -> TurnPlan:
+        """Decide every policy of the attempt that is next."""
+        from .plan.build import Given, build
+        from .plan.turn_plan import HarnessPlan, Outlets
+
+        selection = self.served.selection
+        self.plan = build(
+            Given(
+                profile=self.profile,
+                api=self.api,
+                base_url=self.routes.address(self.model) if self.client is None else "",
+                harness=HarnessPlan(
+                    id=self.harness.name, reason=selection.reason, traits=self.harness.traits
+                ),
+                auth=self.routes.authority(chain),
+                tools=self._specs,
+                hooks=self.hooks.events if self.hooks else (),
+                settings=self.settings or PromptContext(cwd=""),
+                choices=self.choices,
+                candidates=chain,
+                delivery=Outlets(channels=tuple(self.channels)),
+            ),
+            self.overlays,
+        )
+        self.tools, self.planned = self.plan.tools.specs, self.plan.head
+        self._tell_problems()
+        return self.plan
+
+    def _tell_problems(self) -> None:
+        """Say once what the plan could not do as it was asked."""
+        assert self.plan is not None, "it was just made"
+        told = [f"the tool {each.tool!r}: {each.message}" for each in self.plan.tools.diagnostics]
+        for text in (*told, *self.plan.prompt.problems):
+            if text not in self._told:
+                self._told.add(text)
+                self._warn(text)
 
     def _return(self) -> None:
         """After a turn, ask the model again that was asked for, unless another was meanwhile."""

@@ -147,6 +147,7 @@ class Journal(Pen):
 
     async def _opening(self, given: TurnInput, context: PromptContext) -> tuple[Draft, ...]:
         states = observe(self.registry, context)
+        ahead = (self._spoken(fragment, turn=THIS_TURN) for fragment in given.ahead)
         drafts = opening(
             self.view,
             self.registry,
@@ -155,7 +156,7 @@ class Journal(Pen):
             provenance=given.provenance,
             events=given.events,
             problems=context.agents_docs.problems if context.agents_docs else (),
-            before=given.before,
+            before=(*ahead, *given.before),
             after=given.after,
         )
         rest = (posted(message, self.registry, THIS_TURN, 0) for message in given.mail[1:])

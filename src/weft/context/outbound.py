@@ -29,6 +29,7 @@ from ..items import (
     Unknown,
     encode_item,
 )
+from .mending import mended
 from .row import Row
 from .rules import without_media
 
@@ -51,6 +52,11 @@ _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 def outbound(row: Row, head: Head) -> bytes | None:
     """The bytes of `row` in a request under `head`; None when nothing of it is sent."""
+    if head.repairs:
+        repaired = mended(row, head.repairs)
+        if repaired is None:
+            return None
+        row = repaired
     home = row.origin is not None and row.origin.same_home(
         Origin(provider=head.provider, api=head.api, account=head.account)
     )

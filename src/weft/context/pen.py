@@ -8,7 +8,7 @@ cancelled in the middle of one.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -87,6 +87,8 @@ class Pen:
     api: str = ""
     """The API that the model's connection speaks; empty for the provider's usual one."""
     choices: Choices = field(default_factory=Choices)
+    planned: Callable[[Head], Head] | None = None
+    """What the plan of the present attempt makes of a head."""
     settings: PromptContext | None = None
     """What fragments should say beyond what the machine shows."""
     docs: DocsRules | None = None
@@ -279,13 +281,14 @@ class Pen:
         return self._head(await asyncio.to_thread(base_instructions, self.profile, self.home))
 
     def _head(self, instructions: str) -> Head:
-        return build_head(
+        head = build_head(
             self.profile,
             instructions=instructions,
             tools=self.tools,
             choices=self.choices,
             api=self.api,
         )
+        return head if self.planned is None else self.planned(head)
 
     async def _new_head(self) -> tuple[Draft, ...]:
         """An epoch entry when the next request will not start like the last one."""

@@ -25,6 +25,8 @@ class TurnInput(Struct, frozen=True, kw_only=True):
     said: Message
     provenance: InputProvenance | None = None
     events: tuple[InternalEvent, ...] = ()
+    ahead: tuple[Fragment, ...] = ()
+    """What the runtime says once, before all that stands around the input."""
     before: tuple[Draft, ...] = ()
     """What stands between what changed and the input, such as recalled memory."""
     after: tuple[Draft, ...] = ()

@@ -23,6 +23,7 @@ from ..hooks.registry import Hooks
 from ..models.contract import Model
 from ..models.retry import Backoff
 from ..plan.outcome import Facts
+from ..plan.traits import Traits
 from ..store.contract import Turn
 from ..tools.contract import Tool, ToolCall, ToolContext
 from ..usage import TokenUsage
@@ -114,17 +115,6 @@ class TurnRun:
     """Whose credential the run is paid with; policy, prepared."""
     spent: TokenUsage = field(default_factory=TokenUsage)
     """What earlier attempts at the same turn have cost."""
-
-
-class Traits(Struct, frozen=True, kw_only=True):
-    """What a harness brings itself, so that nothing is said or done twice."""
-
-    fragments: frozenset[str] = frozenset()
-    """Fragments that it tells the model itself; ours of that name stay unsaid."""
-    tools: bool = False
-    """It has hands of its own; the built-in tools are not offered beside them."""
-    room: bool = False
-    """It keeps the conversation small itself, where no engine wants a say in that."""
 
 
 class Harness(Protocol):

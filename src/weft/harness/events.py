@@ -64,6 +64,10 @@ class TurnStarted(Struct, frozen=True, kw_only=True, tag="turn.started"):
     """Which sandbox commands run in; ``none`` is said plainly."""
     harness_reason: str = ""
     """Why that harness was chosen."""
+    profile: str = ""
+    """Who Weft is to the model's provider."""
+    transport: str = ""
+    """How requests travel."""
 
 
 class StepStarted(Struct, frozen=True, kw_only=True, tag="step.started"):

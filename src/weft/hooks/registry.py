@@ -89,6 +89,12 @@ class Hooks:
         registered.append(_Registered(hook, tools, priority, seconds))
         registered.sort(key=lambda each: -each.priority)
 
+    @property
+    def events(self) -> tuple[str, ...]:
+        """The events that somebody hears of, by name."""
+        heard = (event for event, registered in self._hooks.items() if registered)
+        return tuple(sorted(str(event.__struct_config__.tag) for event in heard))
+
     async def ask(self, payload: Payload) -> list[Answer]:
         """The answers of all hooks for this event, in order, up to one that blocks.
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from ..auth.errors import AuthError
 from ..auth.health import Reason
 from ..models.contract import (
     AuthFailed,
@@ -19,7 +20,10 @@ from ..models.contract import (
 )
 from ..redact import redact
 
-__all__ = ["Failure", "failure_of", "named_failure"]
+__all__ = ["UNUSABLE", "Failure", "failure_of", "named_failure"]
+
+UNUSABLE = "profile_unusable"
+"""The code of a failure that whoever keeps profiles has noted already."""
 
 _BILLING = frozenset(
     ("billing_error", "billing_hard_limit_reached", "insufficient_quota", "usage_not_included")
@@ -56,6 +60,8 @@ class Failure(Struct, frozen=True, kw_only=True):
 
 def failure_of(error: BaseException) -> Failure:
     """The failure that an error stands for."""
+    if isinstance(error, AuthError):
+        return Failure(reason="auth", message=redact(str(error)), code=UNUSABLE)
     if not isinstance(error, ModelError):
         return Failure(reason="unknown", message=redact(str(error)) or type(error).__name__)
     return Failure(
