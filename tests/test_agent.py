@@ -50,6 +50,7 @@ async def test_a_turn_says_plainly_which_sandbox_it_has(tmp_path, mode, said):
         harness="weft",
         sandbox=said,
         harness_reason="brought",
+        transport="https+sse",
     )
 
 
