@@ -18,7 +18,7 @@ from ...errors import ConfigError
 from ...harness.builtin import CODEX, WEFT
 from ...harness.offers import HarnessOffer
 from ...harness.registry import HarnessRegistry, canonical
-from .row import SHARED, Row
+from .row import SHARED, WIRES, Row, Wire
 from .stage import (
     MODEL,
     EngineMaker,
@@ -50,11 +50,11 @@ class Player:
     """Opens the stage; None where a row needs none."""
     guest: bool = False
     """Not ours: plays what every harness has to keep."""
-    wire: str = "responses"
+    wire: Wire = "responses"
 
     def plays(self, row: Row) -> bool:
         """Whether a row is meant for it."""
-        if self.wire != "responses" and row.wire != "any":
+        if WIRES.index(row.wire) > WIRES.index(self.wire):
             return False
         return row.everywhere if self.guest else self.name in row.harnesses
 
@@ -64,7 +64,7 @@ def cast(harness: str | None = None, scenes: Scenery | None = None) -> tuple[Pla
 
     With a scenery of somebody else's, the shared rows are not played: they would not see it.
     """
-    wire = "responses" if scenes is None or scenes.model == MODEL else "any"
+    wire = _wire(scenes)
     ours = [Player(name, partial(opened, scenes), wire=wire) for name, opened in _OURS.items()]
     if harness is None:
         shared = [] if scenes is not None and scenes != Scenery() else [Player(SHARED)]
@@ -97,10 +97,16 @@ async def no_codex() -> str | None:
     return None
 
 
+def _wire(scenes: Scenery | None) -> Wire:
+    if scenes is None or scenes.model == MODEL:
+        return "responses"
+    return "named" if isinstance(scenes.model, str) else "any"
+
+
 Making: TypeAlias = "Callable[[HarnessOffer], Any]"
 
 
-def _guest(name: str, make: Making, scenes: Scenery | None, wire: str) -> Player:
+def _guest(name: str, make: Making, scenes: Scenery | None, wire: Wire) -> Player:
     async def made(place: Path, reached: Mapping[str, ProviderConfig]) -> Harness:
         offer = HarnessOffer(home=place / "weft", environ=environ(place), providers=reached)
         harness: Harness = await make(offer)

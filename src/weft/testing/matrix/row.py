@@ -22,9 +22,11 @@ __all__ = [
     "DEFERRED_AT_MOST",
     "DOMAINS",
     "SHARED",
+    "WIRES",
     "Domain",
     "LeftOut",
     "Row",
+    "Wire",
     "load_left_out",
     "load_rows",
 ]
@@ -42,6 +44,11 @@ Domain: TypeAlias = Literal[
     "context",
 ]
 DOMAINS: tuple[Domain, ...] = get_args(Domain)
+
+Wire: TypeAlias = Literal["any", "named", "responses"]
+"""``any`` model, one with a name that a thread can come back to, or one that is asked in the
+format of Responses, because the driver reads it off the wire."""
+WIRES: tuple[Wire, ...] = get_args(Wire)
 
 SHARED = "shared"
 """Where rows are played that no harness has a part in."""
@@ -67,8 +74,8 @@ class Row(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     expected: Mapping[str, Any]
     deferred: str = ""
     """Why it is not played yet; empty for a row that is."""
-    wire: Literal["any", "responses"] = "responses"
-    """What its driver reads off the wire: nothing that formats differ in, or Responses."""
+    wire: Wire = "responses"
+    """Which models it can be played with."""
 
     @property
     def everywhere(self) -> bool:

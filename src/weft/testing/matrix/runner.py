@@ -8,7 +8,7 @@ fails its rows, and the run goes on.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
@@ -78,7 +78,7 @@ class Theatre:
 
 async def run(
     rows: Iterable[Row], players: Sequence[Player] | None = None
-) -> AsyncIterator[Result]:
+) -> AsyncGenerator[Result, None]:
     """Play rows, one player after the other; a result for each row and player."""
     chosen = list(rows)
     theatre = Theatre()

@@ -156,8 +156,8 @@ def _by_host(seen: _Seen) -> dict[str, Any]:
 
 def _on_the_wire(given: Mapping[str, Any], stage: Stage) -> dict[str, Any]:
     """What the newest request shows of the words that a row looks for."""
-    if not stage.requests:
-        return {"requests": 0}
+    if not stage.requests or "input" not in stage.requests[-1].payload:
+        return {"requests": len(stage.requests)}
     lines = _lines(stage.requests[-1])
     words: Sequence[str] = given.get("look_for", ())
     found = [
@@ -165,6 +165,7 @@ def _on_the_wire(given: Mapping[str, Any], stage: Stage) -> dict[str, Any]:
     ]
     return {
         "requests": len(stage.requests),
+        "counted": sum(text.count(given.get("count", "\0")) for _, text in lines),
         "shown": [f"{role}: {word}" for role, word in found],
         "extends": _extends(stage.requests),
         "last": lines[-1][1],

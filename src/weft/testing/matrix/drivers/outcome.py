@@ -133,11 +133,16 @@ def _ended(events: Sequence[Any]) -> dict[str, Any]:
         "status": end.status,
         "text": end.text,
         "error": end.error or "",
-        "tried": [f"{each.model} {each.reason}" for each in end.tried],
+        "tried": [f"{_place(each.model)} {each.reason}" for each in end.tried],
         "codes": [each.code for each in end.tried],
         "tells_last": bool(end.tried) and end.error == end.tried[-1].error,
         "leaks": SECRET in repr(events),
     }
+
+
+def _place(model: str) -> str:
+    """A model's place in the chain, whichever it is."""
+    return "spare" if model == SPARE else "first"
 
 
 def _failure(each: Mapping[str, Any]) -> Failure:

@@ -48,6 +48,8 @@ class Plan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Memory, right before the present input."""
     shows: tuple[str, ...] | None = None
     """Records in the place of all that came before the present input."""
+    padded: int = 0
+    """How many more sentences each record has, before its end."""
     without_input: bool = False
     """The present input is not given back."""
     parted: bool = False
@@ -169,7 +171,8 @@ def _planned(plan: Plan, given: AssembleParams) -> AssembleResult:
     now = len(given.items) if given.pre_prompt_count is None else given.pre_prompt_count
     before, present = given.items[:now], given.items[now:]
     if plan.shows is not None:
-        before = tuple(_written(text) for text in plan.shows)
+        padding = " Drop by drop." * plan.padded + " The end." * bool(plan.padded)
+        before = tuple(_written(text + padding) for text in plan.shows)
     memory = (recalled(plan.recall),) if plan.recall else ()
     kept = () if plan.without_input else present
     items = (*before, *memory, *kept, *(present if plan.parted else ()))

@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+import pytest
+
+from weft.testing.matrix import Player, Result, Row, cast, play, run, scenery, weft_stage
+from weft.testing.matrix.report import summary, with_deferred
+from weft.testing.matrix.runner import differences
+from weft.testing.matrix.stage import MODEL
+
+ROW = Row(
+    id="SEL",
+    domain="selection",
+    title="Weft is called so",
+    source="here",
+    harnesses=("shared",),
+    driver="selection.name",
+    given={"spellings": ["loop"]},
+    expected={"loop": "weft"},
+)
+
+
+def changed(**fields: Any) -> Row:
+    return msgspec.structs.replace(ROW, **fields)
+
+
+def told(result: Result) -> tuple[str, str]:
+    return result.status, result.reason
+
+
+async def test_a_row_passes_when_all_it_expects_was_seen():
+    result = await play(ROW, "shared", None)
+    assert result == Result(
+        id="SEL", domain="selection", title="Weft is called so", harness="shared", status="passed"
+    )
+
+
+async def test_a_row_fails_with_what_was_seen_instead():
+    result = await play(changed(expected={"loop": "codex", "auto": "auto"}), "shared", None)
+    assert told(result) == (
+        "failed",
+        "loop: expected 'codex', saw 'weft'; auto: expected 'auto', saw 'nothing'",
+    )
+
+
+@pytest.mark.parametrize(("expected", "seen"), [(1, True), (True, 1), ([1], [True]), ("1", 1)])
+async def test_what_only_looks_the_same_is_not(expected, seen):
+    assert differences({"a": expected}, {"a": seen}) != []
+
+
+async def test_tuples_are_lists():
+    assert differences({"a": [1, ["x"]]}, {"a": (1, ("x",))}) == []
+
+
+async def test_a_driver_that_raises_fails_its_row_and_the_run_goes_on():
+    broken = changed(given={})
+    results = [each async for each in run([broken, ROW], [Player("shared")])]
+    assert [each.status for each in results] == ["failed", "passed"]
+    assert results[0].reason == "KeyError: 'spellings'"
+
+
+@pytest.mark.parametrize("driver", ["selection.nothing", "nowhere.name", "selection"])
+async def test_a_driver_that_is_not_there_fails_its_row(driver):
+    result = await play(changed(driver=driver), "shared", None)
+    assert told(result) == ("failed", f"there is no driver {driver!r}")
+
+
+async def test_a_deferred_row_is_not_played_and_says_why():
+    result = await play(changed(deferred="not yet", given={}), "shared", None)
+    assert told(result) == ("deferred", "not yet")
+    assert with_deferred([result]) == "SEL is deferred: not yet"
+    assert summary([result]) == "0 passed, 0 failed"
+
+
+async def test_a_stage_that_cannot_be_opened_fails_every_row_of_it():
+    opened: list[str] = []
+
+    def broken() -> Any:
+        opened.append("once")
+        raise OSError("no room")
+
+    rows = [changed(harnesses=("mine",)), changed(id="B", harnesses=("mine",))]
+    results = [each async for each in run(rows, [Player("mine", broken)])]
+    assert [told(each) for each in results] == [
+        ("failed", "there is no stage for it: OSError: no room")
+    ] * 2
+    assert opened == ["once"]
+
+
+async def test_stages_are_closed_when_nobody_listens_any_more():
+    closed: list[str] = []
+
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[Any]:
+        async with weft_stage() as stage:
+            yield stage
+        closed.append("closed")
+
+    results = run([changed(harnesses=("weft",))] * 3, [Player("weft", opened)])
+    async for _ in results:
+        break
+    await results.aclose()
+    assert closed == ["closed"]
+
+
+async def test_a_row_finds_a_clean_script():
+    async with weft_stage() as stage:
+        stage.script({"text": "left over"}, spare=[{"text": "too"}])
+        stage.heard.set()
+        row = changed(harnesses=("weft",))
+        await play(row, "weft", stage)
+        assert (stage.server.left, stage.spare.left, stage.heard.is_set()) == ((), (), False)
+
+
+def test_ours_play_what_names_them_and_guests_what_everybody_keeps():
+    everybody = changed(harnesses=("weft", "codex"))
+    ours = {player.name: player for player in cast()}
+    assert {name: player.plays(ROW) for name, player in ours.items()} == {
+        "shared": True,
+        "weft": False,
+        "codex": False,
+    }
+    assert {name: player.plays(everybody) for name, player in ours.items()} == {
+        "shared": False,
+        "weft": True,
+        "codex": True,
+    }
+    (guest,) = cast("somebody:make")
+    assert (guest.plays(ROW), guest.plays(everybody)) == (False, True)
+    assert guest.plays(changed(harnesses=("weft",))) is False
+    (known,) = cast(" Codex-app-server ")
+    assert (known.name, known.guest) == ("codex", False)
+
+
+def test_another_scenery_leaves_out_who_would_not_see_it():
+    anything = changed(harnesses=("weft", "codex"), wire="any")
+    formed = changed(harnesses=("weft", "codex"))
+    lossless = cast(None, scenery("lossless"))
+    assert [player.name for player in lossless] == ["weft", "codex"]
+    claude = cast(None, scenery(model="anthropic:claude-sonnet-4-5"))
+    assert [player.name for player in claude] == ["weft"]
+    named = changed(harnesses=("weft",), wire="named")
+    assert [claude[0].plays(row) for row in (anything, named, formed)] == [True, True, False]
+    (made,) = cast(None, scenery(model="weft.testing.matrix:weft_stage"))
+    assert [made.plays(row) for row in (anything, named, formed)] == [True, False, False]
+    same = scenery(model=MODEL)
+    assert [player.name for player in cast(None, same)] == ["shared", "weft", "codex"]
