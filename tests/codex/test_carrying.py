@@ -156,7 +156,8 @@ async def test_an_input_that_codex_refused_is_shown_with_the_next(tmp_path):
     assert [last(events).status for events in (first, second)] == ["failed", "completed"]
     assert started(second) == ["turn-not-started"]
     (injected,) = heard(place, "thread/inject_items")
-    assert plain(injected["params"]["items"]) == [("user", "One.")]
+    (said, note) = plain(injected["params"]["items"])
+    assert (said, note[1].startswith("<unanswered_input>")) == (("user", "One."), True)
     typed = [turn["params"]["input"][0]["text"] for turn in heard(place, "turn/start")]
     assert typed == ["One.", "Two."]
 
@@ -195,4 +196,10 @@ async def test_a_turn_that_failed_or_was_broken_off_stays_in_what_is_shown(tmp_p
     assert [last(events).status for events in (failed, stopped)] == ["failed", "interrupted"]
     for request in stage.requests[-2:]:
         texts = [what.partition("\n")[0] for _, what in plain(shown(request))]
-        assert texts[:4] == ["One.", "Two.", "<turn_aborted>", "Three."]
+        assert texts[:5] == [
+            "One.",
+            "<unanswered_input>",
+            "Two.",
+            "<turn_aborted>",
+            "Three.",
+        ]
