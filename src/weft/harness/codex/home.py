@@ -8,10 +8,11 @@ files nor arguments, and the commands that the server runs do not inherit them.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -109,6 +110,11 @@ class CodexHome:
             settings["model_catalog_json"] = str(catalog)
         return settings
 
+    def decides(self, directory: Path) -> bool:
+        """Whether the user has said if Codex may heed the settings of a directory's project."""
+        told = self._users_settings().get("projects", {})
+        return isinstance(told, dict) and any(str(each) in told for each in _projects(directory))
+
     def _named(self) -> dict[str, str]:
         """The variable of the home. Codex makes a user's first one itself, if nobody names it."""
         named = self.private or self.directory.is_dir()
@@ -129,16 +135,26 @@ class CodexHome:
             draft.write_text(text)
             draft.replace(place)
 
-    def _users_exclusions(self) -> list[str]:
+    def _users_settings(self) -> dict[str, Any]:
+        """What stands in the user's own file, as far as it can be read."""
         if self.private:
-            return []
+            return {}
         try:
-            config = tomllib.loads((self.directory / "config.toml").read_text())
-        except (OSError, tomllib.TOMLDecodeError):
-            return []
-        policy = config.get("shell_environment_policy", {})
+            return tomllib.loads((self.directory / "config.toml").read_text())
+        except (OSError, ValueError):
+            return {}
+
+    def _users_exclusions(self) -> list[str]:
+        policy = self._users_settings().get("shell_environment_policy", {})
         named = policy.get("exclude", []) if isinstance(policy, dict) else []
         return [name for name in named if isinstance(name, str)] if isinstance(named, list) else []
+
+
+def _projects(directory: Path) -> Iterator[Path]:
+    """Under which names Codex knows the project of a directory: itself, and its repository."""
+    yield directory
+    places = (directory, *directory.parents)
+    yield from itertools.islice((each for each in places if (each / ".git").exists()), 1)
 
 
 def _lines(settings: dict[str, Any]) -> list[str]:

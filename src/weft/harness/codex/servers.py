@@ -82,15 +82,15 @@ class Servers:
 
     async def server(self, way: Way, *, lifted: bool, slug: str = "") -> AppServer:
         """The process for `way`; one for `lifted` threads of a model has no limit for it."""
-        private = self.options.home == "private" and way.route is not None
+        home = self.home_for(way)
         # A user's Codex may have models that the binary has not; it keeps its own list.
-        catalogued = private or lifted
+        catalogued = home.private or lifted
         unknown = lifted and bool(slug) and not await self._knows(slug)
-        key = (private, catalogued, unknown, way.route.variables if way.route else ())
+        key = (home.private, catalogued, unknown, way.route.variables if way.route else ())
         async with self._starting:
             if key not in self._started:
                 self._started[key] = await self._made(
-                    way, private=private, catalogued=catalogued, own=(ANY,) if unknown else ()
+                    way, home, catalogued=catalogued, own=(ANY,) if unknown else ()
                 )
             return self._started[key]
 
@@ -98,6 +98,11 @@ class Servers:
     def started(self) -> tuple[AppServer, ...]:
         """Those that were needed so far."""
         return tuple(self._started.values())
+
+    def home_for(self, way: Way) -> CodexHome:
+        """Whose settings a thread on `way` has."""
+        private = self.options.home == "private" and way.route is not None
+        return CodexHome.below(self.home) if private else CodexHome.of_user(self.environ)
 
     async def close(self) -> None:
         """End every process."""
@@ -118,10 +123,9 @@ class Servers:
         return binary if binary is not None else await asyncio.to_thread(find_codex)
 
     async def _made(
-        self, way: Way, *, private: bool, catalogued: bool, own: tuple[OwnModel, ...]
+        self, way: Way, home: CodexHome, *, catalogued: bool, own: tuple[OwnModel, ...]
     ) -> AppServer:
         binary = await self._binary()
-        home = CodexHome.below(self.home) if private else CodexHome.of_user(self.environ)
         catalog = await keep_catalog(binary, self.home / "codex", own) if catalogued else None
         launch = await asyncio.to_thread(
             home.prepare,

@@ -7,6 +7,7 @@ a new thread, and the view carried over whole.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from contextlib import suppress
@@ -37,7 +38,7 @@ from .catalog import LIFTED
 from .connection import Connection
 from .errors import CodexError, Disconnected, UnknownMethod
 from .mirror import HARNESS, Mirror
-from .protocol.requests import ThreadArchive, ThreadStart, ThreadUnsubscribe, TurnStart
+from .protocol.requests import Environment, ThreadArchive, ThreadStart, ThreadUnsubscribe, TurnStart
 from .rights import approval_of, collaboration_of, sandbox_config, sandbox_of, sandbox_policy_of
 from .route import PROVIDER
 from .servers import Servers
@@ -89,7 +90,10 @@ class Threads:
         if decision.fresh:
             route = way.route.config() if way.route else {}
             wanted = msgspec.structs.replace(wanted, reason=decision.reason)
-            await self._start(run, connection, wanted, route)
+            home = self.servers.home_for(way)
+            heeded = await asyncio.to_thread(home.decides, journal.cwd)
+            request = self._request(run, route, heeded=heeded)
+            await self._start(run, connection, wanted, request)
         attachment = self.live[journal.id]
         # What was injected must be known to be there, or it would be injected again.
         carried = await whole(self._carried(run, attachment, fresh=decision.fresh))
@@ -192,14 +196,12 @@ class Threads:
         return decide(attachment.binding, wanted, absent=absent, shows=shows)
 
     async def _start(
-        self, run: TurnRun, connection: Connection, wanted: Binding, route: dict[str, Any]
+        self, run: TurnRun, connection: Connection, wanted: Binding, request: ThreadStart
     ) -> None:
         journal = run.journal
         await self.leave(journal.id)
         attachment = Attachment(wanted, connection, Mirror(journal, wanted.instructions))
-        opened, attachment.subscription = await connection.open(
-            self._request(run, route), attachment.answer
-        )
+        opened, attachment.subscription = await connection.open(request, attachment.answer)
         thread = opened.thread
         attachment.binding = msgspec.structs.replace(
             wanted, codex=thread.id, path=thread.path, since=int(time.time() * 1000)
@@ -209,8 +211,14 @@ class Threads:
         # How the work is shared, a thread is told with a turn only.
         self._rights[journal.id] = msgspec.structs.replace(_Told.of(journal), mode=None)
 
-    def _request(self, run: TurnRun, route: dict[str, Any]) -> ThreadStart:
+    def _request(self, run: TurnRun, route: dict[str, Any], *, heeded: bool) -> ThreadStart:
+        """How a thread is begun.
+
+        A project's own settings for Codex may start any program. They are `heeded` where the
+        user said so; Codex would say so itself.
+        """
         journal = run.journal
+        cwd = str(journal.cwd)
         settings = journal.settings or PromptContext(cwd="")
         tools, left_out = dynamic_tools(journal.tools)
         for name in left_out:
@@ -220,7 +228,8 @@ class Threads:
         if run.engine.has_a_say:
             config |= LIFTED
         return ThreadStart(
-            cwd=str(journal.cwd),
+            cwd=cwd if heeded else None,
+            environments=None if heeded else (Environment.local(cwd),),
             model=journal.profile.slug,
             model_provider=PROVIDER if route else None,
             approval_policy=approval_of(settings),

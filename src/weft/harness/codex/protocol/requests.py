@@ -6,7 +6,7 @@ sent, so that the server's own default holds.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 from msgspec import Raw
 
@@ -18,6 +18,7 @@ __all__ = [
     "Capabilities",
     "ClientInfo",
     "DynamicTool",
+    "Environment",
     "FunctionTool",
     "ImageInput",
     "Initialize",
@@ -110,6 +111,18 @@ class ThreadOpened(Message, frozen=True, kw_only=True):
     instruction_sources: tuple[str, ...] = ()
 
 
+class Environment(Message, frozen=True, kw_only=True):
+    """Where commands can run, and in which directory."""
+
+    environment_id: str
+    cwd: str
+
+    @classmethod
+    def local(cls, cwd: str) -> Self:
+        """This machine."""
+        return cls(environment_id="local", cwd=cwd)
+
+
 class ThreadStart(Request[ThreadOpened], frozen=True, kw_only=True):
     """Begin a thread. It is written to disk with its first turn or injection."""
 
@@ -117,6 +130,8 @@ class ThreadStart(Request[ThreadOpened], frozen=True, kw_only=True):
     answer: ClassVar[type[Any]] = ThreadOpened
 
     cwd: str | None = None
+    """Named here, the server writes down that its project is trusted, and heeds its settings,
+    if commands may write; named by one of `environments`, it does neither."""
     model: str | None = None
     model_provider: str | None = None
     approval_policy: Approval | None = None
@@ -127,8 +142,8 @@ class ThreadStart(Request[ThreadOpened], frozen=True, kw_only=True):
     config: dict[str, Any] | None = None
     """Settings of this thread alone, by dotted key."""
     dynamic_tools: tuple[DynamicTool, ...] | None = None
-    environments: tuple[Raw, ...] | None = None
-    """Where commands can run; with none at all, no tool that would is offered."""
+    environments: tuple[Environment, ...] | None = None
+    """With none at all, no tool is offered that would run a command."""
     ephemeral: bool | None = None
     experimental_raw_events: bool = False
 
