@@ -94,6 +94,7 @@ class Hands:
         done: asyncio.Future[Finished] = asyncio.get_running_loop().create_future()
         self._waiting[self._dispatch.submit(item)] = done
         finished = await done
+        self.witness.returned(finished.result)
         if self._is_logged(call.call_id):
             # What a log that is full does not take, Codex keeps and tells back.
             with suppress(*UNWRITABLE):
