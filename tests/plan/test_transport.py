@@ -70,6 +70,12 @@ def test_others_have_none(name):
     assert extra_params(profile(name), target(name)) is None
 
 
+def test_a_default_that_a_model_does_not_bring_is_not_made_up():
+    model, there = profile("gpt-5.4", default_verbosity=""), target("gpt-5.4")
+    assert extra_params(model, there) == {"parallel_tool_calls": True}
+    assert resolve(model, there, None, extra_params(model, there)) == resolve(model, there)
+
+
 def test_every_spelling_of_a_parameter_is_understood_and_its_value_kept():
     given = {"parallelToolCalls": False, "textVerbosity": "high", "cached_content": "caches/1"}
     assert canonical(given) == {

@@ -73,7 +73,8 @@ def extra_params(
     params: dict[str, object] = {}
     if target.provider in OPENAI_FAMILY and profile.verbosity:
         params["parallel_tool_calls"] = profile.parallel_tool_calls
-        params["text_verbosity"] = profile.default_verbosity or "medium"
+        if profile.default_verbosity:
+            params["text_verbosity"] = profile.default_verbosity
     for layer in layers:
         params |= canonical(layer)
     return params or None
