@@ -24,11 +24,9 @@ from .models.contract import (
     RemoteCompaction,
 )
 from .models.format import WireFormat
+from .plan.failures import UNUSABLE
 
-__all__ = ["UNUSABLE", "Bearers", "Renewing"]
-
-UNUSABLE = "profile_unusable"
-"""The code of a failure that the wallet has noted already."""
+__all__ = ["Bearers", "Renewing"]
 
 _UNAUTHORIZED = 401
 

@@ -54,6 +54,8 @@ class Attachment:
     """The rows that the thread shows, or need not."""
     offset: int = 0
     """How long its rollout was when the newest turn began."""
+    bearer: str = field(default="", repr=False)
+    """What its newest turn was paid with, if that is ours to renew."""
     spent: str = ""
     """Why it cannot be used again, if so."""
     answers: Callable[[Ask], Awaitable[Answer]] | None = None

@@ -54,6 +54,8 @@ class Binding(Struct, frozen=True, kw_only=True, omit_defaults=True):
     policy: str
     tools: str
     model: str
+    profile: str = ""
+    """Who the server is signed in as for it; empty where that is nobody of ours."""
     instructions: str = ""
     """The fingerprint of its developer instructions."""
     mode: ProjectionMode
@@ -99,6 +101,7 @@ def decide(known: Binding | None, wanted: Binding, *, absent: str, shows: bool) 
         ),
         ("dynamic-tools-mismatch", known.tools != wanted.tools),
         ("model-mismatch", known.model != wanted.model),
+        ("auth-profile-mismatch", known.profile != wanted.profile),
         ("projection-mismatch", (known.mode, known.plan) != (wanted.mode, wanted.plan)),
         (absent, bool(absent)),
         ("epoch-mismatch", known.base != wanted.base),

@@ -13,7 +13,7 @@ from ..events import RateLimitsReported
 from .protocol import values
 from .protocol.notifications import RateLimitsUpdated, RawResponse
 
-__all__ = ["limits_of", "usage_of"]
+__all__ = ["limits_of", "resets_in", "usage_of"]
 
 _wire_usage = msgspec.json.Decoder(WireUsage)
 
@@ -54,6 +54,13 @@ def limits_of(event: RateLimitsUpdated) -> RateLimitsReported | None:
             plan_type=told.plan_type,
         )
     )
+
+
+def resets_in(limits: RateLimitSnapshot, now: float) -> float | None:
+    """Seconds until every allowance that is used up is there again; None if nobody said."""
+    windows = [each for each in (limits.primary, limits.secondary) if each is not None]
+    ends = [each.resets_at for each in windows if each.used_percent >= 100 and each.resets_at]
+    return max(0.0, max(ends) - now) if ends else None
 
 
 def _window(window: values.RateLimitWindow | None) -> RateLimitWindow | None:

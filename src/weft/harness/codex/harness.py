@@ -9,10 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from msgspec.structs import replace
+
+from ...auth.aliases import Forwarded, check_bound
 from ...context.journal import Journal
 from ...context.row import Row
 from ...context.turn_input import TurnInput
@@ -21,11 +25,12 @@ from ...errors import NotFound, WeftError
 from ...items import text_of
 from ...models.connect import ProviderConfig
 from ...models.contract import Model
+from ...usage import RateLimitSnapshot
 from ...whole import whole
 from ..contract import NativeCompaction, Outcome, Preview, Traits, TurnRun
 from ..events import Event
 from .attachment import previewed
-from .figures import limits_of
+from .figures import limits_of, resets_in
 from .handfold import FOLD_SECONDS, fold_by_hand
 from .mirror import HARNESS
 from .model import AppServerModel
@@ -75,6 +80,8 @@ class CodexHarness:
         self.fold_seconds = FOLD_SECONDS
         """How long Codex may take to fold a thread by hand."""
         self._running: dict[str, Callable[[Event], None]] = {}
+        self._limits: RateLimitSnapshot | None = None
+        """What was last heard of the account's limits."""
         self._owing: dict[str, CodexTurn] = {}
         """Turns that are over, which their logs do not know yet."""
 
@@ -91,9 +98,10 @@ class CodexHarness:
     async def run(self, run: TurnRun) -> Outcome:
         """Run the turn."""
         turn = CodexTurn(run, self.threads)
+        self._limits = None
         self._running[run.journal.id] = run.emit
         try:
-            return await turn.execute()
+            return self._with_reset(await turn.execute())
         except asyncio.CancelledError:
             await whole(turn.aborted())
             raise
@@ -150,10 +158,20 @@ class CodexHarness:
                 backend=BACKEND, status="skipped", reason="there is nothing to compact"
             )
         try:
+            await self._check_profile(run)
             attachment, _ = await self.threads.attached(run)
         except WeftError as error:
             return NativeCompaction(backend=BACKEND, status="failed", reason=str(error))
         return await fold_by_hand(run, attachment, self.fold_seconds)
+
+    async def _check_profile(self, run: TurnRun) -> None:
+        """Fold with nobody else's account what one has paid for. Raises `AuthError`."""
+        provider = run.journal.profile.provider
+        way = self.servers.way(provider, await run.identity())
+        binding = await self.threads.binding(run.journal)
+        if binding is not None and way.signature is not None:
+            plan = Forwarded(provider_for_auth=provider, profile=way.signature.profile)
+            check_bound(binding.profile, plan)
 
     def model(self, name: str) -> Model:
         """What answers for a model that only Codex reaches."""
@@ -188,5 +206,15 @@ class CodexHarness:
     def _hear(self, event: Notification) -> None:
         """Pass on what is about no thread."""
         if isinstance(event, RateLimitsUpdated) and (told := limits_of(event)) is not None:
+            self._limits = told.limits
             for emit in self._running.values():
                 emit(told)
+
+    def _with_reset(self, outcome: Outcome) -> Outcome:
+        """An outcome whose usage limit, if it met one, says when that resets."""
+        failure = outcome.facts.failure
+        if failure is None or failure.reason != "usage_limit" or self._limits is None:
+            return outcome
+        resets = resets_in(self._limits, time.time())
+        facts = replace(outcome.facts, failure=replace(failure, retry_after=resets))
+        return replace(outcome, facts=facts)

@@ -29,6 +29,8 @@ class Route(Struct, frozen=True, kw_only=True):
     base_url: str
     name: str = ""
     env_key: str | None = None
+    signed: bool = False
+    """Whether it is paid for by the account that the server is signed in with."""
     headers: dict[str, str] = {}
     env_headers: dict[str, str] = {}
     query_params: dict[str, str] = {}
@@ -51,7 +53,7 @@ class Route(Struct, frozen=True, kw_only=True):
             "name": self.name or self.provider,
             "base_url": self.base_url,
             "wire_api": "responses",
-            "requires_openai_auth": False,
+            "requires_openai_auth": self.signed,
             "supports_websockets": False,
             "env_key": self.env_key,
             "http_headers": self.headers or None,

@@ -8,25 +8,30 @@ secrets and the same home; it is started when the first of them runs a turn.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from ...errors import ConfigError
 from ...models.connect import ProviderConfig, reached
 from ...models.providers import provider_settings
 from ...prompt.codex import find_codex
+from ..contract import Identity
 from .catalog import ANY, OwnModel, keep_catalog, knows
+from .connection import Connection
 from .home import CodexHome
 from .options import CodexOptions
 from .protocol.notifications import Notification
 from .route import Route
 from .server import AppServer
+from .signing import SUBSCRIPTION_URL, Signature, login_of, signature_of
 
 __all__ = ["Servers", "Way"]
 
+NOBODY = Identity()
 OWN = "codex"
 """The provider that only the user's own Codex knows how to reach."""
 
@@ -36,6 +41,16 @@ class Way(Struct, frozen=True, kw_only=True):
 
     route: Route | None
     secrets: Mapping[str, str] = {}
+    signature: Signature | None = None
+    """Who the process has to be signed in as."""
+
+    @property
+    def payer(self) -> str:
+        """Who pays: those for whom it differs share no process."""
+        if self.signature is not None:
+            return self.signature.profile
+        held = "\0".join(f"{name}={value}" for name, value in sorted(self.secrets.items()))
+        return hashlib.sha256(held.encode()).hexdigest() if held else ""
 
     def __repr__(self) -> str:
         return f"Way({self.route!r})"
@@ -50,35 +65,47 @@ class Servers:
     environ: Mapping[str, str] = field(repr=False)
     providers: Mapping[str, ProviderConfig] = field(default_factory=dict, repr=False)
     listener: Callable[[Notification], None] = field(default=lambda _: None, repr=False)
-    _started: dict[tuple[bool, bool, bool, tuple[str, ...]], AppServer] = field(
+    _started: dict[tuple[bool, bool, bool, str, tuple[str, ...]], AppServer] = field(
         init=False, default_factory=dict
     )
+    _signed: dict[AppServer, tuple[int, str]] = field(init=False, default_factory=dict, repr=False)
+    """With which tokens which process of a server is signed in."""
     _known: dict[str, bool] = field(init=False, default_factory=dict)
     """Which models the binary describes, as far as that was asked."""
     _starting: asyncio.Lock = field(init=False, default_factory=asyncio.Lock)
 
-    def way(self, provider: str) -> Way:
-        """How `provider` is reached. Raises `ConfigError` and `AuthFailed`."""
+    def way(self, provider: str, who: Identity = NOBODY) -> Way:
+        """How `provider` is reached. Raises `ConfigError` (`AuthError`) and `AuthFailed`."""
         if provider == OWN and provider not in self.providers:
             return Way(route=None)
         settings = provider_settings(provider, self.providers)
         if provider == OWN:
             settings = ProviderConfig(api="responses").changed(settings)
+        login = login_of(provider, who, own_home=self.options.home == "private")
+        if login is not None and login.how == "native":
+            return Way(route=None)
+        signature = signature_of(who) if login is not None else None
+        if signature is not None:
+            settings = structs.replace(settings, key_required=False)
+        elif who.credential is not None:
+            settings = structs.replace(settings, key=who.credential.bearer)
         found = reached(provider, settings, self.environ)
         if found.api != "responses":
             raise ConfigError(
                 f"Codex asks its models through the Responses API, which the provider "
                 f"{provider!r} does not speak; use the harness 'weft' for it"
             )
+        secrets = {found.key_variable: found.key} if found.key and signature is None else {}
         route = Route(
             provider=provider,
-            base_url=found.base_url,
-            env_key=found.key_variable if found.key else None,
+            base_url=_subscribed(found.base_url) if signature else found.base_url,
+            env_key=found.key_variable if secrets else None,
+            signed=signature is not None,
             headers=found.headers,
             retries=found.retries,
             idle_seconds=found.idle_timeout,
         )
-        return Way(route=route, secrets={found.key_variable: found.key} if found.key else {})
+        return Way(route=route, secrets=secrets, signature=signature)
 
     async def server(self, way: Way, *, lifted: bool, slug: str = "") -> AppServer:
         """The process for `way`; one for `lifted` threads of a model has no limit for it."""
@@ -86,13 +113,24 @@ class Servers:
         # A user's Codex may have models that the binary has not; it keeps its own list.
         catalogued = home.private or lifted
         unknown = lifted and bool(slug) and not await self._knows(slug)
-        key = (home.private, catalogued, unknown, way.route.variables if way.route else ())
+        variables = way.route.variables if way.route else ()
+        key = (home.private, catalogued, unknown, way.payer, variables)
         async with self._starting:
             if key not in self._started:
                 self._started[key] = await self._made(
                     way, home, catalogued=catalogued, own=(ANY,) if unknown else ()
                 )
             return self._started[key]
+
+    async def connection(self, server: AppServer, way: Way) -> Connection:
+        """The connection to a server that is signed in as `way` wants it."""
+        connection = await server.connection()
+        if way.signature is not None:
+            wanted = (connection.generation, way.signature.token)
+            if self._signed.get(server) != wanted:
+                await connection.call(way.signature.request)
+                self._signed[server] = wanted
+        return connection
 
     @property
     def started(self) -> tuple[AppServer, ...]:
@@ -108,6 +146,7 @@ class Servers:
         """End every process."""
         async with self._starting:
             servers, self._started = self._started, {}
+            self._signed.clear()
             for server in servers.values():
                 await server.close()
 
@@ -136,3 +175,9 @@ class Servers:
             catalog=catalog,
         )
         return AppServer(launch, listener=self.listener, patience=self.options.request_timeout)
+
+
+def _subscribed(base_url: str) -> str:
+    """Where a subscription is asked: where the settings say, else at its own place."""
+    usual = provider_settings("openai").base_url
+    return SUBSCRIPTION_URL if base_url == usual else base_url

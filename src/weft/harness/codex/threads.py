@@ -79,13 +79,14 @@ class Threads:
     async def attached(self, run: TurnRun) -> tuple[Attachment, Carried]:
         """A thread that shows the view, and what is left to be typed."""
         journal = run.journal
-        way = self.servers.way(journal.profile.provider)
+        who = await run.identity()
+        way = self.servers.way(journal.profile.provider, who)
         server = await self.servers.server(
             way, lifted=run.engine.has_a_say, slug=journal.profile.slug
         )
-        connection = await server.connection()
+        connection = await self.servers.connection(server, way)
         version = str(server.version or "")
-        wanted = self._wanted(run, version)
+        wanted = self._wanted(run, version, way.signature.profile if way.signature else "")
         decision = await self._decision(run, connection, wanted)
         if decision.fresh:
             route = way.route.config() if way.route else {}
@@ -95,6 +96,7 @@ class Threads:
             request = self._request(run, route, heeded=heeded)
             await self._start(run, connection, wanted, request)
         attachment = self.live[journal.id]
+        attachment.bearer = who.credential.bearer if who.credential else ""
         # What was injected must be known to be there, or it would be injected again.
         carried = await whole(self._carried(run, attachment, fresh=decision.fresh))
         self._report(run, attachment, decision, carried)
@@ -166,16 +168,17 @@ class Threads:
         with suppress(CodexError):
             await attachment.connection.call(request)
 
-    def _wanted(self, run: TurnRun, version: str) -> Binding:
+    def _wanted(self, run: TurnRun, version: str, profile: str) -> Binding:
         journal, view = run.journal, run.journal.view
-        profile = journal.profile
+        model = journal.profile
         return Binding(
             thread=journal.id,
             codex="",
             engine=run.engine.slot.name if run.engine.chosen else "linear",
-            policy=policy_fingerprint(run.engine, profile.effective_window, TURN_TEXT),
+            policy=policy_fingerprint(run.engine, model.effective_window, TURN_TEXT),
             tools=tools_fingerprint(journal.tools),
-            model=f"{profile.provider}:{profile.slug}",
+            model=f"{model.provider}:{model.slug}",
+            profile=profile,
             instructions=fingerprint(standing(view, journal.registry)),
             mode=self.mode,
             base=view.base,

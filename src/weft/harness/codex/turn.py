@@ -12,9 +12,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from ...auth.errors import AuthError
 from ...context.journal import Journal
 from ...items import Message, text_of
 from ...plan.failures import Failure
+from ...plan.failures import failure_of as why
 from ...prompt.events import TurnAborted
 from ...store.contract import TurnState
 from ...usage import TokenUsage
@@ -32,7 +34,7 @@ from .mirror import Echo
 from .native import NativeFold
 from .protocol.requests import TerminalEnd, TurnInterrupt, TurnStart
 from .protocol.values import TurnError
-from .reasons import failure_of
+from .reasons import failure_of, is_refused
 from .reconcile import reconcile
 from .steering import Steering
 from .tools import Hands
@@ -41,6 +43,10 @@ __all__ = ["Attaches", "CodexTurn"]
 
 _GRACE = 15.0
 """Seconds that Codex has to end a turn that was interrupted."""
+
+
+_RENEWALS = 5
+"""How often a turn's credential may end; a provider that takes none is not asked for ever."""
 
 
 class Attaches(Protocol):
@@ -80,6 +86,7 @@ class CodexTurn:
     _answered: bool = False
     """The app-server died when there was nothing left to say."""
     _crashes: int = 0
+    _renewals: int = 0
 
     def __post_init__(self) -> None:
         self._keeping, self.witness = Keeping(self.run), Witness(self.run.tools)
@@ -97,9 +104,9 @@ class CodexTurn:
                 if self._answered and not await self._was_spoken_to():
                     return await self._completed()
                 continue
-            except CodexError as error:
+            except (AuthError, CodexError) as error:
                 await self._given_up()
-                return await self._failed(Failure(reason="unknown", message=str(error)))
+                return await self._failed(why(error))
             ended = following.ended
             assert ended is not None, "it was followed to its end"
             if ended.status == "completed":
@@ -107,7 +114,7 @@ class CodexTurn:
                     continue
                 return await self._completed()
             if ended.status == "failed":
-                if await self._made_room(following.failure):
+                if await self._made_room(following.failure) or await self._renewed(following):
                     continue
                 provider = self.run.journal.profile.provider
                 return await self._failed(failure_of(following.failure, provider))
@@ -311,6 +318,22 @@ class CodexTurn:
         if all(row.turn == journal.turn or row.contextual for row in journal.view.rows):
             return False
         return await make_room(self.run, "overflow", live=True)
+
+    async def _renewed(self, following: Following) -> bool:
+        """Whether a turn whose credential was refused can go on with another one."""
+        refused = following.attachment.bearer
+        if not refused or not is_refused(following.failure) or self._renewals >= _RENEWALS:
+            return False
+        try:
+            who = await self.run.identity(rejected=refused)
+        except AuthError:
+            return False
+        if who.credential is None or who.credential.bearer == refused:
+            return False
+        self._renewals += 1
+        reason = f"the credential of {who.profile!r} has ended, and there is another"
+        self.run.emit(Retrying(attempt=self._renewals, most=_RENEWALS, delay=0.0, reason=reason))
+        return True
 
     async def _was_spoken_to(self) -> bool:
         """Whether something waited in the inbox, which is in the log now."""

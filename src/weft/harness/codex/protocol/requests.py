@@ -14,6 +14,7 @@ from .base import Approval, Empty, Message, Request, Sandbox
 from .values import Thread, Turn
 
 __all__ = [
+    "AccountLogin",
     "AdditionalContext",
     "Capabilities",
     "ClientInfo",
@@ -78,6 +79,19 @@ class Initialize(Request[Initialized], frozen=True, kw_only=True):
 
     client_info: ClientInfo
     capabilities: Capabilities
+
+
+class AccountLogin(Request[Empty], frozen=True, kw_only=True, tag="chatgptAuthTokens"):
+    """Signs the server in with tokens that it keeps in memory only."""
+
+    method: ClassVar[str] = "account/login/start"
+    answer: ClassVar[type[Any]] = Empty
+
+    access_token: str
+    chatgpt_account_id: str
+
+    def __repr__(self) -> str:
+        return "AccountLogin(…)"
 
 
 class FunctionTool(Message, frozen=True, kw_only=True, tag="function"):
