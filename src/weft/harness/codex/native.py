@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+import msgspec
 from msgspec import Raw
 
 from ...context.journal import Journal
@@ -159,4 +160,4 @@ def _said(message: Message, rows: list[Row]) -> Row | None:
 
 
 def _bare(message: Message) -> Message:
-    return Message(role=message.role, content=message.content)
+    return msgspec.structs.replace(message, id=None, status=None, metadata=msgspec.UNSET)
