@@ -6,6 +6,7 @@ Invariant: every refresh token is good for one new pair, and only once.
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 from urllib.parse import parse_qs
 
@@ -13,11 +14,21 @@ from ...auth.profile import OAuth
 from ...loopback import Listener
 from ..fake.http import Reply, read_request
 
-__all__ = ["TokenEndpoint"]
+__all__ = ["TokenEndpoint", "token_name"]
+
+_SHAPE = ".".join(
+    base64.urlsafe_b64encode(part).decode().rstrip("=") for part in (b'{"alg":"none"}', b"{}")
+)
+"""What stands before the last part of a token: some clients look at the shape of one."""
+
+
+def token_name(bearer: str) -> str:
+    """Which token a bearer is, such as ``access-1``."""
+    return bearer.rpartition(".")[2].removeprefix("planted-")
 
 
 class TokenEndpoint(Listener):
-    """Gives out pairs of tokens: ``planted-access-1``, ``planted-access-2`` and so on."""
+    """Gives out pairs of tokens: those that end in ``planted-access-1`` and so on."""
 
     def __init__(self, status: int = 200) -> None:
         super().__init__()
@@ -30,9 +41,10 @@ class TokenEndpoint(Listener):
         """The first pair."""
         return OAuth(
             provider=provider,
-            access="planted-access-0",
+            access=f"{_SHAPE}.planted-access-0",
             refresh="planted-refresh-0",
             expires=expires,
+            account_id="planted-account",
             token_url=f"http://127.0.0.1:{self.port}/oauth/token",
         )
 
@@ -54,7 +66,7 @@ class TokenEndpoint(Listener):
             return 400, {"error": "invalid_grant", "was": brought}
         self.given += 1
         return 200, {
-            "access_token": f"planted-access-{self.given}",
+            "access_token": f"{_SHAPE}.planted-access-{self.given}",
             "refresh_token": f"planted-refresh-{self.given}",
             "expires_in": 3600,
         }

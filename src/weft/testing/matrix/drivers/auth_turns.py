@@ -23,7 +23,7 @@ from ....auth.wallet import Wallet
 from ....harness.events import Event, TurnCompleted
 from ....models.connect import ProviderConfig
 from ....tools.decorator import tool
-from ..endpoint import TokenEndpoint
+from ..endpoint import TokenEndpoint, token_name
 from ..stage import MODEL, Stage, answers
 
 __all__ = ["keep", "refresh", "renew", "share", "turn", "wallet"]
@@ -102,7 +102,7 @@ async def refresh(given: Given, stage: object) -> Given:
             health = (await asyncio.to_thread(made.state.health)).get("openai:me")
     held = obstacle(health, clock()) if health else None
     return {
-        "bearers": [each.removeprefix(_PLANTED) for each in bearers],
+        "bearers": [token_name(each) for each in bearers],
         "asked": endpoint.asked,
         "failed": len(errors),
         "state": held.state if held else "usable",
@@ -119,7 +119,7 @@ async def share(given: Given, stage: object) -> Given:
             children = [await _child(home) for _ in range(given["processes"])]
             said = [(await child.communicate())[0].decode().strip() for child in children]
     return {
-        "bearers": sorted({each.removeprefix(_PLANTED) for each in said}),
+        "bearers": sorted(set(map(token_name, said))),
         "asked": endpoint.asked,
     }
 
@@ -172,7 +172,7 @@ async def renew(given: Given, stage: Stage) -> Given:
     return {
         "status": end.status,
         "text": end.text,
-        "bearers": [each.removeprefix(f"Bearer {_PLANTED}") for each in bearers],
+        "bearers": [token_name(each.removeprefix("Bearer ")) for each in bearers],
         "asked": endpoint.asked,
         **await asyncio.to_thread(_leaks, stage, home, heard, made),
     }
@@ -243,6 +243,7 @@ def _leaks(stage: Stage, home: Path, heard: list[Event], made: Wallet) -> Given:
     secrets = [
         secret.encode() for each in made.profiles() for secret in made.secrets.get(each.id).secrets
     ]
+    secrets += [b"planted-access-", b"planted-refresh-"]
     said = msgspec.json.encode(heard)
     events = ["events"] if any(secret in said for secret in secrets) else []
     files = [*_holding(home, secrets), *_holding(stage.place / "weft", secrets)]
