@@ -80,6 +80,9 @@ _STATUS: dict[str, TurnStatus] = {
 
 _WITHDRAWN = "Withdrawn: the run ended before the user answered; what was asked for was not done."
 
+_NEWEST = 64
+"""Among so many rows an unanswered message is found, if there is one."""
+
 T = TypeVar("T")
 Answers = dict[str, tuple[str, ...]] | None
 
@@ -236,7 +239,10 @@ class Agent:
 
     def _unanswered(self, given: Input) -> Unanswered | None:
         """What is said of an earlier message that nobody answered."""
-        return note_for(self.journal.view.rows, text_of(given.said.content))
+        view = self.journal.view
+        # What a new base starts with is told out of its turn; only what came since can wait.
+        since = [row for row in view.rows[-_NEWEST:] if (row.seq or 0) > view.base]
+        return note_for(since, text_of(given.said.content))
 
     async def _hooked(self, opening: TurnInput) -> TurnInput | str:
         """The input with what hooks add to it, or why one of them does not want it."""
