@@ -21,7 +21,9 @@ from ....auth.profile import ApiKey, Credential, Token
 from ....auth.state import now as present
 from ....auth.wallet import Wallet
 from ....harness.events import Event, TurnCompleted
+from ....items import Message, decode_item, text_of
 from ....models.connect import ProviderConfig
+from ....thread import Thread
 from ....tools.decorator import tool
 from ..endpoint import TokenEndpoint, token_name
 from ..stage import MODEL, Stage, answers
@@ -137,6 +139,7 @@ async def turn(given: Given, stage: Stage) -> Given:
         for _ in range(given.get("turns", 1)):
             heard += await stage.turn(thread, "Go on.")
         pin = await asyncio.to_thread(made.state.pin, thread.id)
+        said = await _said(thread)
     end = heard[-1]
     assert isinstance(end, TurnCompleted)
     health = await asyncio.to_thread(made.state.health)
@@ -144,6 +147,7 @@ async def turn(given: Given, stage: Stage) -> Given:
     return {
         "status": end.status,
         "text": end.text,
+        "said": said,
         "used": [_payer(each.headers) for each in stage.requests],
         "spare_used": [_payer(each.headers) for each in stage.spare.requests],
         "tried": [[each.model, each.profile, each.reason] for each in end.tried],
@@ -221,6 +225,18 @@ async def _step(made: Wallet, clock: _Clock, step: Given) -> None:
             await made.resolve(provider, thread="t", temporary=step.get("temporary", False))
         case "order":
             await asyncio.to_thread(made.state.set_order, "openai", tuple(step["ids"]))
+
+
+async def _said(thread: Thread) -> list[str]:
+    """All that models said in a thread, as its log has it."""
+    last = (await thread.store.info(thread.id)).last
+    entries = await thread.store.read(thread.id, 1, last)
+    items = [decode_item(entry.body) for entry in entries if entry.kind == "item"]
+    return [
+        text_of(item.content)
+        for item in items
+        if isinstance(item, Message) and item.role == "assistant"
+    ]
 
 
 def _unpaid(stage: Stage) -> dict[str, ProviderConfig]:
