@@ -34,6 +34,7 @@ from .prompt.input import UserPart, user_message
 from .prompt.observation import ApprovalPolicy, PromptContext, SandboxMode
 from .prompt.registry import Registry, installed_registry
 from .provenance import InputProvenance, InternalEvent
+from .redact import guard_logs
 from .rights import told
 from .routing import Routes
 from .specs import ToolSpec
@@ -166,6 +167,7 @@ class Thread(Workplace):
         if thread is None and named is None:
             raise ConfigError("a new thread needs a model; say which, such as 'openai:gpt-5.5'")
         environ = os.environ if environ is None else environ
+        guard_logs()
         async with AsyncExitStack() as stack:
             if store is None:
                 home = default_home() if home is None else home
@@ -344,7 +346,9 @@ class Thread(Workplace):
     async def compact(self) -> Compacted:
         """Fold the view into a summary now. Waits for a turn under way."""
         async with self._turns:
-            return await (await self._ready()).compact()
+            done = await (await self._ready()).compact()
+            await self._cooled()
+            return done
 
     async def fork(self, at: int | None = None, *, title: str = "") -> str:
         """A new thread that shares this one up to entry `at`; its id.
@@ -360,6 +364,7 @@ class Thread(Workplace):
         async with self._turns:
             await self.publish(Recipe(), epoch=self.view.epoch, reason=Reason.RESET)
             await self.served.forget(self)
+            await self.routes.released()
 
     def use(self, model: str | None = None, *, harness: str | None = None) -> None:
         """Ask another model, or run on another harness, from the next turn on.
@@ -429,6 +434,7 @@ class Thread(Workplace):
                 raise
         finally:
             self._return()
+            await self._cooled()
 
     async def _mailed(self, turn_id: str | None) -> Input:
         """The input of a turn about what others left; waits for agents to leave something."""

@@ -22,6 +22,7 @@ from .context.journal import Journal
 from .plan.fallback import Attempt, Chain
 from .plan.overlays import onto
 from .prompt.observation import PromptContext
+from .redact import guard_logs
 from .rights import approval_of, policy_of
 from .routing import Routes
 from .specs import ToolSpec, spec_name
@@ -97,6 +98,8 @@ class Workplace(Journal):
     _opened_for: Attempt | None = field(init=False, default=None)
     _asked_for: str | None = field(init=False, default=None)
     """The model that was asked for, while another one answers."""
+    _folded: bool = field(init=False, default=False)
+    """The view was folded, so that no account's cache is warm."""
     _builtin: bool = field(init=False, default=False)
     _brought: tuple[Tool | ToolSpec, ...] = field(init=False, default=())
     _recall: tuple[Tool, ...] = field(init=False, default=())
@@ -171,6 +174,7 @@ class Workplace(Journal):
         """The agent, ready for the next turn: made at first use, fitted each time."""
         from .attempts import Candidates
 
+        guard_logs()  # again: what was imported since has loggers, too
         chain = await self.routes.begin(self.model)
         await self._fit(chain)
         agent = self._agent
@@ -248,6 +252,12 @@ class Workplace(Journal):
         asked, self._asked_for = self._asked_for, None
         if asked is not None and self._opened_for and self._opened_for.model == self.model:
             self._ask(asked)
+
+    async def _cooled(self) -> None:
+        """After a fold, keep to no profile that nobody chose."""
+        folded, self._folded = self._folded, False
+        if folded:
+            await self.routes.released()
 
     def _ask(self, model: str) -> None:
         """Ask `model` from now on; built-in tools become those it knows."""
@@ -369,8 +379,10 @@ class Workplace(Journal):
         return self.routes.connected(attempt)
 
     def _hear(self, event: Event) -> None:
-        from .harness.events import TurnCompleted
+        from .harness.events import CompactionFinished, TurnCompleted
 
+        if isinstance(event, CompactionFinished) and not event.error:
+            self._folded = True
         for observer in self.observers:
             try:
                 observer(event)

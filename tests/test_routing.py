@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.auth.scenes import HOUR, TokenEndpoint, oauth
+from tests.harness.scenes import call, hear, last, of
+from weft import Thread
+from weft.auth import ApiKey, Wallet
+from weft.auth.order import Pin
+from weft.harness.events import AttemptFailed
+from weft.harness.loop import LoopHarness
+from weft.models.connect import ProviderConfig
+from weft.models.contract import AuthFailed
+from weft.models.retry import Backoff
+from weft.redact import RedactingFilter
+from weft.testing.fake import FakeServer
+from weft.testing.script import Answer, Break, Failure, Script
+from weft.tools.decorator import tool
+
+MODEL = "alpha:gpt-5.5"
+LONG = int(time.time() * 1000) + 24 * HOUR
+REFUSED = Answer(error=Failure(status=401, message="who are you"))
+
+
+@tool(description="Changes the world.")
+async def change() -> str:
+    return "changed"
+
+
+def wallet_at(place: Path) -> Wallet:
+    return Wallet(place / "home", vault=None)
+
+
+@asynccontextmanager
+async def opened(
+    place: Path, *answers: Answer, **options: Any
+) -> AsyncIterator[tuple[Thread, FakeServer]]:
+    (place / "project").mkdir(exist_ok=True)
+    async with FakeServer(Script(answers=answers)) as server:
+        alpha = ProviderConfig(api="responses", base_url=server.base_url, retries=0)
+        given: dict[str, Any] = {
+            "model": MODEL,
+            "home": place / "home",
+            "cwd": place / "project",
+            "environ": {},
+            "providers": {"alpha": alpha},
+            "harness": LoopHarness(patience=Backoff(retries=0)),
+            "tools": (),
+        }
+        async with Thread.open(**(given | options)) as thread:
+            yield thread, server
+
+
+def bearers(server: FakeServer) -> list[str]:
+    return [each.headers["authorization"].removeprefix("Bearer ") for each in server.requests]
+
+
+async def test_a_pair_of_tokens_that_is_refused_in_the_middle_of_a_turn_is_renewed(tmp_path):
+    wallet = wallet_at(tmp_path)
+    answers = (Answer(calls=(call("change"),)), REFUSED, Answer(text="hello"))
+    async with TokenEndpoint() as endpoint:
+        wallet.secrets.put("alpha:me", oauth(endpoint.url, LONG, "alpha"))
+        async with opened(tmp_path, *answers, wallet=wallet, tools=(change,)) as (thread, server):
+            events = await hear(thread, "hi")
+            ended = last(events)
+        assert (ended.status, ended.text, ended.tried) == ("completed", "hello", ())
+        assert bearers(server) == ["planted-access-0", "planted-access-0", "planted-access-1"]
+        assert server.requests[1].body == server.requests[2].body
+        assert len(endpoint.asked) == 1
+
+
+async def test_a_pair_that_is_about_to_end_is_renewed_before_it_is_sent(tmp_path):
+    wallet = wallet_at(tmp_path)
+    async with TokenEndpoint() as endpoint:
+        wallet.secrets.put("alpha:me", oauth(endpoint.url, 1, "alpha"))
+        async with opened(tmp_path, Answer(text="hello"), wallet=wallet) as (thread, server):
+            assert last(await hear(thread, "hi")).text == "hello"
+        assert bearers(server) == ["planted-access-1"]
+
+
+async def test_a_refusal_after_the_first_word_is_not_answered_with_the_request_again(tmp_path):
+    wallet = wallet_at(tmp_path)
+    cut = Answer(text="hel", cut=Break(events=3))
+    async with TokenEndpoint() as endpoint:
+        wallet.secrets.put("alpha:me", oauth(endpoint.url, LONG, "alpha"))
+        async with opened(tmp_path, cut, Answer(text="hello"), wallet=wallet) as (thread, server):
+            assert last(await hear(thread, "hi")).status == "failed"
+        assert (len(server.requests), endpoint.asked) == (1, [])
+
+
+async def test_a_provider_that_takes_no_token_is_asked_twice_and_the_next_profile_pays(tmp_path):
+    wallet = wallet_at(tmp_path)
+    async with TokenEndpoint() as endpoint:
+        wallet.secrets.put("alpha:a", oauth(endpoint.url, LONG, "alpha"))
+        wallet.secrets.put("alpha:b", ApiKey(provider="alpha", key="sk-planted-b"))
+        answers = (REFUSED, REFUSED, Answer(text="hello"))
+        async with opened(tmp_path, *answers, wallet=wallet) as (thread, server):
+            ended = last(await hear(thread, "hi"))
+        assert [(each.profile, each.reason) for each in ended.tried] == [("alpha:a", "auth")]
+        assert bearers(server) == ["planted-access-0", "planted-access-1", "sk-planted-b"]
+
+
+async def test_a_refused_refresh_rests_the_profile_once_and_the_next_one_pays(tmp_path):
+    wallet = wallet_at(tmp_path)
+    async with TokenEndpoint("another-refresh") as endpoint:
+        wallet.secrets.put("alpha:a", oauth(endpoint.url, 1, "alpha"))
+        wallet.secrets.put("alpha:b", ApiKey(provider="alpha", key="sk-planted-b"))
+        async with opened(tmp_path, Answer(text="hello"), wallet=wallet) as (thread, server):
+            events = await hear(thread, "hi")
+        (failed,) = of(events, AttemptFailed)
+        assert (failed.tried.code, failed.tried.reason) == ("profile_unusable", "auth")
+        assert bearers(server) == ["sk-planted-b"]
+        health = (await asyncio.to_thread(wallet.state.health))["alpha:a"]
+        assert health.failures == {"auth_permanent": 1}
+
+
+async def test_a_model_without_a_key_fails_in_its_turn_where_another_may_answer(tmp_path):
+    async with FakeServer(Script(answers=(Answer(text="hello"),))) as server:
+        config: dict[str, Any] = {"api": "responses", "base_url": server.base_url}
+        providers = {
+            "alpha": ProviderConfig(**config),
+            "beta": ProviderConfig(**config, key_required=False),
+        }
+        options: dict[str, Any] = {"providers": providers, "wallet": wallet_at(tmp_path)}
+        async with opened(tmp_path, fallbacks=("beta:gpt-5.4",), **options) as (thread, _):
+            ended = last(await hear(thread, "hi"))
+        assert (ended.text, [each.model for each in ended.tried]) == ("hello", [MODEL])
+        async with opened(tmp_path, **options) as (thread, _):
+            with pytest.raises(AuthFailed, match="no key for the provider 'alpha'"):
+                await hear(thread, "hi")
+
+
+async def test_reset_and_compaction_let_go_of_a_profile_that_nobody_chose(tmp_path):
+    wallet = wallet_at(tmp_path)
+    wallet.secrets.put("alpha:a", ApiKey(provider="alpha", key="sk-planted-a"))
+    fine = (Answer(text="fine " * 3000), Answer(text="fine", times=0))
+    async with opened(tmp_path, *fine, wallet=wallet) as (thread, _):
+
+        async def pin() -> Pin | None:
+            return await asyncio.to_thread(wallet.state.pin, thread.id)
+
+        mine = Pin(thread=thread.id, provider="alpha", profile="alpha:a", source="auto")
+        await hear(thread, "hi")
+        assert await pin() == mine
+        await thread.compact()
+        assert await pin() is None
+        await hear(thread, "hi")
+        assert await pin() == mine
+        await thread.reset()
+        assert await pin() is None
+        await wallet.pin(thread.id, "alpha:a")
+        await thread.reset()
+        kept = await pin()
+        assert kept is not None
+        assert kept.source == "user"
+
+
+async def test_loggers_are_guarded_when_a_thread_opens_and_before_each_turn(tmp_path):
+    early = logging.getLogger("weft.of_the_test.early")
+    async with opened(tmp_path, Answer(text="fine"), environ={"ALPHA_API_KEY": "sk-x"}) as found:
+        assert [type(each) for each in early.filters] == [RedactingFilter]
+        late = logging.getLogger("weft.of_the_test.late")
+        await hear(found[0], "hi")
+    assert [type(each) for each in late.filters] == [RedactingFilter]
