@@ -265,6 +265,15 @@ async def test_a_reset_lets_go_of_the_binding(tmp_path):
         assert shows_view(thread, stage.requests[-1])
 
 
+async def test_a_reset_lets_go_of_the_binding_whatever_harness_serves_now(tmp_path):
+    async with staged(tmp_path) as stage, stage.thread() as thread:
+        await hear(thread, "One.")
+        thread.use(harness="weft")
+        await hear(thread, "Two.")
+        await thread.reset()
+        assert await kept(thread) == []
+
+
 async def test_what_an_engine_says_is_no_part_of_the_tool_fingerprint(tmp_path):
     engine = Probe()
     async with staged(tmp_path) as stage, stage.thread(engine=engine) as thread:

@@ -6,6 +6,7 @@ import stat
 import subprocess
 import sys
 import tomllib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
@@ -129,6 +130,16 @@ def test_processes_with_other_keys_share_a_home_without_changing_it(tmp_path: Pa
         'shell_environment_policy.exclude = ["ONE_KEY"]',
         'shell_environment_policy.exclude = ["TWO_KEY"]',
     ]
+
+
+def test_harnesses_that_start_at_once_share_a_home(tmp_path: Path):
+    home = CodexHome.below(tmp_path)
+    for _ in range(20):
+        (home.directory / "config.toml").unlink(missing_ok=True)
+        with ThreadPoolExecutor(8) as pool:
+            launches = [pool.submit(home.prepare, BINARY, {"PATH": "/bin"}) for _ in range(8)]
+        assert len({launch.result().arguments for launch in launches}) == 1
+    assert [file.name for file in home.directory.iterdir()] == ["config.toml"]
 
 
 def test_a_key_that_is_missing_is_named(tmp_path: Path):

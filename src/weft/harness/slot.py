@@ -103,9 +103,12 @@ class HarnessSlot:
         return moved
 
     async def forget(self, journal: Journal) -> None:
-        """Let the harness forget a thread that was reset; a failure is only logged."""
-        if isinstance(self.harness, Forgets):
-            await _attempt(self.harness.name, self.harness.forget(journal))
+        """Let each harness forget a thread that was reset; a failure is only logged."""
+        brought = () if isinstance(self.wish, str) else (self.wish,)
+        for harness in (*brought, *self._made.values()):
+            name = harness.name
+            if isinstance(harness, Forgets):
+                await _attempt(name, harness.forget(journal))
 
     async def close(self) -> None:
         """Leave the harness that serves, and close what was made here."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from ...auth.disk import replace
 from ...errors import ConfigError
 from ...prompt.codex import bundled_models
 from .errors import CodexMissing
@@ -86,7 +86,7 @@ async def keep_catalog(binary: Path, directory: Path, own: Iterable[OwnModel] = 
     place = directory / f"models-{await asyncio.to_thread(_fingerprint, binary, own)}.json"
     if not await asyncio.to_thread(place.is_file):
         edited = edit(await bundled_models(binary), own)
-        await asyncio.to_thread(_write, place, edited)
+        await asyncio.to_thread(replace, place, edited)
     return place
 
 
@@ -129,10 +129,3 @@ def _fingerprint(binary: Path, own: tuple[OwnModel, ...]) -> str:
         raise CodexMissing.because(binary, error) from error
     known = msgspec.json.encode([str(binary), facts.st_size, facts.st_mtime_ns, own])
     return hashlib.sha256(known).hexdigest()[:16]
-
-
-def _write(place: Path, data: bytes) -> None:
-    place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    draft = place.with_suffix(f".{os.getpid()}")
-    draft.write_bytes(data)
-    draft.replace(place)

@@ -162,7 +162,16 @@ class CodexHarness:
             attachment, _ = await self.threads.attached(run)
         except WeftError as error:
             return NativeCompaction(backend=BACKEND, status="failed", reason=str(error))
-        return await fold_by_hand(run, attachment, self.fold_seconds)
+        done = await fold_by_hand(run, attachment, self.fold_seconds)
+        bound = attachment.binding
+        _log.debug(
+            "codex thread %s: native compaction %s, beside engine %r that %s compaction",
+            bound.codex,
+            done.status,
+            bound.engine,
+            "owns" if run.engine.owns_compaction else "does not own",
+        )
+        return done
 
     async def _check_profile(self, run: TurnRun) -> None:
         """Fold with nobody else's account what one has paid for. Raises `AuthError`."""

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ...auth.disk import replace
 from ...errors import ConfigError
 from ...redact import know
 from ...sandbox.environment import is_secret
@@ -131,9 +131,7 @@ class CodexHome:
         text = "".join(f"{line}\n" for line in _lines(settings))
         place = self.directory / "config.toml"
         if not place.is_file() or place.read_text() != text:
-            draft = place.with_suffix(f".{os.getpid()}")
-            draft.write_text(text)
-            draft.replace(place)
+            replace(place, text.encode())
 
     def _users_settings(self) -> dict[str, Any]:
         """What stands in the user's own file, as far as it can be read."""
