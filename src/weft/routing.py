@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -24,6 +24,7 @@ from .plan.turn_plan import Authority
 from .renewing import Renewing
 
 if TYPE_CHECKING:
+    from .auth.profile import Source
     from .auth.wallet import Wallet
     from .harness.contract import Identity
     from .models.catalog import Catalog
@@ -48,13 +49,16 @@ class Routes:
     """Models to ask where the one that was asked for does not answer."""
     strict: bool = False
     """The user chose the model: only that one is asked."""
+    _chosen: str = field(init=False, default="")
+    """The profile that a person chose for the thread."""
 
-    async def begin(self, model: str) -> Chain:
-        """The candidates of a turn that asks for `model`."""
+    async def begin(self, model: str, *, looking: bool = False) -> Chain:
+        """The candidates of a turn that asks for `model`; `looking` lets go of no pin."""
         others = tuple(name for name in dict.fromkeys(self.fallbacks) if name != model)
-        return await self.ready(Chain(models=(model, *others), strict=self.strict))
+        chain = Chain(models=(model, *others), strict=self.strict)
+        return await self.ready(chain, looking=looking)
 
-    async def ready(self, chain: Chain) -> Chain:
+    async def ready(self, chain: Chain, *, looking: bool = False) -> Chain:
         """`chain` with the profiles of its present model, if it has none yet."""
         if self.wallet is None or chain.profiles:
             return chain
@@ -64,8 +68,9 @@ class Routes:
         if self._configured(provider).key:
             return chain
         found = await self.wallet.resolve(
-            provider, thread=self.thread, model=chain.model, temporary=chain.at > 0
+            provider, thread=self.thread, model=chain.model, temporary=looking or chain.at > 0
         )
+        self._chosen = next((each.profile.id for each in found if each.source == "user"), "")
         return chain.with_profiles([each.profile.id for each in attempts(found)])
 
     def connected(self, attempt: Attempt) -> Model:
@@ -83,6 +88,24 @@ class Routes:
                 raise
             # Other models may have a key: this one is asked, and fails, in its turn.
             return Renewing(partial(_without, str(error)), partial(self._opened, attempt.model))
+
+    def keyless(self, model: str) -> Model:
+        """A connection that cannot send anything: to see what it would speak."""
+        return self._opened(model, "")
+
+    def missing(self, model: str) -> str:
+        """Why `model` cannot be asked without a profile; empty where it can."""
+        from .models.connect import reached
+        from .models.providers import provider_settings
+
+        provider = self._provider(model)
+        try:
+            reached(provider, provider_settings(provider, self.providers), self.environ)
+        except AuthFailed as error:
+            return str(error)
+        except ConfigError:
+            return ""  # those who open it otherwise need no key
+        return ""
 
     async def identity(self, attempt: Attempt, *, rejected: str = "") -> Identity:
         """Who a candidate is to its provider. Raises `AuthError`.
@@ -147,8 +170,9 @@ class Routes:
     def authority(self, chain: Chain) -> Authority:
         """Who the present candidate is, and who could be instead."""
         present = chain.present.profile
+        source: Source | Literal[""] = "user" if present == self._chosen else "auto"
         return Authority(
-            profile=present, source="auto" if present else "", others=chain.profiles[1:]
+            profile=present, source=source if present else "", others=chain.profiles[1:]
         )
 
     def _provider(self, model: str) -> str:

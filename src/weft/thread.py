@@ -30,6 +30,8 @@ from .errors import ConfigError, NothingToSend
 from .ids import new_id
 from .items import Message, decode_item, encode_item
 from .models.catalog import Catalog
+from .plan.overlays import Overlays
+from .prompt.contributions import installed_overlays
 from .prompt.input import UserPart, user_message
 from .prompt.observation import ApprovalPolicy, PromptContext, SandboxMode
 from .prompt.registry import Registry, installed_registry
@@ -62,6 +64,7 @@ if TYPE_CHECKING:
     from .hooks import Hooks
     from .models.connect import ProviderConfig
     from .models.contract import Model
+    from .plan.turn_plan import TurnPlan
     from .sandbox.approvals import Decision
     from .subagents import AgentLimits
     from .tools.contract import Tool
@@ -140,6 +143,8 @@ class Thread(Workplace):
         patience: Patience | None = None,
         recall_threads: Collection[str] = (),
         agents: AgentLimits | None = None,
+        overlays: Overlays | None = None,
+        params: Mapping[str, Mapping[str, Any]] | None = None,
         channel: Channel | Mapping[str, Channel] | None = None,
         title: str = "",
     ) -> AsyncIterator[Self]:
@@ -153,9 +158,10 @@ class Thread(Workplace):
         what the model's provider and the `harness_rules` want, or one of the host's own,
         which the thread leaves and does not close. Where the model does not answer, other
         profiles in the `wallet` are tried, then the models among the `fallbacks`, unless it
-        is `strict`. Replies go to the `channel` too, once or at least once as it promises, also
-        those that a crash held up; of several, by name, the first takes what has no origin.
-        Without a `store`, threads live in `home` (by
+        is `strict`. `overlays` add to prompts, by default those of installed packages; `params`
+        are what requests say besides, by provider or model. Replies go to the `channel` too,
+        once or at least once as it promises, also those that a crash held up; of several, by
+        name, the first takes what has no origin. Without a `store`, threads live in `home` (by
         default `WEFT_HOME`, or the platform's data directory).
         Raises `ThreadBusy` when someone else writes the thread.
         """
@@ -197,6 +203,8 @@ class Thread(Workplace):
             info = await store.info(thread)
             if registry is None:
                 registry = await asyncio.to_thread(installed_registry)
+            if overlays is None:
+                overlays = Overlays(await asyncio.to_thread(installed_overlays))
             view = await load_view(store, info.id, registry)
             asked = named or named_model(view.head, default_model)
             await slot.seat(asked, info.id)
@@ -238,6 +246,8 @@ class Thread(Workplace):
                 patience=patience,
                 recall_threads=recall_threads,
                 agents=agents,
+                overlays=overlays,
+                params=params or {},
                 channels=_named(channel),
             )
             opened._offer(tools)
@@ -343,6 +353,15 @@ class Thread(Workplace):
             raise NothingToSend(f"thread {self.id!r} has asked nothing")
         self._agent.answer(question, answer)
 
+    async def foresee(self) -> TurnPlan:
+        """The plan of a turn that began now; nothing is sent, recorded or let go of.
+
+        Where no request could be sent, its `auth` says what is missing. Waits for a turn
+        under way.
+        """
+        async with self._turns:
+            return await self._foreseen()
+
     async def compact(self) -> Compacted:
         """Fold the view into a summary now. Waits for a turn under way."""
         async with self._turns:
@@ -414,6 +433,8 @@ class Thread(Workplace):
             patience=self.patience,
             recall_threads=self.recall_threads,
             agents=self.agents,
+            overlays=self.overlays,
+            params=self.params,
         ) as opened:
             opened.docs = self.docs
             yield opened

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from .engines.registry import EngineRegistry
     from .engines.slot import EngineSlot
     from .engines.values import CitationsMode, Complete
-    from .harness.contract import Harness
+    from .harness.contract import Completes, Harness
     from .harness.events import Event
     from .harness.slot import HarnessSlot
     from .hooks import Hooks
@@ -89,6 +89,8 @@ class Workplace(Journal):
     """Who may answer, and with whose credentials."""
     overlays: Overlays | None = None
     """What is added to the prompts of some providers' models."""
+    params: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """What requests say besides, by the name of a provider or of a model."""
     channels: Mapping[str, Channel] = field(default_factory=dict)
     """Where its replies go, besides into the log."""
     observers: list[Callable[[Event], None]] = field(default_factory=list)
@@ -211,15 +213,48 @@ class Workplace(Journal):
         return chain
 
     def _plan(self, chain: Chain) -> TurnPlan:
-        """Decide every policy of the attempt that is next."""
+        """Decide every policy of the attempt that is next, and go by it."""
+        self.plan = self._decided(chain, self.api)
+        self.tools, self.planned = self.plan.tools.specs, self.plan.head
+        self._tell_problems()
+        return self.plan
+
+    async def _foreseen(self) -> TurnPlan:
+        """What would be decided if a turn began now; nothing is sent, recorded or let go of."""
+        chain = await self.routes.begin(self.model, looking=True)
+        await self._seat_harness()
+        await self._seat_engine()
+        attempt = chain.present
+        plan = self._decided(chain, await self._api_of(attempt))
+        known = attempt.profile or self.client or self._reached_by_harness()
+        missing = "" if known else self.routes.missing(attempt.model)
+        auth = msgspec.structs.replace(plan.auth, missing=missing)
+        return msgspec.structs.replace(plan, auth=auth)
+
+    async def _api_of(self, attempt: Attempt) -> str:
+        """The API that a connection for a candidate would speak, also where it lacks a key."""
+        from .models.contract import AuthFailed
+
+        try:
+            model = self._connected(attempt)
+        except AuthFailed:
+            model = self.routes.keyless(attempt.model)
+        if model is not self.client:
+            await model.close()
+        return model.format.name
+
+    def _decided(self, chain: Chain, api: str) -> TurnPlan:
+        """Every policy of an attempt by the chain's present candidate."""
         from .plan.build import Given, build
+        from .plan.transport import asked_of
         from .plan.turn_plan import HarnessPlan, Outlets
 
-        selection = self.served.selection
-        self.plan = build(
+        selection, profile = self.served.selection, self.profile
+        settings = self.settings or PromptContext(cwd="")
+        return build(
             Given(
-                profile=self.profile,
-                api=self.api,
+                profile=profile,
+                api=api,
                 base_url=self.routes.address(self.model) if self.client is None else "",
                 harness=HarnessPlan(
                     id=self.harness.name, reason=selection.reason, traits=self.harness.traits
@@ -227,16 +262,14 @@ class Workplace(Journal):
                 auth=self.routes.authority(chain),
                 tools=self._specs,
                 hooks=self.hooks.events if self.hooks else (),
-                settings=self.settings or PromptContext(cwd=""),
+                settings=msgspec.structs.replace(settings, cwd=str(self.cwd)),
                 choices=self.choices,
+                extra=asked_of(self.params, profile.provider, profile.slug),
                 candidates=chain,
                 delivery=Outlets(channels=tuple(self.channels)),
             ),
             self.overlays,
         )
-        self.tools, self.planned = self.plan.tools.specs, self.plan.head
-        self._tell_problems()
-        return self.plan
 
     def _tell_problems(self) -> None:
         """Say once what the plan could not do as it was asked."""
@@ -370,17 +403,24 @@ class Workplace(Journal):
 
     def _connected(self, attempt: Attempt) -> Model:
         """What answers for a candidate; the harness, where nobody else reaches the provider."""
-        from .harness.contract import Completes
-
         if self.client is not None:
             return self.client
-        if isinstance(self.harness, Completes) and not self.served.route(self.model).reachable:
-            return self.harness.model(self.model)
+        if (harness := self._reached_by_harness()) is not None:
+            return harness.model(self.model)
         return self.routes.connected(attempt)
+
+    def _reached_by_harness(self) -> Completes | None:
+        """The harness, where nobody else reaches the model's provider."""
+        from .harness.contract import Completes
+
+        alone = not self.served.route(self.model).reachable
+        return self.harness if alone and isinstance(self.harness, Completes) else None
 
     def _hear(self, event: Event) -> None:
         from .harness.events import CompactionFinished, TurnCompleted
+        from .harness.hushed import hushed
 
+        event = hushed(event)
         if isinstance(event, CompactionFinished) and not event.error:
             self._folded = True
         for observer in self.observers:

@@ -20,7 +20,16 @@ from ..models.profile import ModelProfile
 from .effort import turn_effort, wire_effort
 from .target import OPENAI_FAMILY, Target
 
-__all__ = ["Parameter", "Params", "accepts", "canonical", "extra_params", "onto", "resolve"]
+__all__ = [
+    "Parameter",
+    "Params",
+    "accepts",
+    "asked_of",
+    "canonical",
+    "extra_params",
+    "onto",
+    "resolve",
+]
 
 Parameter: TypeAlias = Literal[
     "parallel_tool_calls", "effort", "summary", "verbosity", "service_tier"
@@ -60,6 +69,19 @@ def canonical(given: Mapping[str, object]) -> dict[str, object]:
     """`given` with every name in its one spelling; the one spelling wins over others."""
     renamed = {_SPELLINGS[name]: value for name, value in given.items() if name in _SPELLINGS}
     return renamed | {name: value for name, value in given.items() if name not in _SPELLINGS}
+
+
+def asked_of(
+    params: Mapping[str, Mapping[str, object]], provider: str, model: str
+) -> dict[str, object]:
+    """What settings ask of a model: its provider's parameters under its own.
+
+    `params` are by the name of a provider, or of a model with or without its provider.
+    """
+    asked: dict[str, object] = {}
+    for name in (provider, model, f"{provider}:{model}"):
+        asked |= canonical(params.get(name, {}))
+    return asked
 
 
 def extra_params(

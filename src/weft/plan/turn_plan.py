@@ -40,6 +40,8 @@ class Authority(Struct, frozen=True, kw_only=True, omit_defaults=True):
     source: Literal["", "auto", "user"] = ""
     others: tuple[str, ...] = ()
     """Profiles to try after it."""
+    missing: str = ""
+    """Why no request could be sent, where a plan is only looked at."""
 
 
 class Outlets(Struct, frozen=True, kw_only=True, omit_defaults=True):
