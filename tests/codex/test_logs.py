@@ -39,12 +39,13 @@ async def test_logs_name_threads_reasons_and_counts_and_nothing_that_was_said(tm
     secret = ("alabaster", "basilisk", "calabash", "damask", "ermine", "sk-planted")
     assert [line for line in told if any(word in line for word in secret)] == []
     ours = [ID.sub("ID", line).replace(SAME, "") for line in told if line.startswith("codex")]
+    ours = [line.removeprefix("codex ") for line in ours]
     assert ours == snapshot(
         [
-            "codex thread.started: missing-thread-binding: {'thread': 'ID', 'epoch': 0, 'items': 1}",
-            "codex thread.reused: per-turn-projection: {'thread': 'ID', 'epoch': 0, 'items': 1}",
-            "codex thread.started: epoch-mismatch: {'thread': 'ID', 'epoch': 18, 'items': 3}",
-            "codex thread ID: native compaction completed, beside engine 'owner' that owns compaction",
+            "thread.started: missing-thread-binding: {'thread': 'ID', 'epoch': 0, 'items': 1}",
+            "thread.reused: per-turn-projection: {'thread': 'ID', 'epoch': 0, 'items': 1}",
+            "thread.started: epoch-mismatch: {'thread': 'ID', 'epoch': 18, 'items': 3}",
+            "thread ID: native compaction completed, beside engine 'owner' that owns compaction",
         ]
     )
     reported = [line for line in told if line.startswith("EngineReported")]
