@@ -58,6 +58,7 @@ from .plan.turn_plan import TurnPlan
 from .prompt.events import HookContext
 from .prompt.unanswered import Unanswered
 from .provenance import InputProvenance, InternalEvent
+from .redact import blank
 from .sandbox.approvals import ApprovalPolicy, Ask, Decision
 from .sandbox.memory import Approvals
 from .sandbox.policy import SandboxPolicy
@@ -377,7 +378,7 @@ class Agent:
         return answer
 
     def _show(self, progress: Progress) -> None:
-        self.emit(ToolProgress(call_id=progress.call_id, text=progress.text))
+        self.emit(ToolProgress(call_id=progress.call_id, text=blank(progress.text)))
 
     def _found(self, call: ToolCall, result: ToolResult) -> None:
         if result.sent or result.media:

@@ -12,7 +12,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
+from msgspec.structs import replace
+
 from ..errors import NotFound, WeftError
+from ..redact import redact
 from ..store.contract import Change, Lease, OutboxDraft, OutboxRow, Store
 from ..whole import whole
 from .channel import Channel, Receipt
@@ -72,11 +75,12 @@ class Attempt:
     async def _handed(self, row: OutboxRow, owed: Owed) -> Receipt:
         try:
             async with asyncio.timeout(self.seconds):
-                return await self.channel.deliver(delivery_of(row, owed))
+                receipt = await self.channel.deliver(delivery_of(row, owed))
+                return replace(receipt, detail=redact(receipt.detail))
         except TimeoutError:
             reason = f"the channel gave no receipt within {self.seconds:g} s"
         except WeftError as error:
-            reason = str(error)
+            reason = redact(str(error))
         except Exception as error:  # noqa: BLE001 - a channel is anybody's code
             # Its text may hold what only the channel should know.
             reason = f"the channel raised {type(error).__name__}"

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import asyncio
 
+from msgspec.structs import replace
+
 from ..errors import HookFailed
+from ..redact import blank, redact
 from .answers import Answer, Hook
 from .payloads import Payload
 
@@ -42,13 +45,21 @@ async def _answer(hook: Hook, payload: Payload) -> Answer | None:
     except HookFailed:
         raise
     except Exception as error:
-        what = f"{type(error).__name__}: {error}"
+        what = redact(f"{type(error).__name__}: {error}")
         raise HookFailed(f"a hook for {_tag(payload)!r} failed: {what}") from error
-    if answer is None or isinstance(answer, Answer):
-        return answer
+    if answer is None:
+        return None
+    if isinstance(answer, Answer):
+        return _blanked(answer)
     raise HookFailed(
         f"a hook for {_tag(payload)!r} answered {type(answer).__name__!r}; return an Answer or None"
     )
+
+
+def _blanked(answer: Answer) -> Answer:
+    """`answer` without secrets of ours: it is kept, and told to the model."""
+    said = {name: getattr(answer, name) for name in ("block", "output", "context")}
+    return replace(answer, **{name: blank(text) for name, text in said.items() if text})
 
 
 async def _ended(task: asyncio.Task[Answer | None], grace: float) -> None:

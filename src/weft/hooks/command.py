@@ -19,6 +19,7 @@ from pathlib import Path
 import msgspec
 
 from ..errors import HookFailed
+from ..redact import redact
 from ..wire import json_bytes
 from .answers import Answer
 from .common import common_answer, common_event, common_no
@@ -65,7 +66,7 @@ class CommandHook:
             reason = err.decode(errors="replace").strip() or f"{self._name} said no"
             return common_no(reason, payload) if self.common else Answer(block=reason)
         if process.returncode != 0:
-            said = err.decode(errors="replace").strip()[-500:]
+            said = redact(err.decode(errors="replace").strip())[-500:]
             raise HookFailed(f"{self._name} ended with code {process.returncode}: {said}")
         return self._read(out[:_LONGEST_OUTPUT], payload)
 

@@ -18,6 +18,7 @@ from ..errors import NotFound
 from ..harness.events import AgentReported, TurnCompleted
 from ..items import Message
 from ..prompt.input import user_message
+from ..redact import redact
 from ..store.contract import Post, Store
 from ..whole import whole
 from .mail import ENDED, instructed
@@ -59,7 +60,7 @@ class Work:
                 async with self.opened(self.order.child) as self.child:
                     await self._turns(self.child)
         except Exception as error:  # noqa: BLE001 - whatever it is, the parent is told
-            self.failure = str(error) or type(error).__name__
+            self.failure = redact(str(error)) or type(error).__name__
         finally:
             self.child, self._over = None, True
 

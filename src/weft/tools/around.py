@@ -15,6 +15,8 @@ from typing import TypeVar
 import msgspec
 
 from ..errors import HookFailed
+from ..items import InputText
+from ..redact import blank, redact
 from .contract import Details, Tool, ToolCall, ToolContext, ToolResult
 from .hooks import NO_HOOKS, Block, Merge, ToolHooks, is_hooked, merged
 
@@ -89,14 +91,26 @@ class Around:
 
     async def _answered(self) -> ToolResult:
         try:
-            return await self.tool.run(self.call, self.context)
+            return _blanked(await self.tool.run(self.call, self.context))
         except Exception as error:  # noqa: BLE001 - whatever fails, the call gets its result
             _log.exception("%s failed", self.call.name)
-            words = f"{self.call.name} failed: {type(error).__name__}"
-            details = Details(status="error", error=str(error) or type(error).__name__)
-            return ToolResult(
-                f"{words}: {error}" if str(error) else words, success=False, details=details
-            )
+            words, said = f"{self.call.name} failed: {type(error).__name__}", redact(str(error))
+            details = Details(status="error", error=said or type(error).__name__)
+            output = f"{words}: {said}" if said else words
+            return ToolResult(output, success=False, details=details)
+
+
+def _blanked(result: ToolResult) -> ToolResult:
+    """`result` without secrets of ours; everything else of it is what the model asked for."""
+    if isinstance(result.output, str):
+        return msgspec.structs.replace(result, output=blank(result.output))
+    parts = tuple(
+        msgspec.structs.replace(part, text=blank(part.text))
+        if isinstance(part, InputText)
+        else part
+        for part in result.output
+    )
+    return msgspec.structs.replace(result, output=parts)
 
 
 def _blocked(output: str, reason: str) -> ToolResult:
@@ -107,7 +121,8 @@ def _blocked(output: str, reason: str) -> ToolResult:
 def _said(error: Exception) -> str:
     if isinstance(error, HookFailed):
         return str(error)
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    said = redact(str(error))
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__
 
 
 async def _spared(work: Awaitable[T], what: str) -> T | None:

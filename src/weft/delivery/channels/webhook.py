@@ -20,6 +20,7 @@ from msgspec import UNSET, Struct, UnsetType
 from ...errors import ConfigError
 from ...models.transport import Redirected, Response, Timeouts, Transport, TransportError
 from ...models.transport.address import parse_url
+from ...redact import know
 from ...wire import Json, json_bytes
 from ..channel import Delivery, Receipt
 from ..payload import ReplyKind
@@ -72,6 +73,7 @@ class WebhookChannel:
             raise ConfigError(f"the webhook cannot be used: {error}") from None
         if not self.secret:
             raise ConfigError(f"the webhook at {str(origin)!r} has no secret; give it one to sign")
+        know(self.secret)
         if origin.scheme != "https" and not self.private:
             raise ConfigError(
                 f"the webhook at {str(origin)!r} would send replies in the clear; "
