@@ -1,8 +1,8 @@
 """The Codex harness: turns on the real Codex app-server.
 
-`harness` is what a thread uses. A turn: `threads` finds or starts the Codex thread that
-shows the view (`binding` decides, `shown` or `text` carries the rows over), `turn` runs
-it, `following` turns its events into ours, `mirror` its items into entries; `reconcile`
-does so after a crash. `servers` and `server` own the process, `connection` and
-`protocol` speak with it. Invariant: nothing here is loaded before Codex is chosen.
+`harness` is what a thread uses. `threads` finds or starts the Codex thread that shows the
+view (`binding` decides; `attachment` carries rows over, by `shown` or `text`). `turn` runs
+a turn: `following` hears it, `mirror` and `keeping` write it down, `asked`, `tools` and
+`steering` answer; `reconcile` does so after a crash. `servers` chooses the process (`home`,
+`route`, `catalog`), `server` keeps it alive, `connection` and `protocol` speak with it.
 """
