@@ -56,7 +56,7 @@ def unnamed(ids: Iterable[str], changelog: str) -> list[str]:
 def write(rows: Iterable[Row], place: Path) -> None:
     """Release rows: write their digests."""
     digests = {row.id: digest(row) for row in rows}
-    data = msgspec.json.format(msgspec.json.encode(digests, order="sorted"), indent=0)
+    data = msgspec.json.format(msgspec.json.encode(digests, order="sorted"), indent=2)
     place.write_bytes(data + b"\n")
 
 
