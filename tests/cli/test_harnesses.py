@@ -184,8 +184,14 @@ def test_a_turn_on_codex_leaves_a_binding_that_can_be_looked_at(weft):
     shown = weft("codex", "status").lines
     assert shown[0].startswith(f"version     {bound['codex_version']} (supported: 0.160.0 to ")
     titles, row = shown[-2:]
-    assert titles.split()[:3] == ["THREAD", "CODEX", "THREAD"]
-    assert row.split()[:3] == [bound["thread"], bound["codex"], "linear"]
+    assert titles.split()[:6] == ["THREAD", "CODEX", "THREAD", "VERSION", "ENGINE", "EPOCH"]
+    assert row.split()[:5] == [
+        bound["thread"],
+        bound["codex"],
+        bound["codex_version"],
+        "linear",
+        "0",
+    ]
 
 
 def test_a_person_moves_to_another_harness_between_turns(weft, site):

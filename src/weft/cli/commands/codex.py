@@ -20,6 +20,7 @@ __all__ = ["command"]
 _COLUMNS = (
     Column("THREAD"),
     Column("CODEX THREAD"),
+    Column("VERSION"),
     Column("ENGINE"),
     Column("EPOCH", right=True),
     Column("PROJECTION"),
@@ -48,9 +49,9 @@ def command(ctx: click.Context, as_json: bool) -> None:
 async def status(home: Home, as_json: bool) -> None:
     """Tell the version, the binary and the home of Codex, and the binding of each thread.
 
-    A binding says which Codex thread shows what the model should see: planned by which
-    ENGINE, based on which entry (EPOCH), as which PROJECTION, with which TOOLS (a
-    fingerprint), since when, and why it took the place of the one before (BECAUSE).
+    A binding says which Codex thread, of which VERSION, shows what the model should see:
+    planned by which ENGINE, based on which entry (EPOCH), as which PROJECTION, with which
+    TOOLS (a fingerprint), since when, and why it took the place of the one before (BECAUSE).
     Nothing is started.
     """
     settings = _settings(home)
@@ -85,6 +86,7 @@ def _row(each: Bound) -> list[str]:
     return [
         each.thread,
         each.codex,
+        each.codex_version or "-",
         each.engine,
         str(each.epoch),
         each.projection,
