@@ -45,7 +45,7 @@ def test_a_known_secret_is_found_as_programs_spell_it():
     ("text", "shown"),
     [
         ("key sk-proj-abcdefgh1234 refused", "key … refused"),
-        ("Authorization: Bearer abc.def", "Authorization: … …"),
+        ("Authorization: Bearer abc.def", "Authorization: Bearer …"),
         ("https://me:pass@host/x", "https://…@host/x"),
         ('{"refresh_token": "abcd1234", "n": 1}', '{"refresh_token": "…", "n": 1}'),
         ('"{\\"api_key\\": \\"abcd1234\\"}"', '"{\\"api_key\\": \\"…\\"}"'),

@@ -39,7 +39,7 @@ _NAMED = re.compile(
     r"((?<![\w-])[\w-]{0,40}?(?:api[_-]?key|access[_-]?key|private[_-]?key|secret(?:[_-]?key)?"
     r"|token|password|passwd|passphrase|credential|authorization|cookie|jwt)s?"
     r"\\?[\"']?\s{0,3}[=:]\s{0,3}\\?[\"']?)"
-    r"(?!(?:true|false|null|none|[\d.]+)\b)([^\s\"',;&\\]{4,})",
+    r"(?!(?:true|false|null|none|bearer|basic|[\d.]+)\b)([^\s\"',;&\\]{4,})",
     re.IGNORECASE,
 )
 

@@ -451,6 +451,8 @@ class Thread(Workplace):
                 await self._desk.send()
             self._hear(ended)
         except asyncio.CancelledError:
+            if self._desk is not None:
+                await whole(self._desk.send())
             if not self._interrupted:
                 raise
         finally:

@@ -33,6 +33,15 @@ _OVERLOADED = frozenset(("server_is_overloaded", "slow_down", "overloaded_error"
 _REFUSALS = frozenset(("bio_policy", "cyber_policy", "misalignment_policy_violation"))
 _NO_MODEL = frozenset(("model_not_found", "not_found_error"))
 
+_STATUSES: dict[int, Reason] = {
+    400: "format",
+    401: "auth",
+    402: "billing",
+    403: "auth",
+    404: "model_not_found",
+    408: "timeout",
+}
+_REFUSAL = '"error"'
 _NAMED: dict[str, Reason] = {
     "badRequest": "format",
     "contextWindowExceeded": "context_overflow",
@@ -75,11 +84,21 @@ def failure_of(error: BaseException) -> Failure:
 def named_failure(name: str, message: str, status: int | None = None) -> Failure:
     """The failure that Codex calls `name`; with an HTTP `status`, that says more."""
     reason = _NAMED.get(name, "unknown")
-    if status in (401, 403):
-        reason = "auth"
-    elif status == 429 and reason == "unknown":
-        reason = "rate_limit"
+    if status is not None:
+        reason = _of_status(status, reason)
+    elif reason == "unknown" and _REFUSAL in message:
+        # Of a request that was refused Codex passes on the body, and no status.
+        reason = "format"
     return Failure(reason=reason, message=redact(message), code=name)
+
+
+def _of_status(status: int, otherwise: Reason) -> Reason:
+    """What a status says; where it says little, Codex's name for it stays."""
+    if status == 429:
+        return otherwise if otherwise == "usage_limit" else "rate_limit"
+    if status in (503, 529):
+        return "overloaded"
+    return _STATUSES.get(status, "server" if status >= 500 else otherwise)
 
 
 def _reason(error: ModelError) -> Reason:
