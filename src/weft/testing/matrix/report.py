@@ -33,8 +33,8 @@ def summary(results: Iterable[Result]) -> str:
 
 def with_deferred(results: Iterable[Result]) -> str:
     """What was not played and why, a line each; nothing where all was."""
-    deferred = {f"{each.id} is deferred: {each.reason}" for each in results if _waits(each)}
-    return "\n".join(sorted(deferred))
+    waiting = [each for each in results if each.status == "deferred"]
+    return "\n".join(sorted({f"{each.id} is deferred: {each.reason}" for each in waiting}))
 
 
 def page(rows: Sequence[Row], left_out: Sequence[LeftOut] = ()) -> str:
@@ -74,7 +74,3 @@ def _omissions(left_out: Sequence[LeftOut]) -> str:
 
 def _cell(text: str) -> str:
     return text.replace("|", "\\|")
-
-
-def _waits(result: Result) -> bool:
-    return result.status == "deferred"

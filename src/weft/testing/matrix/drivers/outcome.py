@@ -90,6 +90,7 @@ async def turn(given: Mapping[str, Any], stage: Stage | None) -> Mapping[str, An
         "left": len(stage.server.left) + len(stage.spare.left),
         "same_model": before == after,
         "states": states,
+        "shown": [_times(stage, word) for word in given.get("words", ())],
     }
 
 
@@ -138,6 +139,12 @@ def _ended(events: Sequence[Any]) -> dict[str, Any]:
         "tells_last": bool(end.tried) and end.error == end.tried[-1].error,
         "leaks": SECRET in repr(events),
     }
+
+
+def _times(stage: Stage, word: str) -> int:
+    """How often the newest request to the spare model says a word."""
+    newest = stage.spare.requests[-1].body if stage.spare.requests else b""
+    return newest.count(word.encode())
 
 
 def _place(model: str) -> str:
