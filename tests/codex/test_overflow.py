@@ -170,7 +170,9 @@ async def test_an_overflow_of_the_first_turn_fails_clearly_and_folds_nothing(tmp
         heard = await hear(thread, "two")
         assert last(heard).text == "b"
         assert threads_used(heard) == ["thread.started: overflow"]
-    assert asked(stage) == [("user", "one"), ("user", "two")]
+    one, note, two = asked(stage)
+    assert (one, two) == (("user", "one"), ("user", "two"))
+    assert note[1].startswith("<unanswered_input>")
 
 
 async def test_an_engine_that_hangs_over_an_overflow_is_helped_out(tmp_path):
