@@ -41,10 +41,14 @@ def test_a_sandbox_means_the_same_at_the_start_of_a_thread_and_of_a_turn(mode, s
     settings = PromptContext(cwd="", sandbox_mode=mode)
     assert sandbox_of(settings) == sandbox
     assert sandbox_policy_of(settings) == policy
-    assert sandbox_config(settings) == {}
 
 
-def test_roots_and_the_network_are_named_both_ways():
+def test_roots_and_the_network_are_named_both_ways_and_also_where_there_are_none():
+    assert sandbox_config(PromptContext(cwd="", sandbox_mode="read-only")) == {}
+    assert sandbox_config(PromptContext(cwd="", sandbox_mode="workspace-write")) == {
+        "sandbox_workspace_write.writable_roots": [],
+        "sandbox_workspace_write.network_access": False,
+    }
     assert sandbox_config(WRITER) == {
         "sandbox_workspace_write.writable_roots": ["/srv"],
         "sandbox_workspace_write.network_access": True,

@@ -70,6 +70,20 @@ async def test_a_project_that_the_user_trusts_is_heeded_as_in_the_user_s_own_cod
     assert file.read_text() == trusting
 
 
+async def test_the_user_s_own_codex_gives_no_more_rights_than_the_thread_has(tmp_path):
+    elsewhere = tmp_path / "elsewhere"
+    more = f'[sandbox_workspace_write]\nwritable_roots = ["{elsewhere}"]\nnetwork_access = true\n'
+    settings(tmp_path, OWN + more)
+    async with (
+        staged(tmp_path, options=USER) as stage,
+        stage.thread(sandbox="workspace-write") as thread,
+    ):
+        await talk(thread, "Hello.")
+    told = stage.requests[0].body.decode()
+    assert "Network access is restricted" in told
+    assert str(elsewhere) not in told
+
+
 def test_a_directory_is_known_by_itself_and_by_its_repository(tmp_path):
     foreign(tmp_path)
     project = tmp_path / "project"

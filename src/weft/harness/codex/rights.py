@@ -47,17 +47,12 @@ def collaboration_of(settings: PromptContext, model: str, effort: str | None) ->
 
 
 def sandbox_config(settings: PromptContext) -> dict[str, Any]:
-    """What a thread's `config` says of its sandbox, where that is not Codex's usual."""
+    """What a thread's `config` says of its sandbox, so that no file of Codex's says more."""
     if sandbox_of(settings) != "workspace-write":
         return {}
-    told = {
-        "writable_roots": list(settings.writable_roots) or None,
-        "network_access": settings.network_access or None,
-    }
     return {
-        f"sandbox_workspace_write.{name}": value
-        for name, value in told.items()
-        if value is not None
+        "sandbox_workspace_write.writable_roots": list(settings.writable_roots),
+        "sandbox_workspace_write.network_access": settings.network_access,
     }
 
 
