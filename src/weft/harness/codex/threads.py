@@ -53,16 +53,19 @@ _RESTARTED = "app-server-restarted"
 
 
 class _Told(Struct, frozen=True):
-    """What a Codex thread was last told of its rights."""
+    """What a Codex thread was last told of its rights, and how hard it is to think."""
 
     settings: PromptContext
     cwd: str
     mode: CollaborationMode | None = None
+    effort: str | None = None
+    summary: str | None = None
 
     @classmethod
     def of(cls, journal: Journal) -> _Told:
-        settings = journal.settings or PromptContext(cwd="")
-        return cls(settings, str(journal.cwd), settings.collaboration_mode)
+        settings, head = journal.settings or PromptContext(cwd=""), journal.view.head
+        effort, summary = (head.effort, head.summary) if head else (None, None)
+        return cls(settings, str(journal.cwd), settings.collaboration_mode, effort, summary)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -105,22 +108,25 @@ class Threads:
     def started(self, run: TurnRun, attachment: Attachment, carried: Carried) -> TurnStart:
         """How a turn on it is started."""
         journal = run.journal
-        choices, settings = journal.choices, journal.settings or PromptContext(cwd="")
+        settings = journal.settings or PromptContext(cwd="")
         before, now = self._rights[journal.id], _Told.of(journal)
         changed = (before.settings, before.cwd) != (now.settings, now.cwd)
         moved = before.mode != now.mode
         self._rights[journal.id] = now
-        schema = choices.output_schema
+        schema, model = journal.choices.output_schema, journal.profile
+        # Codex goes on as it was told last; where nobody wishes that any more, as the model would.
+        effort = now.effort or (model.default_effort if before.effort else None)
+        summary = now.summary or (model.reasoning_summary if before.summary else None)
         return TurnStart(
             thread_id=attachment.binding.codex,
             input=carried.typed,
             cwd=str(journal.cwd) if changed else None,
-            effort=choices.effort,
-            summary=choices.summary,  # type: ignore[arg-type]
+            effort=effort or None,
+            summary=summary,  # type: ignore[arg-type]
             approval_policy=approval_of(settings) if changed else None,
             sandbox_policy=sandbox_policy_of(settings) if changed else None,
             output_schema=None if schema is UNSET else msgspec.json.decode(schema),
-            collaboration_mode=collaboration_of(settings, journal.profile.slug, choices.effort)
+            collaboration_mode=collaboration_of(settings, model.slug, now.effort)
             if moved
             else None,
         )
@@ -281,9 +287,10 @@ class Threads:
 
 def _choices(journal: Journal) -> dict[str, Any]:
     """What a thread's `config` says of the model, where the user chose."""
+    head = journal.view.head
     told = {
         "model_verbosity": journal.choices.verbosity,
-        "service_tier": journal.choices.service_tier,
+        "service_tier": head.service_tier if head else None,
     }
     return {name: value for name, value in told.items() if value is not None}
 
