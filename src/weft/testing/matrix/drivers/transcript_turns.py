@@ -1,0 +1,159 @@
+"""Drivers of transcript repair by real turns: what models are shown of what went wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import msgspec
+
+from ....harness.events import ToolStarted, TurnCompleted
+from ....loopback import Request
+from ....models.connect import ProviderConfig
+from ....provenance import InputProvenance
+from ....thread import Thread
+from ....tools.decorator import tool
+from ..stage import SECRET, Stage, answers
+from .transcript import PNG, message_of
+from .wire import extends, found, shown
+
+__all__ = ["life", "provider"]
+
+Given: TypeAlias = Mapping[str, Any]
+
+_NOTE = "<unanswered_input>"
+
+
+@tool(description="Waits for ever.")
+async def wait() -> str:
+    """Until it is broken off."""
+    await asyncio.Event().wait()
+    return "never"
+
+
+@tool(description="Looks.", replay_safe=True)
+async def look(path: str = "") -> str:
+    """Sees it."""
+    return f"seen {path}".strip()
+
+
+async def life(given: Given, stage: Stage) -> Given:
+    """Turns of which some fail or are broken off; what the newest request shows of them."""
+    stage.script(*answers(given), spare=answers(given, "spare"))
+    statuses: list[str] = []
+    stays: list[bool] = []
+    async with stage.thread(tools=[wait, look]) as thread:
+        kept: list[bytes] = []
+        for act in given["acts"]:
+            statuses.append(await _act(act, stage, thread))
+            bodies = await _stored(thread)
+            stays.append(bodies[: len(kept)] == kept)
+            kept = bodies
+    asked = (stage.spare.requests or stage.requests)[-1]
+    lines = shown(asked)
+    return {
+        "statuses": statuses,
+        "shown": found(asked, given["look_for"]),
+        "notes": sum(text.count(_NOTE) for _, text in lines),
+        "paired": _paired(asked),
+        "results": sum(kind == "function_call_output" for kind, _ in lines),
+        "extends": extends(stage.requests[1:]),
+        "bytes": PNG in repr(asked.payload),
+        "stays": all(stays),
+        "kept": sum(PNG.encode() in body for body in kept),
+    }
+
+
+async def provider(given: Given, stage: Stage) -> Given:
+    """A call and its result on their way back to a provider with demands of its own."""
+    stage.script(*answers(given))
+    name = str(given["model"])
+    own = ProviderConfig(base_url=stage.server.base_url, key=SECRET, retries=0)
+    reached = {**stage.providers, name.partition(":")[0]: own}
+    async with stage.thread(model=name, providers=reached, tools=[look]) as thread:
+        end = (await stage.turn(thread, "Go on."))[-1]
+        stored = [msgspec.json.decode(body) for body in await _stored(thread)]
+    assert isinstance(end, TurnCompleted)
+    calls, results = _calls(stage.requests[-1])
+    fits = re.compile(given["fits"])
+    return {
+        "status": end.status,
+        "paired": [call for call, _ in calls] == results,
+        "fit": all(fits.fullmatch(call) for call in results),
+        "arguments": [arguments for _, arguments in calls],
+        "stored": [each["call_id"] for each in stored if each["type"] == "function_call"],
+        "reasoning": "I think so." in repr(stage.requests[-1].payload),
+    }
+
+
+async def _act(act: Given, stage: Stage, thread: Thread) -> str:
+    """Play one turn; how it ended."""
+    if "on" in act:
+        thread.use(act["on"])
+    parts: Sequence[Given] = act.get("parts", ({"text": act.get("say", "")},))
+    options: dict[str, Any] = {}
+    if act.get("internal"):
+        options["provenance"] = InputProvenance(kind="internal_system")
+    stage.heard.clear()
+    status = ""
+    async for event in _heard(thread, message_of(parts), act, stage, options):
+        if isinstance(event, ToolStarted) and act.get("interrupt") == "call":
+            thread.interrupt()
+        if isinstance(event, TurnCompleted):
+            status = event.status
+    return status
+
+
+async def _heard(
+    thread: Thread, said: Any, act: Given, stage: Stage, options: dict[str, Any]
+) -> AsyncIterator[Any]:
+    """What is heard of a turn; the user may break it off while the model is silent."""
+
+    async def breaks_off() -> None:
+        await stage.heard.wait()
+        thread.interrupt()
+
+    waiting = asyncio.create_task(breaks_off()) if act.get("interrupt") == "silence" else None
+    try:
+        async for event in thread.run(said, **options):
+            yield event
+    finally:
+        if waiting is not None:
+            waiting.cancel()
+
+
+async def _stored(thread: Thread) -> list[bytes]:
+    """The items of the log, byte for byte."""
+    entries = await thread.store.read(thread.id)
+    return [bytes(entry.body) for entry in entries if entry.kind == "item"]
+
+
+def _paired(asked: Request) -> bool:
+    """Whether every call has exactly one output behind it."""
+    items = asked.payload["input"]
+    calls = [each["call_id"] for each in items if each["type"] == "function_call"]
+    results = [each["call_id"] for each in items if each["type"] == "function_call_output"]
+    return sorted(calls) == sorted(results) and len(set(calls)) == len(calls)
+
+
+def _calls(asked: Request) -> tuple[list[tuple[str, Any]], list[str]]:
+    """The calls with their arguments, and whose results there are, in Chat and in Messages."""
+    calls: list[tuple[str, Any]] = []
+    results: list[str] = []
+    for message in asked.payload["messages"]:
+        calls += [_called(each) for each in message.get("tool_calls") or ()]
+        if message["role"] == "tool":
+            results.append(message["tool_call_id"])
+        parts = message["content"] if isinstance(message.get("content"), list) else ()
+        for part in parts:
+            if part["type"] == "tool_use":
+                calls.append((part["id"], part["input"]))
+            elif part["type"] == "tool_result":
+                results.append(part["tool_use_id"])
+    return calls, results
+
+
+def _called(call: Given) -> tuple[str, Any]:
+    return call["id"], msgspec.json.decode(call["function"]["arguments"])
