@@ -70,8 +70,11 @@ async def turns(given: Given, stage: Stage) -> Given:
     heard: list[Any] = []
     name, compacted = None, ""
     stage.script(*answers(given))
+    # Other engines fold in ways, and at times, of their own.
+    options = {"engine": "linear"} if given.get("compact") else {}
     for tools in given["turns"]:
-        async with stage.thread(name, tools=[_Offered(each) for each in _specs(tools)]) as thread:
+        own = [_Offered(each) for each in _specs(tools)]
+        async with stage.thread(name, tools=own, **options) as thread:
             name = thread.id
             heard += await stage.turn(thread, "Go on.")
             if given.get("compact"):

@@ -17,6 +17,7 @@ from ....hooks.configured import EVENTS
 from ....hooks.matching import matches
 from ....hooks.payloads import AfterToolCall, BeforeToolCall, Payload, ToolResultReady
 from ....hooks.rules import RULES
+from ....loopback import Request
 from ....specs import spec_name
 from ....tools.contract import Tool, ToolResult
 from ....tools.decorator import tool
@@ -121,7 +122,7 @@ async def call(given: Given, stage: Stage) -> Given:
         "after": [_after(each) for each in notes.of(AfterToolCall)],
         "same_call": len({(each.thread, each.turn, each.call_id) for each in _calls(notes)}) == 1,
         "finished": [_finished(event) for event in events if isinstance(event, ToolFinished)],
-        "model_reads": outputs(stage.requests[-1])[-1:],
+        "model_reads": _read(stage.requests[-1]),
         "sent": [msgspec.to_builtins(each) for event in found for each in event.sent],
         "media": [msgspec.to_builtins(each) for event in found for each in event.media],
         "leaks": SECRET in repr(events),
@@ -209,6 +210,11 @@ def json_of(arguments: str) -> Any:
 
 def _calls(notes: _Notebook) -> list[Any]:
     return notes.of(BeforeToolCall) + notes.of(ToolResultReady) + notes.of(AfterToolCall)
+
+
+def _read(asked: Request) -> list[str]:
+    """What the model reads of the call; nothing where its format is another one."""
+    return outputs(asked)[-1:] if "input" in asked.payload else []
 
 
 def _finished(event: ToolFinished) -> str:

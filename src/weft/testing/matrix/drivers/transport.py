@@ -79,7 +79,8 @@ async def resolved(given: Given, stage: Stage | None) -> Given:
         params = resolve(_profile(name), _target(name, harness), choices, given.get("params"))
     except ConfigError as error:
         return {"error": str(error)}
-    return {"error": "", **msgspec.structs.asdict(params)}
+    said = msgspec.structs.asdict(params)
+    return {"error": "", **{name: _UNSAID if v is None else v for name, v in said.items()}}
 
 
 async def turn(given: Given, stage: Stage) -> Given:
@@ -99,6 +100,8 @@ async def turn(given: Given, stage: Stage) -> Given:
     }
 
 
+_UNSAID = "unsaid"
+"""Stands for a parameter that a request does not hold."""
 _FIELDS = {
     "effort": ("reasoning", "effort"),
     "summary": ("reasoning", "summary"),
@@ -109,11 +112,11 @@ _FIELDS = {
 
 
 def _said(asked: Request, field: str) -> Any:
-    """What a request says; `unsaid` where it does not."""
+    """What a request says of a parameter."""
     value: Any = asked.payload
     for name in _FIELDS[field]:
         value = (value or {}).get(name)
-    return "unsaid" if value is None else value
+    return _UNSAID if value is None else value
 
 
 def _profile(name: str) -> ModelProfile:
