@@ -213,7 +213,8 @@ def test_a_key_that_does_not_exist_cannot_be_explained(place):
             'model = "a"\nsanbox = "read-only"\n',
             (
                 "HOME/config.toml:2: key 'sanbox' is unknown; did you mean 'sandbox'? (accepted: "
-                "agents, agents_md, approval, citations, codex, developer_instructions, effort, "
+                "agents, agents_md, approval, channel, channels, citations, codex, "
+                "developer_instructions, effort, "
                 "engine, engines, fallbacks, harness, harnesses, hooks, model, models, network, "
                 "prices, providers, recall_threads, sandbox, tool_output_token_limit, verbosity, "
                 "writable_roots)"
@@ -263,7 +264,7 @@ def test_a_key_that_does_not_exist_cannot_be_explained(place):
             "[models.'openai:gpt-5.5']\nharnes = 'codex'\n",
             (
                 "HOME/config.toml:2: key 'models.\"openai:gpt-5.5\".harnes' is unknown; "
-                "did you mean 'harness'? (accepted: fallbacks, harness)"
+                "did you mean 'harness'? (accepted: fallbacks, harness, params)"
             ),
         ),
         (

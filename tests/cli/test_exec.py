@@ -72,6 +72,8 @@ def test_events_are_json_lines(weft):
                 "harness": "weft",
                 "sandbox": "workspace-write",
                 "harness_reason": "auto_weft",
+                "profile": "",
+                "transport": "https+sse",
             },
             {"type": "step.started", "step": 1, "size": 0, "shared": 0, "reason": "start"},
             {
@@ -145,6 +147,7 @@ Output:
                     "total_tokens": 2020,
                 },
                 "error": None,
+                "tried": [],
             },
         ]
     )

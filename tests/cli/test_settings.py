@@ -12,9 +12,10 @@ def test_config_shows_each_value_with_its_source(weft):
     (weft.home / "config.toml").write_text('model = "a"\nnetwork = true\n')
     weft.environ["WEFT_SANDBOX"] = "read-only"
     shown = weft("config").text.replace(str(weft.home), "HOME")
-    assert [line.split() for line in shown.splitlines()[:7]] == [
+    assert [line.split() for line in shown.splitlines()[:8]] == [
         ["KEY", "VALUE", "FROM"],
         ["model", '"a"', "HOME/config.toml:1"],
+        ["fallbacks", "[]", "default"],
         ["effort", "-", "default"],
         ["verbosity", "-", "default"],
         ["sandbox", '"read-only"', "WEFT_SANDBOX"],

@@ -10,7 +10,7 @@ import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 import msgspec
@@ -23,6 +23,7 @@ from ..models.connect import ProviderConfig
 from ..prompt.discovery import DocsRules
 from ..prompt.observation import PromptContext
 from ..store.contract import ThreadInfo
+from .channels import chosen_channels
 from .home import Home, find_thread
 from .output import printable
 from .paying import follow, pin_profile
@@ -30,13 +31,18 @@ from .profiles import wallet_of
 from .wishes import Wishes
 
 if TYPE_CHECKING:
+    from ..delivery.channel import Channel
     from ..harness.select import HarnessRules
     from ..subagents import AgentLimits
     from ..thread import Thread
 
+_OTHERWISE = ("harness", "profiles", "params")
+"""What a provider's table says besides how it is reached."""
+
 __all__ = [
     "Setup",
     "about",
+    "adapt",
     "agents_of",
     "choices_of",
     "docs_rules",
@@ -44,6 +50,8 @@ __all__ = [
     "harness_of",
     "harness_rules",
     "open_thread",
+    "options_of",
+    "params_of",
     "prepare",
     "prompt_settings",
     "providers_of",
@@ -139,24 +147,33 @@ def shown_model(thread: Thread) -> str:
 
 @asynccontextmanager
 async def open_thread(
-    setup: Setup, *, title: str = "", keep_empty: bool = False
+    setup: Setup, *, title: str = "", keep_empty: bool = False, terminal: TextIO | None = None
 ) -> AsyncIterator[Thread]:
     """The thread, with the built-in tools of its model.
 
-    One that was made and never said anything is forgotten, unless `keep_empty`.
+    One that was made and never said anything is forgotten, unless `keep_empty`. Replies go
+    to the channel of the settings; to one that is a terminal, only if there is a `terminal`.
     """
     made = ""
     try:
-        async with _opened(setup, title) as thread:
-            thread.docs = docs_rules(setup.settings)
-            follow(thread, setup.config)
-            assert thread.routes.wallet is not None, "it was opened with one"
-            await pin_profile(thread.routes.wallet, thread.id, setup.profile)
+        async with (
+            chosen_channels(setup.settings, os.environ, terminal) as channels,
+            _opened(setup, title, channels) as thread,
+        ):
+            await adapt(thread, setup)
             made = "" if setup.info or keep_empty else thread.id
             yield thread
     finally:
         if made:
             await _forget_if_empty(setup.home, made)
+
+
+async def adapt(thread: Thread, setup: Setup) -> None:
+    """Let an open thread follow the rest of what was settled."""
+    thread.docs = docs_rules(setup.settings)
+    follow(thread, setup.config)
+    assert thread.routes.wallet is not None, "it was opened with one"
+    await pin_profile(thread.routes.wallet, thread.id, setup.profile)
 
 
 async def _forget_if_empty(home: Path, thread: str) -> None:
@@ -165,30 +182,38 @@ async def _forget_if_empty(home: Path, thread: str) -> None:
             await store.delete(thread)
 
 
-def _opened(setup: Setup, title: str) -> AbstractAsyncContextManager[Thread]:
-    from ..hooks.configured import configured_hooks
+def _opened(
+    setup: Setup, title: str, channels: Mapping[str, Channel]
+) -> AbstractAsyncContextManager[Thread]:
     from ..thread import Thread
 
+    thread = setup.info.id if setup.info else None
+    return Thread.open(thread, **options_of(setup), channel=channels, title=title)
+
+
+def options_of(setup: Setup) -> dict[str, Any]:
+    """What a thread is opened with, whoever opens it and for what."""
+    from ..hooks.configured import configured_hooks
+
     settings = setup.settings
-    return Thread.open(
-        setup.info.id if setup.info else None,
-        model=setup.model,
-        default_model=settings.model,
-        cwd=setup.cwd,
-        home=setup.home,
-        settings=prompt_settings(settings),
-        tools=None,
-        choices=choices_of(settings),
-        hooks=configured_hooks(setup.config, setup.home),
-        environ=os.environ,
-        wallet=wallet_of(Home(setup.home), settings),
-        providers=providers_of(settings),
-        output_limit=settings.tool_output_token_limit,
-        agents=agents_of(settings),
+    return {
+        "model": setup.model,
+        "default_model": settings.model,
+        "cwd": setup.cwd,
+        "home": setup.home,
+        "settings": prompt_settings(settings),
+        "tools": None,
+        "choices": choices_of(settings),
+        "hooks": configured_hooks(setup.config, setup.home),
+        "environ": os.environ,
+        "wallet": wallet_of(Home(setup.home), settings),
+        "providers": providers_of(settings),
+        "params": params_of(settings),
+        "output_limit": settings.tool_output_token_limit,
+        "agents": agents_of(settings),
         **engine_of(settings),
         **harness_of(setup.config),
-        title=title,
-    )
+    }
 
 
 def prompt_settings(settings: Settings) -> PromptContext:
@@ -257,6 +282,14 @@ def agents_of(settings: Settings) -> AgentLimits | None:
     return AgentLimits(depth=asked.depth, concurrent=asked.concurrent, resume=asked.resume)
 
 
+def params_of(settings: Settings) -> dict[str, dict[str, Any]]:
+    """What requests say besides, by provider and by model."""
+    said = {name: table.params for name, table in settings.providers.items()}
+    said |= {name: table.params for name, table in settings.models.items()}
+    told = {name: msgspec.to_builtins(params) for name, params in said.items()}
+    return {name: params for name, params in told.items() if params}
+
+
 def docs_rules(settings: Settings) -> DocsRules:
     """How AGENTS.md files are found."""
     return DocsRules(**msgspec.structs.asdict(settings.agents_md))
@@ -279,4 +312,4 @@ def providers_of(settings: Settings) -> Mapping[str, ProviderConfig]:
 def _of_connections(provider: ProviderSettings) -> dict[str, Any]:
     """What the settings say about reaching a provider, and not about who runs or pays."""
     told: dict[str, Any] = msgspec.to_builtins(provider)
-    return {name: value for name, value in told.items() if name not in ("harness", "profiles")}
+    return {name: value for name, value in told.items() if name not in _OTHERWISE}

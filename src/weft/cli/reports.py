@@ -12,7 +12,9 @@ from typing import Protocol
 import click
 from msgspec import Struct
 
-from ..harness.events import Event, TextDelta, ToolStarted, TurnCompleted
+from ..delivery.hold import Hold
+from ..delivery.silent import is_artifact, is_silent_text
+from ..harness.events import Event, StepStarted, TextDelta, ToolStarted, TurnCompleted
 from .activity import activity
 from .output import printable, say_json
 
@@ -76,11 +78,19 @@ class JsonReport:
 class PlainReport:
     """The answer for people and pipes.
 
-    A terminal (`live`) sees the model write. Others get the last message only, whole.
+    A terminal (`live`) sees the model write. Others get the last message only, whole. An
+    answer that says that there is nothing to say is not shown.
     """
 
     live: bool
+    answers: bool = True
+    """False where a channel shows the answer."""
     _said: str = field(init=False, default="")
+    """What was shown since the last line break; where nothing is live, what was written."""
+    _hold: Hold = field(init=False, default_factory=Hold)
+
+    def __post_init__(self) -> None:
+        self.live = self.live and self.answers
 
     def started(self, thread: str, about: str) -> None:
         """Say in which circumstances the turn runs."""
@@ -98,33 +108,46 @@ class PlainReport:
 
     def went_on(self, event: TurnCompleted) -> None:
         """Tell what was said so far; it is not the answer yet."""
+        self._ended()
         self._break_line()
-        if not self.live and event.text:
-            _note(event.text.strip())
+        if not self.live:
+            _note(_heard(event.text).strip())
         self._said = ""
 
     def failed(self, message: str) -> None:
         """Leave the line that was begun; the message follows from elsewhere."""
         del message
+        self._ended()
         self._break_line()
 
     def _wrote(self, text: str) -> None:
-        self._said += text
+        shown = self._hold.feed(text) if self.live else text
+        self._said += shown
         if self.live:
-            click.echo(printable(text), nl=False)
+            click.echo(printable(shown), nl=False)
+
+    def _ended(self) -> None:
+        """A message of the model's is over: show the rest, if there is one to be shown."""
+        if rest := self._hold.end():
+            self._said += rest
+            click.echo(printable(rest), nl=False)
 
     def _did(self, event: Event) -> None:
-        if isinstance(event, ToolStarted) and self._said and not self.live:
-            _note(self._said.strip())
+        if isinstance(event, ToolStarted | StepStarted):
+            self._ended()
+        if isinstance(event, ToolStarted) and not self.live:
+            _note(_heard(self._said).strip())
             self._said = ""
         if line := activity(event):
             self._break_line()
             _note(line)
 
     def _over(self, event: TurnCompleted) -> None:
+        self._ended()
         self._break_line()
-        if event.status == "completed" and not self.live and event.text:
-            click.echo(printable(event.text.rstrip("\n")))
+        told = _heard(event.text) if self.answers and not self.live else ""
+        if event.status == "completed" and told:
+            click.echo(printable(told))
         if event.error:
             _note(f"weft: {event.error}")
         if event.status == "interrupted":
@@ -136,5 +159,11 @@ class PlainReport:
             self._said = ""
 
 
+def _heard(text: str) -> str:
+    """What of a text is for people to hear."""
+    return "" if is_silent_text(text) or is_artifact(text) else text.rstrip("\n")
+
+
 def _note(text: str) -> None:
-    click.echo(printable(text), err=True)
+    if text:
+        click.echo(printable(text), err=True)

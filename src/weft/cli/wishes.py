@@ -44,6 +44,11 @@ _OPTIONS = (
         metavar="NAME",
         help="What runs the turns: auto, weft, codex, or another that `weft harnesses` lists.",
     ),
+    click.option(
+        "--channel",
+        metavar="NAME",
+        help="Where replies go besides: a channel of your settings ([channels.NAME]).",
+    ),
     click.option("--sandbox", type=click.Choice(_SANDBOXES), help="What commands may touch."),
     click.option(
         "--approval", type=click.Choice(_APPROVALS), help="When you are asked before one runs."
@@ -76,6 +81,7 @@ class Wishes(Struct, frozen=True, kw_only=True):
     effort: str | None = None
     engine: str | None = None
     harness: str | None = None
+    channel: str | None = None
     sandbox: str | None = None
     approval: str | None = None
     network: bool | None = None

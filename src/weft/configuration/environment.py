@@ -26,6 +26,7 @@ _TABLES = (
     "providers",
     "prices",
     "hooks",
+    "channels",
     "engines",
     "harnesses",
 )

@@ -19,7 +19,7 @@ from ..errors import ConfigError
 from .check import Key, dotted, hint_of, leaves, nearest
 from .environment import from_environment, variable_of
 from .files import ConfigFile, project_file
-from .settings import HookSettings, Price, Settings
+from .settings import ChannelSettings, HookSettings, Price, Settings
 from .trust import Trust
 
 __all__ = ["Config", "Explained", "Kind", "Layer", "load_config"]
@@ -111,10 +111,23 @@ class Config:
 
 
 def _shown(path: Key, value: Any) -> Any:
-    """The value as it may be seen: headers, and tables of other people's, can carry keys."""
+    """The value as it may be seen: headers, webhooks and tables of others can carry keys."""
     if path[0] in ("engines", "harnesses"):
         return _without_secrets(path[-1], value)
+    if path[0] == "channels" and path[-1] == "url":
+        return _host_of(value)
     return dict.fromkeys(value, "…") if path[-1] == "headers" else value
+
+
+def _host_of(url: str) -> str:
+    """A webhook's address without its path, which often lets someone in."""
+    from urllib.parse import urlsplit
+
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "…"
+    return f"{parts.scheme}://{parts.hostname or ''}/…"
 
 
 def _without_secrets(name: str, value: Any) -> Any:
@@ -180,7 +193,8 @@ def _joined(layers: list[Layer]) -> Settings:
 
 
 def _incomplete(table: dict[str, Any]) -> str:
-    for section, kind in (("hooks", HookSettings), ("prices", Price)):
+    required = (("channels", ChannelSettings), ("hooks", HookSettings), ("prices", Price))
+    for section, kind in required:
         for name, value in table.get(section, {}).items():
             try:
                 msgspec.convert(value, kind)

@@ -14,10 +14,12 @@ __all__ = [
     "DEFAULT_MODEL",
     "Agents",
     "AgentsMd",
+    "ChannelSettings",
     "CodexSettings",
     "HookEvent",
     "HookSettings",
     "ModelSettings",
+    "ParamSettings",
     "Price",
     "ProviderSettings",
     "Settings",
@@ -31,6 +33,8 @@ Positive: TypeAlias = Annotated[int, Meta(gt=0)]
 Natural: TypeAlias = Annotated[int, Meta(ge=0)]
 Seconds: TypeAlias = Annotated[float, Meta(gt=0)]
 Amount: TypeAlias = Annotated[float, Meta(ge=0)]
+
+Verbosity: TypeAlias = Literal["low", "medium", "high"]
 
 HookSeconds: TypeAlias = Annotated[float, Meta(gt=0, le=600)]
 
@@ -87,12 +91,29 @@ class CodexSettings(Struct, frozen=True, kw_only=True):
     request_timeout: Seconds = 60.0
 
 
+class ParamSettings(Struct, frozen=True, kw_only=True):
+    """What requests say besides, in each spelling that is understood."""
+
+    parallel_tool_calls: bool | UnsetType = UNSET
+    parallelToolCalls: bool | UnsetType = UNSET  # noqa: N815 - as others spell it
+    reasoning_effort: Text | UnsetType = UNSET
+    reasoningEffort: Text | UnsetType = UNSET  # noqa: N815
+    reasoning_summary: Text | UnsetType = UNSET
+    reasoningSummary: Text | UnsetType = UNSET  # noqa: N815
+    text_verbosity: Verbosity | UnsetType = UNSET
+    textVerbosity: Verbosity | UnsetType = UNSET  # noqa: N815
+    verbosity: Verbosity | UnsetType = UNSET
+    service_tier: Text | UnsetType = UNSET
+    serviceTier: Text | UnsetType = UNSET  # noqa: N815
+
+
 class ModelSettings(Struct, frozen=True, kw_only=True):
     """What holds for one model."""
 
     harness: Text | UnsetType = UNSET
     fallbacks: tuple[Text, ...] | UnsetType = UNSET
     """Who is asked in its place, also where a person chose it; empty: nobody."""
+    params: ParamSettings = ParamSettings()
 
 
 class ProviderSettings(Struct, frozen=True, kw_only=True):
@@ -110,6 +131,7 @@ class ProviderSettings(Struct, frozen=True, kw_only=True):
     """What runs the turns of its models."""
     profiles: tuple[str, ...] | UnsetType = UNSET
     """Which profiles are used, in this order, by id."""
+    params: ParamSettings = ParamSettings()
 
 
 class Price(Struct, frozen=True, kw_only=True):
@@ -135,6 +157,18 @@ class HookSettings(Struct, frozen=True, kw_only=True):
     """The highest comes first."""
 
 
+class ChannelSettings(Struct, frozen=True, kw_only=True):
+    """Where replies can go."""
+
+    kind: Literal["webhook", "terminal"]
+    url: Text | None = None
+    """Where a webhook is."""
+    secret_variable: Text | None = None
+    """The variable with what its requests are signed with."""
+    private: bool = False
+    """Whether it may be in this network, or without https."""
+
+
 class Settings(Struct, frozen=True, kw_only=True):
     """What was settled."""
 
@@ -142,7 +176,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     fallbacks: tuple[Text, ...] = ()
     """Models to ask where the configured one does not answer."""
     effort: Text | None = None
-    verbosity: Literal["low", "medium", "high"] | None = None
+    verbosity: Verbosity | None = None
     sandbox: Literal["read-only", "workspace-write", "danger-full-access"] = "workspace-write"
     approval: Literal["never", "on-request", "untrusted"] = "on-request"
     network: bool = False
@@ -153,6 +187,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     """Which context engine plans what the model sees."""
     harness: Text = "auto"
     """What runs the turns; ``auto`` leaves it to the model and its provider."""
+    channel: Text | None = None
+    """Where replies go, besides to whoever runs the turn."""
     citations: Literal["auto", "on", "off"] = "auto"
     """Whether engines say where recalled text is from."""
     recall_threads: tuple[str, ...] = ()
@@ -164,6 +200,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     providers: dict[str, ProviderSettings] = {}
     prices: dict[str, Price] = {}
     hooks: dict[str, HookSettings] = {}
+    channels: dict[str, ChannelSettings] = {}
     engines: dict[str, dict[str, Any]] = {}
     """A table for each engine, in words of its own."""
     harnesses: dict[str, dict[str, Any]] = {}

@@ -13,6 +13,7 @@ from msgspec import UNSET, Struct, UnsetType
 from ...errors import WeftError
 from ...wire import Json, json_bytes
 from ..breaking import INTERRUPTED
+from ..channels import chosen_channel
 from ..home import Home
 from ..lazy import examples
 from ..opening import Setup, about, open_thread, prepare, warn_of_project
@@ -85,7 +86,8 @@ async def command(home: Home, **asked: Any) -> int:
     the thread. While agents that it started are at work, they are waited for.
 
     The answer goes to standard output, what the agent does to standard error; with
-    --json every event is one line on standard output. Without a terminal nobody is
+    --json every event is one line on standard output. An answer that is NO_REPLY is not
+    shown. Without a terminal nobody is
     asked: what needs approval is refused. Ends with 0 when the turn was completed, 1
     when it failed and 130 when it was interrupted; Ctrl-C twice leaves at once.
     """
@@ -95,7 +97,9 @@ async def command(home: Home, **asked: Any) -> int:
     schema = _schema(order.output_schema)
     setup = await prepare(home, wishes, _thread(order), attended=attended)
     warn_of_project(setup)
-    report: Report = JsonReport() if order.as_json else PlainReport(sys.stdout.isatty())
+    chosen = chosen_channel(setup.settings)
+    shown = chosen is None or chosen[1].kind != "terminal"
+    report: Report = JsonReport() if order.as_json else PlainReport(sys.stdout.isatty(), shown)
     return await _run(setup, order, schema, report, attended=attended)
 
 
@@ -117,7 +121,8 @@ async def _run(
 
     words = (order.text,) if (order.text or "").strip() else ()
     said = (*words, *map(LocalImage, order.images))
-    async with open_thread(setup) as thread:
+    terminal = sys.stderr if order.as_json else sys.stdout
+    async with open_thread(setup, terminal=terminal) as thread:
         single = Single(thread, report, setup.settings, attended=attended)
         report.started(thread.id, about(setup, thread))
         try:

@@ -15,6 +15,7 @@ from typing import Any
 
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 
+from ...delivery.hold import Hold
 from ...errors import NothingToSend, WeftError
 from ...harness.events import (
     AgentReported,
@@ -22,6 +23,7 @@ from ...harness.events import (
     ApprovalWithdrawn,
     Event,
     QuestionsAsked,
+    StepStarted,
     TextDelta,
     ToolFinished,
     ToolStarted,
@@ -52,6 +54,7 @@ class Conversation:
     live: Live = field(init=False, default_factory=Live)
     interview: Interview = field(init=False)
     _blocks: Blocks = field(init=False, default_factory=Blocks)
+    _hold: Hold = field(init=False, default_factory=Hold)
     _work: asyncio.Task[None] | None = field(init=False, default=None)
     _in_turn: bool = field(init=False, default=False)
 
@@ -145,10 +148,8 @@ class Conversation:
     def _show(self, event: Event) -> None:
         match event:
             case TextDelta(text=text):
-                for block in self._blocks.feed(text):
-                    self.screen.markdown(block)
-                self.live.tail = self._blocks.tail
-            case ToolStarted():
+                self._wrote(self._hold.feed(text))
+            case ToolStarted() | StepStarted():
                 self._flush()
             case ToolFinished():
                 self._finished(event)
@@ -203,7 +204,14 @@ class Conversation:
         if told:
             self.screen.quiet(told)
 
+    def _wrote(self, text: str) -> None:
+        for block in self._blocks.feed(text):
+            self.screen.markdown(block)
+        self.live.tail = self._blocks.tail
+
     def _flush(self) -> None:
+        """A message of the model's is over: show what is left of it, unless it is silent."""
+        self._wrote(self._hold.end())
         if rest := self._blocks.rest():
             self.screen.markdown(rest)
         self.live.tail = ""
