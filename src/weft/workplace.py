@@ -274,7 +274,7 @@ class Workplace(Journal):
     def _tell_problems(self) -> None:
         """Say once what the plan could not do as it was asked."""
         assert self.plan is not None, "it was just made"
-        told = [f"the tool {each.tool!r}: {each.message}" for each in self.plan.tools.diagnostics]
+        told = [each.message for each in self.plan.tools.diagnostics]
         for text in (*told, *self.plan.prompt.problems):
             if text not in self._told:
                 self._told.add(text)

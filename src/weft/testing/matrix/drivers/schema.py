@@ -85,7 +85,7 @@ async def turns(given: Given, stage: Stage) -> Given:
     return {
         "statuses": [end.status for end in ends],
         "offered": [[_shown(each, name) for name in given["look_for"]] for each in stage.requests],
-        "warned": [any(tool in text for text in notices) for tool in given["look_for"]],
+        "warned": [text for text in notices if "schema" in text],
         "threads": [f"{event.what}: {event.reason}" for event in reported],
         "compacted": bool(compacted),
         "tools_stay": len({json_bytes(each.payload["tools"]) for each in stage.requests}) == 1,
