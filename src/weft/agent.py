@@ -219,7 +219,7 @@ class Agent:
             events=tuple(given.events),
             mail=tuple(given.mail),
             untold=self.harness.traits.fragments,
-            ahead=tuple(filter(None, (self._unanswered(given),))),
+            ahead=tuple(filter(None, (await self._unanswered(given),))),
         )
         if not engine.chosen:
             hooked = await self._hooked(opening)
@@ -238,12 +238,20 @@ class Agent:
         await engine.opened()
         return turn
 
-    def _unanswered(self, given: Input) -> Unanswered | None:
-        """What is said of an earlier message that nobody answered."""
+    async def _unanswered(self, given: Input) -> Unanswered | None:
+        """What is said of an earlier message that a failure left without an answer."""
         view = self.journal.view
         # What a new base starts with is told out of its turn; only what came since can wait.
         since = [row for row in view.rows[-_NEWEST:] if (row.seq or 0) > view.base]
-        return note_for(since, text_of(given.said.content))
+        note = note_for(since, text_of(given.said.content))
+        return note if note is not None and await self._has_failed(since[-1].turn) else None
+
+    async def _has_failed(self, number: int) -> bool:
+        try:
+            return (await self.journal.store.turn(self.journal.id, number)).state == "failed"
+        except NotFound:
+            # A turn that a fork shares is its parent's.
+            return False
 
     async def _hooked(self, opening: TurnInput) -> TurnInput | str:
         """The input with what hooks add to it, or why one of them does not want it."""

@@ -26,7 +26,8 @@ async def test_an_open_thread_owes_its_answer_from_the_transaction_that_ends_the
     async with await SqliteStore.open(tmp_path) as store:
         desk = Deliveries(store, {"board": board, "queue": queue})
         async with Thread.open(model="openai:gpt-5.5", store=store, cwd=tmp_path) as thread:
-            thread.follower = DeliveryFollower(thread.id, Origin("board", "you"), "queue")
+            follower = DeliveryFollower(thread.id, Origin("board", "you"), "queue")
+            thread.followers.append(follower)
             desk.attach(thread.id, thread)
             await answered(thread, "Here.")
             (row,) = await store.outbox(topic=TOPIC)
@@ -34,7 +35,7 @@ async def test_an_open_thread_owes_its_answer_from_the_transaction_that_ends_the
             assert await desk.run(thread.id, patience=0) == Drained(delivered=1)
             await answered(thread, "NO_REPLY")
             assert await desk.run(thread.id, patience=0) == Drained(suppressed=1)
-            thread.follower.origin = Origin()
+            follower.origin = Origin()
             await answered(thread, "To the host.")
             assert await desk.run(thread.id, patience=0) == Drained(held=1)
             await queue.acknowledge(await queue.get())
@@ -45,7 +46,7 @@ async def test_an_open_thread_owes_its_answer_from_the_transaction_that_ends_the
 
 async def test_a_turn_that_nobody_delivered_is_delivered_when_its_thread_is_opened_again(tmp_path):
     async with Thread.open(model="openai:gpt-5.5", cwd=tmp_path, home=tmp_path) as thread:
-        thread.follower = DeliveryFollower(thread.id, Origin("board", "you"))
+        thread.followers.append(DeliveryFollower(thread.id, Origin("board", "you")))
         await answered(thread, "Here.")
         opened = thread.id
     board = Board()
