@@ -117,7 +117,7 @@ async def call(given: Given, stage: Stage) -> Given:
         "text": end.text,
         "ran": notes.ran,
         "heard": notes.heard,
-        "before": [json_of(each.arguments) for each in notes.of(BeforeToolCall)],
+        "before": [_json(each.arguments) for each in notes.of(BeforeToolCall)],
         "results": [_result(each) for each in notes.of(ToolResultReady)],
         "after": [_after(each) for each in notes.of(AfterToolCall)],
         "same_call": len({(each.thread, each.turn, each.call_id) for each in _calls(notes)}) == 1,
@@ -200,7 +200,7 @@ _TOOLS: dict[str, Callable[[_Notebook, Given], Tool]] = {
 }
 
 
-def json_of(arguments: str) -> Any:
+def _json(arguments: str) -> Any:
     """Arguments as values; as they are where they are no JSON."""
     try:
         return msgspec.json.decode(arguments)
@@ -222,13 +222,13 @@ def _finished(event: ToolFinished) -> str:
 
 
 def _result(told: ToolResultReady) -> dict[str, Any]:
-    return {"arguments": json_of(told.arguments), "output": told.output, "success": told.success}
+    return {"arguments": _json(told.arguments), "output": told.output, "success": told.success}
 
 
 def _after(told: AfterToolCall) -> dict[str, Any]:
     """What is told after a call, without what is left as usual."""
     seen = {
-        "arguments": json_of(told.arguments),
+        "arguments": _json(told.arguments),
         "output": told.output,
         "status": told.status,
         "error": told.error,
