@@ -30,7 +30,7 @@ from ...models.format import WireFormat
 from ...models.formats import format_named
 from ...whole import whole
 from .connection import Connection
-from .errors import CodexError, ProtocolError
+from .errors import CodexError, Disconnected, ProtocolError
 from .protocol.asks import Answer, Ask
 from .protocol.notifications import (
     AgentMessageDelta,
@@ -111,7 +111,7 @@ class AppServerModel:
             route = way.route.config() if way.route else {}
             opened, events = await connection.open(_start(request, route), _refuse)
         except CodexError as error:
-            raise StreamCut(str(error), retryable=True) from error
+            raise StreamCut(str(error), retryable=isinstance(error, Disconnected)) from error
         question = _Question(connection, events, opened.thread.id)
         try:
             # A turn that Codex has begun must be known, or nobody could stop it.
@@ -120,7 +120,7 @@ class AppServerModel:
             async for batch in question.answers():
                 yield batch
         except CodexError as error:
-            raise StreamCut(str(error), retryable=True) from error
+            raise StreamCut(str(error), retryable=isinstance(error, Disconnected)) from error
         finally:
             await whole(question.let_go())
 
