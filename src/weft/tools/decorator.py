@@ -91,8 +91,9 @@ def tool(
     The docstring becomes the description, the annotations the schema;
     ``Annotated[str, msgspec.Meta(description=…)]`` describes one argument. A parameter
     annotated with `ToolContext` gets the context. A tool that is `replay_safe` leaves the
-    world as it was: after its calls a turn may still be given to another model. The function may return text, content
-    parts, a `ToolResult`, or any value that can be written as JSON.
+    world as it was: after its calls a turn may still be given to another model. The
+    function may return text, content parts, a `ToolResult`, or any value that can be
+    written as JSON.
     """
 
     def made(function: _Function) -> FunctionBacked:
