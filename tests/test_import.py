@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import weft
@@ -62,3 +63,14 @@ def test_every_module_names_its_public_surface():
         if not re.search(r"^__all__ = ", path.read_text(encoding="utf-8"), re.MULTILINE)
     ]
     assert without == []
+
+
+def test_every_policy_of_the_plan_is_closed_to_harnesses():
+    project = Path(__file__).parent.parent / "pyproject.toml"
+    rules = tomllib.loads(project.read_text(encoding="utf-8"))["tool"]["importlinter"]["contracts"]
+    (rule,) = [each for each in rules if each["name"].startswith("Harnesses go by the plan")]
+    files = (Path(weft.__file__).parent / "plan").glob("[!_]*.py")
+    values = {"failures", "fallback", "outcome", "traits", "turn_plan"}
+    policy = {f"weft.plan.{file.stem}" for file in files if file.stem not in values}
+    assert policy == {name for name in rule["forbidden_modules"] if name.startswith("weft.plan.")}
+    assert "weft.delivery" in rule["forbidden_modules"]
