@@ -224,7 +224,7 @@ async def test_what_nobody_knows_of_the_cache_is_not_made_up(tmp_path):
 
 
 async def test_hooks_come_after_the_engine_and_what_they_add_stands_behind_its_view(tmp_path):
-    order = []
+    order: list[object] = []
 
     async def remind(seen: BeforePromptBuild) -> HookAnswer:
         order.append(("hook", seen.prompt, seen.instructions))

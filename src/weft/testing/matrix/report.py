@@ -1,13 +1,14 @@
 """Reports: the matrix as a page, and what came of a run.
 
-Owns how rows and results are shown. Invariant: the page is made from the rows alone, so
-that it can be held against them.
+Owns how rows and results are shown. Invariant: the page is made from what ships beside it,
+the rows and `held.md`, so that it can be held against them.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from importlib import resources
 
 from .row import DOMAINS, SHARED, LeftOut, Row
 from .runner import Result
@@ -20,8 +21,9 @@ _HEAD = """\
 What Weft promises about its policies, one row each. This page is made from the rows in
 `src/weft/testing/matrix/rows/` by `weft contracts --page`; `weft contracts` and the tests play each
 row on every harness that it names, `shared` being the policy itself, where no harness has a part in
-it. [Running the matrix](matrix.md) says how rows are played, added and changed;
-[engine contracts](engine-contracts.md) goes through context engines and the Codex harness.
+it. [Running the matrix](matrix.md) says how rows are played, added and changed. What is no row
+because it takes a process to be killed, or forty turns, stands [at the end](#on-codex-seed-000s-test-plan)
+with the tests that hold it; [engine contracts](engine-contracts.md) goes through context engines.
 """
 
 
@@ -46,7 +48,12 @@ def page(rows: Sequence[Row], left_out: Sequence[LeftOut] = ()) -> str:
             parts.append(f"## {domain.capitalize()}\n\n{_table(found)}")
     if left_out:
         parts.append(_omissions(left_out))
-    return "\n".join(parts)
+    return "\n".join([*parts, _held()])
+
+
+def _held() -> str:
+    """The promises about the Codex harness that tests of ours hold, by their names."""
+    return (resources.files(__package__) / "held.md").read_text(encoding="utf-8")
 
 
 def _counts(rows: Sequence[Row]) -> str:
