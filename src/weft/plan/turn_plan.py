@@ -76,7 +76,9 @@ class TurnPlan(Struct, frozen=True, kw_only=True):
     def told(self) -> dict[str, Any]:
         """The plan in plain values, for people and programs."""
         plain: dict[str, Any] = msgspec.to_builtins(
-            msgspec.structs.replace(self, tools=Inventory(specs=())), str_keys=True
+            msgspec.structs.replace(self, tools=Inventory(specs=())),
+            str_keys=True,
+            order="deterministic",
         )
         plain["tools"] = {
             "specs": [msgspec.json.decode(SPECS.encode(spec)) for spec in self.tools.specs],

@@ -1,0 +1,228 @@
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from inline_snapshot import snapshot
+
+from weft.auth import ApiKey, Wallet
+from weft.thread import Thread
+
+from .scripts import scripted
+from .terminal import Weft
+from .test_terminal import shown, without_colour
+
+KEY = "sk-planted-0123456789abcdef"
+
+
+def kept(weft: Weft) -> dict[str, Any]:
+    """Every file of a home, with its bytes; what SQLite makes beside a log comes and goes."""
+    files = [path for path in weft.home.rglob("*") if path.is_file()]
+    steady = [path for path in files if not path.name.endswith(("-wal", "-shm"))]
+    return {str(path.relative_to(weft.home)): path.read_bytes() for path in steady}
+
+
+def profiles(weft: Weft, *names: str) -> None:
+    wallet = Wallet(weft.home, vault=None)
+    for name in names:
+        wallet.secrets.put(name, ApiKey(provider="openai", key=KEY + name[-1]))
+
+
+def test_every_domain_is_told_and_a_missing_key_is_no_obstacle(weft):
+    done = weft("plan", "fix the bug")
+    assert [line.split(maxsplit=2 if line[0] != " " else 1) for line in done.lines] == snapshot(
+        [
+            ["DOMAIN", "WHAT", "DECIDED"],
+            ["route", "model", "openai:gpt-5.5"],
+            ["api", "responses at the provider's own address, by https+sse"],
+            ["harness", "weft (auto_weft)"],
+            [
+                "auth",
+                "profile",
+                "no key for the provider 'openai'; set OPENAI_API_KEY, or run `weft auth`",
+            ],
+            ["tools", "offered", "12, not strict"],
+            [
+                "names",
+                (
+                    "exec_command, write_stdin, update_plan, request_user_input, apply_patch, "
+                    "view_image, read_output, spawn_agent, send_input, interrupt_agent, "
+                    "wait_agent, list_agents"
+                ),
+            ],
+            ["hooks", "events", "none"],
+            ["prompt", "overlays", "none"],
+            ["transcript", "repairs", "none"],
+            ["params", "parallel_tool_calls", "true"],
+            ["effort", "medium"],
+            ["verbosity", "low"],
+            ["outcome", "asked", "openai:gpt-5.5"],
+            ["then", "none"],
+            ["delivery", "channels", "none"],
+            ["silence", "NO_REPLY"],
+        ]
+    )
+    assert done.err == ""
+    assert kept(weft) == {}
+
+
+def test_the_plan_for_programs_is_the_one_that_the_turn_goes_by(weft):
+    model = scripted(weft, {"text": "Done."})
+    flags = ("--model", model, "--effort", "low", "--sandbox", "read-only")
+    told = weft("plan", "go", "--json", *flags).json
+    started = weft("exec", "go", "--json", *flags).json_lines[1]
+    assert (told["harness"]["id"], told["harness"]["reason"], told["transport"]) == (
+        started["harness"],
+        started["harness_reason"],
+        started["transport"],
+    )
+    assert sorted(told) == snapshot(
+        [
+            "auth",
+            "delivery",
+            "harness",
+            "hooks",
+            "outcome",
+            "params",
+            "prompt",
+            "target",
+            "tools",
+            "transcript",
+            "transport",
+        ]
+    )
+
+    async def planned() -> dict[str, Any]:
+        async with Thread.open(started["thread"], home=weft.home) as thread:
+            async for _ in thread.run("again"):
+                pass
+            assert thread.plan is not None
+            told: dict[str, Any] = json.loads(json.dumps(thread.plan.told()))
+            return told
+
+    again = asyncio.run(planned())
+    assert {**told, "params": {}, "tools": {}} == {**again, "params": {}, "tools": {}}
+
+
+def test_profiles_are_told_in_order_and_never_their_secrets(weft):
+    profiles(weft, "openai:a", "openai:b")
+    before = kept(weft)
+    flags = ("--fallback", "anthropic:claude-opus-5", "--profile", "openai:b")
+    told = weft("plan", *flags, "--json")
+    assert told.json["auth"] == {"profile": "openai:b", "source": "user", "others": ["openai:a"]}
+    assert told.json["outcome"]["models"] == ["openai:gpt-5.5", "anthropic:claude-opus-5"]
+    lines = [line.split(maxsplit=1) for line in weft("plan", *flags).lines]
+    assert ["auth", "profile              openai:b (you chose it)"] in lines
+    assert ["then", "openai:a"] in lines
+    assert ["then", "anthropic:claude-opus-5"] in lines
+    assert weft("plan", "--json").json["auth"]["source"] == "auto"
+    assert KEY not in told.text
+    assert kept(weft) == before
+    assert "there is no profile 'openai:c'" in weft.refused("plan", "--profile", "openai:c")
+
+
+def test_a_thread_is_looked_at_beside_its_writer_and_left_as_it_was(weft, worked):
+    profiles(weft, "openai:a")
+    before = kept(weft)
+
+    async def beside() -> Any:
+        async with Thread.open(worked, home=weft.home):
+            return await asyncio.to_thread(weft, "plan", "go on", "--thread", "last", "--json")
+
+    told = asyncio.run(beside()).json
+    assert (told["target"]["model"], told["auth"]["profile"]) == ("gpt-5.5", "openai:a")
+    after = kept(weft)
+    assert after.pop("auth.json") == before.pop("auth.json")
+    assert set(after) == set(before)
+
+
+@pytest.mark.parametrize("harness", ["weft", "codex"])
+def test_it_says_which_harness_and_what_that_one_brings(weft, harness):
+    weft.environ["OPENAI_API_KEY"] = KEY
+    told = weft("plan", "--harness", harness, "--json")
+    assert told.json["harness"]["id"] == told.json["target"].get("harness", "weft") == harness
+    assert told.json["harness"]["traits"]["tools"] == (harness == "codex")
+    names = [spec["name"] for spec in told.json["tools"]["specs"]]
+    assert ("exec_command" in names) == (harness == "weft")
+    assert kept(weft) == {}
+
+
+def test_parameters_of_provider_and_model_reach_the_plan_and_a_choice_wins(weft):
+    (weft.home / "config.toml").write_text(
+        '[providers.openai.params]\nparallelToolCalls = false\ntextVerbosity = "high"\n'
+        '[models."gpt-5.5".params]\nreasoning_effort = "high"\nverbosity = "medium"\n'
+    )
+    assert weft("plan", "--json").json["params"] == {
+        "parallel_tool_calls": False,
+        "effort": "high",
+        "verbosity": "medium",
+    }
+    assert weft("plan", "--effort", "low", "--json").json["params"]["effort"] == "low"
+    other = weft("plan", "--model", "openai:gpt-5.4", "--json").json["params"]
+    assert (other["parallel_tool_calls"], other["verbosity"]) == (False, "high")
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("temprature = 1", "key 'models.\"gpt-5.5\".params.temprature' is unknown"),
+        ("paralel_tool_calls = true", "did you mean 'parallel_tool_calls'?"),
+        ("parallelToolCalls = 1", "is 1; accepted: true or false"),
+        ('verbosity = "loud"', "is 'loud'; accepted: 'low', 'medium', 'high'"),
+    ],
+)
+def test_a_parameter_that_cannot_be_sent_is_named_with_its_place(weft, line, said):
+    (weft.home / "config.toml").write_text(f'[models."gpt-5.5".params]\n{line}\n')
+    refusal = weft.refused("plan")
+    assert refusal.startswith(f"weft: {weft.home}/config.toml:2: ")
+    assert said in refusal
+
+
+def test_an_engine_brings_its_tools_and_keeps_nothing(weft):
+    names = [
+        s["name"] for s in weft("plan", "--engine", "lossless", "--json").json["tools"]["specs"]
+    ]
+    assert "recall_search" in names
+    assert kept(weft) == {}
+    unknown = weft("plan", "--engine", "nowhere")
+    assert "the turn would run without engine 'nowhere'" in unknown.err
+    assert kept(weft) == {}
+
+
+def test_the_channel_is_told_and_nothing_is_delivered(weft):
+    (weft.home / "config.toml").write_text('channel = "here"\n[channels.here]\nkind = "terminal"\n')
+    assert weft("plan", "--json").json["delivery"] == {"channels": ["here"]}
+    assert "channels             here" in weft("plan").text
+    weft.environ["WEFT_CHANNEL"] = "there"
+    assert "there is no channel 'there'" in weft.refused("plan")
+
+
+def test_overlays_of_packages_are_found(weft):
+    package = weft.home.parent / "packages"
+    (package / "house-1.0.dist-info").mkdir(parents=True)
+    (package / "house-1.0.dist-info" / "METADATA").write_text("Name: house\nVersion: 1.0\n")
+    (package / "house-1.0.dist-info" / "entry_points.txt").write_text(
+        "[weft.overlays]\nhouse = house:House\n"
+    )
+    (package / "house.py").write_text(
+        "from weft.prompt.contributions import Contribution\n"
+        "class House:\n"
+        "    id = 'house'\n"
+        "    def contribute(self, audience, settings):\n"
+        "        return Contribution(stable_prefix=f'{audience.model} in {settings.cwd}')\n"
+    )
+    weft.environ["PYTHONPATH"] = str(package)
+    told = weft("plan", "--json").json["prompt"]
+    assert told == {
+        "contribution": {"stable_prefix": f"gpt-5.5 in {weft.project}"},
+        "sources": ["house"],
+    }
+    assert "overlays             house" in weft("plan").text
+
+
+def test_a_terminal_gets_a_table_that_fits(weft):
+    text = without_colour(shown(weft, "plan", "go", columns=70))
+    assert max(map(len, text.splitlines())) <= 70
+    assert "DECIDED" in text
