@@ -139,3 +139,16 @@ async def test_another_profile_is_tried_first_and_the_one_that_failed_rests(tmp_
         assert keys == ["Bearer sk-one", "Bearer sk-two"]
         await hear(thread, "and again")
         assert alpha.requests[-1].headers["authorization"] == "Bearer sk-two"
+
+
+async def test_a_candidate_that_cannot_be_asked_is_passed_over_and_recorded(tmp_path):
+    first, second = script(BUSY), script(Answer(text="hello"))
+    names = ("nowhere:gpt-5.5", SECOND)
+    async with opened(tmp_path, first, second, fallbacks=names) as (thread, _, _):
+        ended = last(await hear(thread, "hi"))
+        assert (ended.status, ended.text) == ("completed", "hello")
+        assert [(each.model, each.code) for each in ended.tried] == [
+            (FIRST, "oops"),
+            ("nowhere:gpt-5.5", "candidate_unusable"),
+        ]
+        assert thread.model == FIRST

@@ -13,14 +13,18 @@ from dataclasses import dataclass
 import msgspec
 
 from .context.journal import Journal
+from .errors import WeftError
 from .harness.contract import Outcome
 from .harness.events import AttemptFailed, Event
 from .plan.failures import Failure
 from .plan.fallback import Attempt, Chain, Tried
 from .plan.outcome import Facts, Fallback, classify
+from .redact import redact
 from .usage import TokenUsage
 
 __all__ = ["Attempts", "Candidates"]
+
+_UNUSABLE = "candidate_unusable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +75,21 @@ class Attempts:
 
     async def _moved(self, verdict: Fallback) -> bool:
         """Whether there is another candidate, which is then ready."""
-        following = self.chain.after(verdict)
-        self.tried = self.chain.exhausted(verdict)
-        if following is None:
-            return False
-        self.chain = await self.candidates.move(following)
-        await self.journal.renew_head()
-        self.emit(AttemptFailed(tried=self.tried[-1], next=self.chain.present))
-        return True
+        while True:
+            following = self.chain.after(verdict)
+            self.tried = self.chain.exhausted(verdict)
+            if following is None:
+                return False
+            try:
+                self.chain = await self.candidates.move(following)
+            except WeftError as error:
+                # A candidate that cannot even be asked is passed over, and recorded.
+                self.chain = following
+                verdict = Fallback("model_not_found", _UNUSABLE, redact(str(error)))
+                continue
+            await self.journal.renew_head()
+            self.emit(AttemptFailed(tried=self.tried[-1], next=self.chain.present))
+            return True
 
     async def _given_up(self, outcome: Outcome) -> Outcome:
         await self.journal.finish("failed", usage=outcome.usage)

@@ -191,7 +191,8 @@ class Workplace(Journal):
         await self._seat_engine()
         if self._agent is None or self._opened_for != attempt or moved:
             await self._close_model()
-            model = self._connected(attempt)
+            # Looking for a provider may read what is installed.
+            model = await asyncio.to_thread(self._connected, attempt)
             if self._agent is None:
                 self._agent = self._assembled(model)
             self._agent.model, self._opened_for = model, attempt
@@ -236,7 +237,8 @@ class Workplace(Journal):
         from .models.contract import AuthFailed
 
         try:
-            model = self._connected(attempt)
+            # Looking for a provider may read what is installed.
+            model = await asyncio.to_thread(self._connected, attempt)
         except AuthFailed:
             model = self.routes.keyless(attempt.model)
         if model is not self.client:

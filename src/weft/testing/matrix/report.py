@@ -22,8 +22,9 @@ What Weft promises about its policies, one row each. This page is made from the 
 `src/weft/testing/matrix/rows/` by `weft contracts --page`; `weft contracts` and the tests play each
 row on every harness that it names, `shared` being the policy itself, where no harness has a part in
 it. [Running the matrix](matrix.md) says how rows are played, added and changed. What is no row
-because it takes a process to be killed, or forty turns, stands [at the end](#on-codex-seed-000s-test-plan)
-with the tests that hold it; [engine contracts](engine-contracts.md) goes through context engines.
+because it takes a process to be killed, or forty turns, stands
+[at the end](#on-codex-seed-000s-test-plan) with the tests that hold it;
+[engine contracts](engine-contracts.md) goes through context engines.
 """
 
 
