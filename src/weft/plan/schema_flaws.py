@@ -7,6 +7,7 @@ more than they are long, and raises nothing.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -74,6 +75,12 @@ def look_at(parameters: Json) -> Flaw | None:
     data = bytes(parameters)
     if len(data) > MOST_BYTES:
         return Flaw("too_large", f"has {len(data)} bytes, more than {MOST_BYTES}", True)
+    return _looked_at(data)
+
+
+# The same tools are offered turn after turn.
+@functools.lru_cache(maxsize=512)
+def _looked_at(data: bytes) -> Flaw | None:
     if _levels(data) > MOST_LEVELS:
         return Flaw("too_deep", f"nests deeper than {MOST_LEVELS} levels", True)
     try:

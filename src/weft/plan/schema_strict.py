@@ -7,6 +7,7 @@ endpoint takes.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -33,7 +34,12 @@ _MOST_CHOICES = 1_000
 
 def is_strict(parameters: Json) -> bool:
     """Whether a provider can hold a model to a schema that has no flaw."""
-    schema = msgspec.json.decode(parameters)
+    return _can_be_held(bytes(parameters))
+
+
+@functools.lru_cache(maxsize=512)
+def _can_be_held(data: bytes) -> bool:
+    schema = msgspec.json.decode(data)
     if schema.get("type") != "object" or "anyOf" in schema:
         return False
     return _is_small(schema) and all(
