@@ -8,6 +8,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from weft.auth import ApiKey, Wallet
+from weft.cli.preview import PLACEHOLDER
 from weft.thread import Thread
 
 from .scripts import scripted
@@ -226,3 +227,19 @@ def test_a_terminal_gets_a_table_that_fits(weft):
     text = without_colour(shown(weft, "plan", "go", columns=70))
     assert max(map(len, text.splitlines())) <= 70
     assert "DECIDED" in text
+
+
+def test_the_request_that_is_shown_beforehand_is_the_one_that_the_plan_leads_to(weft):
+    (weft.home / "config.toml").write_text(
+        "[providers.scripted.params]\nparallelToolCalls = false\n"
+    )
+    flags = ("--model", scripted(weft, {"text": "Done."}), "--engine", "lossless")
+    shown_before = weft("prompt", "go", *flags, "--json").out
+    weft("exec", "go", *flags)
+    entries = weft("show", "last", "--all", "--json").json_lines
+    sent = next(entry for entry in entries if entry["kind"] == "request")
+    after = weft("prompt", "--thread", "last", "--at", str(sent["seq"]), "--json").out
+    assert after.replace(sent["thread"].encode(), PLACEHOLDER.encode()) == shown_before
+    body = json.loads(shown_before)
+    assert body["parallel_tool_calls"] is False
+    assert "recall_search" in [tool.get("name") for tool in body["tools"]]

@@ -7,11 +7,10 @@ works beside a writer and on a home that cannot be written.
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 
 import click
 import msgspec
-from msgspec import UNSET, Struct
+from msgspec import Struct
 
 from ..context.compose import change_of_head, missing_outputs, opening
 from ..context.head import build_head, named_model
@@ -23,6 +22,8 @@ from ..entries import Draft, Entry, Head, Reason, RequestMark
 from ..errors import NotFound
 from ..models.catalog import Catalog
 from ..models.profile import ModelProfile
+from ..plan.overlays import onto
+from ..plan.turn_plan import TurnPlan
 from ..prompt.input import user_message
 from ..prompt.instructions import base_instructions
 from ..prompt.machine import observe_machine
@@ -30,9 +31,10 @@ from ..prompt.observation import PromptContext
 from ..prompt.registry import Registry
 from ..prompt.tell import observe
 from ..store.contract import Store
-from ..subagents import may_spawn, told_of
-from .opening import Setup, agents_of, choices_of, docs_rules, prompt_settings
+from ..subagents import told_of
+from .opening import Setup, choices_of, docs_rules, prompt_settings
 from .output import printable
+from .rehearsal import rehearsed
 
 __all__ = [
     "PLACEHOLDER",
@@ -99,44 +101,32 @@ async def with_input(view: View, registry: Registry, text: str | None, setup: Se
         observe_machine, setup.cwd, settings=told, home=setup.home, rules=rules
     )
     warn_of(context)
+    async with rehearsed(setup) as thread:
+        plan = await thread.foresee()
+    context = onto(context, plan.prompt.contribution)
     drafts: tuple[Draft, ...] = opening(
         view, registry, observe(registry, context), user_message(text or "…")
     )
     if text is None:
         drafts = drafts[:-1]
     kept = view.head.instructions if view.head else instructions
-    spawns = may_spawn(view.settings, view.thread, agents_of(setup.settings))
-    head = _head(setup, profile, kept, spawns=spawns)
+    head = _head(setup, profile, kept, plan)
     breaks = change_of_head(view.head, head)
     shown, request = preview(view, head, (*missing_outputs(view), *drafts), registry, reason=breaks)
     return Peek(shown, request, breaks)
 
 
-def _head(setup: Setup, profile: ModelProfile, instructions: str, *, spawns: bool) -> Head:
-    """The head with the built-in tools of the model and the choices of the configuration."""
-    from ..tools.agents import agent_specs
-    from ..tools.builtin import builtin_tools
-
-    settings = setup.settings
-    limit = profile.truncation_policy(settings.tool_output_token_limit)
-    builtin = [tool.spec for tool in builtin_tools(profile, truncation=limit)]
-    return build_head(
-        profile,
-        instructions=instructions,
-        tools=[*builtin, *(agent_specs() if spawns else ())],
-        choices=choices_of(settings),
-        api=_api(profile, setup),
+def _head(setup: Setup, profile: ModelProfile, instructions: str, plan: TurnPlan) -> Head:
+    """The head that the plan makes of the choices in the configuration."""
+    return plan.head(
+        build_head(
+            profile,
+            instructions=instructions,
+            tools=plan.tools.specs,
+            choices=choices_of(setup.settings),
+            api=plan.target.api,
+        )
     )
-
-
-def _api(profile: ModelProfile, setup: Setup) -> str:
-    """The API that the configuration or a script names; empty for the provider's usual one."""
-    if profile.provider == "scripted":
-        from ..testing.script import load_script
-
-        return load_script(Path(profile.slug).expanduser()).api
-    configured = setup.settings.providers.get(profile.provider)
-    return "" if configured is None or configured.api is UNSET else configured.api
 
 
 async def previous_request(
