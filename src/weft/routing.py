@@ -62,16 +62,20 @@ class Routes:
         """`chain` with the profiles of its present model, if it has none yet."""
         if self.wallet is None or chain.profiles:
             return chain
-        from .auth.order import attempts
+        from .auth.aliases import payer_of, provider_for_auth
+        from .auth.order import attempts, lent
 
         provider = self._provider(chain.model)
         if self._configured(provider).key:
             return chain
+        own = provider_for_auth(provider)
+        payer = own if provider in self.providers else payer_of(provider)
         found = await self.wallet.resolve(
-            provider, thread=self.thread, model=chain.model, temporary=looking or chain.at > 0
+            payer, thread=self.thread, model=chain.model, temporary=looking or chain.at > 0
         )
         self._chosen = next((each.profile.id for each in found if each.source == "user"), "")
-        return chain.with_profiles([each.profile.id for each in attempts(found)])
+        worth = attempts(found) if payer == own else lent(found)
+        return chain.with_profiles([each.profile.id for each in worth])
 
     def connected(self, attempt: Attempt) -> Model:
         """A connection for a candidate. Raises `ConfigError` and `AuthFailed`.

@@ -11,6 +11,7 @@ from weft.auth.order import (
     Wishes,
     attempts,
     candidates,
+    lent,
     may_rotate,
     pin_holds,
     pin_moves,
@@ -174,3 +175,14 @@ def test_every_profile_is_a_candidate_once_and_those_that_rest_are_last(profiles
     assert [obstacle(health.get(each.profile.id, Health()), NOW) for each in found] == [
         each.obstacle for each in found
     ]
+
+
+def test_where_a_harness_has_a_login_profiles_pay_only_if_a_person_chose_one():
+    own = [profile("key"), profile("me", "oauth"), profile("other", "token")]
+    for chosen, paying in [
+        (None, []),
+        (pin("me"), []),
+        (pin("me", "user"), ["me", "other"]),
+        (pin("key", "user"), ["key", "me", "other"]),
+    ]:
+        assert names(lent(candidates(own, health={}, now=NOW, pin=chosen))) == paying

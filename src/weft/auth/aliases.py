@@ -24,6 +24,7 @@ __all__ = [
     "bound_profile",
     "check_bound",
     "forwarded",
+    "payer_of",
     "prepared",
     "provider_for_auth",
     "requirement_of",
@@ -69,6 +70,19 @@ def provider_for_auth(provider: str) -> str:
     """
     name = provider.strip().lower()
     return ALIASES.get(name, name)
+
+
+def payer_of(provider: str) -> str:
+    """The provider whose profiles may pay for models of `provider`.
+
+    Models that only a harness reaches are paid by whom that harness signs in with.
+
+    >>> [payer_of(name) for name in ("openai-codex", "codex", "anthropic")]
+    ['openai', 'openai', 'anthropic']
+    """
+    name = provider_for_auth(provider)
+    signs_in, models = _SIGNS_IN.get(name, ("", frozenset[str]()))
+    return signs_in if name in models else name
 
 
 def forwarded(provider: str, harness: str, found: Sequence[Candidate]) -> Forwarded:

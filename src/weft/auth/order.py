@@ -21,6 +21,7 @@ __all__ = [
     "Wishes",
     "attempts",
     "candidates",
+    "lent",
     "may_rotate",
     "pin_holds",
     "pin_moves",
@@ -94,6 +95,17 @@ def attempts(found: Sequence[Candidate]) -> tuple[Candidate, ...]:
     waits may have just paid the bill.
     """
     return tuple(each for each in found if each.usable) or tuple(found[:1])
+
+
+def lent(found: Sequence[Candidate]) -> tuple[Candidate, ...]:
+    """Those worth a request where a harness has a login of its own: none, unless a person chose.
+
+    Then subscriptions stand in for the chosen one, and keys, which nobody chose, do not.
+    """
+    if all(each.source != "user" for each in found):
+        return ()
+    may = [each for each in found if each.source == "user" or each.profile.kind != "api_key"]
+    return attempts(may)
 
 
 def may_rotate(reason: Reason, rotations: int) -> bool:

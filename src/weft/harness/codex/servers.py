@@ -27,7 +27,7 @@ from .options import CodexOptions
 from .protocol.notifications import Notification
 from .route import Route
 from .server import AppServer
-from .signing import SUBSCRIPTION_URL, Signature, login_of, signature_of
+from .signing import SIGNED, SUBSCRIPTION_URL, Signature, login_of, signature_of
 
 __all__ = ["Servers", "Way"]
 
@@ -76,20 +76,22 @@ class Servers:
 
     def way(self, provider: str, who: Identity = NOBODY) -> Way:
         """How `provider` is reached. Raises `ConfigError` (`AuthError`) and `AuthFailed`."""
-        if provider == OWN and provider not in self.providers:
-            return Way(route=None)
-        settings = provider_settings(provider, self.providers)
-        if provider == OWN:
-            settings = ProviderConfig(api="responses").changed(settings)
         login = login_of(provider, who, own_home=self.options.home == "private")
-        if login is not None and login.how == "native":
+        unrouted = provider == OWN and provider not in self.providers
+        native = unrouted if login is None else login.how == "native"
+        if native:
             return Way(route=None)
+        # What only Codex reaches is asked where a profile's account is, if one is lent to it.
+        asked = SIGNED if unrouted else provider
+        settings = provider_settings(asked, self.providers)
+        if asked == OWN:
+            settings = ProviderConfig(api="responses").changed(settings)
         signature = signature_of(who) if login is not None else None
         if signature is not None:
             settings = structs.replace(settings, key_required=False)
         elif who.credential is not None:
             settings = structs.replace(settings, key=who.credential.bearer)
-        found = reached(provider, settings, self.environ)
+        found = reached(asked, settings, self.environ)
         if found.api != "responses":
             raise ConfigError(
                 f"Codex asks its models through the Responses API, which the provider "

@@ -13,7 +13,7 @@ import binascii
 import msgspec
 from msgspec import Struct, field
 
-from ...auth.aliases import Login, forwarded, prepared, requirement_of
+from ...auth.aliases import Login, forwarded, prepared, provider_for_auth, requirement_of
 from ...auth.errors import ProfileUnusable
 from ...auth.order import Candidate
 from ...auth.profile import Credential, OAuth, Token, profile_of
@@ -21,12 +21,12 @@ from ..contract import Identity
 from .mirror import HARNESS
 from .protocol.requests import AccountLogin
 
-__all__ = ["SUBSCRIPTION_URL", "Signature", "login_of", "signature_of"]
+__all__ = ["SIGNED", "SUBSCRIPTION_URL", "Signature", "login_of", "signature_of"]
 
 SUBSCRIPTION_URL = "https://chatgpt.com/backend-api/codex"
 """Where a subscription of OpenAI's is asked, unless the settings say otherwise."""
 
-_SIGNED = "openai"
+SIGNED = "openai"
 """The provider whose tokens a server signs in with; others take a token as a key."""
 
 
@@ -60,15 +60,19 @@ def login_of(provider: str, who: Identity, *, own_home: bool) -> Login | None:
         return None
     profile = profile_of(who.profile, who.credential)
     plan = forwarded(provider, HARNESS, (Candidate(profile=profile),))
+    # Models of Codex's own are a subscription's.
+    wanted = "subscription" if provider == HARNESS else requirement_of(profile.kind)
     # A key is no login: it is told by a variable, and the user's own stays as it is.
-    own = own_home or profile.kind == "api_key"
-    return prepared(requirement_of(profile.kind), plan, (profile,), own_home=own)
+    own = own_home or wanted == "api-key"
+    return prepared(wanted, plan, (profile,), own_home=own)
 
 
 def signature_of(who: Identity) -> Signature | None:
     """The tokens to sign in with, where a profile has such. Raises `ProfileUnusable`."""
     credential = who.credential
-    if not isinstance(credential, OAuth | Token) or credential.provider != _SIGNED:
+    if not isinstance(credential, OAuth | Token):
+        return None
+    if provider_for_auth(credential.provider) != SIGNED:
         return None
     account = credential.account_id or _account_in(credential)
     if not account:

@@ -159,7 +159,7 @@ async def turn(given: Given, stage: Stage) -> Given:
 
 
 async def renew(given: Given, stage: Stage) -> Given:
-    """A turn that is paid with tokens which the provider refuses in the midst of it."""
+    """A turn that is paid with tokens, which the provider may refuse in the midst of it."""
     stage.script(*answers(given))
     home = stage.directory()
     async with TokenEndpoint(given.get("status", 200)) as endpoint:
@@ -168,8 +168,13 @@ async def renew(given: Given, stage: Stage) -> Given:
         for name in given.get("profiles", ()):
             made.secrets.put(name, _credential(name))
         options: dict[str, Any] = {"wallet": made, "providers": _unpaid(stage), "tools": (_look,)}
+        if "model" in given:
+            options["model"] = given["model"]
         async with stage.thread(**options) as thread:
+            if "pin" in given:
+                await made.pin(thread.id, given["pin"])
             heard = await stage.turn(thread, "Go on.")
+            pin = await asyncio.to_thread(made.state.pin, thread.id)
     end = heard[-1]
     assert isinstance(end, TurnCompleted)
     bearers = [each.headers.get("authorization", "") for each in stage.requests]
@@ -178,6 +183,7 @@ async def renew(given: Given, stage: Stage) -> Given:
         "text": end.text,
         "bearers": [token_name(each.removeprefix("Bearer ")) for each in bearers],
         "asked": endpoint.asked,
+        "source": pin.source if pin else "",
         **await asyncio.to_thread(_leaks, stage, home, heard, made),
     }
 
