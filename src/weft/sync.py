@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .agent import Answers
     from .engines.linear import Compacted
     from .harness.events import Event
+    from .plan.turn_plan import TurnPlan
     from .prompt.input import UserPart
     from .sandbox.approvals import Decision
 
@@ -148,6 +149,10 @@ class Thread:
     def answer(self, question: str, answer: Decision | Answers) -> None:
         """Answer an approval or a question, by the id of its event."""
         self._loop.call(lambda: self._thread.answer(question, answer))
+
+    def foresee(self) -> TurnPlan:
+        """The plan of a turn that began now; nothing is sent or recorded."""
+        return self._loop.wait(self._thread.foresee())
 
     def compact(self) -> Compacted:
         """Fold the view into a summary now."""

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from weft import sync
+from weft.errors import ConfigError
+from weft.models.contract import AuthFailed
+from weft.plan.turn_plan import Authority, TurnPlan
+from weft.testing import ScriptedModel
+from weft.testing.script import Answer
+from weft.thread import Thread
+
+
+async def foreseen(tmp_path, **options) -> TurnPlan:
+    async with Thread.open(cwd=tmp_path, home=tmp_path / "home", **options) as thread:
+        plan = await thread.foresee()
+        assert (thread.plan, thread.view.upto) == (None, 0)
+        return plan
+
+
+async def test_what_was_foreseen_is_what_the_turn_goes_by(tmp_path):
+    model = ScriptedModel([Answer(text="Done.")])
+    async with Thread.open(model=model, cwd=tmp_path, home=tmp_path / "home") as thread:
+        plan = await thread.foresee()
+        async for _ in thread.run("go"):
+            pass
+        assert thread.plan == plan == await thread.foresee()
+    await model.close()
+
+
+async def test_a_missing_key_is_told_and_the_turn_says_the_same(tmp_path):
+    async with Thread.open(
+        model="openai:gpt-5.5", cwd=tmp_path, home=tmp_path / "home", environ={}
+    ) as thread:
+        plan = await thread.foresee()
+        with pytest.raises(AuthFailed) as refused:
+            async for _ in thread.run("go"):
+                pass
+    assert plan.auth == Authority(missing=str(refused.value))
+    assert (plan.target.api, plan.target.native) == ("responses", True)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"model": "openai:gpt-5.5", "environ": {"OPENAI_API_KEY": "sk-test"}},
+        {"model": "ollama:llama", "environ": {}},
+        {"model": "codex:gpt-5.5", "environ": {}},
+    ],
+    ids=lambda options: options["model"],
+)
+async def test_nothing_is_missing_where_a_request_can_be_sent(tmp_path, options):
+    assert (await foreseen(tmp_path, **options)).auth.missing == ""
+
+
+async def test_a_missing_key_is_told_also_where_others_would_be_asked(tmp_path):
+    plan = await foreseen(tmp_path, model="openai:gpt-5.5", fallbacks=("ollama:llama",), environ={})
+    assert plan.auth.missing.startswith("no key for the provider 'openai'")
+    assert plan.outcome.models == ("openai:gpt-5.5", "ollama:llama")
+
+
+async def test_parameters_are_looked_up_anew_for_another_model(tmp_path):
+    params = {"openai": {"textVerbosity": "high"}, "openai:gpt-5.4": {"verbosity": "medium"}}
+    async with Thread.open(
+        model="openai:gpt-5.5", cwd=tmp_path, home=tmp_path / "home", environ={}, params=params
+    ) as thread:
+        assert (await thread.foresee()).params.verbosity == "high"
+        thread.use("openai:gpt-5.4")
+        assert (await thread.foresee()).params.verbosity == "medium"
+        thread.params = {"gpt-5.4": {"parallelToolCalls": "maybe"}}
+        with pytest.raises(ConfigError, match="'parallel_tool_calls' cannot be 'maybe'; use true"):
+            await thread.foresee()
+
+
+def test_scripts_foresee_too(tmp_path):
+    model = ScriptedModel([])
+    with sync.Thread.open(model=model, cwd=tmp_path, home=tmp_path / "home") as thread:
+        plan = thread.foresee()
+    assert msgspec.json.encode(plan.told()) == msgspec.json.encode(plan.told())
+    assert plan.harness.reason == "auto_weft"
