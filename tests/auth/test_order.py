@@ -183,6 +183,6 @@ def test_where_a_harness_has_a_login_profiles_pay_only_if_a_person_chose_one():
         (None, []),
         (pin("me"), []),
         (pin("me", "user"), ["me", "other"]),
-        (pin("key", "user"), ["key", "me", "other"]),
+        (pin("key", "user"), ["key"]),
     ]:
         assert names(lent(candidates(own, health={}, now=NOW, pin=chosen))) == paying

@@ -100,12 +100,13 @@ def attempts(found: Sequence[Candidate]) -> tuple[Candidate, ...]:
 def lent(found: Sequence[Candidate]) -> tuple[Candidate, ...]:
     """Those worth a request where a harness has a login of its own: none, unless a person chose.
 
-    Then subscriptions stand in for the chosen one, and keys, which nobody chose, do not.
+    Then subscriptions stand in for the chosen one. A key is no login, whoever chose it: it is
+    left alone, so that its refusal is what is heard.
     """
-    if all(each.source != "user" for each in found):
-        return ()
-    may = [each for each in found if each.source == "user" or each.profile.kind != "api_key"]
-    return attempts(may)
+    chosen = [each for each in found if each.source == "user"]
+    if not chosen or chosen[0].profile.kind == "api_key":
+        return tuple(chosen)
+    return attempts([each for each in found if each.profile.kind != "api_key"])
 
 
 def may_rotate(reason: Reason, rotations: int) -> bool:
