@@ -33,7 +33,7 @@ COMMANDS = {
     "delete": "Forget a thread.",
     "import": "Bring in sessions of Codex, Claude Code, OpenClaw, or plain JSONL.",
     "export": "Write a thread to a file: JSONL, a Codex rollout, or Markdown.",
-    "plan": "Show what would be decided before a turn: route, profile, tools, parameters.",
+    "plan": "Show what would be decided before a turn, and why.",
     "prompt": "Show the exact request that would be sent.",
     "cache": "Show how much of each request its predecessor had in cache.",
     "prompts": "List, import and show the texts that instruct models.",
