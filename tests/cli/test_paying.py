@@ -29,7 +29,10 @@ def test_the_configured_model_falls_back_and_a_chosen_one_does_not(weft):
     assert (failed["tried"]["model"], failed["next"]["model"]) == (bad, good)
     assert done.json_lines[-1]["text"] == "I am the other."
     assert "out of order" in weft.refused("exec", "--model", bad, "who?")
-    assert weft("exec", "--model", bad, "--fallback", good, "who?").text == "I am the other.\n"
+    chosen = weft("exec", "--model", bad, "--fallback", good, "who?")
+    assert chosen.text == "I am the other.\n"
+    assert f"! {bad}: " in chosen.err
+    assert f"out of order; correct the request; asking {good}\n" in chosen.err
 
 
 def test_a_chosen_model_falls_back_to_its_own_list(weft):

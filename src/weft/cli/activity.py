@@ -12,6 +12,7 @@ from typing import Any
 
 from ..harness.events import (
     AgentReported,
+    AttemptFailed,
     CompactionFinished,
     CompactionStarted,
     Event,
@@ -21,6 +22,7 @@ from ..harness.events import (
     ToolStarted,
     TurnCompleted,
 )
+from ..plan.fallback import Attempt, Tried
 from .output import one_line
 
 __all__ = ["activity", "called", "patch_in", "result_line", "unwrapped"]
@@ -46,6 +48,9 @@ def activity(event: Event) -> str | None:
         case Retrying():
             again = f"trying again in {event.delay:.1f} s ({event.attempt} of {event.most})"
             return f"! {one_line(event.reason, _WIDTH)}; {again}"
+        case AttemptFailed(tried=tried, next=following):
+            failed = f"{_candidate(tried)}: {tried.error or tried.reason}"
+            return f"! {one_line(failed, _WIDTH)}; asking {_candidate(following)}"
         case CompactionStarted(tokens=tokens):
             return f"• folding about {tokens:,} tokens into a summary"
         case CompactionFinished(error=None):
@@ -56,6 +61,10 @@ def activity(event: Event) -> str | None:
             return f"{'·' if level == 'info' else '!'} {one_line(text, _NOTICE)}"
         case _:
             return None
+
+
+def _candidate(each: Attempt | Tried) -> str:
+    return f"{each.model} with {each.profile}" if each.profile else each.model
 
 
 def unwrapped(event: AgentReported) -> tuple[str, Event]:
