@@ -7,6 +7,7 @@ from .engines import ContextEngineContract
 from .executor import ExecutorContract
 from .harness import HarnessContract
 from .index import IndexContract
+from .matrix import MatrixContract
 from .models import ModelContract
 from .store import StoreContract
 
@@ -16,6 +17,7 @@ __all__ = [
     "ExecutorContract",
     "HarnessContract",
     "IndexContract",
+    "MatrixContract",
     "ModelContract",
     "StoreContract",
 ]
