@@ -27,6 +27,11 @@ from .whole import whole
 
 __all__ = ["HOST", "Desk"]
 
+_WAITS = (
+    "a reply could not be delivered yet; it is tried again while the thread is open, "
+    "and when it is opened the next time"
+)
+
 HOST = "host"
 """The name of a channel that a host gives without one."""
 
@@ -61,6 +66,7 @@ class Desk:
         await self._stop()
         drained = await self._drained()
         if drained is not None and drained.due is not None:
+            self.notify(_WAITS)
             self._later = asyncio.create_task(self._deliver_later(), name="deliveries")
 
     async def close(self) -> None:
