@@ -67,6 +67,12 @@ def test_a_table_ends_with_how_many_passed_and_failed(weft):
     assert list(weft.home.iterdir()) == []
 
 
+def test_what_rows_let_go_wrong_is_not_told(weft):
+    done = weft("contracts", "--domain", "tools", "--harness", "weft")
+    count = done.lines[-1].removesuffix(" passed, 0 failed")
+    assert done.err == f"1 of {count}: tools on weft\n"
+
+
 def test_programs_get_an_entry_for_each_row_and_harness(weft):
     rows = weft("contracts", "--domain", "selection", "--json").json["rows"]
     assert {(each["harness"], each["status"]) for each in rows} == {

@@ -17,6 +17,7 @@ import pytest
 from weft.store import SqliteStore
 
 from .conftest import work
+from .scripts import scripted, shell
 from .terminal import SCRIPT, Weft, until_it_waits
 from .test_show import long_thread
 
@@ -240,3 +241,17 @@ def test_looking_does_not_even_make_the_home(weft, tmp_path, args):
     del environ["WEFT_HOME"]
     done = subprocess.run([SCRIPT, *args], env=environ, cwd=weft.project, check=False)
     assert (done.returncode, list(user.iterdir())) == (0, [])
+
+
+def test_a_hook_that_fails_is_a_line_and_no_traceback(weft):
+    (weft.home / "config.toml").write_text(
+        "[hooks.slow]\nevent = 'before_tool_call'\ncommand = ['sleep', '60']\ntimeout = 0.2\n"
+        "[hooks.broken]\nevent = 'turn_end'\ncommand = ['false']\n"
+    )
+    calling = {"calls": [shell("touch here")]}
+    done = weft("exec", "x", "--model", scripted(weft, calling, {"text": "Done."}))
+    told = [line for line in done.err.splitlines() if line.startswith("weft: ")]
+    why = "a hook for 'before_tool_call' did not answer within 0.2 s"
+    assert told[0] == f"weft: exec_command was not run: a hook failed: {why}"
+    assert len(told) == 2
+    assert not (weft.project / "here").exists()

@@ -97,7 +97,9 @@ def weft(ctx: click.Context, home: Path | None) -> None:
     THREAD is an id, the beginning or end of one, a title, or `last`.
     """
     from .home import Home
+    from .logs import show_logs
 
+    show_logs()
     ctx.obj = Home(home)
     if ctx.invoked_subcommand is not None:
         return

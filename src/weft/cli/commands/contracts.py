@@ -24,6 +24,7 @@ from ...testing.matrix.cast import no_codex
 from ...testing.matrix.report import page, summary, with_deferred
 from ..home import Home
 from ..lazy import examples
+from ..logs import hide_logs
 from ..options import as_json, runs
 from ..output import Column, say, say_bytes, say_json, table, working
 
@@ -87,6 +88,7 @@ async def command(
         say_bytes(page(load_rows(), load_left_out()).encode())
         return 0
     _look_here()
+    hide_logs()  # rows let hooks, tools and providers fail
     rows = [row for row in load_rows() if domain in (None, row.domain)]
     players = await _players(rows, cast(harness, scenery(engine, model)), asked=harness)
     results = await _played(rows, players)
