@@ -95,6 +95,12 @@ def test_an_overlay_that_fails_adds_nothing_and_the_others_are_heard():
     )
 
 
+def test_what_an_overlay_says_of_its_failure_holds_no_secret():
+    audience = Audience(provider="openai", model="sk-planted-0123456789")
+    (problem,) = Overlays([Failing()]).resolve(audience, HERE).problems
+    assert problem == "the overlay 'failing' adds nothing: no words for … in /repo"
+
+
 @pytest.mark.parametrize(
     ("added", "problem"),
     [

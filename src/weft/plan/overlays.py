@@ -16,6 +16,7 @@ from msgspec import Struct
 from ..errors import FragmentError
 from ..prompt.contributions import Audience, Contribution, Overlay, Section
 from ..prompt.observation import PromptContext
+from ..redact import redact
 from ..truncate import approx_tokens
 
 __all__ = ["MOST_TOKENS", "Overlaid", "Overlays", "onto"]
@@ -65,7 +66,7 @@ class Overlays:
             try:
                 added = _checked(overlay.contribute(audience, settings))
             except Exception as error:  # noqa: BLE001 - others wrote it, and a turn goes on
-                problems.append(f"the overlay {name!r} adds nothing: {error}")
+                problems.append(redact(f"the overlay {name!r} adds nothing: {error}"))
                 continue
             if added is not None:
                 said[name] = added
