@@ -408,7 +408,7 @@ class Workplace(Journal):
         if self.client is not None:
             return self.client
         if (harness := self._reached_by_harness()) is not None:
-            return harness.model(self.model)
+            return harness.model(self.model, partial(self.routes.identity, attempt))
         return self.routes.connected(attempt)
 
     def _reached_by_harness(self) -> Completes | None:

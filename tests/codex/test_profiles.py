@@ -13,6 +13,7 @@ from msgspec import structs
 
 from tests.auth.scenes import HOUR, TokenEndpoint
 from tests.codex.scenes import Stage, hear, last, of, staged
+from tests.codex.test_completion import ONLY_CODEX, Asking
 from weft.auth import ApiKey, OAuth, Token, Wallet
 from weft.auth.errors import RouteRefused
 from weft.errors import CannotCompact
@@ -229,3 +230,20 @@ async def test_a_usage_limit_blocks_a_profile_until_it_resets(tmp_path):
         assert (ended.text, [each.reason for each in ended.tried]) == ("hello", ["usage_limit"])
         until = (await asyncio.to_thread(wallet.state.health))["openai:a"].blocked_until
         assert abs(until - reset * 1000) < 120_000
+
+
+async def test_a_chosen_profile_pays_for_models_of_codex_and_for_what_engines_ask_them(tmp_path):
+    engine = Asking()
+    answers = (Answer(text="a"), Answer(text="It rained."))
+    async with staged(tmp_path, *answers) as stage:
+        wallet = wallet_at(stage, me=subscription(), key=ApiKey(provider="openai", key="sk-decoy"))
+        options: dict[str, Any] = {
+            "model": ONLY_CODEX,
+            "engine": engine,
+            "providers": keyless(stage),
+        }
+        async with stage.thread(wallet=wallet, **options) as thread:
+            await wallet.pin(thread.id, "openai:me")
+            assert last(await hear(thread, "one")).status == "completed"
+    assert engine.answered == ["It rained."]
+    assert bearers(stage) == [jwt("first"), jwt("first")]

@@ -12,7 +12,7 @@ from weft import Thread
 from weft.engines.info import EngineInfo, Requirement
 from weft.engines.plain import LinearEngine
 from weft.errors import ConfigError, MissingHarness, UnsupportedHarness
-from weft.harness.contract import Traits
+from weft.harness.contract import Identifies, Traits, nobody
 from weft.harness.events import NoticeRaised, TurnStarted
 from weft.harness.loop import LoopHarness
 from weft.harness.offers import HarnessOffer, Registration
@@ -36,7 +36,8 @@ class Talker(Parrot):
     def __post_init__(self) -> None:
         self.asked: list[str] = []
 
-    def model(self, name: str) -> ScriptedModel:
+    def model(self, name: str, identity: Identifies = nobody) -> ScriptedModel:
+        del identity
         self.asked.append(name)
         return ScriptedModel([], name)
 

@@ -46,6 +46,7 @@ __all__ = [
     "Resumes",
     "Traits",
     "TurnRun",
+    "nobody",
 ]
 
 
@@ -88,7 +89,8 @@ class Identifies(Protocol):
         ...
 
 
-async def _nobody(*, rejected: str = "") -> Identity:
+async def nobody(*, rejected: str = "") -> Identity:
+    """Says that it is nobody in particular."""
     del rejected
     return Identity()
 
@@ -111,7 +113,7 @@ class TurnRun:
     patience: Backoff = STREAM_PATIENCE
     accepts: Callable[[Facts], bool] = field(default=lambda _: True)
     """Whether an attempt with these facts may end the turn; policy, prepared."""
-    identity: Identifies = _nobody
+    identity: Identifies = nobody
     """Whose credential the run is paid with; policy, prepared."""
     spent: TokenUsage = field(default_factory=TokenUsage)
     """What earlier attempts at the same turn have cost."""
@@ -193,8 +195,8 @@ class Compacts(Protocol):
 class Completes(Protocol):
     """A harness through which its model can be asked outside the conversation."""
 
-    def model(self, name: str) -> Model:
-        """What answers for the model called `name`."""
+    def model(self, name: str, identity: Identifies = nobody) -> Model:
+        """What answers for the model called `name`, and is paid by `identity`."""
         ...
 
 

@@ -27,7 +27,15 @@ from ...models.connect import ProviderConfig
 from ...models.contract import Model
 from ...usage import RateLimitSnapshot
 from ...whole import whole
-from ..contract import NativeCompaction, Outcome, Preview, Traits, TurnRun
+from ..contract import (
+    Identifies,
+    NativeCompaction,
+    Outcome,
+    Preview,
+    Traits,
+    TurnRun,
+    nobody,
+)
 from ..events import Event
 from .attachment import previewed
 from .figures import limits_of, resets_in
@@ -182,9 +190,9 @@ class CodexHarness:
             plan = Forwarded(provider_for_auth=provider, profile=way.signature.profile)
             check_bound(binding.profile, plan)
 
-    def model(self, name: str) -> Model:
+    def model(self, name: str, identity: Identifies = nobody) -> Model:
         """What answers for a model that only Codex reaches."""
-        return AppServerModel(name, self.servers)
+        return AppServerModel(name, self.servers, identity)
 
     async def forget(self, journal: Journal) -> None:
         """The thread was reset: its binding goes."""

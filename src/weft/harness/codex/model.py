@@ -15,9 +15,11 @@ from typing import Any, NoReturn
 import msgspec
 from msgspec import Raw, Struct
 
+from ...auth.errors import AuthError
 from ...events import Completed, CompletedBody, OutputItemDone, OutputTextDelta
 from ...ids import new_id
 from ...models.contract import (
+    AuthFailed,
     Capabilities,
     Connected,
     ContextOverflow,
@@ -28,7 +30,9 @@ from ...models.contract import (
 )
 from ...models.format import WireFormat
 from ...models.formats import format_named
+from ...plan.failures import UNUSABLE
 from ...whole import whole
+from ..contract import Identifies, nobody
 from .connection import Connection
 from .errors import CodexError, Disconnected, ProtocolError
 from .protocol.asks import Answer, Ask
@@ -90,6 +94,8 @@ class AppServerModel:
 
     name: str
     servers: Servers
+    identity: Identifies = nobody
+    """Whose account pays; the server's own login for nobody."""
 
     @property
     def capabilities(self) -> Capabilities:
@@ -105,11 +111,13 @@ class AppServerModel:
         """Ask on a thread of its own, and let go of the thread."""
         provider = self.name.partition(":")[0]
         try:
-            way = self.servers.way(provider)
+            way = self.servers.way(provider, await self.identity())
             server = await self.servers.server(way, lifted=False)
-            connection = await server.connection()
+            connection = await self.servers.connection(server, way)
             route = way.route.config() if way.route else {}
             opened, events = await connection.open(_start(request, route), _refuse)
+        except AuthError as error:
+            raise AuthFailed(str(error), code=UNUSABLE) from error
         except CodexError as error:
             raise StreamCut(str(error), retryable=isinstance(error, Disconnected)) from error
         question = _Question(connection, events, opened.thread.id)
