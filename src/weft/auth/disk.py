@@ -1,7 +1,7 @@
-"""Files of secrets: locked across processes, replaced whole, for their owner only.
+"""Files of secrets: locked across processes, for their owner only.
 
-Invariants: a reader sees the old file or the new one; when `replace` returns, the new
-one survives a crash of the machine; and nobody waits for a lock for ever.
+Invariants: what others could read is not read as a secret, and nobody waits for a lock
+for ever. Files are replaced whole, by `configuration.private`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import fcntl
 import os
 import stat
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +16,7 @@ from pathlib import Path
 
 from .errors import AuthError
 
-__all__ = ["check_private", "locked", "read", "replace", "try_lock"]
+__all__ = ["check_private", "locked", "read", "try_lock"]
 
 _PATIENCE = 10.0
 _PAUSE = 0.01
@@ -82,27 +81,3 @@ def check_private(path: Path) -> None:
         raise AuthError(
             f"{str(path)!r} can be read by others; `chmod 600` it, and think of its keys as known"
         )
-
-
-def replace(path: Path, body: bytes) -> None:
-    """Put `body` in the place of the file, durably, with mode 0600 from its first byte on."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(body)
-            stream.flush()
-            os.fsync(stream.fileno())
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-    _sync(path.parent)
-
-
-def _sync(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace as changed
 
+from ..configuration.private import replace_file
 from ..redact import know
 from ..wire import json_bytes
 from . import disk
@@ -205,7 +206,7 @@ class SecretStore:
         ours = {"version": _VERSION, "realm": kept.realm, "profiles": kept.profiles}
         body = msgspec.json.format(json_bytes({**whole, **ours}), indent=2)
         self._sweep()
-        disk.replace(self.path, body + b"\n")
+        replace_file(self.path, body + b"\n")
 
     def _sweep(self) -> None:
         """Remove what writers that were killed have left; ours is the only one now."""

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from ..errors import ConfigError
 
-__all__ = ["read_private", "write_private"]
+__all__ = ["read_private", "replace_file", "write_private"]
 
 T = TypeVar("T", bound=Struct)
 
@@ -33,7 +33,11 @@ def read_private(path: Path, kind: type[T]) -> T:
 
 def write_private(path: Path, value: Struct) -> None:
     """Put `value` in the place of the file."""
-    body = msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"
+    replace_file(path, msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
+
+
+def replace_file(path: Path, body: bytes) -> None:
+    """Put `body` in the place of the file, durably, with mode 0600 from its first byte on."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
     try:
@@ -45,3 +49,12 @@ def write_private(path: Path, value: Struct) -> None:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+    _sync(path.parent)
+
+
+def _sync(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from ...auth.disk import replace
+from ...configuration.private import replace_file
 from ...errors import ConfigError
 from ...prompt.codex import bundled_models
 from .errors import CodexMissing
@@ -86,7 +86,7 @@ async def keep_catalog(binary: Path, directory: Path, own: Iterable[OwnModel] = 
     place = directory / f"models-{await asyncio.to_thread(_fingerprint, binary, own)}.json"
     if not await asyncio.to_thread(place.is_file):
         edited = edit(await bundled_models(binary), own)
-        await asyncio.to_thread(replace, place, edited)
+        await asyncio.to_thread(replace_file, place, edited)
     return place
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...auth.disk import replace
+from ...configuration.private import replace_file
 from ...errors import ConfigError
 from ...redact import know
 from ...sandbox.environment import is_secret
@@ -131,7 +131,7 @@ class CodexHome:
         text = "".join(f"{line}\n" for line in _lines(settings))
         place = self.directory / "config.toml"
         if not place.is_file() or place.read_text() != text:
-            replace(place, text.encode())
+            replace_file(place, text.encode())
 
     def _users_settings(self) -> dict[str, Any]:
         """What stands in the user's own file, as far as it can be read."""
