@@ -336,6 +336,7 @@ class Agent:
             tools=self.tools,
             context=self._context,
             emit=self.emit,
+            plan=self.plan,
             hooks=self.hooks,
             identity=self.identity,
         )

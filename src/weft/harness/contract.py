@@ -24,6 +24,7 @@ from ..models.contract import Model
 from ..models.retry import Backoff
 from ..plan.outcome import Facts
 from ..plan.traits import Traits
+from ..plan.turn_plan import TurnPlan
 from ..store.contract import Turn
 from ..tools.contract import Tool, ToolCall, ToolContext
 from ..usage import TokenUsage
@@ -111,6 +112,8 @@ class TurnRun:
     emit: Callable[[Event], None]
     hooks: Hooks = field(default_factory=Hooks)
     patience: Backoff = STREAM_PATIENCE
+    plan: TurnPlan | None = None
+    """What was decided for this attempt; journal, tools and `accepts` already go by it."""
     accepts: Callable[[Facts], bool] = field(default=lambda _: True)
     """Whether an attempt with these facts may end the turn; policy, prepared."""
     identity: Identifies = nobody
