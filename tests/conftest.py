@@ -7,6 +7,8 @@ import pytest
 from blockbuster import blockbuster_ctx
 from hypothesis import HealthCheck, settings
 
+from weft.redact import forget
+
 pytest_plugins = ["pytester", "weft.testing.guard", "weft.testing.matrix.plugin"]
 
 settings.register_profile(
@@ -21,6 +23,13 @@ settings.register_profile(
     "soak", parent=settings.get_profile("quick"), max_examples=2000, derandomize=False
 )
 settings.load_profile("quick")
+
+
+@pytest.fixture(autouse=True)
+def secrets_are_forgotten() -> Iterator[None]:
+    yield
+    # A key that one test planted may be a word that another one expects to read.
+    forget()
 
 
 @pytest.fixture(autouse=True)

@@ -16,7 +16,16 @@ from urllib.parse import quote
 
 from .wire import json_bytes
 
-__all__ = ["BLANK", "RedactingFilter", "Redactor", "blank", "guard_logs", "know", "redact"]
+__all__ = [
+    "BLANK",
+    "RedactingFilter",
+    "Redactor",
+    "blank",
+    "forget",
+    "guard_logs",
+    "know",
+    "redact",
+]
 
 BLANK = "…"
 """What stands where a secret was."""
@@ -64,6 +73,11 @@ class Redactor:
             longest_first = sorted(self._secrets, key=len, reverse=True)
             self._pattern = re.compile("|".join(map(re.escape, longest_first)))
 
+    def forget(self) -> None:
+        """Know no secret any more; what looks like one is taken out all the same."""
+        with self._lock:
+            self._secrets, self._pattern = {}, None
+
     def __call__(self, text: str) -> str:
         """`text` without secrets."""
         text = self.blank(text)
@@ -86,6 +100,11 @@ _everyone = Redactor()
 def know(*secrets: str) -> None:
     """Let none of `secrets` through `redact` in this process."""
     _everyone.know(*secrets)
+
+
+def forget() -> None:
+    """Forget the secrets of this process, such as those of a test that is over."""
+    _everyone.forget()
 
 
 def redact(text: str) -> str:
