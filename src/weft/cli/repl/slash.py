@@ -1,11 +1,13 @@
 """Slash commands: what a person can ask of the REPL itself.
 
 Owns their names and what each does. Invariant: a command that changes the thread waits
-for nobody: while something runs it is refused with a line that says so.
+for no more than the end of what is ending: while something runs it is refused, with a
+line that says so.
 """
 
 from __future__ import annotations
 
+import asyncio
 import difflib
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
@@ -23,6 +25,10 @@ from .changes import changes
 from .conversation import Conversation
 
 __all__ = ["COMMANDS", "Leave", "Slash"]
+
+_LOOKS = 20
+_BETWEEN = 0.05
+"""How often, and with how many seconds between, is looked whether a turn has ended."""
 
 _LISTED = 10
 
@@ -54,7 +60,7 @@ class Slash:
             hint = f"did you mean /{close[0]}?" if close else "/help lists them"
             self.talk.screen.trouble(f"there is no command /{name}; {hint}")
             return None
-        if command.alone and self.talk.busy:
+        if command.alone and await self._stays_busy():
             self.talk.screen.trouble(f"/{name} has to wait: Ctrl-C interrupts what runs")
             return None
         try:
@@ -62,6 +68,14 @@ class Slash:
         except WeftError as error:
             self.talk.screen.trouble(str(error))
             return None
+
+    async def _stays_busy(self) -> bool:
+        """Whether something runs that is not just about to end: a person types ahead."""
+        for _ in range(_LOOKS):
+            if not self.talk.busy:
+                return False
+            await asyncio.sleep(_BETWEEN)
+        return self.talk.busy
 
     def words(self, text: str) -> Iterable[str]:
         """What may complete `text`."""
