@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,6 +12,8 @@ from weft.auth.profile import ApiKey
 from weft.auth.wallet import Wallet
 from weft.harness.events import AttemptFailed, TurnCompleted
 from weft.harness.loop import LoopHarness
+from weft.hooks import Hooks
+from weft.hooks.payloads import TurnStarted
 from weft.models.connect import ProviderConfig
 from weft.models.retry import Backoff
 from weft.plan.fallback import Attempt, Tried
@@ -152,3 +155,18 @@ async def test_a_candidate_that_cannot_be_asked_is_passed_over_and_recorded(tmp_
             ("nowhere:gpt-5.5", "candidate_unusable"),
         ]
         assert thread.model == FIRST
+
+
+async def test_a_turn_that_was_broken_off_before_it_was_tried_tells_of_no_attempts(tmp_path):
+    hooks = Hooks()
+    first, second = script(BUSY), script(Answer(text="hello"))
+    async with opened(tmp_path, first, second, hooks=hooks) as (thread, _, _):
+        assert len(last(await hear(thread, "hi")).tried) == 1
+
+        async def stop(_: TurnStarted) -> None:
+            thread.interrupt()
+            await asyncio.sleep(0)
+
+        hooks.on(TurnStarted, stop)
+        ended = last(await hear(thread, "again"))
+        assert (ended.status, ended.tried) == ("interrupted", ())

@@ -142,7 +142,7 @@ class Agent:
     async def turn(self, given: Input) -> TurnCompleted:
         """Run one turn to its end."""
         given = msgspec.structs.replace(given, turn_id=given.turn_id or new_id("turn"))
-        turn = outcome = None
+        turn = outcome = self._attempts = None
         try:
             await self._caught_up()
             if self._folds_here and is_full(self._run()):
