@@ -153,8 +153,8 @@ async def placed(options: CodexOptions) -> AsyncIterator[Place]:
                 await place.harness.close()
 
 
-async def refused(_: Ask) -> Reply:
-    raise NotImplementedError
+async def refused(ask: Ask) -> Reply:
+    raise AssertionError(f"nothing should be asked, but was: {ask.method}")
 
 
 def text(about: str, size: int) -> str:

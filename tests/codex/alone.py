@@ -83,8 +83,8 @@ async def a_turn(directory: Path, route: Route, plugins: bool) -> str:
     raise AssertionError("the turn did not end")
 
 
-async def nobody(_: Ask) -> Answer:
-    raise NotImplementedError
+async def nobody(ask: Ask) -> Answer:
+    raise AssertionError(f"nothing should be asked, but was: {ask.method}")
 
 
 def hear_names(directory: Path) -> None:

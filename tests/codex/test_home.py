@@ -38,8 +38,8 @@ from .places import private_environ, real_launch, serving
 BINARY = Path("/opt/codex")
 
 
-async def nobody(_: Ask) -> Answer:
-    raise NotImplementedError
+async def nobody(ask: Ask) -> Answer:
+    raise AssertionError(f"nothing should be asked, but was: {ask.method}")
 
 
 async def play(connection: Connection, start: ThreadStart) -> list[Notification]:

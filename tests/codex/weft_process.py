@@ -16,8 +16,8 @@ from weft.harness.codex.server import AppServer
 from .places import real_launch
 
 
-async def nobody(_: Ask) -> Answer:
-    raise NotImplementedError
+async def nobody(ask: Ask) -> Answer:
+    raise AssertionError(f"nothing should be asked, but was: {ask.method}")
 
 
 async def main(directory: Path, base_url: str) -> None:

@@ -60,11 +60,6 @@ class _Hidden(
     keyring: bool = False
     """Whether the secret is in the keyring, and only the rest stands here."""
 
-    @property
-    def secrets(self) -> tuple[str, ...]:
-        """Every value that nobody may see."""
-        raise NotImplementedError
-
     def __repr__(self) -> str:
         return f"{type(self).__name__}(provider={self.provider!r}, …)"
 
