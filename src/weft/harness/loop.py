@@ -15,13 +15,13 @@ from ..engines.info import LOOP_CAPABILITIES, Capability
 from ..errors import WeftError
 from ..models.contract import ContextOverflow, ModelError
 from ..models.retry import Backoff
-from ..plan.failures import Failure, failure_of
+from ..plan.failures import failure_of
 from ..prompt.events import TurnAborted
 from ..usage import TokenUsage
 from ..whole import whole
 from .compaction import is_full, make_room
 from .contract import STREAM_PATIENCE, Outcome, Traits, TurnRun
-from .events import Retrying, TurnStatus
+from .events import Retrying
 from .step import Step
 from .witness import Witness
 
@@ -99,8 +99,8 @@ class _Turn:
             if step.stop:
                 return await self._stopped()
             if step.refused:
-                return self._outcome("completed", ended=False)
-        return self._outcome("completed")
+                return self.witness.outcome("completed", self.usage, ended=False)
+        return self.witness.outcome("completed", self.usage)
 
     async def aborted(self) -> None:
         """Note that the turn was broken off, for the model and for the log."""
@@ -114,22 +114,10 @@ class _Turn:
 
     async def _stopped(self) -> Outcome:
         await self.aborted()
-        return self._outcome("interrupted")
+        return self.witness.outcome("interrupted", self.usage)
 
     def _failed(self, error: ModelError) -> Outcome:
-        return self._outcome("failed", failure=failure_of(error), ended=False)
-
-    def _outcome(
-        self, status: TurnStatus, *, failure: Failure | None = None, ended: bool = True
-    ) -> Outcome:
-        return Outcome(
-            status=status,
-            text=self.witness.text,
-            usage=self.usage,
-            error=failure.message if failure else None,
-            facts=self.witness.facts(failure),
-            ended=ended,
-        )
+        return self.witness.outcome("failed", self.usage, failure_of(error), ended=False)
 
     async def _recovered(self, error: ModelError) -> bool:
         """Whether asking again makes sense, after having waited for as long as it takes."""

@@ -24,11 +24,11 @@ from ..events import (
     ReasoningSummaryDelta,
     ReasoningTextDelta,
 )
-from ..items import CustomToolCall, FunctionCall, Item, LocalShellCall, text_of
+from ..items import CustomToolCall, FunctionCall, Item, LocalShellCall
 from ..models.contract import ModelError, ModelEvent
 from ..store.contract import LedgerRow, TurnEnd
 from ..tools.contract import CallItem
-from ..tools.dispatch import Dispatch, Finished, call_of
+from ..tools.dispatch import Dispatch, call_of
 from ..usage import TokenUsage
 from ..whole import whole
 from .asking import addressed
@@ -37,18 +37,15 @@ from .events import (
     ItemCompleted,
     RateLimitsReported,
     ReasoningDelta,
-    StepStarted,
     TextDelta,
-    ToolFinished,
     ToolStarted,
     UsageReported,
 )
 from .sequence import Sequencer
+from .telling import call_finished, step_started
 from .witness import Witness
 
 __all__ = ["Step"]
-
-_SHOWN_OUTPUT = 2_000
 
 
 @dataclass(slots=True)
@@ -95,9 +92,7 @@ class Step:
         journal = self.run.journal
         request = journal.request()
         row = await whole(self._sent(request))
-        self.run.emit(
-            StepStarted(step=journal.step, size=row.size, shared=row.shared_size, reason=row.reason)
-        )
+        self.run.emit(step_started(journal.step, row))
         try:
             async with aclosing(self.run.model.stream(addressed(self.run, request))) as answer:
                 async for batch in answer:
@@ -184,7 +179,7 @@ class Step:
             self.witness.returned(finished.result)
             entries = await self._sequencer.add(finished)
             self.stop |= finished.result.stop
-            self.run.emit(_told(finished))
+            self.run.emit(call_finished(finished))
             self._show(entries)
 
     async def _break_off(self, results: asyncio.Task[None]) -> None:
@@ -205,13 +200,3 @@ class Step:
         for entry in entries:
             if entry.kind == "item":
                 self.run.emit(ItemCompleted(seq=entry.seq, item=Raw(entry.body)))
-
-
-def _told(finished: Finished) -> ToolFinished:
-    return ToolFinished(
-        call_id=finished.call.call_id,
-        name=finished.call.name,
-        success=finished.result.success,
-        seconds=round(finished.seconds, 4),
-        output=text_of(finished.result.output)[:_SHOWN_OUTPUT],
-    )

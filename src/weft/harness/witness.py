@@ -9,11 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+import msgspec
+
 from ..items import Item, Message, Reasoning, text_of
 from ..plan.failures import Failure
 from ..plan.outcome import Facts
 from ..tools.contract import Tool, ToolResult, is_replay_safe
 from ..tools.dispatch import names_of
+from ..usage import TokenUsage
+from .contract import Outcome
+from .events import TurnStatus
 
 __all__ = ["Witness"]
 
@@ -49,6 +54,25 @@ class Witness:
     def returned(self, result: ToolResult) -> None:
         """A call has its result; what it sent is told by receiver."""
         self.sent += [str(sent.target) for sent in result.sent]
+
+    def outcome(
+        self,
+        status: TurnStatus,
+        usage: TokenUsage,
+        failure: Failure | None = None,
+        *,
+        ended: bool = True,
+    ) -> Outcome:
+        """How the attempt went, with what was seen of it."""
+        facts = self.facts(failure)
+        return Outcome(
+            status=status,
+            text=self.text,
+            usage=usage,
+            error=failure.message if failure else None,
+            facts=msgspec.structs.replace(facts, aborted=status == "interrupted"),
+            ended=ended,
+        )
 
     def facts(self, failure: Failure | None = None) -> Facts:
         """What was seen."""

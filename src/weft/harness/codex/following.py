@@ -17,7 +17,7 @@ from msgspec import Raw
 from ...context.journal import ResponseStatus
 from ...context.row import shape_of
 from ...entries import Entry
-from ...items import Message, decode_item, text_of
+from ...items import decode_item
 from ...usage import TokenUsage
 from ..contract import TurnRun
 from ..events import (
@@ -26,13 +26,13 @@ from ..events import (
     PlanUpdated,
     ReasoningDelta,
     Retrying,
-    StepStarted,
     TextDelta,
     ToolFinished,
     ToolProgress,
     ToolStarted,
     UsageReported,
 )
+from ..telling import SHOWN_OUTPUT, step_started
 from ..witness import Witness
 from .acts import Acts
 from .attachment import Attachment
@@ -46,7 +46,6 @@ from .provided import is_answer
 
 __all__ = ["Following"]
 
-_SHOWN_OUTPUT = 2_000
 _COUNTED = re.compile(r"\b(\d+)/(\d+)\b")
 """How Codex says which try it is, and of how many."""
 _STATES = {"inProgress": "in_progress"}
@@ -63,7 +62,6 @@ class Following:
     keeping: Keeping
     witness: Witness = field(default_factory=Witness)
     usage: TokenUsage = field(default_factory=TokenUsage)
-    text: str = ""
     acts: Acts = field(default_factory=Acts)
     failure: values.TurnError | None = None
     ended: values.Turn | None = None
@@ -86,10 +84,7 @@ class Following:
         self._asked = True
         row = await self.keeping.tried(journal.sent(journal.request()))
         if row is not None:
-            told = StepStarted(
-                step=journal.step, size=row.size, shared=row.shared_size, reason=row.reason
-            )
-            self.run.emit(told)
+            self.run.emit(step_started(journal.step, row))
 
     async def take(self, event: Notification) -> None:
         """Take in one event of the turn."""
@@ -155,7 +150,6 @@ class Following:
         self._spoke = shape_of(raw).role == "assistant"
         if is_answer(raw):
             await self.asks()
-            self.text = _words(raw) or self.text
             self.witness.item(decode_item(raw))
         else:
             self.acts.answered(shape_of(raw).call_id)
@@ -255,12 +249,6 @@ class Following:
             self.run.emit(ItemCompleted(seq=entry.seq, item=Raw(entry.body)))
 
 
-def _words(raw: Raw) -> str:
-    """What a model says in an item."""
-    item = decode_item(raw)
-    return text_of(item.content) if isinstance(item, Message) else ""
-
-
 def _tool(item: items.Item) -> tuple[str, str] | None:
     """The name and the arguments of what Codex does itself; None for what is no call."""
     match item:
@@ -284,7 +272,7 @@ def _finished(item: items.Item, name: str) -> ToolFinished:
         name=name,
         success=status in ("", "completed") and not getattr(item, "exit_code", 0),
         seconds=round(took / 1000, 4),
-        output=output[:_SHOWN_OUTPUT],
+        output=output[:SHOWN_OUTPUT],
     )
 
 

@@ -15,13 +15,14 @@ from dataclasses import dataclass, field
 import msgspec
 from msgspec import Raw
 
-from ...items import CustomToolCall, FunctionCall, FunctionCallOutput, InputImage, Output, text_of
+from ...items import CustomToolCall, FunctionCall, FunctionCallOutput, InputImage, Output
 from ...specs import CustomTool, Namespace, ToolSpec, parameters, spec_name
 from ...specs import FunctionTool as Function
 from ...tools.contract import CallItem, Tool
 from ...tools.dispatch import Dispatch, Finished, call_of
 from ..contract import CALL, TurnRun
-from ..events import ToolFinished, ToolStarted
+from ..events import ToolStarted
+from ..telling import call_finished
 from ..witness import Witness
 from .keeping import UNWRITABLE
 from .protocol.asks import ToolCall, ToolImage, ToolOutput, ToolText
@@ -32,7 +33,6 @@ __all__ = ["Hands", "dynamic_tools"]
 _INPUT = "input"
 """The one parameter of a freeform tool, which Codex knows as a function."""
 _FREEFORM = parameters({_INPUT: {"type": "string"}}, required=(_INPUT,))
-_SHOWN_OUTPUT = 2_000
 
 
 def dynamic_tools(specs: Sequence[ToolSpec]) -> tuple[tuple[DynamicTool, ...], tuple[str, ...]]:
@@ -101,7 +101,7 @@ class Hands:
                 # To Codex, and so to the log, every tool of ours is a function.
                 output = FunctionCallOutput(call_id=call.call_id, output=finished.result.output)
                 await self.run.journal.stage(output)
-        self.run.emit(_told(finished))
+        self.run.emit(call_finished(finished))
         result = finished.result
         await (self.stop if result.stop else self.before_answer)()
         return ToolOutput(content_items=tuple(_parts(result.output)), success=result.success)
@@ -162,13 +162,3 @@ def _parts(output: Output) -> Iterator[ToolText | ToolImage]:
             yield ToolImage(image_url=part.image_url)
         elif text := getattr(part, "text", ""):
             yield ToolText(text=text)
-
-
-def _told(finished: Finished) -> ToolFinished:
-    return ToolFinished(
-        call_id=finished.call.call_id,
-        name=finished.call.name,
-        success=finished.result.success,
-        seconds=round(finished.seconds, 4),
-        output=text_of(finished.result.output)[:_SHOWN_OUTPUT],
-    )

@@ -23,7 +23,7 @@ from ...usage import TokenUsage
 from ...whole import whole
 from ..compaction import make_room
 from ..contract import Outcome, TurnRun
-from ..events import Retrying, TurnStatus
+from ..events import Retrying
 from ..witness import Witness
 from .asked import Answering
 from .attachment import Attachment, Carried
@@ -72,7 +72,6 @@ class CodexTurn:
     run: TurnRun
     threads: Attaches
     usage: TokenUsage = field(init=False)
-    text: str = ""
     witness: Witness = field(init=False)
     owes: bool = False
     """The log does not say yet how it ended; `settle` says it."""
@@ -120,7 +119,7 @@ class CodexTurn:
                 return await self._failed(failure_of(following.failure, provider))
             await self._end_commands(following)
             await self.aborted()
-            return self._outcome("interrupted")
+            return self.witness.outcome("interrupted", self.usage)
 
     async def aborted(self) -> None:
         """Break the turn off: Codex's, then ours."""
@@ -182,7 +181,6 @@ class CodexTurn:
             await self._follow(following)
         finally:
             self.usage += following.usage
-            self.text = following.text or self.text
             looking.cancel()
             await asyncio.gather(looking, return_exceptions=True)
         await self._let_go(attachment)
@@ -297,7 +295,7 @@ class CodexTurn:
         self._attachment = self._following = None
         await self.run.journal.answer_open()
         if self._answered:
-            self.text = _last_words(self.run.journal) or self.text
+            self.witness.text = _last_words(self.run.journal) or self.witness.text
             return True
         self._crashes += 1
         if self._crashes > 1:
@@ -342,34 +340,22 @@ class CodexTurn:
     async def _completed(self) -> Outcome:
         if self.run.accepts(self.witness.facts()) or self._keeping.trouble:
             await self.close("completed")
-            return self._outcome("completed")
+            return self.witness.outcome("completed", self.usage)
         await self._left_open()
-        return self._outcome("completed", ended=False)
+        return self.witness.outcome("completed", self.usage, ended=False)
 
     async def _failed(self, failure: Failure) -> Outcome:
         """Tell of a failure; what follows from it is decided elsewhere, if the log can say so."""
         if self._keeping.trouble:
             await self.close("failed")
-            return self._outcome("failed", failure)
+            return self.witness.outcome("failed", self.usage, failure)
         await self._left_open()
-        return self._outcome("failed", failure, ended=False)
+        return self.witness.outcome("failed", self.usage, failure, ended=False)
 
     async def _left_open(self) -> None:
         """Leave the turn as it stands, with a result for every call."""
         await self.run.journal.answer_open()
         self._known()
-
-    def _outcome(
-        self, status: TurnStatus, failure: Failure | None = None, *, ended: bool = True
-    ) -> Outcome:
-        return Outcome(
-            status=status,
-            text=self.text,
-            usage=self.usage,
-            error=failure.message if failure else None,
-            facts=self.witness.facts(failure),
-            ended=ended,
-        )
 
 
 def _last_words(journal: Journal) -> str:
