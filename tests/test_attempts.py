@@ -17,6 +17,9 @@ from weft.hooks.payloads import TurnStarted
 from weft.models.connect import ProviderConfig
 from weft.models.retry import Backoff
 from weft.plan.fallback import Attempt, Tried
+from weft.plan.overlays import Overlays
+from weft.prompt.contributions import Audience, Contribution
+from weft.prompt.observation import PromptContext
 from weft.testing.fake import FakeServer
 from weft.testing.script import Answer, Failure, Script
 from weft.tools.decorator import tool
@@ -33,6 +36,14 @@ async def change() -> str:
 @tool(description="Looks at the world.", replay_safe=True)
 async def look() -> str:
     return "seen"
+
+
+class Notes:
+    id = "notes"
+
+    def contribute(self, audience: Audience, settings: PromptContext) -> Contribution | None:
+        del settings
+        return Contribution(dynamic_suffix=f"Notes for {audience.provider}.")
 
 
 @asynccontextmanager
@@ -170,3 +181,19 @@ async def test_a_turn_that_was_broken_off_before_it_was_tried_tells_of_no_attemp
         hooks.on(TurnStarted, stop)
         ended = last(await hear(thread, "again"))
         assert (ended.status, ended.tried) == ("interrupted", ())
+
+
+async def test_whoever_answers_instead_hears_what_is_said_to_its_own_provider(tmp_path):
+    first, second = script(BUSY, Answer(text="back")), script(Answer(text="hello"))
+    overlays = Overlays((Notes(),))
+    async with opened(tmp_path, first, second, overlays=overlays) as (thread, alpha, beta):
+        await hear(thread, "hi")
+        await hear(thread, "again")
+        said = [
+            [text for item in request.payload["input"] if "Notes for" in (text := str(item))]
+            for request in (*beta.requests, alpha.requests[-1])
+        ]
+        assert [["beta" in text for text in texts] for texts in said] == [
+            [False, True],
+            [False, True, False],
+        ]

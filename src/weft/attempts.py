@@ -87,7 +87,6 @@ class Attempts:
                 self.chain = following
                 verdict = Fallback("model_not_found", _UNUSABLE, redact(str(error)))
                 continue
-            await self.journal.renew_head()
             self.emit(AttemptFailed(tried=self.tried[-1], next=self.chain.present))
             return True
 

@@ -396,10 +396,8 @@ class Thread(Workplace):
                 f"the host brought {self.client.name!r}; open the thread with {model!r}"
             )
         self.served.select(model or self.model, harness)
-        self.model = model or self.model
         self.served.pin = self.served.pin if harness is None else harness
-        if self._builtin:
-            self._offer(None)
+        self._ask(model or self.model)
 
     @asynccontextmanager
     async def _child(self, child: str) -> AsyncIterator[Thread]:

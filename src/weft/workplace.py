@@ -21,7 +21,10 @@ from .config import home as default_home
 from .context.journal import Journal
 from .plan.fallback import Attempt, Chain
 from .plan.overlays import onto
+from .prompt.developer import DeveloperInstructionsState
+from .prompt.model_switch import ModelState
 from .prompt.observation import PromptContext
+from .prompt.overlay import OverlaySuffixState
 from .redact import guard_logs
 from .rights import approval_of, policy_of
 from .routing import Routes
@@ -52,6 +55,11 @@ if TYPE_CHECKING:
 __all__ = ["Workplace"]
 
 _log = logging.getLogger(__name__)
+
+_OF_THE_MODEL = frozenset(
+    state.id for state in (DeveloperInstructionsState, ModelState, OverlaySuffixState)
+)
+"""What a model is told because it is that model."""
 
 
 @dataclass(slots=True)
@@ -172,6 +180,10 @@ class Workplace(Journal):
             tool if isinstance(tool, msgspec.Struct) else tool.spec for tool in tools
         )
 
+    def _offer_again(self) -> None:
+        """The model, the harness or the engine is another one: so may the tools be."""
+        self._offer(None if self._builtin else self._brought)
+
     async def _ready(self) -> Agent:
         """The agent, ready for the next turn: made at first use, fitted each time."""
         from .attempts import Candidates
@@ -211,6 +223,10 @@ class Workplace(Journal):
             self._asked_for = self._asked_for or self.model
             self._ask(chain.model)
         await self._fit(chain)
+        await self.renew_head()
+        # The rest of the surroundings is the same for whoever answers.
+        told = _OF_THE_MODEL - self.harness.traits.fragments
+        await self.retell(await self.observe(), *sorted(told))
         return chain
 
     def _plan(self, chain: Chain) -> TurnPlan:
@@ -297,15 +313,14 @@ class Workplace(Journal):
     def _ask(self, model: str) -> None:
         """Ask `model` from now on; built-in tools become those it knows."""
         self.model = model
-        if self._builtin:
-            self._offer(None)
+        self._offer_again()
 
     async def _seat_harness(self) -> bool:
         """Have the harness there that the model wants; whether it is another one."""
         moved = await self.served.seat(self.model, self.id)
         if moved:
             self._engaged().move(self.harness.name, self.harness.capabilities)
-            self._offer(None if self._builtin else self._brought)
+            self._offer_again()
         return moved
 
     async def _seat_engine(self) -> None:
@@ -315,7 +330,7 @@ class Workplace(Journal):
         recall = await self._engaged().seat(taken)
         if recall != self._recall:
             self._recall = recall
-            self._offer(None if self._builtin else self._brought)
+            self._offer_again()
 
     async def _open_desk(self) -> None:
         """Have replies delivered, first those that were left undelivered."""
