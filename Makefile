@@ -8,7 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help demo test check format bench soak mutate release-rows docs clean
+.PHONY: help demo test check format bench soak fuzz mutate release-rows docs clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,6 +47,10 @@ bench: $(STAMP) ## measure; results as ratios within one run
 
 soak: $(STAMP) ## the long crash and model tests (SOAK_ROUNDS=300)
 	SOAK_ROUNDS=$${SOAK_ROUNDS:-300} $(BIN)/python -m pytest -q tests/test_kill.py tests/harness/test_kill.py tests/engines/lossless/test_machine.py tests/engines/lossless/test_processes.py --timeout 3600
+
+fuzz: $(STAMP) ## hostile bytes for every parser, FUZZ_SECONDS=30 for each; Python 3.11 only
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --group fuzz
+	$(BIN)/python -m fuzz --seconds $${FUZZ_SECONDS:-30}
 
 mutate: $(STAMP) ## break one policy after the other, and see that the contract matrix finds out
 	$(BIN)/python scripts/mutate.py

@@ -1,0 +1,1 @@
+"""One module for each parser that reads what others wrote."""
