@@ -8,7 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help demo test check format bench soak fuzz mutate release-rows docs clean
+.PHONY: help demo test check format bench bench-quick soak fuzz mutate release-rows docs clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,6 +44,9 @@ bench: $(STAMP) ## measure; results as ratios within one run
 	$(BIN)/python -m benchmarks.search
 	$(BIN)/python -m benchmarks.lossless
 	$(BIN)/python -m benchmarks.codex
+
+bench-quick: $(STAMP) ## Weft beside the floor, in less than a minute
+	@$(BIN)/python -m benchmarks.peers --quick
 
 soak: $(STAMP) ## the long crash and model tests (SOAK_ROUNDS=300)
 	SOAK_ROUNDS=$${SOAK_ROUNDS:-300} $(BIN)/python -m pytest -q tests/test_kill.py tests/harness/test_kill.py tests/engines/lossless/test_machine.py tests/engines/lossless/test_processes.py --timeout 3600

@@ -1,0 +1,77 @@
+"""Who takes part: how each is installed and started.
+
+Invariant: a peer's packages live in an environment of its own under `benchmarks/.peers`,
+made when it is first needed and made anew when its requirements change.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["CONTESTANTS", "Contestant", "NotInstalled", "python_of"]
+
+HERE = Path(__file__).parent
+CACHE = HERE.parent / ".peers"
+PATIENCE = 1_800.0
+"""Seconds that an installation may take."""
+
+
+class NotInstalled(Exception):
+    """A peer's packages could not be had."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contestant:
+    """One of those who are measured."""
+
+    name: str
+    title: str
+    driver: str
+    environment: str | None
+    """The requirements that its environment has; without, it runs in ours."""
+    scenarios: tuple[str, ...]
+
+
+_BARE = ("cold_start", "tool_loop", "deltas", "turns")
+_ALL = ("cold_start", "tool_loop", "command_loop", "deltas", "turns", "threads")
+CONTESTANTS = {
+    each.name: each
+    for each in (
+        Contestant("floor", "bare aiohttp + msgspec", "floor", "floor", _ALL),
+        Contestant("raw", "raw asyncio + msgspec", "raw", "floor", _BARE),
+        Contestant("weft", "Weft", "weft_library", None, _ALL),
+        Contestant("weft_exec", "`weft exec`", "", None, ("cold_start",)),
+    )
+}
+
+
+def python_of(contestant: Contestant) -> Path:
+    """The Python that runs a contestant; its environment is made if need be."""
+    if contestant.environment is None:
+        return Path(sys.executable)
+    requirements = HERE / "requirements" / f"{contestant.environment}.txt"
+    place = CACHE / contestant.environment
+    stamp = place / "installed.txt"
+    if not (stamp.exists() and stamp.read_text() == requirements.read_text()):
+        _install(place, requirements)
+        stamp.write_text(requirements.read_text())
+    return place / "bin" / "python"
+
+
+def _install(place: Path, requirements: Path) -> None:
+    print(f"installing {place.name} …", file=sys.stderr, flush=True)
+    shutil.rmtree(place, ignore_errors=True)
+    quiet = ("-q", "--disable-pip-version-check")
+    pip = (str(place / "bin" / "python"), "-m", "pip", "install", *quiet, "-r", str(requirements))
+    for command in ((sys.executable, "-m", "venv", str(place)), pip):
+        try:
+            subprocess.run(command, check=True, capture_output=True, text=True, timeout=PATIENCE)
+        except subprocess.TimeoutExpired as error:
+            raise NotInstalled(f"not installed within {PATIENCE:.0f} s") from error
+        except subprocess.CalledProcessError as error:
+            last = (error.stderr or error.stdout).strip().splitlines()[-1:]
+            raise NotInstalled(f"pip: {' '.join(last)}") from error

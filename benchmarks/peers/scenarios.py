@@ -1,0 +1,37 @@
+"""The scenarios: what every contestant is put through, and how often.
+
+Invariant: sizes are the same for all contestants of a run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["QUICK", "SCENARIOS", "SIZES", "Scenario"]
+
+SIZES = {"rounds": 60, "answers": 5, "turns": 1_005, "threads": 200, "turns_each": 3}
+"""Tool rounds, long answers, turns of the long thread, threads at once and turns of each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """One thing that is measured."""
+
+    name: str
+    title: str
+    most_rounds: int = 100
+    """Long ones are not repeated as often."""
+
+
+SCENARIOS = {
+    each.name: each
+    for each in (
+        Scenario("cold_start", "cold start to the first request"),
+        Scenario("tool_loop", "a loop of 60 tool rounds, trivial tool"),
+        Scenario("command_loop", "a loop of 60 tool rounds, real command"),
+        Scenario("deltas", "answers of 5,000 deltas"),
+        Scenario("turns", "1,000 turns in one thread", most_rounds=1),
+    )
+}
+QUICK = ("cold_start", "tool_loop", "deltas", "turns")
+"""What `--quick` has time for."""

@@ -1,0 +1,109 @@
+"""The targets, and what a run says about each of them.
+
+Invariant: a target compares figures of one and the same run; one whose figures are missing
+is neither met nor unmet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from .figures import Figures
+
+__all__ = ["TARGETS", "TIMES", "Medians", "Target", "Verdict", "verdicts"]
+
+Medians: TypeAlias = Mapping[str, Mapping[str, Figures]]
+"""Figures by scenario and contestant."""
+TIMES = "\N{MULTIPLICATION SIGN}"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a ratio (or an amount) may be at most."""
+
+    name: str
+    limit: float
+    unit: str
+    measured: Callable[[Medians], float]
+    """Raises `KeyError` where the run does not say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A target and what was measured, if it was."""
+
+    target: Target
+    measured: float | None
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the target is met; None where nothing was measured."""
+        return None if self.measured is None else self.measured <= self.target.limit
+
+    def __str__(self) -> str:
+        if self.measured is None:
+            return "not measured"
+        return f"{self.measured:.2f}{self.target.unit}, {'met' if self.met else 'not met'}"
+
+
+def verdicts(found: Medians) -> Iterator[Verdict]:
+    """What a run says about each target."""
+    for target in TARGETS:
+        try:
+            yield Verdict(target, target.measured(found))
+        except KeyError:
+            yield Verdict(target, None)
+
+
+def _ratio(
+    scenario: str, figure: str, mine: str = "weft", other: str = "floor"
+) -> Callable[[Medians], float]:
+    def measured(found: Medians) -> float:
+        return found[scenario][mine][figure] / found[scenario][other][figure]
+
+    return measured
+
+
+def _growth(found: Medians) -> float:
+    """How turn 1,000 compares with turn 10, less what sending more bytes costs anyone.
+
+    That is what it costs the loop that only appends bytes.
+    """
+    ours, bare = found["turns"]["weft"], found["turns"]["raw"]
+    sending = max(0.0, bare["turn_1000_ms"] - bare["turn_10_ms"])
+    return (ours["turn_1000_ms"] - sending) / ours["turn_10_ms"]
+
+
+def _memory(found: Medians) -> float:
+    """The worst ratio over scenarios of one thread."""
+    scenarios = ("cold_start", "tool_loop", "deltas", "turns")
+    return max(_ratio(each, "peak_mb")(found) for each in scenarios if each in found)
+
+
+def _per_thread(found: Medians) -> float:
+    return found["threads"]["weft"]["mb_each"]
+
+
+def _resumed(found: Medians) -> float:
+    ours = found["resume"]["weft"]
+    return ours["resumed_ms"] / ours["new_ms"]
+
+
+TARGETS = (
+    Target(
+        "cold start of `weft exec`, beside `codex exec`",
+        1.0,
+        TIMES,
+        _ratio("cold_start", "first_request_ms", "weft_exec", "codex"),
+    ),
+    Target("the 5th tool round, beside the floor", 8.0, TIMES, _ratio("tool_loop", "round_5_ms")),
+    Target("the 55th tool round, beside the floor", 8.0, TIMES, _ratio("tool_loop", "round_55_ms")),
+    Target("a streamed delta, beside the floor", 2.0, TIMES, _ratio("deltas", "delta_us")),
+    Target("turn 1,000 beside turn 10, beyond the bytes", 1.3, TIMES, _growth),
+    Target("peak memory of a thread, beside the floor", 2.0, TIMES, _memory),
+    Target("memory of each of 200 threads at once", 3.0, " MB", _per_thread),
+    Target("a turn after 100,000 items, beside a new thread's", 1.5, TIMES, _resumed),
+)
+"""Everything is on: durable log, ledger, fragments, hooks, the lossless engine."""
