@@ -22,6 +22,9 @@ __all__ = ["Key", "dotted", "hint_of", "leaves", "nearest"]
 Key: TypeAlias = tuple[str, ...]
 """The way to a value through the tables of a file."""
 
+_SHOWN = 200
+"""Characters of a wrong value that a message repeats."""
+
 _WORDS: dict[Any, str] = {
     bool: "true or false",
     str: "a string",
@@ -47,7 +50,9 @@ def leaves(
             )
         if _is_table(kind):
             if not isinstance(value, dict):
-                raise ConfigError(f"{locate(key)}: {dotted(key)!r} must be a table, not {value!r}")
+                raise ConfigError(
+                    f"{locate(key)}: {dotted(key)!r} must be a table, not {_brief(value)}"
+                )
             yield from leaves(value, locate, kind, key)
         else:
             yield key, _converted(value, kind, key, locate)
@@ -98,8 +103,14 @@ def _converted(value: Any, kind: Any, key: Key, locate: Callable[[Key], str]) ->
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
         raise ConfigError(
-            f"{locate(key)}: {dotted(key)!r} is {value!r}; accepted: {_accepted(kind)}"
+            f"{locate(key)}: {dotted(key)!r} is {_brief(value)}; accepted: {_accepted(kind)}"
         ) from error
+
+
+def _brief(value: object) -> str:
+    """A value for a message, however long it is."""
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
 def _accepted(hint: Any) -> str:

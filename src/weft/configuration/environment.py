@@ -33,6 +33,8 @@ _TABLES = (
 _NAMES = tuple(name for name in Settings.__struct_fields__ if name not in _TABLES)
 _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 _ALIKE = 0.85
+_MOST_DIGITS = 18
+"""Of a number; one with more is left to the check, which refuses it."""
 
 
 def variable_of(key: Key) -> str | None:
@@ -65,7 +67,7 @@ def _parsed(name: str, text: str) -> Any:
     kinds = {hint, *get_args(hint)}
     if bool in kinds and text.lower() in (*_TRUE, *_FALSE):
         return text.lower() in _TRUE
-    if int in kinds and text.isdecimal():
+    if int in kinds and text.isdecimal() and len(text) <= _MOST_DIGITS:
         return int(text)
     if name == "fallbacks":  # whose names have colons in them
         return [part for part in text.split(",") if part]

@@ -10,10 +10,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..bounded import read_bounded
 from ..errors import ConfigError
 from .check import Key
+from .lines import lines_of
 
-__all__ = ["ConfigFile", "project_file"]
+__all__ = ["DEEPEST", "MOST_BYTES", "ConfigFile", "project_file"]
+
+MOST_BYTES = 1 << 20
+"""The largest file that is read."""
+
+DEEPEST = 32
+"""Tables and lists within each other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,33 +36,24 @@ class ConfigFile:
     def read(cls, path: Path) -> ConfigFile | None:
         """The file; None when there is none. Raises `ConfigError`."""
         try:
-            text = path.read_bytes().decode()
-            return cls(path, text, tomllib.loads(text))
+            text = read_bounded(path, MOST_BYTES).decode()
+            table = tomllib.loads(text)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
             raise ConfigError(f"cannot read {str(path)!r}: {error.strerror}; check it") from error
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        except RecursionError:
+            raise _too_deep(path) from None
+        except ValueError as error:  # no TOML, no UTF-8, or a number of thousands of digits
             raise ConfigError(f"{path} is not valid TOML: {error}; correct or remove it") from error
+        if _depth(table) > DEEPEST:
+            raise _too_deep(path)
+        return cls(path, text, table)
 
     def locate(self, key: Key) -> str:
         """The file and the line on which `key` is said."""
-        line = self._line(key)
+        line = lines_of(self.text).get(key)
         return f"{self.path}:{line}" if line else str(self.path)
-
-    def _line(self, key: Key) -> int | None:
-        """The beginning of the first statement after which the file holds `key`."""
-        lines = self.text.splitlines(keepends=True)
-        began = 1
-        for number in range(1, len(lines) + 1):
-            try:
-                table = tomllib.loads("".join(lines[:number]))
-            except tomllib.TOMLDecodeError:
-                continue
-            if _holds(table, key):
-                return _statement(lines, began)
-            began = number + 1
-        return None
 
 
 def project_file(cwd: Path, root_marker: str = ".git") -> Path | None:
@@ -65,15 +64,15 @@ def project_file(cwd: Path, root_marker: str = ".git") -> Path | None:
     return next((path for path in candidates if path.is_file()), None)
 
 
-def _holds(table: Any, key: Key) -> bool:
-    for name in key:
-        if not isinstance(table, dict) or name not in table:
-            return False
-        table = table[name]
-    return True
+def _too_deep(path: Path) -> ConfigError:
+    return ConfigError(f"{path} nests more than {DEEPEST} tables and lists; flatten it")
 
 
-def _statement(lines: list[str], began: int) -> int:
-    while lines[began - 1].lstrip().startswith("#") or not lines[began - 1].strip():
-        began += 1
-    return began
+def _depth(table: Any) -> int:
+    """How many tables and lists lie within each other; one more than allowed at most."""
+    level, depth = [table], 0
+    while level and depth <= DEEPEST:
+        inner = (value.values() if isinstance(value, dict) else value for value in level)
+        level = [each for values in inner for each in values if isinstance(each, dict | list)]
+        depth += 1
+    return depth

@@ -13,9 +13,13 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct
 
+from ..bounded import read_bounded
 from ..errors import ConfigError
 
-__all__ = ["read_private", "replace_file", "write_private"]
+__all__ = ["MOST_BYTES", "read_private", "replace_file", "write_private"]
+
+MOST_BYTES = 16 << 20
+"""The largest file that is read."""
 
 T = TypeVar("T", bound=Struct)
 
@@ -23,10 +27,10 @@ T = TypeVar("T", bound=Struct)
 def read_private(path: Path, kind: type[T]) -> T:
     """What the file holds; the defaults of `kind` when there is none. Raises `ConfigError`."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=kind)
+        return msgspec.json.decode(read_bounded(path, MOST_BYTES), type=kind)
     except (FileNotFoundError, NotADirectoryError):
         return kind()
-    except (OSError, msgspec.DecodeError) as error:
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is no file that Weft wrote"
         raise ConfigError(f"cannot read {str(path)!r}: {why}; mend or remove it") from None
 

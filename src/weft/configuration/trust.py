@@ -12,6 +12,9 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
+from ..bounded import read_bounded
+from ..errors import ConfigError
+from .files import MOST_BYTES
 from .private import read_private, write_private
 
 __all__ = ["Trust"]
@@ -33,12 +36,12 @@ class Trust:
     def holds(self, file: Path) -> bool:
         """Whether `file` is trusted as it is now."""
         known = read_private(self._path, _Trusted).files
-        return known.get(str(file)) == _digest(file.read_bytes())
+        return known.get(str(file)) == _digest(_seen(file))
 
     def give(self, file: Path, seen: bytes | None = None) -> None:
         """Trust `file` as it was `seen`, or as it is now."""
         trusted = read_private(self._path, _Trusted)
-        trusted.files[str(file)] = _digest(file.read_bytes() if seen is None else seen)
+        trusted.files[str(file)] = _digest(_seen(file) if seen is None else seen)
         write_private(self._path, trusted)
 
     def withdraw(self, file: Path) -> bool:
@@ -69,6 +72,13 @@ class Trust:
     @property
     def _path(self) -> Path:
         return self.home / "trusted.json"
+
+
+def _seen(file: Path) -> bytes:
+    try:
+        return read_bounded(file, MOST_BYTES)
+    except OSError as error:
+        raise ConfigError(f"cannot read {str(file)!r}: {error.strerror}; check it") from error
 
 
 def _digest(data: bytes) -> str:

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..bounded import open_regular
 from ..configuration import Config
 from ..configuration.settings import HookSettings
 from ..configuration.trust import Trust
@@ -22,7 +24,10 @@ from ..wire import json_bytes
 from .answers import Answer, Hook
 from .payloads import Payload
 
-__all__ = ["ProjectHook", "Watched", "project_hooks"]
+__all__ = ["MOST_SHOWN", "ProjectHook", "Watched", "project_hooks"]
+
+MOST_SHOWN = 256 << 10
+"""Bytes of a file that somebody is asked to read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +57,14 @@ class ProjectHook:
         seen = hashlib.sha256(json_bytes(self.settings))
         for path in self.sources:
             seen.update(f"\n{path}\n".encode())
-            seen.update(hashlib.sha256(_bytes(path)).digest())
+            seen.update(_digest(path))
         return f"sha256:{seen.hexdigest()}"
 
     @property
     def text(self) -> str:
         """What somebody should read before they trust it."""
         command = f"{self.settings.event}: {' '.join(self.settings.command)}"
-        files = [f"{path}:\n{_bytes(path).decode(errors='replace')}" for path in self.sources]
+        files = [f"{path}:\n{_shown(path)}" for path in self.sources]
         return "\n\n".join((command, *files))
 
     def is_trusted(self, trust: Trust) -> bool:
@@ -116,8 +121,21 @@ def _is_of(path: Path, root: Path) -> bool:
         return False
 
 
-def _bytes(path: Path) -> bytes:
+def _digest(path: Path) -> bytes:
+    """What identifies all of a file, however long it is."""
     try:
-        return path.read_bytes()
+        with open_regular(path) as file:
+            return hashlib.file_digest(file, "sha256").digest()
     except OSError as error:
-        return f"unreadable: {error.strerror}".encode()
+        return hashlib.sha256(f"unreadable: {error.strerror}".encode()).digest()
+
+
+def _shown(path: Path) -> str:
+    """The beginning of a file, and how much does not follow."""
+    try:
+        with open_regular(path) as file:
+            data, size = file.read(MOST_SHOWN), os.fstat(file.fileno()).st_size
+    except OSError as error:
+        return f"unreadable: {error.strerror}"
+    more = f"\n… {size - len(data):,} more bytes are not shown" if size > len(data) else ""
+    return data.decode(errors="replace") + more

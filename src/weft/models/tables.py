@@ -16,11 +16,15 @@ from typing import Annotated, Any, Literal, TypeAlias, get_args, get_origin, get
 
 import msgspec
 
+from ..bounded import read_bounded
 from ..errors import ConfigError
 from ..truncate import Policy
 from .profile import ModelProfile
 
-__all__ = ["Table", "check_fields", "nearest", "parse", "read"]
+__all__ = ["MOST_BYTES", "Table", "check_fields", "nearest", "parse", "read"]
+
+MOST_BYTES = 4 << 20
+"""The largest file that is read."""
 
 Table: TypeAlias = Mapping[str, Any]
 """Fields of a profile by name, checked or about to be."""
@@ -35,7 +39,7 @@ def parse(data: bytes, source: str) -> dict[str, Any]:
     """The sections of a catalog file, each checked."""
     try:
         sections = tomllib.loads(data.decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # also numbers of thousands of digits
         raise ConfigError(f"{source} is not valid TOML: {error}; correct or remove it") from error
     _known(sections, _SECTIONS, f"{source}: section")
     models = _table(sections.get("models", {}), f"{source}: models")
@@ -66,7 +70,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 def read(path: Path) -> bytes | None:
     """The bytes of a user's file; None when there is none."""
     try:
-        return path.read_bytes()
+        return read_bounded(path, MOST_BYTES)
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -18,9 +18,13 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from ..bounded import read_bounded
 from ..errors import ConfigError
 
-__all__ = ["PLAIN_NAME", "ImportedPrompt", "ImportedPrompts", "Manifest"]
+__all__ = ["MOST_BYTES", "PLAIN_NAME", "ImportedPrompt", "ImportedPrompts", "Manifest"]
+
+MOST_BYTES = 4 << 20
+"""The longest text that is read."""
 
 PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 """Names that are safe as file names."""
@@ -59,10 +63,10 @@ class ImportedPrompts:
         """What was imported; None when nothing was. Raises `ConfigError` when unreadable."""
         file = self.directory / "manifest.json"
         try:
-            return msgspec.json.decode(file.read_bytes(), type=Manifest)
+            return msgspec.json.decode(read_bounded(file, MOST_BYTES), type=Manifest)
         except FileNotFoundError:
             return None
-        except (OSError, msgspec.DecodeError) as error:
+        except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise ConfigError(
                 f"cannot read {str(file)!r}: {error}; run `weft prompts import` again"
             ) from error
@@ -74,7 +78,7 @@ class ImportedPrompts:
     def text(self, name: str) -> str | None:
         """One imported text; None when there is none of that name."""
         try:
-            return (self.directory / name).read_bytes().decode()
+            return read_bounded(self.directory / name, MOST_BYTES).decode()
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, UnicodeDecodeError) as error:
@@ -112,7 +116,7 @@ class ImportedPrompts:
 
     def _look(self, name: str, digest: str) -> ImportedPrompt:
         try:
-            body = (self.directory / name).read_bytes()
+            body = read_bounded(self.directory / name, MOST_BYTES)
         except OSError:
             return ImportedPrompt(name, 0, digest, intact=False)
         return ImportedPrompt(name, len(body), digest, intact=_digest(body) == digest)

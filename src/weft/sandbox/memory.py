@@ -17,12 +17,16 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from ..bounded import read_bounded
 from ..errors import ConfigError
 from .approvals import Ask, Decision, ForPrefix, ForThread, Remembered
 from .commands import Argv, segments
 from .prefixes import PrefixRule, is_banned, matching
 
-__all__ = ["Approvals"]
+__all__ = ["MOST_BYTES", "Approvals"]
+
+MOST_BYTES = 4 << 20
+"""The largest file of rules that is read."""
 
 
 class _Rules(Struct, frozen=True, kw_only=True):
@@ -45,10 +49,10 @@ class Approvals:
     def prefixes(self) -> tuple[PrefixRule, ...]:
         """The approved prefixes. Raises `ConfigError` when the file cannot be read."""
         try:
-            rules = msgspec.json.decode(self.file.read_bytes(), type=_Rules)
+            rules = msgspec.json.decode(read_bounded(self.file, MOST_BYTES), type=_Rules)
         except FileNotFoundError:
             return ()
-        except (OSError, msgspec.DecodeError) as error:
+        except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise ConfigError(
                 f"cannot read the approved commands in {str(self.file)!r}: {error}; "
                 "mend the file or remove it"
