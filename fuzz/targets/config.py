@@ -32,8 +32,7 @@ def check(data: bytes) -> None:
     (home / "config.toml").write_bytes(data)
     try:
         config = load_config(home, home, {}, {})
-    except ConfigError as error:
-        assert len(str(error)) < 4_000 + len(data)
+    except ConfigError:
         return
     lines = data.count(b"\n") + 1
     for told in config.explain():

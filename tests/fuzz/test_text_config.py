@@ -150,7 +150,7 @@ def test_a_broken_private_file_is_named(tmp_path, body):
 def test_a_broken_catalog_is_named(tmp_path, text):
     file = tmp_path / "models.toml"
     file.write_bytes(text.encode(errors="surrogateescape"))
-    with pytest.raises(ConfigError, match="models.toml' is not valid TOML|is not valid TOML"):
+    with pytest.raises(ConfigError, match="is not valid TOML"):
         Catalog.load(file)
 
 
