@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 
 from tests.context.scenes import OTHER_MODEL, Scene, answer, call, opened, output, scene
 from weft.context.rebuild import Rebuilt, rebuild_ledger
+from weft.context.request import Renderer
+from weft.context.view import load_view
 from weft.entries import RequestMark, control_draft
-from weft.store.contract import Change, LedgerRow
+from weft.store.contract import Change, LedgerRow, Segment
 from weft.store.index import MemoryIndex
 from weft.thread import Thread
 from weft.usage import TokenUsage
@@ -95,6 +100,32 @@ async def test_an_unexplained_break_stays_unexplained():
         kept = await found.thread.index.rows(found.thread.id)
         assert await rebuilt(found.thread) == (Rebuilt(3), kept)
         assert [row.unexplained for row in kept] == [False, False, True]
+
+
+async def test_requests_that_a_crash_kept_out_are_recorded_before_the_next_one():
+    async with scene() as found:
+        await eventful(found)
+        thread = found.thread
+        known = (await thread.index.rows(thread.id))[:2]
+        new = [(await segments_at(thread, row))[row.shared_segments :] for row in known]
+    index = MemoryIndex(thread.store)
+    for row, segments in zip(known, new, strict=True):
+        await index.record(row, segments)
+    options: dict[str, Any] = {
+        "store": thread.store,
+        "index": index,
+        "model": OTHER_MODEL,
+        "cwd": "/repo",
+    }
+    async with Thread.open(thread.id, **options) as again:
+        await Scene(again, found.context).turn("u6")
+        assert await rebuilt(again) == (Rebuilt(7), await index.rows(thread.id))
+    await index.close()
+
+
+async def segments_at(thread: Thread, row: LedgerRow) -> Sequence[Segment]:
+    view = await load_view(thread.store, thread.id, thread.registry, upto=row.seq)
+    return Renderer().render(view).segments
 
 
 async def test_rebuilding_in_place_replaces_what_was_there():

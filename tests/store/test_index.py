@@ -86,7 +86,7 @@ async def test_an_index_is_opened_at_first_use_and_kept(tmp_path):
     async with await SqliteStore.open(tmp_path) as store:
         index = SqliteIndex(store, tmp_path)
         assert not (tmp_path / "index.db").exists()
-        await index.calibrate("m", Calibration(1.5, 2))
+        await index.calibrate("m", lambda _: Calibration(1.5, 2))
         await index.close()
         with pytest.raises(StoreClosed):
             await index.calibration("m")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal
 
 import msgspec
@@ -61,6 +62,7 @@ from .compose import (
 from .ledger import Ledger
 from .pen import Pen
 from .preview import preview
+from .rebuild import catch_up
 from .request import HEAD_SEGMENTS, Renderer, Request
 from .staging import ToolOutput, answers, settled, stage, staged
 from .turn_input import TurnInput
@@ -90,6 +92,8 @@ class Journal(Pen):
     """What the provider counted for its newest answer."""
     _renderer: Renderer = field(init=False, default_factory=Renderer)
     _ledger: Ledger = field(init=False)
+    _known: bool = field(init=False)
+    """There was a log before; a crash may have kept its last requests out of the ledger."""
     _sent: int = field(init=False, default=0)
     _staged: int = field(init=False, default=0)
     _opened: int = field(init=False)
@@ -99,6 +103,7 @@ class Journal(Pen):
     def __post_init__(self) -> None:
         self._ledger = Ledger(self.id, self.store, self.index)
         self._opened, self._crashed = self.view.upto, self.turn
+        self._known = bool(self._opened)
 
     async def admit(
         self,
@@ -228,6 +233,9 @@ class Journal(Pen):
                 f"the request was rendered in epoch {request.epoch}, thread {self.id!r} is at "
                 f"{self.view.epoch}; render it again"
             )
+        if self._known:
+            await catch_up(self._ledger, self.registry)
+            self._known = False
         self.step += 1
         mark = RequestMark(
             upto=request.upto,
@@ -268,7 +276,8 @@ class Journal(Pen):
             self._counted, self.usage = (usage.total_tokens, len(self.view.rows)), usage
             await self.index.report(self.id, self._sent, usage)
             if calibrates:
-                await self._calibrate(estimated, usage)
+                learnt = partial(learn, estimated=estimated, reported=usage.input_tokens)
+                await self.index.calibrate(self.model, learnt)
         return committed.entries
 
     async def append(self, *items: Item, origin: Origin | None = None) -> tuple[Entry, ...]:
@@ -376,12 +385,6 @@ class Journal(Pen):
     def _following(self, end: TurnEnd | None) -> tuple[OutboxDraft, ...]:
         told = (each.ended(end) for each in self.followers) if end is not None else ()
         return tuple(row for rows in told for row in rows)
-
-    async def _calibrate(self, estimated: int, usage: TokenUsage) -> None:
-        before = await self.index.calibration(self.model)
-        after = learn(before, estimated, usage.input_tokens)
-        if after != before:
-            await self.index.calibrate(self.model, after)
 
 
 def _said(

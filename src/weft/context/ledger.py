@@ -76,6 +76,11 @@ class Ledger:
     _before: tuple[LedgerRow, Sequence[Segment]] | None = field(init=False, default=None)
     _loaded: bool = field(init=False, default=False)
 
+    async def newest(self) -> LedgerRow | None:
+        """The newest request that it knows of."""
+        before = await self._previous()
+        return before[0] if before else None
+
     async def record(self, request: Request, mark: Entry) -> LedgerRow:
         """Note that `request` is about to be sent; `mark` is its entry in the log."""
         before = await self._previous()

@@ -97,6 +97,8 @@ class Pen:
     """Those who must not miss a turn."""
     turn: int = 0
     step: int = 0
+    has_mail: bool = field(init=False, default=False)
+    """Whether others had left messages when something was last written."""
     _profiled: tuple[str, ModelProfile] | None = field(init=False, default=None)
     _counted: tuple[int, int] | None = field(init=False, default=None)
     """Tokens that the provider counted, and the rows they cover."""
@@ -319,6 +321,7 @@ class Pen:
 
     async def _written(self, change: Change) -> Committed:
         committed = await self.store.commit(self.lease, change)
+        self.has_mail = committed.mail
         view = await advance(self.view, self.store, committed.entries, self.registry)
         if view is not self.view:
             self.view, self._counted = view, None

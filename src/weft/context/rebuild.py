@@ -6,6 +6,8 @@ request again and compares digests. Invariant: a lost index costs time, nothing 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec import Struct
 
 from ..entries import BREAKING, Entry, RequestMark, ResponseMark
@@ -15,7 +17,7 @@ from .ledger import Ledger
 from .request import Renderer, Request
 from .view import View, advance, load_view
 
-__all__ = ["Rebuilt", "rebuild_ledger"]
+__all__ = ["Rebuilt", "catch_up", "rebuild_ledger"]
 
 _PAGE = 512
 
@@ -35,28 +37,47 @@ async def rebuild_ledger(store: Store, index: Index, thread: str, registry: Regi
     await index.forget(thread)
     info = await store.info(thread)
     view = View(thread=thread, upto=0, cache_key=info.root)
-    replay = _Replay(store, index, view, registry)
-    last = info.last
-    first = 1
-    while first <= last:
-        page = await store.read(thread, first, last, limit=_PAGE)
-        for entry in page:
-            await replay.meet(entry)
-        first = page[-1].seq + 1
+    replay = _Replay(Ledger(thread, store, index), view, registry)
+    await replay.follow(await store.read(thread, limit=_PAGE), info.last)
     return Rebuilt(replay.requests, tuple(replay.differing))
+
+
+async def catch_up(ledger: Ledger, registry: Registry) -> int:
+    """Record the requests that a crash kept out of the ledger; how many there were.
+
+    Looks for them right after the newest one that it knows of: little can be missing.
+    """
+    newest = await ledger.newest()
+    if newest is None:
+        return 0
+    store, thread = ledger.store, ledger.thread
+    page = await store.read(thread, newest.seq + 1, limit=_PAGE)
+    if not any(entry.kind == "request" for entry in page):
+        return 0
+    view = await load_view(store, thread, registry, upto=newest.seq)
+    replay = _Replay(ledger, view, registry)
+    await replay.follow(page, (await store.info(thread)).last)
+    return replay.requests
 
 
 class _Replay:
     """Follows a log forward and records each request on the way."""
 
-    def __init__(self, store: Store, index: Index, view: View, registry: Registry) -> None:
-        self._store, self._index, self._registry = store, index, registry
+    def __init__(self, ledger: Ledger, view: View, registry: Registry) -> None:
+        self._store, self._index, self._registry = ledger.store, ledger.index, registry
         self._view = view
-        self._ledger = Ledger(view.thread, store, index)
+        self._ledger = ledger
         self._renderer = Renderer()
         self._changed = 0
         self.requests = 0
         self.differing: list[int] = []
+
+    async def follow(self, page: Sequence[Entry], last: int) -> None:
+        """Meet the entries of `page`, and all after it up to `last`."""
+        while page:
+            for entry in page:
+                await self.meet(entry)
+            page = await self._store.read(self._view.thread, page[-1].seq + 1, last, limit=_PAGE)
 
     async def meet(self, entry: Entry) -> None:
         self._view = await advance(self._view, self._store, [entry], self._registry)

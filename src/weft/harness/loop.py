@@ -82,7 +82,8 @@ class _Turn:
 
     async def steps(self) -> Outcome:
         while not self.ended:
-            await self.run.journal.take_inbox()
+            if self.run.journal.has_mail:
+                await self.run.journal.take_inbox()
             await self.run.engine.before_step(first=not self.asked)
             self.asked = True
             if not self.stuck and is_full(self.run):

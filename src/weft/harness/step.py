@@ -64,6 +64,9 @@ class Step:
     refused: bool = False
     """The turn could end here, but not with this answer."""
     _items: list[Item] = field(default_factory=list)
+    """What was heard and is not in the log yet."""
+    _calls: list[CallItem] = field(default_factory=list)
+    """The calls among it. One that comes with the end of the answer is logged with it."""
     _completed: Completed | None = None
     _asked: bool = False
     _sequencer: Sequencer = field(init=False)
@@ -112,30 +115,39 @@ class Step:
                     self.run.emit(TextDelta(delta))
                 case ReasoningSummaryDelta(delta=delta) | ReasoningTextDelta(delta=delta):
                     self.run.emit(ReasoningDelta(delta))
-                case OutputItemDone():
-                    await self._item(event.item)
+                case OutputItemDone(item=item):
+                    self._hear(item)
                 case RateLimits(snapshot=snapshot):
                     self.run.emit(RateLimitsReported(snapshot))
                 case Completed():
                     self._completed = event
+        if self._calls and self._completed is None:
+            await whole(self._act())
 
-    async def _item(self, item: Item) -> None:
+    def _hear(self, item: Item) -> None:
         self._items.append(item)
         self.witness.item(item)
         if isinstance(item, FunctionCall | CustomToolCall | LocalShellCall):
-            await whole(self._call(item))
+            self._calls.append(item)
+            self.calls += 1
 
-    async def _call(self, item: CallItem) -> None:
-        """Log a call, then start it while the answer still streams."""
+    async def _act(self) -> None:
+        """Log the calls that were heard, then start them while the answer still streams."""
         journal = self.run.journal
         self._show(await journal.append(*self._items, origin=journal.origin))
         self._items.clear()
-        call = call_of(item)
-        self.run.emit(ToolStarted(call_id=call.call_id, name=call.name, arguments=call.arguments))
-        self.calls += 1
-        self.witness.called(call.name, call.namespace)
-        CALL.set(call)
-        self._dispatch.submit(item)
+        self._start()
+
+    def _start(self) -> None:
+        for item in self._calls:
+            call = call_of(item)
+            self.run.emit(
+                ToolStarted(call_id=call.call_id, name=call.name, arguments=call.arguments)
+            )
+            self.witness.called(call.name, call.namespace)
+            CALL.set(call)
+            self._dispatch.submit(item)
+        self._calls.clear()
 
     async def _end(self, usage_before: TokenUsage) -> None:
         """Log the rest of the answer; with nothing left to do, the turn ends in the same breath."""
@@ -151,6 +163,7 @@ class Step:
                 end = TurnEnd(number=journal.turn, state="completed", usage=usage)
         await self._receive("failed" if self.error else "completed", end)
         self._show(await self._sequencer.response_ended())
+        self._start()
 
     async def _receive(self, status: ResponseStatus, end: TurnEnd | None = None) -> None:
         journal, completed = self.run.journal, self._completed
@@ -185,6 +198,7 @@ class Step:
     async def _break_off(self, results: asyncio.Task[None]) -> None:
         """Give every open call its result and leave a legal log."""
         try:
+            self._start()
             await self._dispatch.abort()
             if self._asked:
                 await self._receive("interrupted")

@@ -52,7 +52,7 @@ def apply(
     turn = None
     if change.admit is not None:
         if (earlier := _admitted_before(connection, thread, change.admit)) is not None:
-            return Committed(turn=earlier, repeated=True)
+            return Committed(turn=earlier, repeated=True, mail=log.mail())
         turn = log.admit(change.admit)
     entries = tuple(log.append(draft) for draft in change.entries)
     log.append_past(change.past)
@@ -67,7 +67,7 @@ def apply(
     log.close(change.title)
     if turn is not None and change.end is not None:
         turn = numbered_turn(connection, thread, turn.number)
-    return Committed(entries, turn)
+    return Committed(entries, turn, mail=log.mail())
 
 
 @dataclass(slots=True)
@@ -235,6 +235,10 @@ class _Log:
         )
         if changed.rowcount == 0:
             raise NotFound("inbox message", message, "it was taken before; read the inbox again")
+
+    def mail(self) -> bool:
+        waiting = "SELECT 1 FROM inbox WHERE thread = ? AND taken IS NULL LIMIT 1"
+        return self.connection.execute(waiting, (self.number,)).fetchone() is not None
 
     def put_out(self, row: OutboxDraft) -> None:
         self.connection.execute(

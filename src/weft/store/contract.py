@@ -212,12 +212,13 @@ class Committed(Struct, frozen=True):
     """What a change became.
 
     `turn` is the admitted turn. With `repeated`, that turn had been admitted before
-    and the change was not applied again.
+    and the change was not applied again. `mail` says whether messages wait in the inbox.
     """
 
     entries: tuple[Entry, ...] = ()
     turn: Turn | None = None
     repeated: bool = False
+    mail: bool = False
 
 
 class Store(Protocol):
@@ -396,7 +397,8 @@ class Calibration(Struct, frozen=True):
 class Index(Protocol):
     """What can be rebuilt from the log: the ledger, calibrations and full-text search.
 
-    Losing it loses nothing. Writes need not be durable, but are ordered.
+    Losing it loses nothing. Writes need not be durable, nor done when their call returns;
+    but every later question sees them.
     """
 
     async def record(self, row: LedgerRow, segments: Sequence[Segment]) -> None:
@@ -419,8 +421,8 @@ class Index(Protocol):
         """What was learnt about a model's tokens."""
         ...
 
-    async def calibrate(self, model: str, calibration: Calibration) -> None:
-        """Keep what was learnt."""
+    async def calibrate(self, model: str, learn: Callable[[Calibration], Calibration]) -> None:
+        """Keep what `learn` makes of what was learnt before."""
         ...
 
     async def search(

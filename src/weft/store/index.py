@@ -1,8 +1,8 @@
 """The index: what can be rebuilt from the log.
 
-Owns `index.db` (ledger, calibrations, search) and its own small thread.
-Invariant: it may be lost, damaged or foreign at any time; it is then moved aside
-and started anew, and only a logged warning tells of it.
+Owns `index.db` (ledger, calibrations, search) and its own small thread. Nobody waits
+for what is noted here. Invariant: it may be lost, damaged or foreign at any time; it is
+then moved aside and started anew, and only a logged warning tells of it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -21,6 +22,7 @@ import msgspec
 from ..errors import StoreClosed, StoreCorrupt, StoreFull, StoreReadOnly
 from ..usage import TokenUsage
 from . import cursors, requests
+from .behind import Behind
 from .contract import Calibration, Hits, LedgerRow, Progress, Search, Segment, Store
 from .database import (
     BUSY_SECONDS,
@@ -48,6 +50,7 @@ MOST_AT_ONCE = 20_000
 """Entries that a search indexes before it answers; `catch_up` has no such bound."""
 CACHE_KILOBYTES = 16_384
 
+_CLOSED = "the index was closed; open it again"
 _log = logging.getLogger("weft.store")
 
 
@@ -63,19 +66,19 @@ class SqliteIndex:
         self._connection: sqlite3.Connection | None = None
         self._built = 0
         self._everywhere: Everywhere | None = None
+        self._closed = False
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="weft-index")
+        self._behind: Behind[Job[None]] = Behind(lambda: self._pool.submit(self._note_all))
 
     async def record(self, row: LedgerRow, segments: Sequence[Segment]) -> None:
         """Keep one request; `segments` are those from `row.shared_segments` on."""
-        await self._change(
+        self._note(
             lambda db: requests.keep_request(db, cursors.number_for(db, row.thread), row, segments)
         )
 
     async def report(self, thread: str, seq: int, usage: TokenUsage) -> None:
         """Note what the provider said of the request at `seq`."""
-        await self._change(
-            lambda db: requests.note_usage(db, cursors.number_for(db, thread), seq, usage)
-        )
+        self._note(lambda db: requests.note_usage(db, cursors.number_for(db, thread), seq, usage))
 
     async def rows(self, thread: str) -> list[LedgerRow]:
         """The requests of a thread, oldest first."""
@@ -93,9 +96,9 @@ class SqliteIndex:
         """What was learnt about a model's tokens."""
         return await self._ask(lambda db: requests.find_calibration(db, model))
 
-    async def calibrate(self, model: str, calibration: Calibration) -> None:
-        """Keep what was learnt."""
-        await self._change(lambda db: requests.keep_calibration(db, model, calibration))
+    async def calibrate(self, model: str, learn: Callable[[Calibration], Calibration]) -> None:
+        """Keep what `learn` makes of what was learnt before."""
+        self._note(lambda db: requests.change_calibration(db, model, learn))
 
     async def search(
         self,
@@ -165,13 +168,36 @@ class SqliteIndex:
 
     async def close(self) -> None:
         """Let go of the file."""
+        self._closed = True
+        self._behind.stop()
         await asyncio.to_thread(self._close)
 
     def _close(self) -> None:
+        with suppress(RuntimeError):  # it was closed before
+            self._pool.submit(self._note_all)
         self._pool.shutdown()
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+    def _note(self, job: Job[None]) -> None:
+        if self._closed:
+            raise StoreClosed(_CLOSED)
+        self._behind.add(job)
+
+    def _note_all(self) -> None:
+        """Write what was noted, in one transaction; what fails is lost, and can be rebuilt."""
+        if not (notes := self._behind.taken()):
+            return
+
+        def write(connection: sqlite3.Connection) -> None:
+            for note in notes:
+                note(connection)
+
+        try:
+            self._attempt("BEGIN IMMEDIATE", write)
+        except Exception as error:  # noqa: BLE001 - nobody waits who could be told
+            _log.warning("the ledger misses a moment (weft cache --rebuild mends it): %s", error)
 
     async def _ask(self, job: Job[T]) -> T:
         return await self._run("BEGIN", job)
@@ -182,11 +208,15 @@ class SqliteIndex:
     async def _run(self, begin: Literal["BEGIN", "BEGIN IMMEDIATE"], job: Job[T]) -> T:
         try:
             answer = asyncio.get_running_loop().run_in_executor(
-                self._pool, self._attempt, begin, job
+                self._pool, self._answer, begin, job
             )
         except RuntimeError as error:  # the pool was shut down
-            raise StoreClosed("the index was closed; open it again") from error
+            raise StoreClosed(_CLOSED) from error
         return await answer
+
+    def _answer(self, begin: str, job: Job[T]) -> T:
+        self._note_all()
+        return self._attempt(begin, job)
 
     def _attempt(self, begin: str, job: Job[T]) -> T:
         try:

@@ -170,7 +170,7 @@ class MemoryStore:
         if log.fence != lease.fence or log.holder is None:
             raise LeaseLost(lease.thread)
         if change.admit is not None and (earlier := self._admitted_before(log, change.admit)):
-            return Committed(turn=earlier, repeated=True)
+            return Committed(turn=earlier, repeated=True, mail=bool(log.inbox))
         last = list(self._range(lease.thread, log.info.last, log.info.last))
         newest = last[0].time if last else 0
         staged = StagedChange(log, max(self._now(), log.info.updated), newest, self._rows)

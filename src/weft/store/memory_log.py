@@ -112,7 +112,8 @@ class StagedChange:
             title=info.title if self.change.title is None else self.change.title,
         )
         turn = None if self.admitted is None else self.turns[self.admitted]
-        return Committed(tuple(self.entries[: len(self.change.entries)]), turn)
+        entries = tuple(self.entries[: len(self.change.entries)])
+        return Committed(entries, turn, mail=bool(log.inbox))
 
     def admit(self, admission: Admission) -> None:
         """Give the turn the next number."""

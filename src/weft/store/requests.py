@@ -8,7 +8,7 @@ each position, cut at the newest request's length, is that request whole.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -17,8 +17,8 @@ from .contract import Calibration, LedgerRow, Segment
 
 __all__ = [
     "TABLES",
+    "change_calibration",
     "find_calibration",
-    "keep_calibration",
     "keep_request",
     "newest_request",
     "note_usage",
@@ -135,8 +135,14 @@ def find_calibration(connection: sqlite3.Connection, model: str) -> Calibration:
     return Calibration() if row is None else Calibration(*row)
 
 
-def keep_calibration(connection: sqlite3.Connection, model: str, calibration: Calibration) -> None:
-    """Keep what was learnt."""
+def change_calibration(
+    connection: sqlite3.Connection, model: str, learn: Callable[[Calibration], Calibration]
+) -> None:
+    """Keep what `learn` makes of what was learnt before."""
+    before = find_calibration(connection, model)
+    calibration = learn(before)
+    if calibration == before:
+        return
     connection.execute(
         "REPLACE INTO calibrations (model, ratio, samples) VALUES (?, ?, ?)",
         (model, calibration.ratio, calibration.samples),

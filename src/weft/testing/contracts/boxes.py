@@ -40,6 +40,15 @@ class BoxesContract:
         assert await store.inbox(thread) == []
         await lease.release()
 
+    async def test_whoever_writes_hears_whether_messages_wait(self, store: Store) -> None:
+        thread = (await store.create()).id
+        lease = await store.acquire(thread)
+        assert not (await store.commit(lease, Change(entries=(says("one"),)))).mail
+        message = await store.post(thread, Post(key="k", kind="input", body=Raw(b"1")))
+        assert (await store.commit(lease, Change(entries=(says("two"),)))).mail
+        assert not (await store.commit(lease, Change(take=(message.number,)))).mail
+        await lease.release()
+
     async def test_messages_come_oldest_first(self, store: Store) -> None:
         thread = (await store.create()).id
         for n in range(5):

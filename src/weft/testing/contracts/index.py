@@ -106,8 +106,8 @@ class IndexContract:
 
     async def test_calibrations_are_kept_per_model(self, index: Index) -> None:
         assert await index.calibration("m") == Calibration()
-        await index.calibrate("m", Calibration(1.1, 3))
-        await index.calibrate("m", Calibration(1.2, 4))
+        await index.calibrate("m", lambda _: Calibration(1.1, 3))
+        await index.calibrate("m", lambda known: Calibration(1.2, known.samples + 1))
         assert await index.calibration("m") == Calibration(1.2, 4)
         assert await index.calibration("other") == Calibration()
 
