@@ -6,8 +6,9 @@ each name below is loaded from its own module at first use.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from .deferred import deferred
 
 if TYPE_CHECKING:
     from .context.head import Choices
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from .entries import Entry, Flags, Head, Origin, Reason, Recipe
     from .errors import WeftError
     from .harness.events import Event, TurnCompleted
-    from .hooks import Hooks
+    from .hooks.registry import Hooks
     from .models.catalog import Catalog
     from .prompt.fragment import Fragment, Markers
     from .prompt.observation import PromptContext
@@ -65,43 +66,31 @@ __all__ = [
     "tool",
 ]
 
-_HOMES = {
-    "Catalog": "models.catalog",
-    "Choices": "context.head",
-    "Entry": "entries",
-    "Event": "harness.events",
-    "Flags": "entries",
-    "Fragment": "prompt.fragment",
-    "Head": "entries",
-    "Hooks": "hooks",
-    "InputProvenance": "provenance",
-    "InternalEvent": "provenance",
-    "Markers": "prompt.fragment",
-    "MemoryStore": "store.memory",
-    "Origin": "entries",
-    "PromptContext": "prompt.observation",
-    "Reason": "entries",
-    "Recipe": "entries",
-    "Registry": "prompt.registry",
-    "Request": "context.request",
-    "SqliteIndex": "store.index",
-    "SqliteStore": "store.sqlite",
-    "StateFragment": "prompt.state",
-    "Store": "store.contract",
-    "Thread": "thread",
-    "TurnCompleted": "harness.events",
-    "View": "context.view",
-    "WeftError": "errors",
-    "default_registry": "prompt.registry",
-    "layout": "context.layout",
-    "tool": "tools.decorator",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f".{_HOMES[name]}", __name__), name)
+__getattr__ = deferred(
+    __name__,
+    {
+        "context.head": "Choices",
+        "context.layout": "layout",
+        "context.request": "Request",
+        "context.view": "View",
+        "entries": "Entry Flags Head Origin Reason Recipe",
+        "errors": "WeftError",
+        "harness.events": "Event TurnCompleted",
+        "hooks.registry": "Hooks",
+        "models.catalog": "Catalog",
+        "prompt.fragment": "Fragment Markers",
+        "prompt.observation": "PromptContext",
+        "prompt.registry": "Registry default_registry",
+        "prompt.state": "StateFragment",
+        "provenance": "InputProvenance InternalEvent",
+        "store.contract": "Store",
+        "store.index": "SqliteIndex",
+        "store.memory": "MemoryStore",
+        "store.sqlite": "SqliteStore",
+        "thread": "Thread",
+        "tools.decorator": "tool",
+    },
+)
 
 
 def __dir__() -> list[str]:

@@ -5,9 +5,14 @@
 
 from __future__ import annotations
 
-from .errors import AuthError, ProfileUnusable, RouteRefused
-from .profile import ApiKey, Credential, Kind, OAuth, Profile, Token, profile_id
-from .wallet import Wallet
+from typing import TYPE_CHECKING
+
+from ..deferred import deferred
+
+if TYPE_CHECKING:
+    from .errors import AuthError, ProfileUnusable, RouteRefused
+    from .profile import ApiKey, Credential, Kind, OAuth, Profile, Token, profile_id
+    from .wallet import Wallet
 
 __all__ = [
     "ApiKey",
@@ -22,3 +27,12 @@ __all__ = [
     "Wallet",
     "profile_id",
 ]
+
+__getattr__ = deferred(
+    __name__,
+    {
+        "errors": "AuthError ProfileUnusable RouteRefused",
+        "profile": "ApiKey Credential Kind OAuth Profile Token profile_id",
+        "wallet": "Wallet",
+    },
+)

@@ -2,8 +2,26 @@
 
 from __future__ import annotations
 
-from .answers import Answer
-from .command import CommandHook
-from .registry import Hooks
+from typing import TYPE_CHECKING
 
-__all__ = ["Answer", "CommandHook", "Hooks"]
+from ..deferred import deferred
+
+if TYPE_CHECKING:
+    from .answers import Answer
+    from .command import CommandHook
+    from .registry import Hooks
+
+__all__ = [
+    "Answer",
+    "CommandHook",
+    "Hooks",
+]
+
+__getattr__ = deferred(
+    __name__,
+    {
+        "answers": "Answer",
+        "command": "CommandHook",
+        "registry": "Hooks",
+    },
+)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from .contract import Change, Committed, Index, Lease, Store, ThreadInfo, Turn
-from .index import MemoryIndex, SqliteIndex
-from .memory import MemoryStore
-from .sqlite import SqliteStore
+from typing import TYPE_CHECKING
+
+from ..deferred import deferred
+
+if TYPE_CHECKING:
+    from .contract import Change, Committed, Index, Lease, Store, ThreadInfo, Turn
+    from .index import MemoryIndex, SqliteIndex
+    from .memory import MemoryStore
+    from .sqlite import SqliteStore
 
 __all__ = [
     "Change",
@@ -20,3 +25,13 @@ __all__ = [
     "ThreadInfo",
     "Turn",
 ]
+
+__getattr__ = deferred(
+    __name__,
+    {
+        "contract": "Change Committed Index Lease Store ThreadInfo Turn",
+        "index": "MemoryIndex SqliteIndex",
+        "memory": "MemoryStore",
+        "sqlite": "SqliteStore",
+    },
+)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 import msgspec
 
@@ -32,12 +32,9 @@ from .database import (
     sqlite_errors,
     start_wal,
 )
-from .finding import tables
-from .finding.finder import Finder
-from .finding.scan import Scanner
-from .finding.scope import Scope
-from .indexer import Indexer
-from .reach import Everywhere, Within
+
+if TYPE_CHECKING:
+    from .searching import Searching
 
 __all__ = ["MemoryIndex", "SqliteIndex"]
 
@@ -46,8 +43,6 @@ Job = Callable[[sqlite3.Connection], T]
 
 APPLICATION_ID = int.from_bytes(b"WEFI", "big")
 VERSION = 2
-MOST_AT_ONCE = 20_000
-"""Entries that a search indexes before it answers; `catch_up` has no such bound."""
 CACHE_KILOBYTES = 16_384
 
 _CLOSED = "the index was closed; open it again"
@@ -65,7 +60,7 @@ class SqliteIndex:
         self._path = None if directory is None else directory / "index.db"
         self._connection: sqlite3.Connection | None = None
         self._built = 0
-        self._everywhere: Everywhere | None = None
+        self._searching: Searching | None = None
         self._closed = False
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="weft-index")
         self._behind: Behind[Job[None]] = Behind(lambda: self._pool.submit(self._note_all))
@@ -121,46 +116,22 @@ class SqliteIndex:
         built = -1
         while built != self._built:
             built = self._built
-            hits = await self._search(query, catch_up)
+            hits = await self._search_engine().search(query, catch_up=catch_up)
         return hits
 
     async def catch_up(
         self, threads: Sequence[str] | None = None, *, progress: Progress | None = None
     ) -> None:
         """Index all that is new in these threads, or everywhere."""
-        named = None if threads is None else tuple(threads)
-        await self._searched(named).prepare(progress=progress)
+        await self._search_engine().catch_up(threads, progress)
 
-    async def _search(self, query: Search, catch_up: bool) -> Hits:
-        searched = self._searched(query.threads, afresh=catch_up)
-        left = await searched.prepare(MOST_AT_ONCE) if catch_up else 0
-        scope = Scope(
-            stretches=await searched.stretches(),
-            roles=query.roles,
-            tools=query.tools,
-            since=query.since,
-            until=query.until,
-        )
-        finder = Finder(self._ask, self._store, searched.name)
-        hits = await (
-            finder.find(query, scope)
-            if query.mode == "words"
-            else Scanner(finder).find(query, scope)
-        )
-        if left:
-            unread = f"about {left:,} entries are not indexed yet; search again to go on"
-            hits.note = "; ".join(filter(None, (hits.note, unread)))
-        return hits
+    def _search_engine(self) -> Searching:
+        # Most who record requests never search.
+        from .searching import Searching
 
-    def _searched(
-        self, threads: tuple[str, ...] | None, *, afresh: bool = True
-    ) -> Everywhere | Within:
-        indexer = Indexer(self._ask, self._change, self._store)
-        if threads is not None:
-            return Within(indexer, threads)
-        if afresh or self._everywhere is None:
-            self._everywhere = Everywhere(indexer)
-        return self._everywhere
+        if self._searching is None:
+            self._searching = Searching(self._ask, self._change, self._store)
+        return self._searching
 
     async def forget(self, thread: str | None = None) -> None:
         """Drop what is known of a thread, or everything."""
@@ -304,6 +275,8 @@ def _is_ours(connection: sqlite3.Connection) -> bool:
 
 
 def _create(connection: sqlite3.Connection) -> None:
+    from .finding import tables
+
     for statement in (*cursors.TABLES, *requests.TABLES, *tables.TABLES):
         connection.execute(statement)
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")

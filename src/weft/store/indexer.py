@@ -18,10 +18,11 @@ from ..entries import Entry
 from ..errors import NotFound, StoreBusy
 from . import cursors
 from .contract import Progress, Span, Store, ThreadInfo
+from .finding.documents import document_of
 from .finding.spoken import Spoken, spoken
-from .finding.tables import Document, document_of
+from .finding.tables import Document
 
-__all__ = ["CHUNK", "Indexer"]
+__all__ = ["CHUNK", "Indexer", "Run"]
 
 T = TypeVar("T")
 

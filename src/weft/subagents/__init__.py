@@ -5,11 +5,18 @@ after a crash. Invariant: for each order that was recorded, the parent gets exac
 announcement.
 """
 
-from .crew import Subagents
-from .kinship import Kinship
-from .lent import Lent
-from .mail import post_message
-from .values import AgentLimits, Descent, SpawnWatcher, descent_of, may_spawn, told_of
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..deferred import deferred
+
+if TYPE_CHECKING:
+    from .crew import Subagents
+    from .kinship import Kinship
+    from .lent import Lent
+    from .mail import post_message
+    from .values import AgentLimits, Descent, SpawnWatcher, descent_of, may_spawn, told_of
 
 __all__ = [
     "AgentLimits",
@@ -23,3 +30,14 @@ __all__ = [
     "post_message",
     "told_of",
 ]
+
+__getattr__ = deferred(
+    __name__,
+    {
+        "crew": "Subagents",
+        "kinship": "Kinship",
+        "lent": "Lent",
+        "mail": "post_message",
+        "values": "AgentLimits Descent SpawnWatcher descent_of may_spawn told_of",
+    },
+)

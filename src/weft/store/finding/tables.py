@@ -12,11 +12,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from ...entries import Entry
 from ..ancestry import MAX_SEQ
 from ..rows import place
-from .spoken import Spoken
-from .terms import tokens, words_of
 
 __all__ = [
     "TABLES",
@@ -24,7 +21,6 @@ __all__ = [
     "Totals",
     "add_documents",
     "clear",
-    "document_of",
     "drop_documents",
     "mark",
     "totals",
@@ -66,7 +62,6 @@ TABLES = (
 
 _SMALL = 2_000
 """So few documents are indexed anew rather than kept beside debris."""
-_LONGEST_TEXT = 2_000_000
 
 
 class Document(NamedTuple):
@@ -97,17 +92,6 @@ def mark(kind: str, name: object) -> str:
     """A term that no text holds: the thread, role or tool of a document, case aside."""
     safe = "".join(char if char.isalnum() else f"_{ord(char):x}_" for char in str(name).lower())
     return f"{kind}:{safe}"
-
-
-def document_of(entry: Entry, said: Spoken, tool: str) -> Document:
-    """What to index of an entry that says something."""
-    terms = {mark("role", said.role)}
-    if tool:
-        terms.add(mark("tool", tool))
-    words = words_of(said.text[:_LONGEST_TEXT])
-    spellings, whole, parts = zip(*tokens(set(words)), strict=True) if words else ((), (), ())
-    terms.update(*whole, *filter(None, parts))
-    return Document(entry.seq, entry.time, len(words), terms, set[str]().union(*spellings))
 
 
 def add_documents(

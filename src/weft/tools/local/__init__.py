@@ -2,6 +2,20 @@
 
 from __future__ import annotations
 
-from .executor import LocalExecutor
+from typing import TYPE_CHECKING
 
-__all__ = ["LocalExecutor"]
+from ...deferred import deferred
+
+if TYPE_CHECKING:
+    from .executor import LocalExecutor
+
+__all__ = [
+    "LocalExecutor",
+]
+
+__getattr__ = deferred(
+    __name__,
+    {
+        "executor": "LocalExecutor",
+    },
+)

@@ -5,22 +5,27 @@
 
 from __future__ import annotations
 
-from .command import PatchCommand, find_patch
-from .diff import FileDiff, file_diff, plan_diffs
-from .errors import (
-    ImplicitPatch,
-    InvalidPatch,
-    PatchError,
-    PatchFailed,
-    PatchRefused,
-    PatchStale,
-    UndoFailed,
-)
-from .files import Edit, Files
-from .hunks import AddFile, ChangeLine, Chunk, DeleteFile, Hunk, Patch, UpdateFile
-from .local import LocalFiles
-from .parser import PatchParser, parse_patch
-from .plan import Allowed, FileChange, PatchPlan, apply_patch, plan_patch
+from typing import TYPE_CHECKING
+
+from ...deferred import deferred
+
+if TYPE_CHECKING:
+    from .command import PatchCommand, find_patch
+    from .diff import FileDiff, file_diff, plan_diffs
+    from .errors import (
+        ImplicitPatch,
+        InvalidPatch,
+        PatchError,
+        PatchFailed,
+        PatchRefused,
+        PatchStale,
+        UndoFailed,
+    )
+    from .files import Edit, Files
+    from .hunks import AddFile, ChangeLine, Chunk, DeleteFile, Hunk, Patch, UpdateFile
+    from .local import LocalFiles
+    from .parser import PatchParser, parse_patch
+    from .plan import Allowed, FileChange, PatchPlan, apply_patch, plan_patch
 
 __all__ = [
     "AddFile",
@@ -53,3 +58,18 @@ __all__ = [
     "plan_diffs",
     "plan_patch",
 ]
+
+__getattr__ = deferred(
+    __name__,
+    {
+        "command": "PatchCommand find_patch",
+        "diff": "FileDiff file_diff plan_diffs",
+        "errors": "ImplicitPatch InvalidPatch PatchError PatchFailed PatchRefused PatchStale "
+        "UndoFailed",
+        "files": "Edit Files",
+        "hunks": "AddFile ChangeLine Chunk DeleteFile Hunk Patch UpdateFile",
+        "local": "LocalFiles",
+        "parser": "PatchParser parse_patch",
+        "plan": "Allowed FileChange PatchPlan apply_patch plan_patch",
+    },
+)
