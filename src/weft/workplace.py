@@ -129,18 +129,17 @@ class Workplace(Journal):
         """What runs the turns; another one from the next turn on, if `use` says so."""
         return self.served.harness
 
-    async def observe(self) -> PromptContext:
+    def look(self) -> PromptContext:
         """What fragments would see now, the commands that the user has approved included."""
         from .sandbox.memory import Approvals
 
-        seen = await Journal.observe(self)
+        seen = Journal.look(self)
         if self.plan is not None:
             seen = onto(seen, self.plan.prompt.contribution)
         seen = msgspec.structs.replace(seen, subagents=(*seen.subagents, *self.subagents.told))
         if self.home is None:
             return seen
-        rules = await asyncio.to_thread(Approvals(self.home).prefixes)
-        prefixes = tuple(tuple(rule.prefix) for rule in rules)
+        prefixes = tuple(tuple(rule.prefix) for rule in Approvals(self.home).prefixes())
         return msgspec.structs.replace(seen, approved_prefixes=prefixes)
 
     async def record(self, change: Change) -> Committed:

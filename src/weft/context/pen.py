@@ -134,16 +134,17 @@ class Pen:
 
     async def observe(self) -> PromptContext:
         """What fragments would see now."""
+        return await asyncio.to_thread(self.look)
+
+    def look(self) -> PromptContext:
+        """What fragments would see now. Blocks on files."""
         profile = self.profile
-        instructions = await asyncio.to_thread(base_instructions, profile, self.home)
         settings = msgspec.structs.replace(
             self.settings or PromptContext(cwd=""),
             model=profile.slug,
-            model_instructions=instructions,
+            model_instructions=base_instructions(profile, self.home),
         )
-        return await asyncio.to_thread(
-            observe_machine, self.cwd, settings=settings, home=self.home, rules=self.docs
-        )
+        return observe_machine(self.cwd, settings=settings, home=self.home, rules=self.docs)
 
     async def rollback(self, turns: int = 1) -> None:
         """Hide the last `turns` turns. Raises `IllegalCut` when there are fewer."""
