@@ -29,7 +29,7 @@ def main() -> None:
         for scenario, contestant in planned(options):
             say(f"{scenario} {contestant.name}")
             try:
-                figures = run(server, contestant, scenario, SIZES)
+                figures = run(server, contestant, scenario, SIZES).figures
             except (RunFailed, NotInstalled) as error:
                 print(f"\n{contestant.name}: {error}", file=sys.stderr)
                 continue

@@ -36,15 +36,20 @@ class Contestant:
     scenarios: tuple[str, ...]
 
 
-_BARE = ("cold_start", "tool_loop", "deltas", "turns")
-_ALL = ("cold_start", "tool_loop", "command_loop", "deltas", "turns", "threads")
+_BARE = ("cold_start", "tool_loop", "command_loop", "deltas", "turns", "threads")
+_ALL = (*_BARE, "resume")
 CONTESTANTS = {
     each.name: each
     for each in (
-        Contestant("floor", "bare aiohttp + msgspec", "floor", "floor", _ALL),
+        Contestant("floor", "bare aiohttp + msgspec", "floor", "floor", _BARE),
         Contestant("raw", "raw asyncio + msgspec", "raw", "floor", _BARE),
-        Contestant("weft", "Weft", "weft_library", None, _ALL),
+        Contestant("weft", "Weft", "weft_library", None, (*_ALL, "resume_long")),
         Contestant("weft_exec", "`weft exec`", "", None, ("cold_start",)),
+        Contestant("codex", "Codex", "codex", None, _ALL),
+        Contestant("pydantic_ai", "Pydantic AI", "pydantic_agent", "pydantic_ai", _ALL),
+        Contestant("openai_agents", "OpenAI Agents SDK", "openai_agents", "openai_agents", _ALL),
+        Contestant("langgraph", "LangGraph", "langgraph_agent", "langgraph", _ALL),
+        Contestant("smolagents", "smolagents", "smolagents_agent", "smolagents", _ALL),
     )
 }
 

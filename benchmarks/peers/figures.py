@@ -8,9 +8,9 @@ figure is the median of the gaps around its place.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from .answers import DELTAS
 
@@ -25,10 +25,16 @@ AROUND = 4
 """Neighbours on either side that a figure is the median of."""
 
 
-def figures(scenario: str, started: int, records: Sequence[Record]) -> Figures:
-    """What a run shows, by the name of the figure."""
+def figures(
+    scenario: str, started: int, records: Sequence[Record], report: Mapping[str, Any]
+) -> Figures:
+    """What a run shows, by the name of the figure.
+
+    A report may tell that turns were run around some `stops` only, and when threads were
+    `opened`. Raises `ValueError` where the requests are not those of the scenario.
+    """
     if not records:
-        raise ValueError("the server was never asked")
+        raise ValueError("no request came")
     match scenario:
         case "cold_start":
             return {"first_request_ms": (records[0]["arrived"] - started) / 1e6}
@@ -37,7 +43,11 @@ def figures(scenario: str, started: int, records: Sequence[Record]) -> Figures:
         case "tool_loop" | "command_loop":
             return _at("round", ROUNDS, 2, records)
         case "turns":
+            if "stops" in report:
+                return _around(report["stops"], records)
             return _at("turn", STOPS, AROUND, records)
+        case "resume" | "resume_long":
+            return _opened(report["opened"], records)
         case _:
             return {"requests": float(len(records))}
 
@@ -55,15 +65,21 @@ def delta(records: Sequence[Record]) -> float:
     return (statistics.median(long) - statistics.median(short)) / DELTAS
 
 
-def prefix_share(records: Sequence[Record]) -> float:
-    """The part of all bytes that a request had in common with the one before it.
+def prefix_share(records: Sequence[Record], shared: str = "kept", whole: str = "read") -> float:
+    """The part of what requests held that the ones after them began with; 1 where each goes on.
 
-    Measured by the shorter of the two: 1.0 where each request begins with all the one before
-    it had, but for what closes it.
+    Of what a model reads, or of the bytes on the wire (`shared`, `bytes`).
     """
     pairs = list(pairwise(records))
-    possible = sum(min(before["bytes"], after["bytes"]) for before, after in pairs)
-    return sum(after["shared"] for _, after in pairs) / possible if possible else 1.0
+    possible = sum(before[whole] for before, _ in pairs)
+    return sum(after[shared] for _, after in pairs) / possible if possible else 1.0
+
+
+def _shares(records: Sequence[Record]) -> Figures:
+    return {
+        "prefix_share": prefix_share(records),
+        "wire_share": prefix_share(records, "shared", "bytes"),
+    }
 
 
 def _at(name: str, places: Sequence[int], around: int, records: Sequence[Record]) -> Figures:
@@ -72,10 +88,35 @@ def _at(name: str, places: Sequence[int], around: int, records: Sequence[Record]
     for place in places:
         # The gap before request n ends turn n - 1 and begins turn n.
         near = took[max(0, place - 2 - around) : place - 1 + around]
-        if len(took) >= place - 1 and near:
-            found[f"{name}_{place}_ms"] = statistics.median(near)
-    found["prefix_share"] = prefix_share(records)
-    return found
+        if len(took) < place - 1:
+            raise ValueError(f"{len(records)} requests are too few")
+        found[f"{name}_{place}_ms"] = statistics.median(near)
+    return found | _shares(records)
+
+
+def _around(stops: Sequence[tuple[int, int]], records: Sequence[Record]) -> Figures:
+    """Turns that were run around some places only, the past before them handed over."""
+    found: Figures = {}
+    first = 0
+    for place, count in stops:
+        near = records[first : first + count]
+        if len(near) < count:
+            raise ValueError(f"{len(records)} requests are too few")
+        # The first turn behind a past that was handed over is not like the others.
+        found[f"turn_{place}_ms"] = statistics.median(gaps(near)[1:])
+        first += count
+    return found | _shares(near)
+
+
+def _opened(opened: Sequence[tuple[str, int]], records: Sequence[Record]) -> Figures:
+    """From opening a thread to its first request: new ones, and one with a past."""
+    took: dict[str, list[float]] = {}
+    for kind, at in opened:
+        asked = next((each["arrived"] for each in records if each["arrived"] > at), None)
+        if asked is None:
+            raise ValueError("a thread was opened and asked nothing")
+        took.setdefault(kind, []).append((asked - at) / 1e6)
+    return {f"{kind}_ms": statistics.median(times) for kind, times in took.items()}
 
 
 def medians(runs: Sequence[Figures]) -> Figures:

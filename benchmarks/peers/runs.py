@@ -20,26 +20,26 @@ from pathlib import Path
 from typing import Any
 from urllib.request import ProxyHandler, build_opener
 
-from .contestants import HERE, Contestant, python_of
+from .commands import command, environment
+from .contestants import Contestant
 from .figures import Figures, Record, figures
 
-__all__ = ["RunFailed", "Server", "run"]
+__all__ = ["Ran", "RunFailed", "Server", "run"]
 
 PATIENCE = 900.0
 """Seconds after which a run counts as failed."""
-QUIET = {
-    "NO_PROXY": "*",
-    "OPENAI_API_KEY": "none",
-    "OPENAI_AGENTS_DISABLE_TRACING": "1",
-    "LANGSMITH_TRACING": "false",
-    "OTEL_SDK_DISABLED": "true",
-    "PYTHONDONTWRITEBYTECODE": "",
-}
-"""No contestant reports to anyone; measured is the agent, not its telemetry."""
 
 
 class RunFailed(Exception):
     """A contestant did not get through a scenario."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What a run showed."""
+
+    figures: Figures
+    version: str | None
 
 
 @dataclass(slots=True)
@@ -53,8 +53,8 @@ class Server:
     @contextmanager
     def started(cls) -> Iterator[Server]:
         """A server that runs as long as the block."""
-        command = [sys.executable, "-m", "benchmarks.peers.server"]
-        with _process(command, stdout=subprocess.PIPE) as process:
+        server = [sys.executable, "-m", "benchmarks.peers.server"]
+        with _process(server, stdout=subprocess.PIPE) as process:
             assert process.stdout is not None
             yield cls(f"http://127.0.0.1:{int(process.stdout.readline())}")
 
@@ -70,71 +70,73 @@ class Server:
         return records
 
 
-def run(server: Server, contestant: Contestant, scenario: str, sizes: dict[str, int]) -> Figures:
-    """The figures of one run; raises `RunFailed`."""
+def run(server: Server, contestant: Contestant, scenario: str, sizes: dict[str, int]) -> Ran:
+    """One run; raises `RunFailed`."""
     key = server.key()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as place:
-        scratch = Path(place)
-        address = f"{server.address}/{key}"
-        command, extra = _command(contestant, scenario, address, scratch, sizes)
-        environment = {"PATH": os.environ["PATH"], "HOME": place, **QUIET, **extra}
+        scratch, address = Path(place), f"{server.address}/{key}"
+        line = command(contestant, scenario, address, scratch, sizes)
+        variables = environment(contestant, address, scratch)
         started = time.monotonic_ns()
-        report = _finished(command, environment, scratch)
+        report = _report(line, variables, scratch)
     try:
-        found = figures(scenario, started, server.records(key))
-    except (ValueError, IndexError) as error:
-        raise RunFailed(str(error)) from error
-    told = {name: value for name, value in report.items() if isinstance(value, int | float)}
-    peak = told.pop("peak_kb", 0)
-    return found | told | ({"peak_mb": peak / 1024} if peak else {})
+        found = figures(scenario, started, server.records(key), report)
+    except (LookupError, ValueError) as error:
+        raise RunFailed(f"what it asked for is not what was to be measured: {error}") from error
+    told = {name: report[name] for name in ("threads_s", "mb_each") if name in report}
+    return Ran(found | told | {"peak_mb": report["peak_kb"] / 1024}, report.get("version"))
 
 
-def _command(
-    contestant: Contestant, scenario: str, address: str, scratch: Path, sizes: dict[str, int]
-) -> tuple[list[str], dict[str, str]]:
-    python = python_of(contestant)
-    if contestant.driver:
-        driver = HERE / "drivers" / f"{contestant.driver}.py"
-        told = [scenario, address, str(scratch), json.dumps(sizes)]
-        return [str(python), str(driver), *told], {}
-    weft = [str(python.with_name("weft")), "exec", "--engine", "lossless", "Say hello."]
-    home = {"WEFT_HOME": str(scratch / "home"), "OPENAI_BASE_URL": f"{address}/text/v1"}
-    return weft, home
-
-
-def _finished(command: list[str], environment: dict[str, str], scratch: Path) -> dict[str, Any]:
-    """What a contestant reports once it is done."""
-    files: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+def _report(line: list[str], variables: dict[str, str], scratch: Path) -> dict[str, Any]:
+    """What a contestant reports once it is done, and at least the peak of its memory."""
     with (
         (scratch / "told").open("w+b") as told,
-        _process(command, **files, stdout=told, env=environment, cwd=scratch) as process,
+        (scratch / "complaint").open("w+b") as complaint,
+        _process(
+            line,
+            stdin=subprocess.DEVNULL,
+            stdout=told,
+            stderr=complaint,
+            env=variables,
+            cwd=scratch,
+        ) as process,
     ):
-        try:
-            _, complaint = process.communicate(timeout=PATIENCE)
-        except subprocess.TimeoutExpired as error:
-            raise RunFailed(f"not done within {PATIENCE:.0f} s") from error
+        peak = _waited(process)
         if process.returncode != 0:
-            last = complaint.decode(errors="replace").strip().splitlines()[-1:]
+            last = _lines(complaint)[-1:]
             raise RunFailed(f"exit code {process.returncode}: {' '.join(last)[:300]}")
-        told.seek(0)
-        lines = told.read().decode(errors="replace").strip().splitlines()
-    try:
-        report = json.loads(lines[-1])
-    except (IndexError, ValueError):
-        return {}
-    return report if isinstance(report, dict) else {}
+        with suppress(IndexError, ValueError):
+            return {"peak_kb": peak, **json.loads(_lines(told)[-1])}
+    return {"peak_kb": peak}
+
+
+def _waited(process: subprocess.Popen[bytes]) -> int:
+    """The kilobytes that a process had at most, once it has ended."""
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        ended, status, usage = os.wait4(process.pid, os.WNOHANG)
+        if ended:
+            process.returncode = os.waitstatus_to_exitcode(status)
+            return usage.ru_maxrss
+        time.sleep(0.01)
+    raise RunFailed(f"not done within {PATIENCE:.0f} s")
+
+
+def _lines(file: Any) -> list[str]:
+    file.seek(0)
+    text: bytes = file.read()
+    return text.decode(errors="replace").strip().splitlines()
 
 
 @contextmanager
-def _process(command: list[str], **options: Any) -> Iterator[subprocess.Popen[bytes]]:
+def _process(line: list[str], **options: Any) -> Iterator[subprocess.Popen[bytes]]:
     """A process in a group of its own, which does not outlive the block."""
-    process = subprocess.Popen(command, start_new_session=True, **options)
+    process = subprocess.Popen(line, start_new_session=True, **options)
     try:
         yield process
     finally:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-        for stream in (process.stdout, process.stderr):
-            if stream is not None:
-                stream.close()
+        if process.stdout is not None:
+            process.stdout.close()

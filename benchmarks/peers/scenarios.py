@@ -9,8 +9,17 @@ from dataclasses import dataclass
 
 __all__ = ["QUICK", "SCENARIOS", "SIZES", "Scenario"]
 
-SIZES = {"rounds": 60, "answers": 5, "turns": 1_005, "threads": 200, "turns_each": 3}
-"""Tool rounds, long answers, turns of the long thread, threads at once and turns of each."""
+SIZES = {
+    "rounds": 60,
+    "answers": 5,
+    "turns": 1_005,
+    "threads": 200,
+    "turns_each": 3,
+    "past": 1_000,
+    "long_past": 100_000,
+}
+"""Tool rounds; long answers; turns of the long thread; threads at once, and turns of each;
+turns of a past that every contestant can bear, and items of one that only few can."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +40,9 @@ SCENARIOS = {
         Scenario("command_loop", "a loop of 60 tool rounds, real command"),
         Scenario("deltas", "answers of 5,000 deltas"),
         Scenario("turns", "1,000 turns in one thread", most_rounds=1),
+        Scenario("threads", "200 threads at once", most_rounds=1),
+        Scenario("resume", "resuming a thread of 1,000 turns", most_rounds=1),
+        Scenario("resume_long", "resuming a thread of 100,000 items", most_rounds=1),
     )
 }
 QUICK = ("cold_start", "tool_loop", "deltas", "turns")

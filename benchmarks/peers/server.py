@@ -20,7 +20,7 @@ from typing import Any
 
 from .answers import answer, empty_answer, plain
 
-__all__ = ["Instant", "Noted", "Notes", "serve", "shared_prefix"]
+__all__ = ["Instant", "Noted", "Notes", "reading", "serve", "shared_prefix"]
 
 _BLOCK = 1 << 14
 
@@ -49,6 +49,8 @@ class Notes:
         """What was noted under a key, which is forgotten by that."""
         noted = self.requests.pop(key, [])
         shared = [0, *(shared_prefix(a.body, b.body) for a, b in pairwise(noted))]
+        read = [reading(each.body) for each in noted]
+        kept = [0, *(shared_prefix(a, b) for a, b in pairwise(read))]
         return [
             {
                 "arrived": each.arrived,
@@ -56,9 +58,22 @@ class Notes:
                 "done": each.done,
                 "bytes": len(each.body),
                 "shared": same,
+                "read": len(order),
+                "kept": still,
             }
-            for each, same in zip(noted, shared, strict=True)
+            for each, same, order, still in zip(noted, shared, read, kept, strict=True)
         ]
+
+
+def reading(body: bytes) -> bytes:
+    """A request in the order in which models read it: tools, instructions, then the items.
+
+    What a provider caches is a prefix of that, wherever the fields stand on the wire.
+    """
+    asked = json.loads(body)
+    opening = [asked.get("tools"), asked.get("instructions")]
+    items = asked.get("input", asked.get("messages", []))
+    return b"\n".join(json.dumps(part).encode() for part in (opening, *items))
 
 
 def shared_prefix(first: bytes, second: bytes) -> int:

@@ -1,15 +1,24 @@
-"""What both bare loops share: the tool, and what they read of an answer."""
+"""What both bare loops share: their tools, and what they read of an answer."""
 
 from __future__ import annotations
 
 import msgspec
+from common import run_command, tick
 
-TOOL = {
-    "type": "function",
-    "name": "tick",
-    "description": "Counts.",
-    "parameters": {"type": "object", "properties": {"number": {"type": "integer"}}},
-}
+__all__ = ["TOOLS", "Event", "Item", "called", "read_event", "read_item"]
+
+TOOLS = [
+    {
+        "type": "function",
+        "name": name,
+        "description": description,
+        "parameters": {"type": "object", "properties": {argument: {"type": kind}}},
+    }
+    for name, description, argument, kind in (
+        ("tick", "Counts.", "number", "integer"),
+        ("run_command", "Runs a command.", "command", "string"),
+    )
+]
 
 
 class Event(msgspec.Struct):
@@ -33,6 +42,8 @@ read_event = msgspec.json.Decoder(Event).decode
 read_item = msgspec.json.Decoder(Item).decode
 
 
-def tick(call: Item) -> str:
-    """The trivial tool."""
-    return str(msgspec.json.decode(call.arguments)["number"] + 1)
+def called(call: Item) -> dict[str, str]:
+    """The item that answers a call."""
+    arguments = msgspec.json.decode(call.arguments)
+    done = tick(**arguments) if call.name == "tick" else run_command(**arguments)
+    return {"type": "function_call_output", "call_id": call.call_id, "output": str(done)}

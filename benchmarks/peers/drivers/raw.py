@@ -3,29 +3,36 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from urllib.parse import urlsplit
 
 import msgspec
-from bare import TOOL, Item, read_event, read_item, tick
-from common import INSTRUCTIONS, MODEL, QUESTION, Job, drive
+from bare import TOOLS, Item, called, read_event, read_item
+from common import INSTRUCTIONS, MODEL, Job, Scenarios, drive
 
 _encode = msgspec.json.Encoder().encode
+_OPENING = {"model": MODEL, "instructions": INSTRUCTIONS, "tools": TOOLS, "stream": True}
 
 
-class Conversation:
+class Raw:
     """Bytes that only grow, over a connection that is kept."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(
+        self, path: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         self.reader, self.writer = reader, writer
-        opening = {
-            "model": MODEL,
-            "instructions": INSTRUCTIONS,
-            "tools": [TOOL],
-            "stream": True,
-            "store": False,
-        }
-        self.body = bytearray(_encode(opening)[:-1] + b',"input":[')
-        self.path = b""
+        self.head = b"POST %b HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n" % (
+            path.encode()
+        )
+        self.body = bytearray(_encode({**_OPENING, "store": False})[:-1] + b',"input":[')
+
+    async def turn(self, said: str) -> None:
+        """Requests until an answer has no calls."""
+        self.put(_encode({"type": "message", "role": "user", "content": said}))
+        while calls := await self.ask():
+            for call in calls:
+                self.put(_encode(called(call)))
 
     def put(self, item: bytes) -> None:
         """Add an item."""
@@ -35,10 +42,7 @@ class Conversation:
 
     async def ask(self) -> list[Item]:
         """One request; the calls of its answer."""
-        head = b"POST %b HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n" % (
-            self.path
-        )
-        self.writer.write(head + b"Content-Length: %d\r\n\r\n" % (len(self.body) + 2))
+        self.writer.write(self.head + b"Content-Length: %d\r\n\r\n" % (len(self.body) + 2))
         self.writer.write(self.body + b"]}")
         await self.reader.readuntil(b"\r\n\r\n")
         calls: list[Item] = []
@@ -53,49 +57,17 @@ class Conversation:
         await self.reader.readline()
         return calls
 
-    async def turn(self, said: str) -> None:
-        """A turn: requests until an answer has no calls."""
-        self.put(_encode({"type": "message", "role": "user", "content": said}))
-        while calls := await self.ask():
-            for call in calls:
-                done = {"type": "function_call_output", "call_id": call.call_id}
-                self.put(_encode({**done, "output": tick(call)}))
 
-
-async def turns(job: Job, script: str, count: int) -> None:
-    """A conversation of some turns."""
+@asynccontextmanager
+async def opened(job: Job, script: str, _: str) -> AsyncIterator[Raw]:
+    """A conversation over a connection of its own."""
     address = urlsplit(job.base(script))
-    reader, writer = await asyncio.open_connection(address.hostname, address.port)
-    conversation = Conversation(reader, writer)
-    conversation.path = f"{address.path}/responses".encode()
-    for number in range(count):
-        await conversation.turn(f"{QUESTION} ({number}).")
-    writer.close()
-
-
-async def cold_start(job: Job) -> None:
-    await turns(job, "text", 1)
-
-
-async def tool_loop(job: Job) -> None:
-    await turns(job, f"tick-{job.sizes['rounds']}", 1)
-
-
-async def deltas(job: Job) -> None:
-    await turns(job, "deltas", 2 * job.sizes["answers"] + 1)
-
-
-async def long_thread(job: Job) -> None:
-    await turns(job, "text", job.sizes["turns"])
+    reader, writer = await asyncio.open_connection(address.hostname, address.port, limit=1 << 20)
+    try:
+        yield Raw(f"{address.path}/responses", reader, writer)
+    finally:
+        writer.close()
 
 
 if __name__ == "__main__":
-    drive(
-        "msgspec",
-        {
-            "cold_start": cold_start,
-            "tool_loop": tool_loop,
-            "deltas": deltas,
-            "turns": long_thread,
-        },
-    )
+    drive("msgspec", Scenarios(opened))

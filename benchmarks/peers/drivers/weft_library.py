@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from common import MODEL, QUESTION, Job, drive
+import common
+from common import MODEL, Job, Scenarios, drive
 
-from weft import Hooks, Thread, tool
+from weft import Hooks, SqliteIndex, SqliteStore, Thread, TurnCompleted, tool
 from weft.hooks.payloads import AfterToolCall, BeforePromptBuild, BeforeToolCall, TurnEnded
 from weft.models.connect import ProviderConfig
+
+NAMES: dict[str, str] = {}
+"""Threads of this process by the names that scenarios give them."""
 
 
 @tool
 async def tick(number: int) -> int:
     """Counts."""
-    return number + 1
+    return common.tick(number)
 
 
 async def watch(_: object) -> None:
@@ -29,65 +37,90 @@ def hooks() -> Hooks:
     return watched
 
 
-def opened(job: Job, script: str, thread: str | None = None, **options: Any) -> Any:
+class Weft:
+    """A thread that is open."""
+
+    def __init__(self, thread: Thread) -> None:
+        self.thread = thread
+
+    async def turn(self, said: str) -> None:
+        """A turn, heard to its end."""
+        async for event in self.thread.run(said):
+            if isinstance(event, TurnCompleted) and event.status != "completed":
+                raise RuntimeError(event.error)
+
+
+@dataclass(slots=True)
+class Shared:
+    """What many threads of one host have in common."""
+
+    store: SqliteStore
+    index: SqliteIndex
+
+    @classmethod
+    async def of(cls, home: Path) -> Shared:
+        store = await SqliteStore.open(home)
+        return cls(store, SqliteIndex(store, home))
+
+
+SHARED: list[Shared] = []
+
+
+@asynccontextmanager
+async def opened(job: Job, script: str, name: str) -> AsyncIterator[Weft]:
     """A thread as a host opens it."""
-    provider = ProviderConfig(api="responses", base_url=job.base(script), key="none")
-    project = job.scratch / "project"
+    project, home = job.scratch / "project", job.scratch / "home"
     project.mkdir(exist_ok=True)
-    settings: dict[str, Any] = {
-        "model": f"openai:{MODEL}",
-        "engine": "lossless",
-        "hooks": hooks(),
-        "cwd": project,
-        "home": job.scratch / "home",
-        "providers": {"openai": provider},
-        "approval": "never",
-        **options,
-    }
-    return Thread.open(thread, **settings)
+    provider = ProviderConfig(api="responses", base_url=job.base(script), key="none")
+    settings: dict[str, Any] = {}
+    if job.scenario == "tool_loop":
+        settings["tools"] = (tick,)
+    if job.scenario == "threads":
+        # One log for all, as a host of many threads has it.
+        if not SHARED:
+            SHARED.append(await Shared.of(home))
+        settings |= {"store": SHARED[0].store, "index": SHARED[0].index}
+    async with Thread.open(
+        NAMES.get(name),
+        model=f"openai:{MODEL}",
+        engine="lossless",
+        hooks=hooks(),
+        cwd=project,
+        home=home,
+        providers={"openai": provider},
+        approval="never",
+        **settings,
+    ) as thread:
+        NAMES[name] = thread.id
+        yield Weft(thread)
 
 
-async def turns(job: Job, script: str, count: int, **options: Any) -> None:
-    """A thread of some turns."""
-    async with opened(job, script, **options) as thread:
-        for number in range(count):
-            await turn(thread, number)
+@dataclass(slots=True)
+class WeftScenarios(Scenarios):
+    """Turns are run one and all; a past comes in as turns that happened elsewhere."""
 
+    async def threads(self, job: Job) -> None:
+        await Scenarios.threads(self, job)
+        for shared in SHARED:
+            await shared.index.close()
+            await shared.store.close()
 
-async def turn(thread: Thread, number: int) -> None:
-    """One turn, heard to its end."""
-    async for _ in thread.run(f"{QUESTION} ({number})."):
-        pass
+    async def resume(self, job: Job) -> None:
+        from weft_past import write_past
 
+        await self.cold_start(job)
+        NAMES["long"] = NAMES.pop("first")
+        await write_past(job.scratch / "home", NAMES["long"], job.sizes["past"])
+        await self.reopened(job)
 
-async def cold_start(job: Job) -> None:
-    await turns(job, "text", 1)
+    async def resume_long(self, job: Job) -> None:
+        """As `resume`, with far more than any window holds."""
+        from benchmarks.lossless import grow
 
-
-async def tool_loop(job: Job) -> None:
-    await turns(job, f"tick-{job.sizes['rounds']}", 1, tools=(tick,))
-
-
-async def command_loop(job: Job) -> None:
-    await turns(job, f"exec_command-{job.sizes['rounds']}", 1)
-
-
-async def deltas(job: Job) -> None:
-    await turns(job, "deltas", 2 * job.sizes["answers"] + 1)
-
-
-async def long_thread(job: Job) -> None:
-    await turns(job, "text", job.sizes["turns"])
+        await self.cold_start(job)
+        NAMES["long"], _ = await grow(job.scratch / "home", job.sizes["long_past"])
+        await self.reopened(job)
 
 
 if __name__ == "__main__":
-    drive(
-        "weft",
-        {
-            "cold_start": cold_start,
-            "tool_loop": tool_loop,
-            "command_loop": command_loop,
-            "deltas": deltas,
-            "turns": long_thread,
-        },
-    )
+    drive("weft", WeftScenarios(opened))
