@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from weft.errors import StoreClosed
 from weft.store import Change, MemoryIndex, MemoryStore, SqliteIndex, SqliteStore
-from weft.store.contract import Calibration
+from weft.store.contract import Calibration, LedgerRow, Segment
 from weft.testing.contracts import IndexContract
 from weft.testing.contracts.drafts import append, says
 
@@ -127,3 +127,36 @@ async def words():
     index = MemoryIndex(store)
     yield index
     await index.close()
+
+
+def ledger_row(thread: str, number: int, *, shared: int) -> LedgerRow:
+    return LedgerRow(
+        thread=thread,
+        number=number,
+        seq=number * 10,
+        turn=1,
+        step=number,
+        time=number,
+        epoch=1,
+        segments=number + 3,
+        size=100,
+        digest=f"d{number}",
+        shared_segments=shared,
+        shared_size=0,
+    )
+
+
+async def test_a_request_whose_predecessor_was_lost_is_not_taken_for_a_whole_one(tmp_path):
+    whole = [Segment(at, "item", 1, f"one:{at}") for at in range(4)]
+    async with await SqliteStore.open(tmp_path) as store:
+        index = SqliteIndex(store, tmp_path)
+        first = ledger_row("thr_1", 1, shared=0)
+        await index.record(first, whole)
+        # The second was to be written while there was no room.
+        third = ledger_row("thr_1", 3, shared=5)
+        await index.record(third, [Segment(5, "item", 1, "three:5")])
+        assert await index.last("thr_1") == (first, whole)
+        again = ledger_row("thr_1", 2, shared=4)
+        await index.record(again, [Segment(4, "item", 1, "two:4")])
+        assert [row.number for row in await index.rows("thr_1")] == [1, 2]
+        await index.close()

@@ -76,7 +76,13 @@ _COLUMNS = ", ".join(_FIELDS)
 def keep_request(
     connection: sqlite3.Connection, thread: int, row: LedgerRow, segments: Sequence[Segment]
 ) -> None:
-    """Keep one request and its new segments; the same number again replaces it."""
+    """Keep one request and its new segments; the same number again replaces it.
+
+    One whose predecessor was lost (no room, a file that broke) is lost with it: its own
+    segments alone are no request. Whoever opens the thread next goes on from what is kept.
+    """
+    if row.number > _newest(connection, thread) + 1:
+        return
     values = [getattr(row, name) for name in _FIELDS]
     marks = ", ".join("?" * (len(values) + 1))
     connection.execute(
@@ -90,6 +96,13 @@ def keep_request(
         "VALUES (?, ?, ?, ?, ?, ?, ?)",
         [(thread, row.number, *msgspec.structs.astuple(segment)) for segment in segments],
     )
+
+
+def _newest(connection: sqlite3.Connection, thread: int) -> int:
+    (number,) = connection.execute(
+        "SELECT coalesce(max(number), 0) FROM requests WHERE thread = ?", (thread,)
+    ).fetchone()
+    return int(number)
 
 
 def note_usage(connection: sqlite3.Connection, thread: int, seq: int, usage: TokenUsage) -> None:
