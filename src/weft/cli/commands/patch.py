@@ -34,10 +34,12 @@ def command(check: bool, directory: Path, as_json: bool) -> None:
     It is applied whole or not at all: exit code 1 means that no file has changed.
     """
     from ...tools.patch import plan_diffs, plan_patch
+    from ...tools.patch.parser import LONGEST_PATCH
 
     if sys.stdin.isatty():
         raise click.UsageError("There is no patch. Send one on standard input.")
-    text = sys.stdin.buffer.read().decode(errors="surrogateescape")
+    # One byte too many is enough for the parser to refuse it.
+    text = sys.stdin.buffer.read(4 * LONGEST_PATCH + 1).decode(errors="surrogateescape")
     plan = plan_patch(text, directory)
     if not check:
         plan.apply()

@@ -31,7 +31,10 @@ from .disk import (
 from .errors import PatchFailed, PatchStale, UndoFailed, system_reason
 from .files import Edit, digest
 
-__all__ = ["LocalFiles"]
+__all__ = ["LARGEST_FILE", "LocalFiles"]
+
+LARGEST_FILE = 64 << 20
+"""Bytes of a file that a patch may change, move or delete."""
 
 _PREFIX = ".weft-patch-"
 
@@ -56,7 +59,10 @@ class LocalFiles:
             if not stat.S_ISREG(mode):
                 code = errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL
                 raise OSError(code, os.strerror(code), str(place))
-            return file.read()
+            data = file.read(LARGEST_FILE + 1)
+            if len(data) > LARGEST_FILE:
+                raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(place))
+            return data
 
     def replace(self, edits: Sequence[Edit]) -> None:
         """Make all edits, or none."""

@@ -32,7 +32,13 @@ from .hunks import (
     UpdateFile,
 )
 
-__all__ = ["PatchParser", "parse_patch"]
+__all__ = ["LONGEST_PATCH", "MOST_HUNKS", "PatchParser", "parse_patch"]
+
+LONGEST_PATCH = 16 << 20
+"""Characters of a patch."""
+
+MOST_HUNKS = 10_000
+"""Files that one patch may touch."""
 
 _HEREDOC_STARTS = ("<<EOF", "<<'EOF'", '<<"EOF"')
 _HEREDOC_END = "EOF"
@@ -41,6 +47,8 @@ _KINDS: dict[str, Literal[" ", "+", "-"]] = {" ": " ", "+": "+", "-": "-"}
 
 def parse_patch(text: str) -> Patch:
     """The patch in `text`. Raises `InvalidPatch`."""
+    if len(text) > LONGEST_PATCH:
+        raise _too_long()
     lines = [line.rstrip("\r") for line in text.strip(WHITESPACE).split("\n")]
     parser = PatchParser()
     for line in _without_heredoc(lines)[:-1]:
@@ -48,6 +56,10 @@ def parse_patch(text: str) -> Patch:
     if not parser.ended:
         parser.feed_line(END)
     return parser.patch()
+
+
+def _too_long() -> InvalidPatch:
+    return InvalidPatch(f"it has more than {LONGEST_PATCH:,} characters; send several patches")
 
 
 def _without_heredoc(lines: list[str]) -> list[str]:
@@ -115,7 +127,8 @@ class PatchParser:
 
     def __init__(self) -> None:
         self.ended = False
-        self._rest = ""
+        self._rest: list[str] = []
+        self._size = 0
         self._number = 0
         self._begun = False
         self._environment: str | None = None
@@ -135,7 +148,14 @@ class PatchParser:
 
     def feed(self, text: str) -> tuple[Hunk, ...]:
         """Read a piece of a patch and return what is known. Raises `InvalidPatch`."""
-        *lines, self._rest = (self._rest + text).split("\n")
+        self._size += len(text)
+        if self._size > LONGEST_PATCH:
+            raise _too_long()
+        *lines, rest = text.split("\n")
+        if lines:
+            lines[0] = "".join((*self._rest, lines[0]))
+            self._rest = []
+        self._rest.append(rest)
         for line in lines:
             preamble = not self._begun and line.strip(WHITESPACE) in ("", *_HEREDOC_STARTS)
             if not preamble and not self.ended:
@@ -183,6 +203,8 @@ class PatchParser:
         if self._open is not None:
             self._done.append(self._open.closed())
             self._open = None
+        if len(self._done) >= MOST_HUNKS and text != END:
+            self._fail(f"the patch touches more than {MOST_HUNKS:,} files; send several patches")
         if text == END:
             self.ended = True
         elif text.startswith(ADD):

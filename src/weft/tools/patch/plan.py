@@ -22,7 +22,10 @@ from .local import LocalFiles
 from .parser import parse_patch
 from .update import updated
 
-__all__ = ["Allowed", "FileChange", "PatchPlan", "apply_patch", "plan_patch"]
+__all__ = ["MOST_HELD", "Allowed", "FileChange", "PatchPlan", "apply_patch", "plan_patch"]
+
+MOST_HELD = 128 << 20
+"""Bytes of files that one patch may change, move, overwrite or delete, taken together."""
 
 Allowed: TypeAlias = Callable[[Path], bool]
 """Says whether a real place (absolute, no symbolic links) may be written."""
@@ -108,6 +111,8 @@ class _Planner:
     files: Files
     allowed: Allowed | None
     edits: dict[Path, Edit] = field(default_factory=dict)
+    held: int = 0
+    """Bytes of old files that are kept until all is written."""
 
     def change(self, hunk: Hunk) -> FileChange:
         match hunk:
@@ -189,9 +194,13 @@ class _Planner:
 
     def _read(self, path: Path, place: Path, failure: str) -> bytes | None:
         try:
-            return self.files.read(place)
+            data = self.files.read(place)
         except OSError as error:
             raise PatchFailed(f"{failure}: {system_reason(error)}", path) from error
+        self.held += len(data or b"")
+        if self.held > MOST_HELD:
+            raise PatchFailed(f"the patch changes more than {MOST_HELD:,} bytes; send several")
+        return data
 
     def _existing(self, path: Path, place: Path, failure: str) -> bytes:
         data = self._read(path, place, failure)
