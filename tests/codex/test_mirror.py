@@ -328,3 +328,15 @@ def rollout(stage: Stage, thread: Thread) -> str:
     path = stage.harness.threads.live[thread.id].binding.path
     assert path is not None
     return path
+
+
+async def test_a_call_that_the_provider_tells_twice_has_one_result(tmp_path):
+    call = {"type": "function_call", "id": "fc_1", "name": "look", "call_id": "call_1"}
+    told = {"type": "response.output_item.done", "item": {**call, "arguments": "{}"}}
+    async with (
+        staged(tmp_path, Answer(events=(told, told)), Answer(text="There.")) as stage,
+        stage.thread(tools=[look]) as thread,
+    ):
+        assert last(await hear(thread, "look")).text == "There."
+        assert await log(thread) == ["user: look", "call look", "output seen", "assistant: There."]
+        assert last(await hear(thread, "and now?")).status == "completed"

@@ -172,3 +172,14 @@ async def test_other_formats_go_on_after_a_cut_too(tmp_path, api, ran):
         events = await hear(thread, "go")
         assert await log(thread) == ["user: go", *ran, "assistant: on"]
     assert (counted.ran, last(events).status) == (len(ran) // 2, "completed")
+
+
+async def test_an_item_that_the_provider_tells_twice_is_one_item(tmp_path):
+    item = {"type": "function_call", "id": "fc_1", "name": "count", "call_id": "call_1"}
+    told = {"type": "response.output_item.done", "item": {**item, "arguments": "{}"}}
+    counted = Counted()
+    model = scripted(Answer(events=(told, told)), Answer(text="once"))
+    async with opened(tmp_path, model, tools=(counted.tool,)) as thread:
+        assert last(await hear(thread, "count")).text == "once"
+        assert counted.ran == 1
+        assert await log(thread) == ["user: count", "call count", "output 1", "assistant: once"]

@@ -67,6 +67,8 @@ class Step:
     """What was heard and is not in the log yet."""
     _calls: list[CallItem] = field(default_factory=list)
     """The calls among it. One that comes with the end of the answer is logged with it."""
+    _told: dict[str, Item] = field(default_factory=dict)
+    """The items of the answer that have names."""
     _completed: Completed | None = None
     _asked: bool = False
     _sequencer: Sequencer = field(init=False)
@@ -125,11 +127,19 @@ class Step:
             await whole(self._act())
 
     def _hear(self, item: Item) -> None:
+        if self._told_before(item):
+            return
         self._items.append(item)
         self.witness.item(item)
         if isinstance(item, FunctionCall | CustomToolCall | LocalShellCall):
             self._calls.append(item)
             self.calls += 1
+
+    def _told_before(self, item: Item) -> bool:
+        """Whether the answer held this very item already: a provider that repeats itself."""
+        name = getattr(item, "id", None)
+        first = item if name is None else self._told.setdefault(name, item)
+        return first is not item and first == item
 
     async def _act(self) -> None:
         """Log the calls that were heard, then start them while the answer still streams."""

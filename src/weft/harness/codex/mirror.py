@@ -17,7 +17,15 @@ from msgspec import UNSET, Raw, Struct
 from ...context.compose import item_draft, recordable
 from ...context.journal import Journal
 from ...entries import Entry, Flags, Origin
-from ...items import Item, Message, Unknown, decode_item, text_of
+from ...items import (
+    CustomToolCallOutput,
+    FunctionCallOutput,
+    Item,
+    Message,
+    Unknown,
+    decode_item,
+    text_of,
+)
 from .protocol.requests import TextInput, UserInput
 from .provided import is_own_context
 
@@ -79,6 +87,8 @@ class Mirror:
         name = None if isinstance(item, Unknown) else getattr(item, "id", None)
         if (name is not None and name in self.seen) or not recordable(item):
             return Mirrored()
+        if self._is_answered(item):
+            return Mirrored()
         if isinstance(told, Message) and told.role in ("user", "developer"):
             if (echo := self._echo(told)) is not None:
                 return Mirrored(echo=echo)
@@ -89,6 +99,13 @@ class Mirror:
         if name is not None:
             self.seen.add(name)
         return Mirrored(item, entries)
+
+    def _is_answered(self, item: Item) -> bool:
+        """Whether `item` is one more result of a call: a provider may tell a call twice."""
+        if not isinstance(item, FunctionCallOutput | CustomToolCallOutput):
+            return False
+        waiting = self.journal.view.open_calls
+        return all(row.shape.call_id != item.call_id for row in waiting)
 
     def is_own_context(self, message: Message) -> bool:
         """Whether `message` is neither ours nor the model's."""
