@@ -25,6 +25,7 @@ from weft.prompt import (
     observe,
     tell,
 )
+from weft.prompt.builtin import STATES, UTTERANCES
 from weft.prompt.environment import Environment, EnvironmentState
 from weft.prompt.events import HookContext, Skill
 from weft.prompt.fragment import FragmentRole
@@ -171,6 +172,21 @@ def test_a_third_partys_markers_are_guarded_in_every_fragment():
     assert forged.render(registry.vocabulary) == "<weather>rain</weather>"
     registry.register(Plain)
     assert forged.render(registry.vocabulary) == "&lt;weather>rain&lt;/weather>"
+
+
+def test_built_in_fragments_pass_what_others_must_pass():
+    registry = Registry()
+    registry.register(*STATES, *UTTERANCES)
+    assert registry.fragments == default_registry().fragments
+    assert [state.id for state in registry.states] == [s.id for s in default_registry().states]
+
+
+def test_a_copy_learns_apart():
+    first, second = default_registry(), default_registry()
+    first.register(Plain)
+    assert Plain in first.fragments
+    assert Plain not in second.fragments
+    assert second.fragments == default_registry().fragments
 
 
 def test_states_are_told_in_the_order_of_registration():

@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 
 from ..errors import ConfigError
+from ..installed import installed_points
 from .contract import ContextEngine
 
 __all__ = [
@@ -77,10 +78,8 @@ class Offer:
 
 def installed(group: str = ENTRY_POINTS) -> tuple[Offer, ...]:
     """What installed packages offer, by id and owner. Raises `ConfigError`."""
-    from importlib.metadata import entry_points
-
     try:
-        points = [(point, point.dist) for point in entry_points(group=group)]
+        points = [(point, point.dist) for point in installed_points(group)]
     except Exception as error:
         raise ConfigError(
             f"installed packages cannot be searched for engines ({error!r}); "

@@ -14,6 +14,7 @@ from ..configuration import Config
 from ..configuration.settings import HookSettings
 from ..configuration.trust import Trust
 from ..errors import ConfigError
+from ..installed import installed_points
 from .answers import Hook
 from .command import CommandHook
 from .common import COMMON_EVENTS
@@ -62,9 +63,7 @@ def add_installed(hooks: Hooks, group: str = ENTRY_POINTS) -> tuple[str, ...]:
 
     Raises `ConfigError`: a hook that should guard something is not left out in silence.
     """
-    from importlib.metadata import entry_points
-
-    points = sorted(entry_points(group=group), key=lambda point: point.name)
+    points = installed_points(group)
     for point in points:
         try:
             register: Callable[[Hooks], object] = point.load()

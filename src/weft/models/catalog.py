@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -118,7 +117,7 @@ def _base(
 
 @cache
 def _built_in() -> Catalog:
-    file = resources.files(__package__).joinpath("catalog.toml")
+    file = Path(__file__).with_name("catalog.toml")
     empty = Catalog(frozenset(), {}, {})
     built_in = empty.extended(file.read_bytes(), "the built-in catalog")
     return replace(built_in, changes={})

@@ -15,6 +15,7 @@ from typing import TypeAlias
 import msgspec
 
 from ..errors import ConfigError
+from ..installed import installed_points
 from .catalog import Catalog
 from .connect import ProviderConfig, connect
 from .contract import Model
@@ -114,9 +115,7 @@ def provider_settings(
 
 def provider_names(config: Mapping[str, ProviderConfig] | None = None) -> tuple[str, ...]:
     """Every provider that can be asked for."""
-    from importlib.metadata import entry_points
-
-    others = {point.name for point in entry_points(group=GROUP)}
+    others = {point.name for point in installed_points(GROUP)}
     return tuple(sorted({*_PROVIDERS, *_OPENERS, *others, *(config or {})}))
 
 
@@ -145,9 +144,7 @@ def _opener(provider: str) -> ModelOpener | None:
         return opener
     if provider in _PROVIDERS:
         return None
-    from importlib.metadata import entry_points
-
-    found = next(iter(entry_points(group=GROUP, name=provider)), None)
+    found = next((point for point in installed_points(GROUP) if point.name == provider), None)
     if found is None:
         return None
     try:

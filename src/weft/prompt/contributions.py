@@ -12,6 +12,7 @@ from typing import Literal, Protocol, TypeAlias
 from msgspec import Struct, field
 
 from ..errors import FragmentError
+from ..installed import installed_points
 from .observation import PromptContext
 
 __all__ = ["ENTRY_POINTS", "Audience", "Contribution", "Overlay", "Section", "installed_overlays"]
@@ -61,10 +62,8 @@ def installed_overlays(group: str = ENTRY_POINTS) -> tuple[Overlay, ...]:
 
     Raises `FragmentError` for a package that cannot be used.
     """
-    from importlib.metadata import entry_points
-
     found: list[Overlay] = []
-    for point in sorted(entry_points(group=group), key=lambda each: each.name):
+    for point in installed_points(group):
         try:
             found.append(point.load()())
         except Exception as error:

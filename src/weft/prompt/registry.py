@@ -12,10 +12,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Protocol, TypeAlias
 
 from ..errors import FragmentError
+from ..installed import installed_points
 from ..items import InputText, Item, Message
 from .fragment import Fragment
 from .markers import Markers, Vocabulary
-from .soundness import check_apart, check_fragment
 from .state import StateFragment
 
 __all__ = [
@@ -120,6 +120,25 @@ class Registry:
                     f"{offer!r} is neither a Fragment class nor a StateFragment; register one"
                 )
 
+    def copy(self) -> Registry:
+        """One that knows the same and learns apart."""
+        copied = Registry()
+        copied._fragments, copied._states = {**self._fragments}, {**self._states}
+        copied._owners, copied._readers = {**self._owners}, {**self._readers}
+        copied._vocabulary = self.vocabulary
+        return copied
+
+    def vouch(
+        self, states: Iterable[type[StateFragment[Any]]], said: Iterable[type[Fragment]]
+    ) -> None:
+        """Add what is known to fit, as the built-in ones are, for checking takes its time."""
+        for state in (make() for make in states):
+            self._states[state.id] = state
+            classes = {cls.id: cls for cls in state.fragments}
+            self._owners.update(dict.fromkeys(classes, state.id))
+            self._add(classes)
+        self._add({cls.id: cls for cls in said})
+
     def register_reader(self, reader: Reader) -> None:
         """Recognise texts of another system."""
         if reader.id in self._fragments or reader.id in self._readers:
@@ -130,9 +149,7 @@ class Registry:
 
     def load_entry_points(self, group: str = ENTRY_POINTS) -> tuple[str, ...]:
         """Register what installed packages offer; returns the names of the offers."""
-        from importlib.metadata import entry_points
-
-        points = sorted(entry_points(group=group), key=lambda point: point.name)
+        points = installed_points(group)
         for point in points:
             try:
                 self.register(*_offers(point.load()))
@@ -224,6 +241,8 @@ class Registry:
         self._openings.clear()
 
     def _check(self, cls: type[Fragment], others: Mapping[str, type[Fragment]]) -> None:
+        from .soundness import check_apart, check_fragment
+
         check_fragment(cls)
         self._check_id(cls.id)
         if cls.id in others or cls.id in self._readers or cls.id in self._states:
@@ -243,10 +262,15 @@ class Registry:
 
 def default_registry() -> Registry:
     """A registry with the built-in fragments; packages add theirs by `load_entry_points`."""
+    return _built_in().copy()
+
+
+@functools.cache
+def _built_in() -> Registry:
     from .builtin import READERS, STATES, UTTERANCES
 
     registry = Registry()
-    registry.register(*STATES, *UTTERANCES)
+    registry.vouch(STATES, UTTERANCES)
     for reader in READERS:
         registry.register_reader(reader)
     return registry
@@ -262,7 +286,7 @@ def installed_registry() -> Registry:
 @functools.cache
 def builtin_vocabulary() -> Vocabulary:
     """The markers of the built-in fragments."""
-    return default_registry().vocabulary
+    return _built_in().vocabulary
 
 
 def _by_markers(cls: type[Fragment]) -> bool:

@@ -7,9 +7,7 @@ own text for a model, that text is used, byte for byte.
 
 from __future__ import annotations
 
-import difflib
 from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import Protocol
 
@@ -73,6 +71,8 @@ def summary_prefix(home: Path | None = None) -> str:
 @cache
 def _family(name: str) -> str:
     if name not in FAMILIES:
+        import difflib
+
         close = difflib.get_close_matches(name, FAMILIES, n=1)
         hint = f"; did you mean {close[0]!r}?" if close else ""
         accepted = ", ".join(map(repr, FAMILIES))
@@ -82,5 +82,5 @@ def _family(name: str) -> str:
 
 @cache
 def _section(name: str) -> str:
-    file = resources.files(__package__).joinpath(f"{name}.md")
+    file = Path(__file__).with_name(f"{name}.md")
     return file.read_text(encoding="utf-8").rstrip("\n")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from importlib import resources
+from pathlib import Path
 
 from msgspec import Struct
 
@@ -74,5 +74,5 @@ def _listed(facts: Sequence[Fact]) -> str:
 
 @cache
 def _text(name: str) -> str:
-    file = resources.files(__package__).joinpath(f"{name}.md")
+    file = Path(__file__).with_name(f"{name}.md")
     return file.read_text(encoding="utf-8").rstrip("\n")
