@@ -202,6 +202,8 @@ class Change(Struct, frozen=True, kw_only=True):
     settle: tuple[int, ...] = ()
     """Outbox rows that are done; they leave the outbox."""
     title: str | None = None
+    light: bool = False
+    """It outlives this process at once, but a loss of power only with the next change."""
 
 
 THIS_TURN = -1

@@ -41,7 +41,7 @@ from .lease import (
 )
 from .readers import Readers
 from .rows import digest_of
-from .writer import Job, Writer
+from .writer import Job, Writer, holds_nothing
 
 __all__ = ["SqliteStore"]
 
@@ -178,7 +178,8 @@ class SqliteStore:
         landed; it landed whole or not at all.
         """
         return await self._write(
-            lambda db: changes.apply(db, lease.thread, lease.fence, change, self._now())
+            lambda db: changes.apply(db, lease.thread, lease.fence, change, self._now()),
+            light=change.light,
         )
 
     async def read(
@@ -251,12 +252,12 @@ class SqliteStore:
         if isinstance(self._writer, Writer):
             self._writer.close()
 
-    async def _write(self, job: Job[T], discard: Callable[[T], None] | None = None) -> T:
+    async def _write(
+        self, job: Job[T], discard: Callable[[T], None] = holds_nothing, *, light: bool = False
+    ) -> T:
         if not isinstance(self._writer, Writer):
             raise type(self._writer)(*self._writer.args)
-        if discard is None:
-            return await self._writer.run(job)
-        return await self._writer.run(job, discard)
+        return await self._writer.run(job, discard, light=light)
 
     def _lock(self, thread: str) -> FileLock:
         if "/" in thread or thread.startswith("."):

@@ -1,8 +1,8 @@
 """The one thread that writes.
 
 Owns group commit: jobs that wait are run inside one transaction and made durable
-by one sync. Invariant: a job's caller hears of success only after that sync, and
-a job that fails takes nothing of its neighbours with it.
+by one sync; only jobs that are all light go without. Invariant: a job's caller hears of
+success only after that, and a job that fails takes nothing of its neighbours with it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 from ..errors import StoreClosed
 from .database import translate
 
-__all__ = ["BATCH", "Job", "Writer"]
+__all__ = ["BATCH", "Job", "Writer", "holds_nothing"]
 
 T = TypeVar("T")
 Job: TypeAlias = Callable[[sqlite3.Connection], T]
@@ -30,7 +30,7 @@ BATCH = 256
 """How many jobs may share one transaction."""
 
 
-def _nothing(_: Any) -> None:
+def holds_nothing(_: Any) -> None:
     """A result that holds on to nothing."""
 
 
@@ -42,6 +42,7 @@ class _Task:
     future: asyncio.Future[Any]
     loop: asyncio.AbstractEventLoop
     discard: Callable[[Any], None]
+    light: bool
     gate: threading.Lock = field(default_factory=threading.Lock)
     result: Any = None
     error: Exception | None = None
@@ -81,18 +82,21 @@ class Writer:
         self._tasks: queue.SimpleQueue[_Task | None] = queue.SimpleQueue()
         self._gate = threading.Lock()
         self._open = True
+        self._synced = True
         self._thread = threading.Thread(target=self._work, name="weft-writer", daemon=True)
         self._thread.start()
 
-    async def run(self, job: Job[T], discard: Callable[[T], None] = _nothing) -> T:
-        """The job's result, once it is durable.
+    async def run(
+        self, job: Job[T], discard: Callable[[T], None] = holds_nothing, *, light: bool = False
+    ) -> T:
+        """The job's result, once it is durable; a `light` one outlives only this process.
 
         A caller that is cancelled while it waits cannot know whether the job was
         done; it was done whole or not at all. `discard` is given a result that
         nobody will receive.
         """
         loop = asyncio.get_running_loop()
-        task = _Task(job, loop.create_future(), loop, discard)
+        task = _Task(job, loop.create_future(), loop, discard, light)
         with self._gate:
             if not self._open:
                 raise StoreClosed(f"{str(self._path)!r} was closed; open the store again")
@@ -135,6 +139,7 @@ class Writer:
 
     def _commit(self, batch: list[_Task]) -> None:
         try:
+            self._sync(not all(task.light for task in batch))
             self._connection.execute("BEGIN IMMEDIATE")
             for task in batch:
                 self._apply(task)
@@ -145,6 +150,12 @@ class Writer:
                     self._connection.execute("ROLLBACK")
             for task in batch:
                 task.fail(self._told(error))
+
+    def _sync(self, wanted: bool) -> None:
+        """Have commits wait for the disk, or not; the next one that does covers all before it."""
+        if wanted != self._synced:
+            self._connection.execute(f"PRAGMA synchronous = {'FULL' if wanted else 'NORMAL'}")
+            self._synced = wanted
 
     def _apply(self, task: _Task) -> None:
         if task.abandoned:

@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from pathlib import Path
+
+from weft.store.database import open_writer
+from weft.store.writer import Writer
+
+NORMAL, FULL = 1, 2
+
+
+def synced(connection: sqlite3.Connection) -> int:
+    (mode,) = connection.execute("PRAGMA synchronous").fetchone()
+    return int(mode)
+
+
+async def test_only_light_jobs_do_not_wait_for_the_disk(tmp_path: Path) -> None:
+    path = tmp_path / "log.db"
+    writer = Writer(await asyncio.to_thread(open_writer, path), path)
+    modes = [await writer.run(synced, light=light) for light in (False, True, True, False)]
+    assert modes == [FULL, NORMAL, NORMAL, FULL]
+    await asyncio.to_thread(writer.close)
+
+
+async def test_a_light_job_in_company_waits_for_the_disk(tmp_path: Path) -> None:
+    path = tmp_path / "log.db"
+    writer = Writer(await asyncio.to_thread(open_writer, path), path)
+    begun, go = asyncio.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def hold(_: sqlite3.Connection) -> None:
+        loop.call_soon_threadsafe(begun.set)
+        asyncio.run_coroutine_threadsafe(go.wait(), loop).result()
+
+    first = asyncio.create_task(writer.run(hold))
+    await begun.wait()
+    others = [asyncio.create_task(writer.run(synced, light=light)) for light in (True, False)]
+    await asyncio.sleep(0)
+    go.set()
+    assert await asyncio.gather(*others) == [FULL, FULL]
+    await first
+    await asyncio.to_thread(writer.close)
