@@ -6,7 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weft.usage import (
+    MOST_TOKENS,
     Credits,
+    InputDetails,
+    OutputDetails,
     RateLimitSnapshot,
     RateLimitWindow,
     ThreadUsage,
@@ -122,3 +125,25 @@ def test_a_header_that_is_no_number_is_passed_over(text):
 
 def test_headers_without_limits_tell_nothing():
     assert RateLimitSnapshot.from_headers({"x-primary-used-percent": "5", "x-other": "1"}) == ()
+
+
+def test_a_lie_counts_for_no_more_than_a_figure_can():
+    lie = 10**300
+    wire = WireUsage(
+        input_tokens=lie,
+        input_tokens_details=InputDetails(lie, -lie),
+        output_tokens=-lie,
+        output_tokens_details=OutputDetails(-1),
+        total_tokens=lie,
+    )
+    assert TokenUsage.from_wire(wire) == TokenUsage(MOST_TOKENS, MOST_TOKENS, 0, 0, 0, MOST_TOKENS)
+
+
+def test_a_limit_beyond_all_measure_is_unknown():
+    headers = {
+        "x-codex-primary-used-percent": "5",
+        "x-codex-primary-window-minutes": "1e308",
+        "x-codex-primary-reset-at": "-1e308",
+    }
+    (snapshot,) = RateLimitSnapshot.from_headers(headers)
+    assert snapshot.primary == RateLimitWindow(5.0)

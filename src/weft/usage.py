@@ -13,6 +13,7 @@ from msgspec import Struct
 
 __all__ = [
     "BASELINE_TOKENS",
+    "MOST_TOKENS",
     "Credits",
     "RateLimitSnapshot",
     "RateLimitWindow",
@@ -23,6 +24,11 @@ __all__ = [
 
 BASELINE_TOKENS = 12_000
 """Tokens every conversation starts with; left out when showing how much room is left."""
+
+MOST_TOKENS = 10**12
+"""No figure counts for more: a provider that lies must not spoil sums or the log."""
+
+_LARGEST_NUMBER = 2.0**53
 
 
 class InputDetails(Struct, frozen=True, omit_defaults=True):
@@ -60,15 +66,16 @@ class TokenUsage(Struct, frozen=True, omit_defaults=True):
 
     @classmethod
     def from_wire(cls, usage: WireUsage) -> TokenUsage:
-        """The figures of a Responses `usage` object."""
+        """The figures of a Responses `usage` object, each between 0 and `MOST_TOKENS`."""
         given, made = usage.input_tokens_details, usage.output_tokens_details
+        total = usage.total_tokens or usage.input_tokens + usage.output_tokens
         return cls(
-            input_tokens=usage.input_tokens,
-            cached_input_tokens=given.cached_tokens if given else None,
-            cache_write_input_tokens=given.cache_write_tokens if given else None,
-            output_tokens=usage.output_tokens,
-            reasoning_output_tokens=made.reasoning_tokens if made else None,
-            total_tokens=usage.total_tokens or usage.input_tokens + usage.output_tokens,
+            input_tokens=_figure(usage.input_tokens),
+            cached_input_tokens=_told(given.cached_tokens if given else None),
+            cache_write_input_tokens=_told(given.cache_write_tokens if given else None),
+            output_tokens=_figure(usage.output_tokens),
+            reasoning_output_tokens=_told(made.reasoning_tokens if made else None),
+            total_tokens=_figure(total),
         )
 
     def __add__(self, other: TokenUsage) -> TokenUsage:
@@ -164,6 +171,14 @@ class RateLimitSnapshot(Struct, frozen=True, omit_defaults=True):
         return tuple(_snapshot(limit, lower) for limit in ordered)
 
 
+def _figure(count: int) -> int:
+    return min(max(count, 0), MOST_TOKENS)
+
+
+def _told(count: int | None) -> int | None:
+    return None if count is None else _figure(count)
+
+
 def _sum(a: int | None, b: int | None) -> int | None:
     return None if a is None and b is None else (a or 0) + (b or 0)
 
@@ -205,4 +220,4 @@ def _number(text: str | None) -> float | None:
         number = math.nan if text is None else float(text)
     except ValueError:
         return None
-    return number if math.isfinite(number) else None
+    return number if abs(number) <= _LARGEST_NUMBER else None

@@ -8,6 +8,7 @@ in `extra`, unknown types whole in an `Unknown`.
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from functools import reduce
 from operator import or_
@@ -16,7 +17,18 @@ from typing import Any, Generic, TypeAlias, TypeVar, cast, get_args, get_origin
 import msgspec
 from msgspec import Raw, Struct, field
 
-__all__ = ["NULL", "Codec", "Json", "Unknown", "Wire", "empty", "json_bytes", "null"]
+__all__ = [
+    "NULL",
+    "UNREADABLE",
+    "Codec",
+    "Json",
+    "Unknown",
+    "Wire",
+    "empty",
+    "json_bytes",
+    "nests_deeper",
+    "null",
+]
 
 Json: TypeAlias = Raw
 """Any JSON value, kept as the bytes it came in.
@@ -26,11 +38,16 @@ msgspec cannot read `Json | None`; where one may be missing, use `Json | UnsetTy
 
 NULL: Json = Raw(b"null")
 
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What reading JSON of strangers raises: it is none, it is no text, or it nests without end."""
+
 T = TypeVar("T")
 
 _EXTRA = "·extra"
 _RARE = '"·'.encode()
 _RARE_SPELLINGS = (_RARE, b'"\\u00b7', b'"\\u00B7')
+
+_BRACKETS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[{]|[\]}]', re.DOTALL)
 
 _encode = msgspec.json.Encoder().encode
 _members = msgspec.json.Decoder(dict[str, Raw]).decode
@@ -52,6 +69,22 @@ def empty() -> tuple[()]:
 def json_bytes(value: object) -> bytes:
     """`value` as compact JSON, fields in their declared order."""
     return _encode(value)
+
+
+def nests_deeper(data: bytes, most: int) -> bool:
+    """Whether brackets in `data` nest deeper than `most`, found out without going down."""
+    if data.count(b"[") + data.count(b"{") <= most:
+        return False
+    depth = 0
+    for found in _BRACKETS.finditer(data):
+        mark = found[0][:1]
+        if mark in b"[{":
+            depth += 1
+            if depth > most:
+                return True
+        elif mark in b"]}":
+            depth -= 1
+    return False
 
 
 class Wire(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):

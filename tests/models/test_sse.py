@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import tracemalloc
 from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.models.sse import EventParser, EventTooLarge
+from weft.models.sse import EventParser, EventTooLarge, StreamTooLarge
 
 FIELDS = st.sampled_from(
     (
@@ -103,3 +104,20 @@ def test_an_event_is_refused_exactly_past_the_limit_however_it_is_cut(over: int,
 def test_an_event_without_end_is_refused_while_it_grows():
     with pytest.raises(EventTooLarge):
         parse(*[b"x" * 10] * 1_000, limit=1_000)
+
+
+def test_bytes_that_come_one_at_a_time_cost_no_more_than_they_are():
+    parser = EventParser()
+    tracemalloc.start()
+    for _ in range(200_000):
+        parser.feed(b"x")
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 1_000_000
+
+
+def test_a_stream_is_refused_past_its_limit_however_small_its_events_are():
+    parser = EventParser(total=100)
+    assert [len(parser.feed(b"data: a\n\n")) for _ in range(11)] == [1] * 11
+    with pytest.raises(StreamTooLarge, match="larger than 100 bytes"):
+        parser.feed(b"data: a\n\n")

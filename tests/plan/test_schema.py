@@ -402,3 +402,10 @@ def test_an_address_is_the_providers_own_or_a_proxys(provider, url, native):
     profile = Catalog.load().profile(f"{provider}:gpt-5.5")
     found = target_of(profile.override(provider=provider), api="responses", base_url=url)
     assert found.native is native
+
+
+@pytest.mark.parametrize("index", ["9" * 5000, "\u0663", "\u00b2", "-1", "+1", "1_0", " 1"])
+def test_a_reference_to_an_index_that_is_none_dangles(index: str):
+    schema = {"type": "object", "anyOf": [{}], "properties": {"a": {"$ref": f"#/anyOf/{index}"}}}
+    (found,) = normalise([function(schema)], PROXY).diagnostics
+    assert found.code == "dangling_ref"

@@ -23,13 +23,20 @@ from ..events import (
     ToolInputDelta,
 )
 from ..items import Item, Message, OutputText, Reasoning, ReasoningText, encode_item
-from .contract import ModelEvent
+from ..wire import UNREADABLE
+from .contract import ModelError, ModelEvent
 from .formats.tools import INPUT, FlatTool, call_item
+from .soundness import Soundness
 
-__all__ = ["Assembly", "CallInProgress", "FreeformDeltas"]
+__all__ = ["MOST_DOUBTS", "Assembly", "CallInProgress", "FreeformDeltas"]
+
+MOST_DOUBTS = 64
+"""How often it is looked whether a call is whole before its server has said so."""
 
 _OPENING = re.compile(rf'\s*\{{\s*"{INPUT}"\s*:\s*"')
-_CHARACTERS = re.compile(r'(?:[^"\\]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*')
+_LONGEST_OPENING = 1024
+_CHARACTERS = re.compile(r'(?:[^"\\]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+')
+_LONGEST_ESCAPE = len(r"\ud83d\ude00")
 _HALF_CHARACTER = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}$")
 _object = msgspec.json.Decoder(dict[str, Raw])
 
@@ -43,20 +50,25 @@ class FreeformDeltas:
 
     def feed(self, fragment: str) -> str:
         """The part of the input that `fragment` completes."""
+        if self._closed:
+            return ""
         self._rest += fragment
         if not self._inside:
             opening = _OPENING.match(self._rest)
             if opening is None:
+                self._closed = len(self._rest) > _LONGEST_OPENING
                 return ""
             self._inside, self._rest = True, self._rest[opening.end() :]
-        return "" if self._closed else self._characters()
+        return self._characters()
 
     def _characters(self) -> str:
         found = _CHARACTERS.match(self._rest)
         assert found is not None
         safe = _HALF_CHARACTER.sub("", found[0])
-        self._closed = self._rest[found.end() : found.end() + 1] == '"'
+        ended = self._rest[found.end() : found.end() + 1] == '"'
         self._rest = self._rest[len(safe) :]
+        # What waits for its end for so long will never be a character.
+        self._closed = ended or len(self._rest) > _LONGEST_ESCAPE
         text: str = json.loads(f'"{safe}"', strict=False)
         return text.encode(errors="replace").decode()
 
@@ -68,18 +80,35 @@ class CallInProgress:
     name: str
     call_id: str
     index: int
-    arguments: str = ""
     done: bool = False
     deltas: FreeformDeltas = field(default_factory=FreeformDeltas)
+    _pieces: list[str] = field(default_factory=list)
+    _doubts: int = 0
+
+    @property
+    def arguments(self) -> str:
+        """What has come of them."""
+        if len(self._pieces) > 1:
+            self._pieces = ["".join(self._pieces)]
+        return self._pieces[0] if self._pieces else ""
+
+    def argue(self, delta: str) -> None:
+        """More of them."""
+        self._pieces.append(delta)
 
     @property
     def whole(self) -> bool:
         """Whether the arguments are an object, so that nothing can be missing."""
         try:
             _object.decode(self.arguments)
-        except msgspec.DecodeError:
+        except UNREADABLE:
             return False
         return True
+
+    def looks_whole(self) -> bool:
+        """Whether the arguments are whole already; after `MOST_DOUBTS` it is not looked again."""
+        self._doubts += 1
+        return self._doubts <= MOST_DOUBTS and self.whole
 
 
 @dataclass(slots=True)
@@ -88,6 +117,9 @@ class Assembly:
 
     tools: Mapping[str, FlatTool]
     events: list[ModelEvent] = field(default_factory=list)
+    flaw: ModelError | None = None
+    """Why the answer cannot go on; what was handed out before is sound."""
+    _soundness: Soundness = field(default_factory=Soundness)
     _thinking: list[str] | None = None
     _text: list[str] | None = None
     _count: int = 0
@@ -120,7 +152,7 @@ class Assembly:
 
     def argue(self, call: CallInProgress, delta: str) -> None:
         """More of a call's arguments."""
-        call.arguments += delta
+        call.argue(delta)
         tool = self.tools.get(call.name)
         if tool is not None and tool.freeform and (text := call.deltas.feed(delta)):
             self.events.append(ToolInputDelta(text, call_id=call.call_id))
@@ -129,8 +161,7 @@ class Assembly:
         """A call is complete."""
         call.done = True
         arguments = call.arguments or "{}"
-        item = call_item(self.tools, call.name, arguments, call.call_id)
-        self.events.append(OutputItemDone(Raw(encode_item(item)), call.index))
+        self._hand_out(call_item(self.tools, call.name, arguments, call.call_id), call.index)
 
     def settle(self) -> None:
         """What was being thought or said is complete."""
@@ -143,9 +174,15 @@ class Assembly:
 
     def done(self, item: Item) -> None:
         """An item that is complete and was the open one."""
-        self.events.append(OutputItemDone(Raw(encode_item(item)), self._count))
+        self._hand_out(item, self._count)
         self._count += 1
 
     def begin(self, item: Item) -> None:
         """The start of an item that `done` will complete."""
         self.events.append(OutputItemAdded(Raw(encode_item(item)), self._count))
+
+    def _hand_out(self, item: Item, index: int) -> None:
+        body = Raw(encode_item(item))
+        self.flaw = self.flaw or self._soundness.flaw(body)
+        if self.flaw is None:
+            self.events.append(OutputItemDone(body, index))

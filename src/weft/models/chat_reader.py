@@ -7,7 +7,7 @@ that send no usage, no ids, no ``[DONE]`` or no stream at all still give whole i
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -24,6 +24,7 @@ from ..events import (
     UnknownEvent,
 )
 from ..usage import InputDetails, OutputDetails, WireUsage
+from ..wire import UNREADABLE
 from .assembly import Assembly, CallInProgress
 from .contract import ModelError, ModelEvent, StreamCut
 from .failures import complaint_in, stream_failure
@@ -141,7 +142,7 @@ class ChatReader:
         except msgspec.ValidationError:
             self.events.append(UnknownEvent("", Raw(payload)))
             return
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except UNREADABLE:
             return
         if chunk.fails:
             self._fail(payload)
@@ -152,7 +153,7 @@ class ChatReader:
         """An answer that came as one document."""
         try:
             chunk = _decode(body)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except UNREADABLE:
             chunk = _Chunk()
         if chunk.fails or not chunk.choices:
             self._fail(body)
@@ -190,6 +191,7 @@ class ChatReader:
             self._assembly.say(text)
         for call in delta.tool_calls or ():
             self._hear_call(call)
+        self.failure = self._assembly.flaw
 
     def _hear_call(self, delta: _CallDelta) -> None:
         function = delta.function or _Function()
@@ -204,7 +206,8 @@ class ChatReader:
             self._assembly.argue(call, arguments)
 
     def _begin(self, index: int, name: str, call_id: str | None) -> CallInProgress:
-        self._hand_out_whole()
+        # Calls that cannot grow any more need not wait for the others.
+        self._hand_out(call for call in self._open if call.looks_whole())
         taken = {call.call_id for call in self._calls.values()}
         if not call_id or call_id in taken:
             named = hashlib.blake2b(f"{self._id}:{index}".encode(), digest_size=12)
@@ -212,21 +215,24 @@ class ChatReader:
         call = self._calls[index] = self._assembly.call(name, call_id)
         return call
 
-    def _hand_out_whole(self) -> None:
-        """Calls that cannot grow any more need not wait for the others."""
-        for call in self._calls.values():
-            if not call.done and call.whole:
-                self._assembly.called(call)
+    @property
+    def _open(self) -> list[CallInProgress]:
+        return [call for call in self._calls.values() if not call.done]
+
+    def _hand_out(self, calls: Iterable[CallInProgress]) -> None:
+        for call in calls:
+            self._assembly.called(call)
 
     def _finish(self, reason: str) -> None:
         self._assembly.settle()
-        self._hand_out_whole()
+        self._hand_out(call for call in self._open if call.whole)
         if (cut := _CUT_SHORT.get(reason)) is not None:
             self._cut_short(cut)
             return
-        for call in self._calls.values():
-            if not call.done:
-                self._assembly.called(call)
+        self._hand_out(self._open)
+        if self._assembly.flaw is not None:
+            self.failure = self._assembly.flaw
+            return
         body = CompletedBody(id=self._id or self._fallback, usage=self._usage)
         self.events.append(Completed(body))
         self.complete = True
@@ -241,7 +247,7 @@ class ChatReader:
 def _is_another(delta: _CallDelta, call: CallInProgress) -> bool:
     """Whether a server that numbers all calls alike has begun another one."""
     named = bool(delta.function and delta.function.name)
-    return named and bool(delta.id) and delta.id != call.call_id and call.whole
+    return named and bool(delta.id) and delta.id != call.call_id and call.looks_whole()
 
 
 def _text(value: object) -> str:

@@ -19,14 +19,16 @@ from .contract import Connected, ModelError, ModelEvent, ModelRequest, StreamCut
 from .failures import request_id_of, status_failure
 from .retry import Backoff
 from .silence import Silence
-from .sse import EventParser
+from .sse import LARGEST_STREAM, EventParser, StreamTooLarge
 from .transport import PATIENT, BodyTooLarge, Response, TimedOut, Timeouts, Transport
 from .transport import TransportError as Failure
 
-__all__ = ["AnswerReader", "Endpoint"]
+__all__ = ["LARGEST_ANSWER", "LARGEST_ERROR", "AnswerReader", "Endpoint"]
 
-_LARGEST_ERROR = 64 * 1024
-_LARGEST_ANSWER = 64 * 1024 * 1024
+LARGEST_ERROR = 64 * 1024
+"""Bytes of an error that are read; what follows them is left unread."""
+LARGEST_ANSWER = 64 * 1024 * 1024
+"""Bytes of an answer that comes as one document."""
 _TAIL_SECONDS = 0.25
 """How long the end of a finished body is waited for, so that its connection is kept."""
 
@@ -64,6 +66,7 @@ class Endpoint:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     timeouts: Timeouts = PATIENT
     backoff: Backoff = field(default_factory=Backoff, repr=False)
+    largest: int = field(default=LARGEST_STREAM, repr=False)
 
     async def stream(
         self, path: str, request: ModelRequest, reader: AnswerReader, headers: Mapping[str, str]
@@ -84,7 +87,7 @@ class Endpoint:
         """The answer to a request that is not streamed."""
         async with await self._open(path, body, headers, timeouts) as response:
             try:
-                return await response.read(_LARGEST_ANSWER)
+                return await response.read(LARGEST_ANSWER)
             except Failure as error:
                 raise self._cut(error) from error
 
@@ -118,10 +121,10 @@ class Endpoint:
         )
         try:
             if "application/json" in response.headers.get("content-type", ""):
-                body = await self._at_once(response, _LARGEST_ANSWER)
+                body = await self._at_once(response, LARGEST_ANSWER)
                 _understand(reader.whole, body)
             else:
-                parser, chunks = EventParser(), response.chunks()
+                parser, chunks = EventParser(total=self.largest), response.chunks()
                 silence = Silence(self.timeouts.idle)
                 async for chunk in chunks:
                     payloads = parser.feed(chunk)
@@ -150,7 +153,7 @@ class Endpoint:
     async def _start_of(self, response: Response) -> bytes:
         """The beginning of an error body."""
         try:
-            return await self._at_once(response, _LARGEST_ERROR)
+            return await self._at_once(response, LARGEST_ERROR)
         except BodyTooLarge as error:
             return error.start
 
@@ -163,6 +166,8 @@ class Endpoint:
         )
 
     def _cut(self, error: Failure) -> StreamCut:
+        if isinstance(error, StreamTooLarge):
+            return StreamCut(str(error), code="too_large")
         idle = isinstance(error, TimedOut)
         code = "idle_timeout" if idle else "connection"
         return StreamCut(redact(str(error)), retryable=True, code=code)
@@ -197,7 +202,7 @@ def _read_all(reader: AnswerReader, payloads: list[bytes]) -> None:
 
 
 def _understand(read: Callable[[bytes], None], data: bytes) -> None:
-    """Let `read` have `data`; what is nested beyond all measure says nothing."""
+    """Let `read` have `data`; what nests beyond all measure says nothing."""
     with suppress(RecursionError):
         read(data)
 

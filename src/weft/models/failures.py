@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from ..events import retry_delay
+from ..wire import UNREADABLE
 from .contract import AuthFailed, ContextOverflow, InvalidRequest, ModelError, RateLimited
 
 __all__ = ["Complaint", "complaint_in", "request_id_of", "status_failure", "stream_failure"]
@@ -59,6 +60,8 @@ _MAY_PASS = frozenset((408, 409, 425))
 _REFUSALS = frozenset((400, 404, 422))
 """Where the words of a refusal are read for its reason."""
 _LONGEST_QUOTE = 500
+_LONGEST_WAIT = 366 * 24 * 3600.0
+"""Seconds; whoever asks for more has not said when."""
 
 
 class Complaint(Struct, frozen=True):
@@ -73,7 +76,7 @@ def complaint_in(body: bytes) -> Complaint:
     """What an error body says, in any of the shapes servers use."""
     try:
         payload = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except UNREADABLE:
         return Complaint(_quote(body.decode(errors="replace")))
     if not isinstance(payload, dict):
         return Complaint(_quote(body.decode(errors="replace")))
@@ -85,7 +88,7 @@ def complaint_in(body: bytes) -> Complaint:
     return Complaint(
         _quote(message if isinstance(message, str) else msgspec.json.encode(message).decode()),
         _code(error),
-        float(resets) if isinstance(resets, int | float) else None,
+        _seconds(resets) if isinstance(resets, int | float) else None,
     )
 
 
@@ -123,7 +126,7 @@ def stream_failure(said: Complaint, request_id: str = "") -> ModelError:
         return InvalidRequest(_text(said, None, "correct the request"), **facts)
     if said.code in _RATE:
         lasting = said.code == "usage_limit_reached"
-        after = said.resets_in if lasting else retry_delay(said.message)
+        after = said.resets_in if lasting else _seconds(retry_delay(said.message))
         text = _text(said, None, "wait for the limit to reset")
         return RateLimited(text, retryable=not lasting, retry_after=after, **facts)
     lasting = said.code in _OVERLOADED
@@ -179,13 +182,20 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
         return None
     for name, scale in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
         try:
-            return max(float(headers[name]) / scale, 0.0)
+            return _seconds(float(headers[name]) / scale)
         except (KeyError, ValueError):
             continue
     from email.utils import parsedate_to_datetime
 
     try:
         until = parsedate_to_datetime(headers["retry-after"])
-        return max((until - parsedate_to_datetime(headers["date"])).total_seconds(), 0.0)
-    except (KeyError, ValueError, TypeError):
+        return _seconds((until - parsedate_to_datetime(headers["date"])).total_seconds())
+    except (KeyError, ValueError, TypeError, OverflowError):
         return None
+
+
+def _seconds(wish: float | None) -> float | None:
+    """A wait that somebody asks for; None for one that nobody can mean."""
+    if wish is None or not wish <= _LONGEST_WAIT:
+        return None
+    return max(float(wish), 0.0)

@@ -26,7 +26,7 @@ from ..events import (
 )
 from ..items import Reasoning, Unknown
 from ..usage import InputDetails, OutputDetails, WireUsage
-from ..wire import json_bytes
+from ..wire import UNREADABLE, json_bytes
 from .assembly import Assembly, CallInProgress
 from .contract import ContextOverflow, ModelError, ModelEvent, StreamCut
 from .failures import complaint_in, stream_failure
@@ -103,6 +103,15 @@ class _Block(Struct):
     fields: dict[str, Any]
     call: CallInProgress | None = None
     arguments: list[str] = field(default_factory=list)
+    grown: dict[str, list[str]] = field(default_factory=dict)
+
+    def grow(self, name: str, delta: str) -> None:
+        """More of a field that comes piece by piece."""
+        self.grown.setdefault(name, [_text(self.fields.get(name))]).append(delta)
+
+    def settle(self) -> None:
+        """Nothing more comes."""
+        self.fields |= {name: "".join(pieces) for name, pieces in self.grown.items()}
 
 
 _decode = msgspec.json.Decoder(_Event).decode
@@ -138,15 +147,16 @@ class MessagesReader:
         except msgspec.ValidationError:
             self.events.append(UnknownEvent(_claimed_type(payload), Raw(payload)))
             return
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except UNREADABLE:
             return
         self._take(event, payload)
+        self.failure = self.failure or self._assembly.flaw
 
     def whole(self, body: bytes) -> None:
         """An answer that came as one document."""
         try:
             message = msgspec.json.decode(body, type=_Message)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except UNREADABLE:
             message = _Message()
         if not message.id:
             self.failure = stream_failure(complaint_in(body))
@@ -196,24 +206,24 @@ class MessagesReader:
         block = self._blocks[index] = _Block(fields)
         match fields.get("type"):
             case "tool_use":
-                name, call_id = str(fields.get("name", "")), str(fields.get("id", ""))
+                name, call_id = _text(fields.get("name")), _text(fields.get("id"))
                 block.call = self._assembly.call(name, call_id)
                 if given := fields.get("input"):
                     self._argue(block, json_bytes(given).decode())
             case "thinking" | "redacted_thinking":
                 self._assembly.begin(Reasoning())
-            case "text" if fields.get("text"):
-                self._assembly.say(str(fields["text"]))
+            case "text" if said := _text(fields.get("text")):
+                self._assembly.say(said)
 
     def _grow(self, block: _Block, delta: _Change) -> None:
         match delta.type:
             case "text_delta":
                 self._assembly.say(delta.text)
             case "thinking_delta":
-                block.fields["thinking"] = block.fields.get("thinking", "") + delta.thinking
+                block.grow("thinking", delta.thinking)
                 self.events.append(ReasoningTextDelta(0, delta.thinking))
             case "signature_delta":
-                block.fields["signature"] = block.fields.get("signature", "") + delta.signature
+                block.grow("signature", delta.signature)
             case "input_json_delta":
                 self._argue(block, delta.partial_json)
 
@@ -223,7 +233,8 @@ class MessagesReader:
             self._assembly.argue(block.call, fragment)
 
     def _close(self, block: _Block) -> None:
-        kind = block.fields.get("type")
+        block.settle()
+        kind = _text(block.fields.get("type"))
         if block.call is not None:
             self._doubtful = block.call
             if block.call.whole or not block.call.arguments:
@@ -255,9 +266,16 @@ class MessagesReader:
             self.failure = StreamCut(f"Incomplete response returned, reason: {cut}", code=cut)
         else:
             self._trust()
+            if self._assembly.flaw is not None:
+                self.failure = self._assembly.flaw
+                return
             goes_on = False if self._stopped == "pause_turn" else None
             self.events.append(Completed(CompletedBody(id=self._id, usage=usage, end_turn=goes_on)))
             self.complete = True
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
 
 
 def _later(before: int | None, now: int | None) -> int | None:
@@ -274,6 +292,6 @@ def _unknown(block: _Block) -> dict[str, Any]:
         return block.fields
     try:
         given = msgspec.json.decode("".join(block.arguments))
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return block.fields
     return {**block.fields, "input": given}

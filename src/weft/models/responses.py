@@ -25,11 +25,12 @@ from ..events import (
 )
 from ..items import Item, decode_item
 from ..usage import WireUsage
-from ..wire import json_bytes
+from ..wire import UNREADABLE, json_bytes
 from .contract import Capabilities, ModelError, ModelEvent, ModelRequest, StreamCut
 from .endpoint import Endpoint
 from .failures import Complaint, complaint_in, stream_failure
 from .formats.responses import ResponsesFormat
+from .soundness import Soundness, is_readable
 from .transport import Timeouts
 
 __all__ = ["ResponsesModel", "ResponsesReader"]
@@ -100,11 +101,15 @@ class ResponsesReader:
         self.complete = False
         self.failure: ModelError | None = None
         self._remembered: ModelError | None = None
+        self._soundness = Soundness()
 
     def read(self, payload: bytes) -> None:
         """One event of the stream; what is no JSON object is passed over."""
         event = decode_event(payload)
         if event is None:
+            return
+        if isinstance(event, OutputItemDone):
+            self._take(event)
             return
         self.events.append(event)
         match event:
@@ -130,16 +135,24 @@ class ResponsesReader:
         """A response that came as one document."""
         try:
             response = msgspec.json.decode(body, type=_Whole)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except UNREADABLE:
             self.failure = stream_failure(complaint_in(body))
             return
-        self.events += [OutputItemDone(item) for item in response.output]
+        for item in response.output:
+            self._take(OutputItemDone(item))
+            if self.failure is not None:
+                return
         self.events.append(Completed(CompletedBody(id=response.id, usage=response.usage)))
         self.complete = True
 
     def end(self, cut: ModelError) -> None:
         """The stream has closed without a `response.completed`."""
         self.failure = self._remembered or cut
+
+    def _take(self, event: OutputItemDone) -> None:
+        self.failure = self._soundness.flaw(event.body)
+        if self.failure is None:
+            self.events.append(event)
 
 
 class _Whole(Struct):
@@ -154,12 +167,19 @@ class _Compacted(Struct):
 
 def _compacted(answer: bytes) -> list[Item]:
     try:
-        return [decode_item(raw) for raw in msgspec.json.decode(answer, type=_Compacted).output]
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ModelError(
-            "the provider's compaction cannot be read; compact with a summary instead",
-            code="unreadable",
-        ) from error
+        output = msgspec.json.decode(answer, type=_Compacted).output
+    except UNREADABLE as error:
+        raise _unreadable() from error
+    if not all(map(is_readable, output)):
+        raise _unreadable()
+    return [decode_item(raw) for raw in output]
+
+
+def _unreadable() -> ModelError:
+    return ModelError(
+        "the provider's compaction cannot be read; compact with a summary instead",
+        code="unreadable",
+    )
 
 
 def _complaint(details: ErrorDetails | None) -> Complaint:

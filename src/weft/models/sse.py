@@ -11,10 +11,14 @@ import re
 
 from .transport.errors import TransportError
 
-__all__ = ["EventParser", "EventTooLarge"]
+__all__ = ["LARGEST_EVENT", "LARGEST_STREAM", "EventParser", "EventTooLarge", "StreamTooLarge"]
+
+LARGEST_EVENT = 64 * 1024 * 1024
+"""Bytes of one event; an image in base64 fits many times."""
+LARGEST_STREAM = 256 * 1024 * 1024
+"""Bytes of a stream, all events together."""
 
 _BOM = b"\xef\xbb\xbf"
-_LARGEST_EVENT = 64 * 1024 * 1024
 
 # Nearly every event is one `data` line, alone or behind one `event` line. Splitting
 # at such events leaves nothing in between, unless there is one of another shape.
@@ -29,37 +33,50 @@ class EventTooLarge(TransportError):
         super().__init__("", f"an event is larger than {limit} bytes; allow more or ask for less")
 
 
+class StreamTooLarge(TransportError):
+    """All events together went past the limit."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        super().__init__("", f"the answer is larger than {limit} bytes; ask for less at once")
+
+
 class EventParser:
     """Collects the `data` of each event; other fields and comments are dropped.
 
     Lines may end in LF, CRLF or CR. Data of several lines is joined with LF.
     """
 
-    def __init__(self, limit: int = _LARGEST_EVENT) -> None:
-        self._limit = limit
+    def __init__(self, limit: int = LARGEST_EVENT, total: int = LARGEST_STREAM) -> None:
+        self._limit, self._total = limit, total
+        self._left = total
         self._opening: bytes | None = b""
         self._after_cr = False
-        # An event that is not complete yet, in the pieces it came in: joining them
-        # only once keeps a large event linear.
-        self._pieces: list[bytes] = []
-        self._size = 0
+        # An event that is not complete yet. Bytes that come one at a time must not cost
+        # an object each.
+        self._held = bytearray()
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """The events that `chunk` completes, oldest first."""
+        """The events that `chunk` completes, oldest first. Raises when there is too much."""
+        self._left -= len(chunk)
+        if self._left < 0:
+            raise StreamTooLarge(self._total)
         if self._opening is not None:
             chunk = self._past_bom(chunk)
         if self._after_cr or b"\r" in chunk:
             chunk = self._with_plain_ends(chunk)
-        if not self._pieces:
+        if not self._held:
             chunk = chunk.lstrip(b"\n")
         if not chunk:
             return []
         if not self._ends_an_event(chunk):
             self._keep(chunk)
             return []
-        payloads, rest = self._parse(b"".join((*self._pieces, chunk)))
-        self._pieces.clear()
-        self._size = 0
+        if self._held:
+            self._held += chunk
+            chunk = bytes(self._held)
+            self._held.clear()
+        payloads, rest = self._parse(chunk)
         if rest:
             self._keep(rest)
         return payloads
@@ -69,8 +86,8 @@ class EventParser:
         if self._opening:
             self._keep(self._opening)
         self._opening = None
-        block = b"".join(self._pieces)
-        self._pieces.clear()
+        block = bytes(self._held)
+        self._held.clear()
         return self._careful([block])
 
     def _past_bom(self, chunk: bytes) -> bytes:
@@ -93,12 +110,11 @@ class EventParser:
     def _ends_an_event(self, chunk: bytes) -> bool:
         if b"\n\n" in chunk:
             return True
-        return chunk.startswith(b"\n") and bool(self._pieces) and self._pieces[-1].endswith(b"\n")
+        return chunk.startswith(b"\n") and self._held.endswith(b"\n")
 
     def _keep(self, piece: bytes) -> None:
-        self._pieces.append(piece)
-        self._size += len(piece)
-        if self._size - piece.endswith(b"\n") > self._limit:
+        self._held += piece
+        if len(self._held) - piece.endswith(b"\n") > self._limit:
             raise EventTooLarge(self._limit)
 
     def _parse(self, stream: bytes) -> tuple[list[bytes], bytes]:

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from ..wire import Json
+from ..wire import Json, nests_deeper
 
 __all__ = ["MOST_BYTES", "MOST_LEVELS", "Flaw", "Node", "look_at", "nodes"]
 
@@ -49,9 +49,8 @@ maxItems minItems uniqueItems maxContains minContains maxProperties minPropertie
 dependentRequired dependencies contentEncoding contentMediaType
 deprecated readOnly writeOnly nullable discriminator
 """
+_INDEX = re.compile(r"[0-9]{1,9}")
 _KNOWN = frozenset((*_MAPS, *_LISTS, *_SINGLES, *re.findall(r"\S+", _PLAIN)))
-
-_MARKS = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
 
 
 class Flaw(Struct, frozen=True):
@@ -81,7 +80,7 @@ def look_at(parameters: Json) -> Flaw | None:
 # The same tools are offered turn after turn.
 @functools.lru_cache(maxsize=512)
 def _looked_at(data: bytes) -> Flaw | None:
-    if _levels(data) > MOST_LEVELS:
+    if nests_deeper(data, MOST_LEVELS):
         return Flaw("too_deep", f"nests deeper than {MOST_LEVELS} levels", True)
     try:
         schema = msgspec.json.decode(data)
@@ -112,19 +111,6 @@ def _parts(schema: dict[str, Any]) -> Iterator[Any]:
             yield from value
         elif word in _SINGLES:
             yield value
-
-
-def _levels(data: bytes) -> int:
-    """How deep brackets nest, counted without going down."""
-    deepest = depth = 0
-    for found in _MARKS.finditer(data):
-        mark = found[0][:1]
-        if mark in b"[{":
-            depth += 1
-            deepest = max(deepest, depth)
-        elif mark in b"]}":
-            depth -= 1
-    return deepest
 
 
 def _malformed(schema: dict[str, Any]) -> Flaw | None:
@@ -191,7 +177,7 @@ def _pointed(schema: Any, ref: str) -> Any:
         name = step.replace("~1", "/").replace("~0", "~")
         if isinstance(part, dict):
             part = part.get(name)
-        elif isinstance(part, list) and name.isdecimal() and int(name) < len(part):
+        elif isinstance(part, list) and _INDEX.fullmatch(name) and int(name) < len(part):
             part = part[int(name)]
         else:
             return None

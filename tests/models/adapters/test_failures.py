@@ -101,3 +101,27 @@ def test_a_used_up_plan_says_when_it_resets_and_is_not_tried_again():
 def test_long_bodies_are_quoted_in_part():
     said = complaint_in(b"<html>" + b"x" * 100_000)
     assert len(said.message) < 600
+
+
+@pytest.mark.parametrize("wish", ["9" * 400, "1e308", "inf", "nan", "-inf", "-5", "\u0663"])
+def test_a_wait_that_nobody_can_mean_is_none(wish: str):
+    waits = {
+        status_failure(429, {"retry-after": wish}, b"").retry_after,
+        status_failure(503, {"retry-after-ms": wish}, b"").retry_after,
+        stream_failure(Complaint(f"try again in {wish}s", "rate_limit_exceeded")).retry_after,
+    }
+    assert waits <= {None, 0.0, 3.0, 0.003}
+
+
+def test_a_limit_that_resets_in_an_eternity_does_not_say_when():
+    body = b'{"error":{"code":"usage_limit_reached","resets_in_seconds":%b}}'
+    assert complaint_in(body % (b"9" * 400)).resets_in is None
+    assert complaint_in(body % b"60").resets_in == 60.0
+
+
+def test_dates_at_the_ends_of_time_are_no_waits():
+    headers = {
+        "retry-after": "Fri, 31 Dec 9999 23:59:59 -2359",
+        "date": "Mon, 01 Jan 0001 00:00:00 +2359",
+    }
+    assert status_failure(503, headers, b"").retry_after is None

@@ -1,0 +1,180 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from weft.models.connect import Api
+
+from .provider import APIS, STREAM, Villain, fine, turns
+
+DONE = b'{"type":"response.completed","response":{"id":"r"}}'
+STOP = b'{"type":"message_stop"}'
+HUGE = b"9" * 300
+
+
+def events(*payloads: bytes) -> bytes:
+    return STREAM + b"".join(b"data: %b\n\n" % payload for payload in payloads)
+
+
+def item(body: bytes) -> bytes:
+    return events(b'{"type":"response.output_item.done","item":%b}' % body, DONE)
+
+
+def said(text: bytes) -> bytes:
+    return (
+        b'{"type":"message","role":"assistant","content":[{"type":"output_text","text":"%b"}]}'
+        % text
+    )
+
+
+def counted(usage: bytes) -> bytes:
+    done = b'{"type":"response.completed","response":{"id":"r","usage":%b}}' % usage
+    return events(b'{"type":"response.output_item.done","item":%b}' % said(b"hi"), done)
+
+
+def choice(delta: bytes, more: bytes = b"") -> bytes:
+    chunk = b'{"id":"c","choices":[{"delta":%b,"finish_reason":"stop"}]%b}' % (delta, more)
+    return events(chunk, b"[DONE]")
+
+
+def block(fields: bytes, delta: bytes = b'{"type":"ping"}') -> bytes:
+    return events(
+        b'{"type":"message_start","message":{"id":"m"}}',
+        b'{"type":"content_block_start","index":0,"content_block":%b}' % fields,
+        delta,
+        b'{"type":"content_block_stop","index":0}',
+        STOP,
+    )
+
+
+THINKS = b'{"type":"content_block_delta","delta":{"type":"thinking_delta","thinking":"x"}}'
+
+# What the turn comes to. Behind it the thread is as good as new, also for another process.
+ANSWERS: dict[str, tuple[Api, bytes, str]] = {
+    "an item that is no text": ("responses", item(said(b"\xff")), "failed"),
+    "an unknown item that is no text": ("responses", item(b'{"type":"z","x":"\xff"}'), "failed"),
+    "a number out of range": ("responses", item(b'{"type":5,"x":1e999}'), "failed"),
+    "a deep item": (
+        "responses",
+        item(b'{"type":"z","x":%b1%b}' % (b"[" * 500, b"]" * 500)),
+        "failed",
+    ),
+    "an item that is a number": ("responses", item(b"5"), ""),
+    "a message of the user": (
+        "responses",
+        item(b'{"type":"message","role":"user","content":[]}'),
+        "failed",
+    ),
+    "a message of the system": (
+        "responses",
+        item(b'{"type":"message","role":"system","content":[]}'),
+        "failed",
+    ),
+    "a result of a call": (
+        "responses",
+        item(b'{"type":"function_call_output","call_id":"c","output":"done"}'),
+        "failed",
+    ),
+    "half a character": ("responses", item(said(b"\\ud800")), ""),
+    "a NUL": ("responses", item(said(b"\\u0000")), "\0"),
+    "a call without a name or id": (
+        "responses",
+        item(b'{"type":"function_call","name":"","arguments":"","call_id":""}'),
+        "fine",
+    ),
+    "usage beyond all measure": ("responses", counted(b'{"input_tokens":%b}' % HUGE), "hi"),
+    "usage beyond an integer of SQLite": (
+        "responses",
+        counted(b'{"input_tokens":9223372036854775808,"total_tokens":18446744073709551615}'),
+        "hi",
+    ),
+    "usage below nothing": ("responses", counted(b'{"total_tokens":-%b}' % HUGE), "hi"),
+    "usage of chat beyond all measure": (
+        "chat",
+        choice(b'{"content":"hi"}', b',"usage":{"prompt_tokens":%b}' % HUGE),
+        "hi",
+    ),
+    "a wait beyond all measure": (
+        "chat",
+        events(b'{"error":{"code":"usage_limit_reached","resets_in_seconds":%b}}' % (HUGE + HUGE)),
+        "failed",
+    ),
+    "arguments beyond all measure": (
+        "chat",
+        choice(
+            b'{"tool_calls":[{"index":%b,"id":"a","function":{"name":"no","arguments":{"x":%b}}}]}'
+            % (HUGE, HUGE)
+        ),
+        "fine",
+    ),
+    "thinking that is a number": (
+        "messages",
+        block(b'{"type":"thinking","thinking":5}', THINKS),
+        "",
+    ),
+    "a block whose type is a list": ("messages", block(b'{"type":["x"]}'), ""),
+    "a block whose type is an object": ("messages", block(b'{"type":{}}'), ""),
+    "a block that is a message of the system": (
+        "messages",
+        block(b'{"type":"message","role":"system","content":[]}'),
+        "failed",
+    ),
+    "a deep block": (
+        "messages",
+        block(b'{"type":"z","x":%b1%b}' % (b"[" * 500, b"]" * 500)),
+        "failed",
+    ),
+    "usage of messages beyond all measure": (
+        "messages",
+        events(
+            b'{"type":"message_start","message":{"id":"m","usage":{"input_tokens":%b}}}' % HUGE,
+            STOP,
+        ),
+        "",
+    ),
+}
+
+HEADS = {
+    "no HTTP": b"220 smtp ready\r\n",
+    "a head without end": b"HTTP/1.1 200 OK\r\n" + b"x: y\r\n" * 20_000,
+    "no status": b"HTTP/1.1 abc OK\r\n\r\n",
+    "two lengths": b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\ncontent-length: 6\r\n\r\nabcdef",
+    "a length beyond all measure": b"HTTP/1.1 200 OK\r\ncontent-length: %b\r\n\r\nx" % HUGE,
+    "a length that never comes": b"HTTP/1.1 200 OK\r\ncontent-length: 1000000000000\r\n\r\nx",
+    "a negative length": b"HTTP/1.1 200 OK\r\ncontent-length: -1\r\n\r\nx",
+    "a chunk beyond all measure": (
+        b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nffffffffffffffff\r\nx"
+    ),
+    "a chunk that never comes": (
+        b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n7fffffff\r\nx"
+    ),
+    "no chunks": b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
+    "packed bytes": b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\n\r\n\x1f\x8b\x08",
+    "only heralds": b"HTTP/1.1 100 Continue\r\n\r\n" * 20,
+    "another protocol": b"HTTP/1.1 101 Switching\r\nupgrade: h2c\r\nconnection: upgrade\r\n\r\n",
+    "elsewhere": b"HTTP/1.1 302 Found\r\nlocation: http://[::1]/\r\ncontent-length: 0\r\n\r\n",
+    "nothing": b"",
+}
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+async def test_a_hostile_answer_ends_its_turn_and_leaves_the_thread_usable(
+    name: str, tmp_path: Path
+):
+    api, answer, end = ANSWERS[name]
+    ends = await turns(tmp_path, Villain(api, [answer]), "one", "two")
+    assert ends == [end, "fine"]
+
+
+@pytest.mark.parametrize("name", HEADS)
+async def test_an_answer_that_is_no_http_ends_its_turn_and_leaves_the_thread_usable(
+    name: str, tmp_path: Path
+):
+    ends = await turns(tmp_path, Villain("responses", [HEADS[name]]), "one", "two", idle=30)
+    assert ends == ["failed", "fine"]
+
+
+@pytest.mark.parametrize("api", APIS)
+async def test_a_good_answer_is_read_from_the_same_server(api: Api, tmp_path: Path):
+    assert await turns(tmp_path, Villain(api, [fine(api)]), "one") == ["fine"]
