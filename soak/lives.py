@@ -1,0 +1,302 @@
+"""Lives: what the threads of a worker go through.
+
+Owns how hosts behave: they listen, leave in the middle, interrupt, steer, fold, fork,
+switch harnesses and ask again. Invariant: whatever is heard is written down before
+anything else is done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import traceback
+from contextlib import AsyncExitStack, aclosing
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct, structs
+
+from soak.roles import Life, Stint
+from weft import Thread
+from weft.errors import CannotCompact, CompletionFailed, WeftError
+from weft.harness.codex.harness import CodexHarness
+from weft.harness.contract import Harness
+from weft.harness.events import TurnCompleted
+from weft.harness.loop import LoopHarness
+from weft.ids import new_id
+from weft.models.catalog import Catalog
+from weft.models.connect import ProviderConfig
+from weft.models.contract import ModelError
+from weft.models.retry import Backoff
+from weft.testing.audit import Witness
+from weft.tools.builtin import builtin_tools
+from weft.tools.contract import Tool
+from weft.tools.decorator import tool
+
+__all__ = ["MODELS", "Opened", "Surprised", "Trouble", "Worker"]
+
+MODELS = {
+    "openai": "openai:gpt-5.5",
+    "local": "local:soak",
+    "anthropic": "anthropic:claude-sonnet-4-5",
+}
+_APIS: dict[str, Any] = {"openai": "responses", "local": "chat", "anthropic": "messages"}
+_TURNS = 30
+"""After so many turns a slot begins another thread, so that memory can be steady."""
+_SECONDS = 300.0
+"""No turn may take longer: then it hangs."""
+_MANNERS = {
+    "listen": 60,
+    "leave": 10,
+    "interrupt": 8,
+    "cancel": 5,
+    "steer": 7,
+    "compact": 4,
+    "again": 4,
+    "fork": 2,
+}
+
+
+class Opened(Struct, frozen=True, tag="opened"):
+    """A slot goes on with this thread."""
+
+    slot: int
+    thread: str
+    engine: str
+    harness: str
+    model: str
+
+
+class Trouble(Struct, frozen=True, tag="trouble"):
+    """Something failed as it may: the log could not be written, the harness was gone."""
+
+    kind: str
+    what: str = ""
+
+
+class Surprised(Struct, frozen=True, tag="surprised"):
+    """Something happened that must not."""
+
+    what: str
+
+
+class Worker:
+    """Runs the slots of one stint."""
+
+    def __init__(self, stint: Stint, stop: asyncio.Event) -> None:
+        self.stint, self.stop = stint, stop
+        self.chance = random.Random(stint.seed)
+        self.witness = Witness(lambda line: os.write(1, line))
+        self.home, self.project = Path(stint.home), Path(stint.project)
+        self.environ = {"PATH": os.environ["PATH"], "HOME": str(self.project)}
+        self.providers = {
+            name: ProviderConfig(
+                api=_APIS[name],
+                base_url=stint.base_url,
+                key=key,
+                retries=1,
+                idle_timeout=2.0,
+            )
+            for name, key in stint.keys.items()
+        }
+        self._codex: CodexHarness | None = None
+
+    async def run(self) -> None:
+        """Live all lives."""
+        try:
+            if self.stint.settle:
+                await self._settle()
+            else:
+                slots = range(self.stint.role.slots)
+                lives = self.stint.lives
+                await asyncio.gather(*(self._slot(each, lives.get(each)) for each in slots))
+        finally:
+            if self._codex is not None:
+                await self._codex.close()
+
+    async def _slot(self, number: int, life: Life | None) -> None:
+        while not self.stop.is_set():
+            try:
+                life = await self._stretch(number, life or self._new())
+            except (WeftError, OSError) as error:
+                self.witness.note(Trouble(type(error).__name__, str(error)))
+                await asyncio.sleep(0.2)
+            except Exception:  # noqa: BLE001 - whatever it is, the auditor must hear of it
+                self.witness.note(Surprised(traceback.format_exc()))
+                await asyncio.sleep(0.2)
+
+    def _new(self) -> Life:
+        provider = "openai"
+        if self.stint.role.harness == "weft":
+            provider = self.chance.choice([*self.stint.keys])
+        return Life(
+            thread="",
+            engine=self.chance.choice(["linear", "lossless"]),
+            harness=self.stint.role.harness,
+            model=MODELS[provider],
+        )
+
+    async def _stretch(self, slot: int, life: Life) -> Life | None:
+        """Open a thread, run some turns, close it; None when it has lived long enough."""
+        async with AsyncExitStack() as stack:
+            thread = await stack.enter_async_context(self._opened(life))
+            life = structs.replace(life, thread=thread.id)
+            self.witness.note(Opened(slot, thread.id, life.engine, life.harness, life.model))
+            for _ in range(self.chance.randrange(1, 7)):
+                if self.stop.is_set():
+                    break
+                life = await self._turn(thread, life)
+        if life.turns < _TURNS:
+            return life
+        return None
+
+    def _opened(self, life: Life) -> Any:
+        return Thread.open(
+            life.thread or None,
+            model=life.model,
+            home=self.home,
+            cwd=self.project,
+            sandbox="danger-full-access" if self.chance.random() < 0.7 else "workspace-write",
+            approval="never",
+            tools=self._tools(life),
+            harness=self._harness(life.harness),
+            environ=self.environ,
+            providers=self.providers,
+            engine=life.engine,
+        )
+
+    def _harness(self, name: str) -> Harness:
+        if name == "weft":
+            return LoopHarness(patience=Backoff(retries=3, base=0.05))
+        if self._codex is None:
+            self._codex = CodexHarness(
+                home=self.home, environ=self.environ, providers=self.providers
+            )
+        return self._codex
+
+    def _tools(self, life: Life) -> tuple[Tool, ...]:
+        own = acting(self.project / "effects" / "acts.txt")
+        if life.harness == "codex":
+            return own
+        known = Catalog.load(self.home / "models.toml").knowing(self.providers)
+        return (*own, *builtin_tools(known.profile(life.model))[:2])
+
+    async def _turn(self, thread: Thread, life: Life) -> Life:
+        """One turn in some manner; the life behind it."""
+        (manner,) = self.chance.choices([*_MANNERS], [*_MANNERS.values()])
+        turn, text = life.asked or (new_id("turn"), f"Please do {new_id('input')} now.")
+        if life.asked is not None and self.chance.random() < 0.5:
+            turn, text = new_id("turn"), f"Please do {new_id('input')} now."
+        self.witness.say(thread.id, turn, text)
+        ended = await self._heard(thread, turn, text, manner)
+        if manner == "again" and ended is not None:
+            await self._heard(thread, turn, text, "listen")
+        if manner == "compact":
+            await self._folded(thread)
+        if manner == "fork" and ended is not None:
+            child = await thread.fork()
+            self.witness.note(Opened(-1, child, life.engine, life.harness, life.model))
+        asked = None if ended is not None else (turn, text)
+        return structs.replace(life, turns=life.turns + 1, asked=asked)
+
+    async def _folded(self, thread: Thread) -> None:
+        try:
+            await thread.compact()
+        except (CannotCompact, CompletionFailed, ModelError) as error:
+            self.witness.note(Trouble(type(error).__name__, str(error)))
+
+    async def _heard(
+        self, thread: Thread, turn: str, text: str, manner: str
+    ) -> TurnCompleted | None:
+        """How the turn ended; None where nobody stayed to hear."""
+        listening = asyncio.create_task(self._listened(thread, turn, text, manner))
+        try:
+            done, _ = await asyncio.wait([listening], timeout=_SECONDS)
+        except asyncio.CancelledError:
+            listening.cancel()
+            await asyncio.wait([listening])
+            raise
+        if not done:
+            self.witness.note(Surprised(f"a turn of {thread.id} hung ({manner})"))
+            listening.cancel()
+            await asyncio.wait([listening])
+        return None if listening.cancelled() else listening.result()
+
+    async def _listened(
+        self, thread: Thread, turn: str, text: str, manner: str
+    ) -> TurnCompleted | None:
+        patience = self.chance.randrange(1, 25)
+        count = 0
+        async with aclosing(thread.run(text, turn_id=turn)) as events:
+            async for event in events:
+                self.witness.hear(thread.id, event)
+                if isinstance(event, TurnCompleted):
+                    return event
+                count += 1
+                if count == patience and manner == "leave":
+                    return None
+                if count == patience:
+                    await self._disturb(thread, manner)
+        return None
+
+    async def _disturb(self, thread: Thread, manner: str) -> None:
+        match manner:
+            case "interrupt":
+                thread.interrupt()
+            case "steer":
+                await thread.steer(f"And mind {new_id('hint')}.")
+            case "cancel" if (task := asyncio.current_task()) is not None:
+                task.cancel()
+            case _:
+                pass
+
+    async def _settle(self) -> None:
+        """Let every thread recover."""
+        at_once = asyncio.Semaphore(4)
+
+        async def settle(life: Life) -> None:
+            async with at_once:
+                await self._settled(life)
+
+        await asyncio.gather(*(settle(life) for life in self.stint.lives.values()))
+
+    async def _settled(self, life: Life) -> None:
+        turn, text = new_id("turn"), f"Please do {new_id('input')} at last."
+        try:
+            async with self._opened(life) as thread:
+                self.witness.say(thread.id, turn, text)
+                ended = await self._heard(thread, turn, text, "listen")
+                await thread.settled(5)
+        except Exception:  # noqa: BLE001 - whatever it is, the auditor must hear of it
+            self.witness.note(Surprised(f"{life.thread} did not go on: {traceback.format_exc()}"))
+            return
+        if ended is None or ended.status != "completed":
+            self.witness.note(Surprised(f"{life.thread} did not go on: {ended}"))
+
+
+def acting(file: Path) -> tuple[Tool, Tool]:
+    """Two tools whose calls can be counted in the world."""
+
+    def append(name: str) -> str:
+        descriptor = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+        try:
+            os.write(descriptor, f"{name}\n".encode())
+        finally:
+            os.close(descriptor)
+        return f"done {name}"
+
+    @tool(parallel=True)
+    async def act(name: str) -> str:
+        """Does something that shows."""
+        return append(name)
+
+    @tool
+    async def act_slowly(name: str) -> str:
+        """Does something that shows, and takes its time before and behind it."""
+        await asyncio.sleep(0.15)
+        done = append(name)
+        await asyncio.sleep(0.15)
+        return done
+
+    return act, act_slowly

@@ -1,0 +1,149 @@
+"""Evidence: what hosts were told while they ran, and where to look afterwards.
+
+Owns the acknowledgements and their one-line form. Invariant: a line is written after its
+event was heard and before anything else happens, in one write, so that a process that is
+killed leaves whole lines behind.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from ...harness.events import Event, ItemCompleted, ToolFinished, TurnCompleted, TurnStarted
+from ...wire import json_bytes
+
+__all__ = [
+    "Ack",
+    "Begun",
+    "Ended",
+    "EngineUse",
+    "Evidence",
+    "Logged",
+    "Returned",
+    "Said",
+    "Witness",
+    "digest",
+    "read_acks",
+]
+
+EngineUse: TypeAlias = Literal["linear", "lossless"]
+
+
+class Said(Struct, frozen=True, tag="said"):
+    """A host is about to say `text`, which it says nowhere else, as a turn."""
+
+    thread: str
+    turn: str
+    text: str
+
+
+class Begun(Struct, frozen=True, tag="begun"):
+    """A turn was admitted."""
+
+    thread: str
+    turn: str
+    number: int
+
+
+class Logged(Struct, frozen=True, tag="logged"):
+    """An item is in the log, under this number and with this digest."""
+
+    thread: str
+    seq: int
+    digest: str
+
+
+class Returned(Struct, frozen=True, tag="returned"):
+    """A call has a durable result."""
+
+    thread: str
+    call: str
+    success: bool
+
+
+class Ended(Struct, frozen=True, tag="ended"):
+    """The end of a turn is durable."""
+
+    thread: str
+    turn: str
+    status: str
+
+
+Ack: TypeAlias = Said | Begun | Logged | Returned | Ended
+_decoder = msgspec.json.Decoder(Ack)
+
+
+def digest(body: bytes) -> str:
+    """What an item is compared by."""
+    return hashlib.blake2b(bytes(body), digest_size=16).hexdigest()
+
+
+@dataclass(slots=True)
+class Witness:
+    """Writes down what a host hears; `write` gets one line at a time."""
+
+    write: Callable[[bytes], object]
+
+    def say(self, thread: str, turn: str, text: str) -> None:
+        """Note what will be said, before it is."""
+        self.note(Said(thread, turn, text))
+
+    def hear(self, thread: str, event: Event) -> None:
+        """Note an event, if it acknowledges something."""
+        match event:
+            case TurnStarted(turn=turn, number=number):
+                self.note(Begun(thread, turn, number))
+            case ItemCompleted(seq=seq, item=item):
+                self.note(Logged(thread, seq, digest(item)))
+            case ToolFinished(call_id=call, success=success):
+                self.note(Returned(thread, call, success))
+            case TurnCompleted(turn=turn, status=status) if turn:
+                self.note(Ended(thread, turn, status))
+
+    def note(self, ack: Struct) -> None:
+        """Write a line."""
+        self.write(json_bytes(ack) + b"\n")
+
+
+def read_acks(lines: Iterable[bytes]) -> Iterator[Ack]:
+    """The acknowledgements among `lines`; a torn line at the end tells nothing."""
+    for line in lines:
+        try:
+            yield _decoder.decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            continue
+
+
+@dataclass(slots=True)
+class Evidence:
+    """Where to look, and what to look for; whatever is left out is not looked for."""
+
+    homes: tuple[Path, ...]
+    """Weft's homes: each with its log, its index and its engines."""
+    acks: tuple[Ack, ...] = ()
+    words: str = ""
+    """A regular expression of words that a model says once, each as often as in `sent`."""
+    sent: Counter[str] = field(default_factory=Counter)
+    """How often the provider sent a word or the id of a call, where that was not once."""
+    strays: frozenset[str] = frozenset()
+    """Calls whose results a model made up without having made the call."""
+    effects: Counter[str] | None = None
+    """What calls did in the world: how often each id of a call was carried out."""
+    engines: dict[str, EngineUse] = field(default_factory=dict)
+    """Which engine a thread was run with; only turns of these are expected in it."""
+    secrets: tuple[str, ...] = ()
+    """Planted ones, that must be nowhere."""
+    foreign: tuple[str, ...] = ()
+    """Parts of the paths of files that another program writes; secrets there count apart."""
+    files: tuple[Path, ...] = ()
+    """Directories that are searched for the secrets, file by file."""
+    mark: str = ""
+    """Stands in the environment, the arguments or the directory of every process."""

@@ -1,0 +1,199 @@
+"""Logs: what each thread's log holds, beside what hosts heard of it.
+
+Owns the rows about items, turns and calls. Only what a thread wrote itself is looked
+at; what it shares with the thread it was forked from is looked at there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from ...entries import Entry
+from ...items import (
+    CustomToolCall,
+    CustomToolCallOutput,
+    FunctionCall,
+    FunctionCallOutput,
+    LocalShellCall,
+    Message,
+    text_of,
+)
+from ...store.contract import Store, ThreadInfo, Turn
+from .evidence import Begun, Ended, Evidence, Logged, Returned, Said, digest
+from .findings import Finding, Report
+
+__all__ = ["Heard", "audit_log"]
+
+_STATES = {"completed": "completed", "failed": "failed", "interrupted": "aborted"}
+_CALLS = (FunctionCall, CustomToolCall, LocalShellCall)
+_RESULTS = (FunctionCallOutput, CustomToolCallOutput)
+
+
+@dataclass(slots=True)
+class Heard:
+    """What hosts heard of one thread."""
+
+    said: list[Said] = field(default_factory=list)
+    begun: list[Begun] = field(default_factory=list)
+    logged: list[Logged] = field(default_factory=list)
+    returned: list[Returned] = field(default_factory=list)
+    ended: list[Ended] = field(default_factory=list)
+
+    @staticmethod
+    def by_thread(evidence: Evidence) -> dict[str, Heard]:
+        """The acknowledgements, each with its thread."""
+        found: defaultdict[str, Heard] = defaultdict(Heard)
+        for ack in evidence.acks:
+            heard = found[ack.thread]
+            match ack:
+                case Said():
+                    heard.said.append(ack)
+                case Begun():
+                    heard.begun.append(ack)
+                case Logged():
+                    heard.logged.append(ack)
+                case Returned():
+                    heard.returned.append(ack)
+                case Ended():
+                    heard.ended.append(ack)
+        return dict(found)
+
+
+@dataclass(slots=True)
+class _Log:
+    """One thread, read once."""
+
+    thread: str
+    entries: dict[int, Entry]
+    turns: dict[str, Turn]
+    evidence: Evidence
+    calls: Counter[str] = field(default_factory=Counter)
+    results: Counter[str] = field(default_factory=Counter)
+    outputs: dict[str, FunctionCallOutput | CustomToolCallOutput] = field(default_factory=dict)
+    words: Counter[str] = field(default_factory=Counter)
+    inputs: list[str] = field(default_factory=list)
+    named: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        pattern = re.compile(self.evidence.words) if self.evidence.words else None
+        for entry in self._own():
+            item = entry.item
+            if entry.id and not isinstance(item, _CALLS):
+                self.named[entry.id] += 1
+            if isinstance(item, _CALLS):
+                self.calls[item.call_id or ""] += 1
+            elif isinstance(item, _RESULTS):
+                self.results[item.call_id or ""] += 1
+                self.outputs[item.call_id or ""] = item
+            elif isinstance(item, Message):
+                self._message(item, entry, pattern)
+
+    def _message(self, item: Message, entry: Entry, pattern: re.Pattern[str] | None) -> None:
+        text = text_of(item.content)
+        if item.role == "user" and not entry.flags:
+            self.inputs.append(text)
+        elif item.role == "assistant" and pattern is not None:
+            self.words.update(set(pattern.findall(text)))
+
+    def _own(self) -> Iterator[Entry]:
+        for entry in self.entries.values():
+            if entry.kind == "item" and entry.thread == self.thread:
+                yield entry
+
+    def lost(self, heard: Heard) -> Iterator[Finding]:
+        for ack in heard.logged:
+            entry = self.entries.get(ack.seq)
+            if entry is None or digest(entry.body) != ack.digest:
+                how = "is not there" if entry is None else "is another one"
+                yield self._found("lost", f"item {ack.seq} was told of and {how}")
+        for returned in heard.returned:
+            if not self.results[returned.call]:
+                yield self._found("lost", f"the result of {returned.call!r} was told of")
+        begun = {ack.turn for ack in heard.begun}
+        for said in heard.said:
+            if said.turn in begun and not any(said.text in text for text in self.inputs):
+                yield self._found("lost", f"the input {said.text!r} of an admitted turn")
+
+    def doubled(self, heard: Heard) -> Iterator[Finding]:
+        sent = self.evidence.sent
+        for word, count in self.words.items():
+            if count > sent.get(word, 1):
+                yield self._found("doubled", f"{word!r} was said once and stands {count} times")
+        for name, count in self.named.items():
+            if count > sent.get(name, 1):
+                yield self._found("doubled", f"item {name!r} stands {count} times")
+        for call, count in self.calls.items():
+            if count > sent.get(call, 1):
+                yield self._found("doubled", f"call {call!r} stands {count} times")
+        for text in {said.text for said in heard.said}:
+            count = sum(text in each for each in self.inputs)
+            if count > 1:
+                yield self._found("doubled", f"the input {text!r} stands {count} times")
+
+    def turned(self, heard: Heard) -> Iterator[Finding]:
+        for begun in heard.begun:
+            turn = self.turns.get(begun.turn)
+            if turn is None or turn.number != begun.number:
+                yield self._found("turns_lost", f"turn {begun.turn!r} was admitted")
+        for ended in heard.ended:
+            turn = self.turns.get(ended.turn)
+            state = None if turn is None else turn.state
+            # A turn that was broken off may be asked for once more, and then ends otherwise.
+            if state != _STATES[ended.status] and ended.status == "completed":
+                yield self._found("turns_lost", f"turn {ended.turn!r} was completed, is {state}")
+
+    def answered(self) -> Iterator[Finding]:
+        for call, count in self.calls.items():
+            if self.results[call] < count:
+                yield self._found("open_calls", f"{call!r} has no result")
+            if self.results[call] > count:
+                yield self._found("extra_results", f"{call!r} has {self.results[call]} results")
+        for call in self.results.keys() - self.calls.keys() - self.evidence.strays:
+            yield self._found("extra_results", f"{call!r} has a result and was never made")
+
+    def done(self, heard: Heard) -> Iterator[Finding]:
+        effects = self.evidence.effects
+        if effects is None:
+            return
+        for call, count in self.calls.items():
+            if effects[call] > max(count, self.evidence.sent.get(call, 1)):
+                yield self._found("done_twice", f"{call!r} was carried out {effects[call]} times")
+        for ack in heard.returned:
+            output = self.outputs.get(ack.call)
+            claims = output is not None and f"done {ack.call}" in text_of(output.output)
+            if claims and not effects[ack.call]:
+                yield self._found("not_done", f"{ack.call!r} says that it was carried out")
+
+    def _found(self, row: str, what: str) -> Finding:
+        return Finding(row, self.thread, what)
+
+
+async def audit_log(store: Store, info: ThreadInfo, heard: Heard, evidence: Evidence) -> Report:
+    """What is wrong with one thread's log."""
+    entries = {entry.seq: entry for entry in await store.read(info.id)}
+    turns = {turn.id: turn for turn in await store.turns(info.id)}
+    log = _Log(info.id, entries, turns, evidence)
+    findings: Iterable[Finding] = (
+        *_gaps(info.id, entries),
+        *log.lost(heard),
+        *log.doubled(heard),
+        *log.turned(heard),
+        *log.answered(),
+        *log.done(heard),
+    )
+    return Report.of(
+        findings,
+        threads=1,
+        entries=len(entries),
+        turns=len(turns),
+        calls=sum(log.calls.values()),
+        acknowledged=len(heard.logged),
+    )
+
+
+def _gaps(thread: str, entries: dict[int, Entry]) -> Iterator[Finding]:
+    for seq in sorted(set(range(1, len(entries) + 1)) - entries.keys()):
+        yield Finding("lost", thread, f"entry {seq} is missing")
