@@ -24,7 +24,6 @@ from . import health as rules
 from .aliases import provider_for_auth
 from .errors import AuthError, ProfileUnusable
 from .health import Health, Reason, obstacle
-from .oauth import Refresher
 from .order import Candidate, Pin, Wishes, candidates, pin_holds, pin_moves
 from .profile import ENVIRONMENT, ApiKey, Credential, Profile, profile_id, provider_in
 from .secrets import SecretStore
@@ -33,6 +32,7 @@ from .vault import FindVault, Vault, find_vault
 
 if TYPE_CHECKING:
     from ..models.transport import Transport
+    from .oauth import Refresher
 
 __all__ = ["Wallet"]
 
@@ -59,12 +59,11 @@ class Wallet:
     clock: Clock = now
     secrets: SecretStore = field(init=False)
     state: AuthState = field(init=False)
-    _refresher: Refresher = field(init=False, repr=False)
+    _refresher: Refresher | None = field(init=False, default=None, repr=False)
 
     def __post_init__(self) -> None:
         self.secrets = SecretStore(self.home, self.vault)
         self.state = AuthState(self.home, self.clock)
-        self._refresher = Refresher(self.secrets, self.transport or self._dialled, self.clock)
 
     def profiles(self, provider: str = "") -> tuple[Profile, ...]:
         """Every profile of `provider`, the one in the environment included; of all without one."""
@@ -94,10 +93,18 @@ class Wallet:
         if profile == profile_id(provider_in(profile), ENVIRONMENT):
             return self._from_environment(provider_in(profile), profile)
         try:
-            return await self._refresher.fresh(profile, rejected=rejected)
+            return await self._refreshing().fresh(profile, rejected=rejected)
         except ProfileUnusable as error:
             await self.note_failure(profile, "auth_permanent" if error.permanent else "auth")
             raise
+
+    def _refreshing(self) -> Refresher:
+        from .oauth import Refresher
+
+        if self._refresher is None:
+            transport = self.transport or self._dialled
+            self._refresher = Refresher(self.secrets, transport, self.clock)
+        return self._refresher
 
     async def note_success(
         self, profile: str, *, thread: str = "", model: str = "", began: int | None = None

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 
 __all__ = ["main"]
 
+_YOUNG = 50_000
+"""Objects that are made before the first look for garbage: more than a command loads."""
+
 
 def main() -> None:
     """Run `weft` and end the process with its exit code."""
+    gc.set_threshold(_YOUNG)
     try:
         from .app import run
 

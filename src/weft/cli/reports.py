@@ -7,16 +7,17 @@ the agent does on the way goes to standard error.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import click
 from msgspec import Struct
 
-from ..delivery.hold import Hold
-from ..delivery.silent import is_artifact, is_silent_text
 from ..harness.events import Event, StepStarted, TextDelta, ToolStarted, TurnCompleted
 from .activity import activity
 from .output import printable, say_json
+
+if TYPE_CHECKING:
+    from ..delivery.hold import Hold
 
 __all__ = ["Failed", "JsonReport", "PlainReport", "Report", "ThreadStarted"]
 
@@ -87,7 +88,8 @@ class PlainReport:
     """False where a channel shows the answer."""
     _said: str = field(init=False, default="")
     """What was shown since the last line break; where nothing is live, what was written."""
-    _hold: Hold = field(init=False, default_factory=Hold)
+    _hold: Hold | None = field(init=False, default=None)
+    """Keeps back what may turn out to say nothing, once the model writes."""
 
     def __post_init__(self) -> None:
         self.live = self.live and self.answers
@@ -121,14 +123,20 @@ class PlainReport:
         self._break_line()
 
     def _wrote(self, text: str) -> None:
-        shown = self._hold.feed(text) if self.live else text
+        shown = self._held().feed(text) if self.live else text
         self._said += shown
         if self.live:
             click.echo(printable(shown), nl=False)
 
+    def _held(self) -> Hold:
+        from ..delivery.hold import Hold
+
+        self._hold = self._hold or Hold()
+        return self._hold
+
     def _ended(self) -> None:
         """A message of the model's is over: show the rest, if there is one to be shown."""
-        if rest := self._hold.end():
+        if self._hold and (rest := self._hold.end()):
             self._said += rest
             click.echo(printable(rest), nl=False)
 
@@ -161,6 +169,8 @@ class PlainReport:
 
 def _heard(text: str) -> str:
     """What of a text is for people to hear."""
+    from ..delivery.silent import is_artifact, is_silent_text
+
     return "" if is_silent_text(text) or is_artifact(text) else text.rstrip("\n")
 
 

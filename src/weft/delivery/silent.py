@@ -12,6 +12,7 @@ from functools import lru_cache
 
 from ..errors import ConfigError
 from .reasoning import is_reasoned, may_become_reasoned
+from .token import NO_REPLY
 
 __all__ = [
     "NO_REPLY",
@@ -26,9 +27,6 @@ __all__ = [
     "strip_token",
     "strip_trailing_token",
 ]
-
-NO_REPLY = "NO_REPLY"
-"""What a model answers when nobody should hear of its turn."""
 
 _EDGES = r"""\s*_~`"'.,!?;:()\-–—…“”‘’«»"""  # noqa: RUF001 - marks that models write
 _BLANK = " \t\n\r"

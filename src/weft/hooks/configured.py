@@ -16,7 +16,6 @@ from ..configuration.trust import Trust
 from ..errors import ConfigError
 from ..installed import installed_points
 from .answers import Hook
-from .command import CommandHook
 from .common import COMMON_EVENTS
 from .payloads import Payload
 from .project import ProjectHook, Watched, project_hooks
@@ -77,6 +76,8 @@ def add_installed(hooks: Hooks, group: str = ENTRY_POINTS) -> tuple[str, ...]:
 
 
 def _command(settings: HookSettings, project: ProjectHook | None, trust: Trust) -> Hook | None:
+    from .command import CommandHook
+
     common = settings.event in COMMON_EVENTS
     if project is None:
         return CommandHook(settings.command, common=common)

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from ..context.mending import Repair
-from ..delivery.silent import NO_REPLY
+from ..delivery.token import NO_REPLY
 from ..entries import Head
 from ..specs import SPECS
 from .fallback import Chain

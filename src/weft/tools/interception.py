@@ -10,8 +10,6 @@ from pathlib import Path
 
 from ..sandbox.approvals import Command
 from .contract import ToolContext
-from .patch.command import find_patch
-from .patch.errors import ImplicitPatch
 from .patching import Patched, patched
 
 __all__ = ["intercepted"]
@@ -19,6 +17,9 @@ __all__ = ["intercepted"]
 
 async def intercepted(command: Command, context: ToolContext) -> Patched | None:
     """What became of the patch in `command`; None when there is none."""
+    from .patch.command import find_patch
+    from .patch.errors import ImplicitPatch
+
     try:
         found = find_patch(command.argv)
     except ImplicitPatch as error:

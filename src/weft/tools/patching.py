@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -19,11 +20,12 @@ from .arguments import BadArguments, read_arguments
 from .contract import ToolCall, ToolContext, ToolResult
 from .executor import Bounds
 from .patch.errors import PatchError, PatchRefused
-from .patch.hunks import Patch, UpdateFile
-from .patch.parser import parse_patch
 from .patch.specs import freeform_spec, function_spec
 from .permission import Rejected, settled
 from .reporting import freeform_report
+
+if TYPE_CHECKING:
+    from .patch.hunks import Patch
 
 __all__ = ["PatchTool", "Patched", "patched"]
 
@@ -70,6 +72,8 @@ class PatchTool:
 
 async def patched(text: str, cwd: Path, context: ToolContext) -> Patched:
     """Apply the patch in `text`, asking where that is called for."""
+    from .patch.parser import parse_patch
+
     began = time.monotonic()
     try:
         told = await _applied(text, _paths(parse_patch(text)), cwd, context)
@@ -112,5 +116,7 @@ async def _allowed(
 
 
 def _paths(patch: Patch) -> list[str]:
+    from .patch.hunks import UpdateFile
+
     moves = [hunk.move_to for hunk in patch.hunks if isinstance(hunk, UpdateFile) and hunk.move_to]
     return [*(hunk.path for hunk in patch.hunks), *moves]

@@ -16,7 +16,7 @@ from ...items import Message, text_of
 from ...prompt.history import history_in
 from ..values import ContextItem, Covered
 
-__all__ = ["SHAPE", "Node", "key_of", "node_id", "recovered", "spans_of"]
+__all__ = ["SHAPE", "Node", "key_of", "names_of", "node_id", "recovered", "spans_of"]
 
 SHAPE = "1"
 """Changes when nodes of older versions should no longer be used."""
@@ -101,3 +101,8 @@ def recovered(thread: str, item: ContextItem, past: Sequence[ContextItem] = ()) 
         source_tokens=sum(one.tokens for one in past),
         degraded=shown.degraded,
     )
+
+
+def names_of(items: Sequence[ContextItem]) -> list[str]:
+    """The names of the summaries among `items`."""
+    return [item.name for item in items if item.name is not None]

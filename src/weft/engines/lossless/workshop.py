@@ -21,7 +21,7 @@ from ...prompt.registry import builtin_vocabulary
 from ..values import Complete, ContextItem, ThreadLog
 from .guards import Guards
 from .library import Job, Library
-from .nodes import Node, node_id, spans_of
+from .nodes import Node, names_of, node_id, spans_of
 from .plan import Measures, Stretch
 from .writing.extract import extract
 from .writing.showing import source_text
@@ -170,11 +170,6 @@ class Workshop:
                 spans += nodes[item.name].spans
         joined = spans_of(spans)
         return joined[0][0], joined[-1][1], joined
-
-
-def names_of(items: Sequence[ContextItem]) -> list[str]:
-    """The names of the summaries among `items`."""
-    return [item.name for item in items if item.name is not None]
 
 
 def _behind(nodes: Iterable[Node]) -> int:

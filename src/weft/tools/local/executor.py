@@ -11,17 +11,15 @@ import errno
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ...sandbox.boundary import Boundary, draw
-from ...sandbox.environment import command_environment
-from ...sandbox.launch import Launch, NoSandbox, Sandbox
-from ...sandbox.probe import find_bubblewrap
 from ..executor import Bounds, ProcessSpec
-from ..patch.plan import apply_patch
-from .files import read_file, replace_file
-from .process import LocalProcess
-from .remains import MARK, clear_orphans, new_mark
-from .spawn import spawn
+
+if TYPE_CHECKING:
+    # What commands and files need loads with the first of them; many turns have neither.
+    from ...sandbox.boundary import Boundary
+    from ...sandbox.launch import Launch, Sandbox
+    from .process import LocalProcess
 
 __all__ = ["LocalExecutor"]
 
@@ -51,6 +49,9 @@ class LocalExecutor:
 
     async def start(self, spec: ProcessSpec) -> LocalProcess:
         """Start a process in a session of its own."""
+        from .process import LocalProcess
+        from .spawn import spawn
+
         launch, boundary = await self._prepared(spec)
         try:
             # From the loop's own thread: the sandbox ends with the thread that started it.
@@ -64,14 +65,19 @@ class LocalExecutor:
 
     async def read(self, path: Path, *, bounds: Bounds, limit: int | None = None) -> bytes:
         """A regular file's bytes."""
+        from .files import read_file
+
         return await asyncio.to_thread(lambda: read_file(path, self._boundary(bounds), limit))
 
     async def write(self, path: Path, data: bytes, *, bounds: Bounds) -> None:
         """Replace a file, whole or not at all."""
+        from .files import replace_file
+
         await asyncio.to_thread(lambda: replace_file(path, data, self._boundary(bounds)))
 
     async def patch(self, text: str, *, cwd: Path, bounds: Bounds) -> str:
         """Apply a patch, whole or not at all."""
+        from ..patch.plan import apply_patch
 
         def applied() -> str:
             return apply_patch(text, cwd, allowed=self._boundary(bounds).writable).summary
@@ -92,6 +98,9 @@ class LocalExecutor:
             raise
 
     def _prepare(self, spec: ProcessSpec) -> tuple[Launch, Boundary]:
+        from ...sandbox.environment import command_environment
+        from .remains import MARK, clear_orphans, new_mark
+
         if not spec.cwd.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, "is no directory", str(spec.cwd))
         if not self._tidy:
@@ -112,12 +121,18 @@ class LocalExecutor:
         return launch, boundary
 
     def _boundary(self, bounds: Bounds) -> Boundary:
+        from ...sandbox.boundary import draw
+
         return draw(bounds.policy, bounds.workspace, home=self._home, environ=self._environ)
 
     def _sandbox_for(self, boundary: Boundary) -> Sandbox:
         if not boundary.confined:
+            from ...sandbox.launch import NoSandbox
+
             return NoSandbox()
         if self._sandbox is None:
+            from ...sandbox.probe import find_bubblewrap
+
             self._sandbox = find_bubblewrap(self._home, self._environ)
         return self._sandbox
 
