@@ -51,7 +51,7 @@ def _survives(name: str, seconds: int) -> bool:
     command = [
         *(sys.executable, "-W", "ignore", "-m", "fuzz.drive", name),
         *(f"-max_total_time={seconds}", f"-timeout={LONGEST_SECONDS}"),
-        *(f"-rss_limit_mb={MOST_MEGABYTES}", f"-artifact_prefix={seeds}/crash-"),
+        *(f"-rss_limit_mb={MOST_MEGABYTES}", f"-artifact_prefix={seeds}/"),
         *(f"-dict={_dictionary(name)}", "-max_len=4096", "-verbosity=0", "-print_final_stats=1"),
         *(str(learned), str(seeds)),
     ]

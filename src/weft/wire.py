@@ -202,5 +202,5 @@ class _Tagged(Struct):
 def _claimed_type(data: Raw) -> str:
     try:
         return msgspec.json.decode(data, type=_Tagged).type
-    except msgspec.ValidationError:
+    except UNREADABLE:
         return ""

@@ -18,7 +18,14 @@ from ..events import retry_delay
 from ..wire import UNREADABLE
 from .contract import AuthFailed, ContextOverflow, InvalidRequest, ModelError, RateLimited
 
-__all__ = ["Complaint", "complaint_in", "request_id_of", "status_failure", "stream_failure"]
+__all__ = [
+    "Complaint",
+    "complaint_in",
+    "complaint_of",
+    "request_id_of",
+    "status_failure",
+    "stream_failure",
+]
 
 _TOO_LARGE = re.compile(
     r"prompt is too long|context (?:length|window|limit|size)|maximum context"
@@ -60,6 +67,7 @@ _MAY_PASS = frozenset((408, 409, 425))
 _REFUSALS = frozenset((400, 404, 422))
 """Where the words of a refusal are read for its reason."""
 _LONGEST_QUOTE = 500
+_LONGEST_CODE = 80
 _LONGEST_WAIT = 366 * 24 * 3600.0
 """Seconds; whoever asks for more has not said when."""
 
@@ -90,6 +98,11 @@ def complaint_in(body: bytes) -> Complaint:
         _code(error),
         _seconds(resets) if isinstance(resets, int | float) else None,
     )
+
+
+def complaint_of(message: str, code: str) -> Complaint:
+    """A complaint in these words, as far as they are repeated."""
+    return Complaint(_quote(message), code[:_LONGEST_CODE])
 
 
 def status_failure(status: int, headers: Mapping[str, str], body: bytes) -> ModelError:
@@ -167,7 +180,7 @@ def _code(error: Mapping[str, object]) -> str:
     for name in ("code", "type"):
         value = error.get(name)
         if isinstance(value, str) and value not in ("", "error"):
-            return value
+            return value[:_LONGEST_CODE]
     return ""
 
 

@@ -28,7 +28,7 @@ from ..usage import WireUsage
 from ..wire import UNREADABLE, json_bytes
 from .contract import Capabilities, ModelError, ModelEvent, ModelRequest, StreamCut
 from .endpoint import Endpoint
-from .failures import Complaint, complaint_in, stream_failure
+from .failures import Complaint, complaint_in, complaint_of, stream_failure
 from .formats.responses import ResponsesFormat
 from .soundness import Soundness, is_readable
 from .transport import Timeouts
@@ -51,7 +51,10 @@ _COMPACT_FIELDS = frozenset(
 _COMPACT_PATIENCE = 4
 """A compaction may be silent this many times longer than a stream."""
 
+_LONGEST_REASON = 80
 _LASTING = frozenset(("content_filter", "max_output_tokens"))
+_DECISIVE = (Completed, Failed, ErrorEvent, Incomplete, UnknownEvent)
+"""Events that may end a stream; nearly all others are deltas."""
 _members = msgspec.json.Decoder(dict[str, Raw])
 
 
@@ -112,6 +115,8 @@ class ResponsesReader:
             self._take(event)
             return
         self.events.append(event)
+        if not isinstance(event, _DECISIVE):
+            return
         match event:
             case Completed():
                 self.complete = True
@@ -121,10 +126,11 @@ class ResponsesReader:
                 details = event.error or ErrorDetails(event.code, event.message)
                 self._remembered = stream_failure(_complaint(details))
             case Incomplete():
+                reason = event.reason[:_LONGEST_REASON]
                 self.failure = StreamCut(
-                    f"Incomplete response returned, reason: {event.reason}",
-                    retryable=event.reason not in _LASTING,
-                    code=event.reason,
+                    f"Incomplete response returned, reason: {reason}",
+                    retryable=reason not in _LASTING,
+                    code=reason,
                 )
             case UnknownEvent(type="response.completed"):
                 self.failure = StreamCut(
@@ -185,7 +191,7 @@ def _unreadable() -> ModelError:
 def _complaint(details: ErrorDetails | None) -> Complaint:
     if details is None:
         return Complaint()
-    return Complaint(details.message or "", details.code or details.type or "")
+    return complaint_of(details.message or "", details.code or details.type or "")
 
 
 def _names(request: ModelRequest) -> dict[str, str]:
