@@ -78,7 +78,7 @@ _PLAIN = ("linear", "legacy")
 """Names of the engine that needs no looking for."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Thread(Workplace):
     """A conversation that this process writes.
 
@@ -273,25 +273,27 @@ class Thread(Workplace):
         the reply goes back.
         """
         from .agent import Input
+        from .harness.hearing import Heard
 
         given = None
         if said:
             message = await _message(said)
             given = Input(said=message, turn_id=turn_id, provenance=provenance, events=events)
         async with self._turns:
-            heard: asyncio.Queue[Event | None] = asyncio.Queue()
+            heard = Heard()
             usual = self.choices
             if schema is not UNSET:
                 self.choices = msgspec.structs.replace(usual, output_schema=schema)
-            self._listener = heard.put_nowait
+            self._hearing.listener = heard.put
             self._interrupted = False
             for question in self.subagents.open_questions:
-                heard.put_nowait(question)
+                heard.put(question)
             self._task = asyncio.create_task(self._turn(given, turn_id, origin))
-            self._task.add_done_callback(lambda _: heard.put_nowait(None))
+            self._task.add_done_callback(lambda _: heard.end())
             try:
-                while (event := await heard.get()) is not None:
-                    yield event
+                while came := await heard.next():
+                    for event in came:
+                        yield event
                 if self._interrupted and self._task.cancelled():
                     yield never_began(turn_id)
                 else:
@@ -299,7 +301,7 @@ class Thread(Workplace):
             finally:
                 await self._settle()
                 self.choices = usual
-                self._listener = self._task = None
+                self._hearing.listener = self._task = None
 
     async def steer(self, *said: UserPart) -> None:
         """Say something to the turn under way; the model reads it before its next step."""

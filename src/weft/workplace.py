@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from .engines.values import CitationsMode, Complete
     from .harness.contract import Completes, Harness
     from .harness.events import Event
+    from .harness.hearing import Hearing
     from .harness.slot import HarnessSlot
     from .hooks import Hooks
     from .models.connect import ProviderConfig
@@ -62,7 +63,7 @@ _OF_THE_MODEL = frozenset(
 """What a model is told because it is that model."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, init=False, eq=False, repr=False)
 class Workplace(Journal):
     """A journal with everything around it that turns need."""
 
@@ -108,7 +109,6 @@ class Workplace(Journal):
     _opened_for: Attempt | None = field(init=False, default=None)
     _asked_for: str | None = field(init=False, default=None)
     """The model that was asked for, while another one answers."""
-    _folded: bool = field(init=False, default=False)
     """The view was folded, so that no account's cache is warm."""
     _builtin: bool = field(init=False, default=False)
     _brought: tuple[Tool | ToolSpec, ...] = field(init=False, default=())
@@ -122,7 +122,7 @@ class Workplace(Journal):
     _lifecycle: Lifecycle | None = field(init=False, default=None)
     _desk: Desk | None = field(init=False, default=None)
     _lent: ToolExecutor | None = field(init=False)
-    _listener: Callable[[Event], None] | None = field(init=False, default=None)
+    _ears: Hearing | None = field(init=False, default=None)
 
     @property
     def harness(self) -> Harness:
@@ -305,7 +305,7 @@ class Workplace(Journal):
 
     async def _cooled(self) -> None:
         """After a fold, keep to no profile that nobody chose."""
-        folded, self._folded = self._folded, False
+        folded, self._hearing.folded = self._hearing.folded, False
         if folded:
             await self.routes.released()
 
@@ -333,9 +333,9 @@ class Workplace(Journal):
 
     async def _open_desk(self) -> None:
         """Have replies delivered, first those that were left undelivered."""
-        from .desk import Desk
-
         if self.channels:
+            from .desk import Desk
+
             self._desk = Desk(self, self.channels, self._warn)
             await self._desk.send()
 
@@ -432,23 +432,16 @@ class Workplace(Journal):
         alone = not self.served.route(self.model).reachable
         return self.harness if alone and isinstance(self.harness, Completes) else None
 
-    def _hear(self, event: Event) -> None:
-        from .harness.events import CompactionFinished, TurnCompleted
-        from .harness.hushed import hushed
+    @property
+    def _hearing(self) -> Hearing:
+        if self._ears is None:
+            from .harness.hearing import Hearing
 
-        event = hushed(event)
-        if isinstance(event, CompactionFinished) and not event.error:
-            self._folded = True
-        for observer in self.observers:
-            try:
-                observer(event)
-            except Exception as error:  # noqa: BLE001 - who only watches must not end the turn
-                _log.warning("an observer failed: %r", error)
-        if self._listener is not None:
-            self._listener(event)
-            if isinstance(event, TurnCompleted):
-                # Agents go on; what they do from here on is not of this turn.
-                self._listener = None
+            self._ears = Hearing(self.observers)
+        return self._ears
+
+    def _hear(self, event: Event) -> None:
+        self._hearing.hear(event)
 
     async def _close_model(self) -> None:
         if self._agent is not None and self.client is None:

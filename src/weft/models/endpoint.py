@@ -8,7 +8,7 @@ every event that came before a failure is handed out before the failure is raise
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -122,7 +122,9 @@ class Endpoint:
         try:
             if "application/json" in response.headers.get("content-type", ""):
                 body = await self._at_once(response, LARGEST_ANSWER)
-                _understand(reader.whole, body)
+                # What nests beyond all measure says nothing.
+                with suppress(RecursionError):
+                    reader.whole(body)
             else:
                 parser, chunks = EventParser(total=self.largest), response.chunks()
                 silence = Silence(self.timeouts.idle)
@@ -195,16 +197,19 @@ def _read(reader: AnswerReader, payloads: list[bytes]) -> list[ModelEvent]:
 
 
 def _read_all(reader: AnswerReader, payloads: list[bytes]) -> None:
-    for payload in payloads:
-        if _is_over(reader):
+    left = iter(payloads)
+    while not _is_over(reader):
+        # What nests beyond all measure says nothing; what comes after it may.
+        with suppress(RecursionError):
+            _read_on(reader, left)
             return
-        _understand(reader.read, payload)
 
 
-def _understand(read: Callable[[bytes], None], data: bytes) -> None:
-    """Let `read` have `data`; what nests beyond all measure says nothing."""
-    with suppress(RecursionError):
-        read(data)
+def _read_on(reader: AnswerReader, payloads: Iterator[bytes]) -> None:
+    for payload in payloads:
+        reader.read(payload)
+        if reader.complete or reader.failure is not None:
+            return
 
 
 def _is_over(reader: AnswerReader) -> bool:
