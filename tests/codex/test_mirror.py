@@ -340,3 +340,21 @@ async def test_a_call_that_the_provider_tells_twice_has_one_result(tmp_path):
         assert last(await hear(thread, "look")).text == "There."
         assert await log(thread) == ["user: look", "call look", "output seen", "assistant: There."]
         assert last(await hear(thread, "and now?")).status == "completed"
+
+
+async def test_what_a_full_disk_did_not_take_is_told_and_written_when_the_thread_is_closed(
+    tmp_path,
+):
+    async with staged(tmp_path, LOOKS, Answer(text="There.")) as stage:
+        async with on_a_disk(stage, tools=[look]) as (thread, disk):
+            disk.refuses = from_then_on(of_codex)
+            ended = last(await hear(thread, "look"))
+            assert (ended.status, ended.text) == ("completed", "There.")
+            assert ended.error == f"the log does not hold how this turn ended: {FULL}"
+            (turn,) = await thread.store.turns(thread.id)
+            assert turn.state == "admitted"
+            disk.refuses = lambda _: False
+        async with stage.thread(thread.id) as again:
+            (turn,) = await again.store.turns(again.id)
+            assert turn.state == "completed"
+            assert (await log(again))[-1] == "assistant: There."

@@ -114,7 +114,7 @@ class ToolProgress(Struct, frozen=True, kw_only=True, tag="tool.progress"):
 
 
 class ToolFinished(Struct, frozen=True, kw_only=True, tag="tool.finished"):
-    """A call has its result, and the result is durable."""
+    """A call has its result, and the result is durable; what Codex did itself, the log follows."""
 
     call_id: str
     name: str
@@ -232,6 +232,7 @@ class TurnCompleted(Struct, frozen=True, kw_only=True, tag="turn.completed"):
     """The model's last message."""
     usage: TokenUsage = TokenUsage()
     error: str | None = None
+    """Why it failed; of a completed one, why its end is not durable (a full disk, on Codex)."""
     tried: tuple[Tried, ...] = ()
     """The attempts that came to nothing, in order; with the last one where all did."""
 

@@ -40,6 +40,7 @@ from ..events import Event
 from .attachment import previewed
 from .figures import limits_of, resets_in
 from .handfold import FOLD_SECONDS, fold_by_hand
+from .keeping import UNWRITABLE
 from .mirror import HARNESS
 from .model import AppServerModel
 from .native import BACKEND
@@ -201,8 +202,14 @@ class CodexHarness:
         await self.threads.forget(journal)
 
     async def leave(self, thread: str) -> None:
-        """A thread is being closed; what its log is owed, the rollout has."""
-        self._owing.pop(thread, None)
+        """A thread is being closed: the last chance for what its log is owed.
+
+        What it does not take even now, the rollout has, unless its disk was full, too.
+        """
+        if (owing := self._owing.get(thread)) is not None:
+            with suppress(*UNWRITABLE):
+                await self._settle(owing.run.journal)
+            self._owing.pop(thread, None)
         await self.threads.leave(thread)
 
     async def close(self) -> None:

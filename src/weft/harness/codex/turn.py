@@ -12,6 +12,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from msgspec.structs import replace
+
 from ...auth.errors import AuthError
 from ...context.journal import Journal
 from ...items import Message, text_of
@@ -133,6 +135,7 @@ class CodexTurn:
             await self.settle()
         except UNWRITABLE as error:
             self.owes = True
+            self._keeping.trouble = str(error)
             self.threads.detach(self.run)
             self._keeping.warn(
                 f"how this turn ended cannot be written to the log: {error}; "
@@ -340,9 +343,14 @@ class CodexTurn:
     async def _completed(self) -> Outcome:
         if self.run.accepts(self.witness.facts()) or self._keeping.trouble:
             await self.close("completed")
-            return self.witness.outcome("completed", self.usage)
+            done = self.witness.outcome("completed", self.usage)
+            return replace(done, error=self._undurable) if self.owes else done
         await self._left_open()
         return self.witness.outcome("completed", self.usage, ended=False)
+
+    @property
+    def _undurable(self) -> str:
+        return f"the log does not hold how this turn ended: {self._keeping.trouble}"
 
     async def _failed(self, failure: Failure) -> Outcome:
         """Tell of a failure; what follows from it is decided elsewhere, if the log can say so."""
