@@ -12,10 +12,11 @@ from pathlib import Path
 
 import msgspec
 
-from soak.conductor import Conductor, Result
+from soak.conductor import Conductor
 from soak.places import Place, enter_namespace
 from soak.roles import ROLES, SHORT
 from soak.table import table, write_page
+from soak.verdict import Result
 
 __all__ = ["main"]
 

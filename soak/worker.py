@@ -10,6 +10,7 @@ anything of Weft is imported, so that no part keeps the true one.
 from __future__ import annotations
 
 import asyncio
+import signal
 import sys
 import time
 
@@ -69,6 +70,8 @@ def main(stint: str) -> None:
     """Be a worker."""
     import logging
 
+    # Whoever starts a process in the background lets it ignore this signal.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     clock = SkewedClock()
     clock.install()
     logging.basicConfig(level=logging.INFO, stream=sys.stderr)

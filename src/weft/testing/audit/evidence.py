@@ -70,11 +70,12 @@ class Returned(Struct, frozen=True, tag="returned"):
 
 
 class Ended(Struct, frozen=True, tag="ended"):
-    """The end of a turn is durable."""
+    """A turn is over, and that is durable unless it was told that it is not."""
 
     thread: str
     turn: str
     status: str
+    durable: bool = True
 
 
 Ack: TypeAlias = Said | Begun | Logged | Returned | Ended
@@ -86,11 +87,16 @@ def digest(body: bytes) -> str:
     return hashlib.blake2b(bytes(body), digest_size=16).hexdigest()
 
 
+_LOG_FOLLOWS = ("exec_command", "apply_patch", "web_search")
+"""What Codex does itself, and the log hears of afterwards."""
+
+
 @dataclass(slots=True)
 class Witness:
     """Writes down what a host hears; `write` gets one line at a time."""
 
     write: Callable[[bytes], object]
+    _on_codex: set[str] = field(default_factory=set)
 
     def say(self, thread: str, turn: str, text: str) -> None:
         """Note what will be said, before it is."""
@@ -99,14 +105,17 @@ class Witness:
     def hear(self, thread: str, event: Event) -> None:
         """Note an event, if it acknowledges something."""
         match event:
-            case TurnStarted(turn=turn, number=number):
+            case TurnStarted(turn=turn, number=number, harness=harness):
+                (self._on_codex.add if harness == "codex" else self._on_codex.discard)(thread)
                 self.note(Begun(thread, turn, number))
             case ItemCompleted(seq=seq, item=item):
                 self.note(Logged(thread, seq, digest(item)))
-            case ToolFinished(call_id=call, success=success):
-                self.note(Returned(thread, call, success))
-            case TurnCompleted(turn=turn, status=status) if turn:
-                self.note(Ended(thread, turn, status))
+            case ToolFinished(call_id=call, success=success, name=name):
+                if not (thread in self._on_codex and name in _LOG_FOLLOWS):
+                    self.note(Returned(thread, call, success))
+            case TurnCompleted(turn=turn, status=status, error=error) if turn:
+                durable = status != "completed" or error is None
+                self.note(Ended(thread, turn, status, durable))
 
     def note(self, ack: Struct) -> None:
         """Write a line."""

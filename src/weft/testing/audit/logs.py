@@ -142,7 +142,8 @@ class _Log:
             turn = self.turns.get(ended.turn)
             state = None if turn is None else turn.state
             # A turn that was broken off may be asked for once more, and then ends otherwise.
-            if state != _STATES[ended.status] and ended.status == "completed":
+            told = ended.status == "completed" and ended.durable
+            if told and state != _STATES[ended.status]:
                 yield self._found("turns_lost", f"turn {ended.turn!r} was completed, is {state}")
 
     def answered(self) -> Iterator[Finding]:
