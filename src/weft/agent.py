@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct, field
 
 from .attempts import Attempts, Candidates
 from .context.journal import Journal
@@ -99,8 +98,7 @@ class Input(msgspec.Struct, frozen=True, kw_only=True):
     """What others left and the turn takes in; the first of it is `said`."""
 
 
-@dataclass(slots=True)
-class StoredBytes:
+class StoredBytes(Struct):
     """The bytes a thread keeps, under their digests."""
 
     store: Store
@@ -115,8 +113,7 @@ class StoredBytes:
         return await self.store.blob(handle)
 
 
-@dataclass(slots=True, kw_only=True)
-class Agent:
+class Agent(Struct, kw_only=True):
     """Runs the turns of one thread."""
 
     journal: Journal
@@ -136,8 +133,8 @@ class Agent:
     """Who the present candidate is to its provider."""
     plan: TurnPlan | None = None
     """What was decided for the attempt that is next."""
-    _attempts: Attempts | None = field(default=None, init=False)
-    _waiting: dict[str, asyncio.Future[object]] = field(default_factory=dict, init=False)
+    _attempts: Attempts | None = None
+    _waiting: dict[str, asyncio.Future[object]] = field(default_factory=dict)
 
     async def turn(self, given: Input) -> TurnCompleted:
         """Run one turn to its end."""

@@ -8,9 +8,9 @@ the one that was asked for.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 
 import msgspec
+from msgspec import Struct
 
 from .context.journal import Journal
 from .errors import WeftError
@@ -27,8 +27,7 @@ __all__ = ["Attempts", "Candidates"]
 _UNUSABLE = "candidate_unusable"
 
 
-@dataclass(frozen=True, slots=True)
-class Candidates:
+class Candidates(Struct, frozen=True):
     """Who may answer a turn, and how the agent is made ready for each."""
 
     chain: Chain
@@ -38,8 +37,7 @@ class Candidates:
     """An attempt was answered, or failed."""
 
 
-@dataclass(slots=True)
-class Attempts:
+class Attempts(Struct):
     """The attempts at one turn."""
 
     journal: Journal

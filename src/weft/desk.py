@@ -36,7 +36,7 @@ HOST = "host"
 """The name of a channel that a host gives without one."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Desk:
     """Delivers for one open thread."""
 

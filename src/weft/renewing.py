@@ -39,7 +39,7 @@ class Bearers(Protocol):
         ...
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Renewing:
     """A model that is opened anew where its credential is another one."""
 

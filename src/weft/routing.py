@@ -35,7 +35,7 @@ __all__ = ["Routes"]
 _KEYLESS = ProviderConfig(key_required=False)
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class Routes:
     """The candidates of one thread."""
 

@@ -4,13 +4,13 @@ import asyncio
 import os
 import signal
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 import pytest
 from inline_snapshot import snapshot
 from msgspec import Raw
+from msgspec.structs import replace
 
 from weft.harness.codex.connection import Oddities
 from weft.harness.codex.errors import (

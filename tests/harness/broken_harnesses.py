@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 
 import msgspec
+from msgspec.structs import replace
 
 from weft.engines.info import Capability
 from weft.harness.contract import Outcome, Traits, TurnRun

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from tests.harness.scenes import call, hear, of, opened, scripted
 from weft.harness.events import EvidenceFound, ToolFinished

@@ -52,7 +52,7 @@ class _Kept(Struct, kw_only=True):
     profiles: dict[str, Raw] = {}
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class SecretStore:
     """The credentials of one home, by profile id.
 

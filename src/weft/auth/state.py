@@ -12,7 +12,6 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -66,8 +65,7 @@ def now() -> int:
     return time.time_ns() // 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class AuthState:
+class AuthState(Struct, frozen=True):
     """What is remembered about the profiles of one home."""
 
     home: Path

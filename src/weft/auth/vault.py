@@ -45,7 +45,7 @@ FindVault: TypeAlias = Callable[[], tuple[Vault | None, str]]
 """Looks for a keyring: the one to use, or why there is none."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class SystemKeyring:
     """The keyring that the package `keyring` finds."""
 

@@ -43,7 +43,7 @@ def _usual_variable(provider: str) -> str:
     return key_variable(provider, {})
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Wallet:
     """The profiles of one home, as turns use them; safe in any number of processes."""
 

@@ -7,7 +7,7 @@ import sys
 
 __all__ = ["main"]
 
-_YOUNG = 50_000
+_YOUNG = 100_000
 """Objects that are made before the first look for garbage: more than a command loads."""
 
 

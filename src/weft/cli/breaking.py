@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import click
+from msgspec import Struct, field
 
 if TYPE_CHECKING:
     from ..thread import Thread
@@ -24,8 +24,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _PATIENCE = 2.0
 
 
-@dataclass(slots=True)
-class Breaker:
+class Breaker(Struct):
     """Listens for signals until its event loop is closed."""
 
     thread: Thread

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import click
+from msgspec import Struct
 
 from ..errors import NotFound
 from ..store.contract import Index, Store, ThreadInfo
@@ -26,8 +26,7 @@ LIBRARY = "engines/lossless/lossless.db"
 _CANDIDATES = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Home:
+class Home(Struct, frozen=True):
     """A directory with threads in it; `given` is None for the user's own."""
 
     given: Path | None = None

@@ -7,7 +7,8 @@ and a price that nobody configured are left out, never guessed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from ..configuration.settings import Price
 from ..harness.events import AgentReported, Event, UsageReported
@@ -18,8 +19,7 @@ __all__ = ["Meter"]
 _MILLION = 1_000_000
 
 
-@dataclass(slots=True)
-class Meter:
+class Meter(Struct):
     """Adds up what providers report."""
 
     prices: Mapping[str, Price] = field(default_factory=dict)

@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 import click
@@ -120,11 +120,10 @@ class _NoLease:
         """There is nothing to give back."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Imagined(AuthState):
+class _Imagined(AuthState, frozen=True):
     """What is remembered of profiles, with pins that last as long as this object."""
 
-    pins: dict[str, Pin] = field(default_factory=dict)
+    pins: dict[str, Pin] = msgspec.field(default_factory=dict)
 
     def remembered(self, provider: str, thread: str) -> Remembered:
         """What is remembered, and what is imagined on top."""

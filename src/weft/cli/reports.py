@@ -6,7 +6,6 @@ the agent does on the way goes to standard error.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 import click
@@ -75,8 +74,7 @@ class JsonReport:
         say_json(Failed(message))
 
 
-@dataclass(slots=True)
-class PlainReport:
+class PlainReport(Struct):
     """The answer for people and pipes.
 
     A terminal (`live`) sees the model write. Others get the last message only, whole. An
@@ -86,9 +84,9 @@ class PlainReport:
     live: bool
     answers: bool = True
     """False where a channel shows the answer."""
-    _said: str = field(init=False, default="")
+    _said: str = ""
     """What was shown since the last line break; where nothing is live, what was written."""
-    _hold: Hold | None = field(init=False, default=None)
+    _hold: Hold | None = None
     """Keeps back what may turn out to say nothing, once the model writes."""
 
     def __post_init__(self) -> None:

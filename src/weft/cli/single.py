@@ -34,7 +34,7 @@ _UPKEEP_SECONDS = 60.0
 _NOBODY = "nobody is there to approve it; find another way or stop"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Single:
     """Runs one turn of a thread on the command line."""
 

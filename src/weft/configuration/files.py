@@ -6,9 +6,10 @@ Invariant: lines are looked for only when somebody wants to know; a file is read
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from ..bounded import read_bounded
 from ..errors import ConfigError
@@ -24,8 +25,7 @@ DEEPEST = 32
 """Tables and lists within each other."""
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigFile:
+class ConfigFile(Struct, frozen=True):
     """A file and what it says."""
 
     path: Path

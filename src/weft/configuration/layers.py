@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -29,8 +28,7 @@ _SECRET = re.compile(r"auth|cookie|credential|dsn|key|pass|secret|token", re.IGN
 Kind: TypeAlias = Literal["default", "user", "project", "environment", "flag"]
 
 
-@dataclass(frozen=True, slots=True)
-class Layer:
+class Layer(Struct, frozen=True):
     """What one place says."""
 
     kind: Kind
@@ -49,8 +47,7 @@ class Explained(Struct, frozen=True, kw_only=True):
     """False for a value that a later layer overrules."""
 
 
-@dataclass(frozen=True, slots=True)
-class Config:
+class Config(Struct, frozen=True):
     """The settings, and the layers they come from."""
 
     settings: Settings

@@ -7,7 +7,6 @@ user has seen, and a hook with its digest; once either changes, it has to be tru
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -27,8 +26,7 @@ class _Trusted(Struct, kw_only=True):
     """By file and name: the digests of hooks."""
 
 
-@dataclass(frozen=True, slots=True)
-class Trust:
+class Trust(Struct, frozen=True):
     """The files that one home trusts."""
 
     home: Path

@@ -78,7 +78,7 @@ _OPENING_ENTRIES = 1_000
 """Within so many entries after its admission, a turn's input stands."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Journal(Pen):
     """A conversation that this process writes.
 

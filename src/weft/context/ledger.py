@@ -11,7 +11,8 @@ import logging
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+
+from msgspec import Struct
 
 from ..entries import BREAKING, Entry, Epoch, Reason
 from ..store.contract import Index, LedgerRow, Segment, Store
@@ -33,8 +34,7 @@ def watch(watcher: Callable[[LedgerRow], None]) -> Iterator[None]:
         _watchers.remove(watcher)
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Struct, frozen=True):
     """How much of the request before stands at the start of this one."""
 
     segments: int
@@ -66,15 +66,14 @@ def _describe(lost: Segment, now: Sequence[Segment], position: int) -> str:
     return f"{name}{entry} is gone" if position >= len(now) else f"{name}{entry}"
 
 
-@dataclass(slots=True)
-class Ledger:
+class Ledger(Struct):
     """The requests of one thread."""
 
     thread: str
     store: Store
     index: Index
-    _before: tuple[LedgerRow, Sequence[Segment]] | None = field(init=False, default=None)
-    _loaded: bool = field(init=False, default=False)
+    _before: tuple[LedgerRow, Sequence[Segment]] | None = None
+    _loaded: bool = False
 
     async def newest(self) -> LedgerRow | None:
         """The newest request that it knows of."""

@@ -69,7 +69,7 @@ from .view import View, advance
 __all__ = ["Pen"]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Pen:
     """The right to write one thread, and what it shows."""
 

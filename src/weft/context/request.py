@@ -53,7 +53,7 @@ class Request(Struct, frozen=True):
         return len(self.segments) - HEAD_SEGMENTS
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class RequestEncoder:
     """Encodes the growing list of one epoch, each row once.
 
@@ -102,7 +102,7 @@ class RequestEncoder:
                 yield row if data is row.body else msgspec.structs.replace(row, body=data)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Renderer:
     """Renders a thread's requests, reusing the bytes of the present epoch."""
 
@@ -120,7 +120,7 @@ class Renderer:
         return self._encoder.encode(view.rows, epoch=view.epoch, upto=view.upto)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class _Encoded:
     """Bytes of a body, and the segments they fall into."""
 

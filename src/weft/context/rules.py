@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 import msgspec
+from msgspec import Struct, field
 
 from ..entries import Flags
 from ..ids import derived_id, item_prefix
@@ -88,8 +88,7 @@ def _output_key(shape: Shape) -> Key | None:
     return family, shape.call_id
 
 
-@dataclass(slots=True)
-class Pairing:
+class Pairing(Struct):
     """Matches calls with outputs as items arrive, in one pass.
 
     A call id may be used again once it was answered, as small servers do.

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import msgspec
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ..entries import (
     BREAKING,
@@ -46,8 +47,7 @@ CACHE_KEY = "cache_key"
 _head = msgspec.json.Decoder(Head)
 
 
-@dataclass(slots=True)
-class View:
+class View(Struct):
     """What the model sees of a thread.
 
     Grows by `advance` while its epoch lasts; whatever ends the epoch makes a new one.
@@ -169,8 +169,7 @@ async def advance(view: View, store: Store, entries: Sequence[Entry], registry: 
     return view
 
 
-@dataclass(slots=True)
-class _Walk:
+class _Walk(Struct):
     """What lies between the tail and the newest recipe, the newest first."""
 
     items: list[Entry] = field(default_factory=list)

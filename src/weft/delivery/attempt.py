@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Protocol
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ..errors import NotFound, WeftError
@@ -34,8 +34,7 @@ class Writer(Protocol):
         ...
 
 
-@dataclass(slots=True)
-class Leased:
+class Leased(Struct):
     """The writer of a thread that is not open here."""
 
     store: Store
@@ -46,8 +45,7 @@ class Leased:
         await self.store.commit(self.lease, Change(outbox=rows, settle=tuple(settle)))
 
 
-@dataclass(slots=True)
-class Attempt:
+class Attempt(Struct):
     """Hands one row to its channel and notes what became of it."""
 
     channel: Channel

@@ -11,10 +11,10 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
 from functools import partial
 
 import msgspec
+from msgspec import Struct, field
 
 from ..errors import LeaseLost, NotFound, ThreadBusy
 from ..store.contract import OutboxRow, Store
@@ -33,8 +33,7 @@ _AT_ONCE = 8
 _UNREADABLE = "a newer Weft wrote it; deliver it with that one"
 
 
-@dataclass(slots=True)
-class Deliveries:
+class Deliveries(Struct):
     """Carries what threads owe to channels, by the names that the rows call them.
 
     A thread that is open in this process is attached by its writer; others are leased for
@@ -50,8 +49,8 @@ class Deliveries:
     waits: Waits = field(default_factory=Waits)
     seconds: float = 60.0
     """The longest that one attempt may take."""
-    _open: dict[str, Writer] = field(init=False, default_factory=dict)
-    _draining: asyncio.Lock = field(init=False, default_factory=asyncio.Lock)
+    _open: dict[str, Writer] = field(default_factory=dict)
+    _draining: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def __post_init__(self) -> None:
         for channel in self.channels.values():

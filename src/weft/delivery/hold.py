@@ -6,7 +6,7 @@ of a silent reply nothing is let through; all else is, unchanged, in order, and 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct
 
 from .silent import NO_REPLY, could_become_silent, is_artifact, is_silent_text
 
@@ -15,14 +15,13 @@ __all__ = ["Hold"]
 _SHARE = 64
 
 
-@dataclass(slots=True)
-class Hold:
+class Hold(Struct):
     """Holds the beginning of one reply back for as long as it may turn out to be silent."""
 
     token: str = NO_REPLY
-    _held: str = field(init=False, default="")
-    _open: bool = field(init=False, default=False)
-    _look_at: int = field(init=False, default=0)
+    _held: str = ""
+    _open: bool = False
+    _look_at: int = 0
     """How long the text must be to be looked at again: a long one not for each letter."""
 
     @property

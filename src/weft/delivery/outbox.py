@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Literal
 
 import msgspec
-from msgspec import Raw, Struct, structs
+from msgspec import Raw, Struct, field, structs
 
 from ..store.contract import Admission, OutboxDraft, OutboxRow, OutboxState, TurnEnd
 from ..wire import json_bytes
@@ -94,8 +93,7 @@ def moved(row: OutboxRow, state: OutboxState) -> OutboxDraft:
     return OutboxDraft(topic=row.topic, key=row.key, body=row.body, state=state)
 
 
-@dataclass(slots=True)
-class DeliveryFollower:
+class DeliveryFollower(Struct):
     """Leaves what is owed in the transactions that end turns.
 
     Set `facts` while a turn runs, to what its log will not say: what tools have sent, whether

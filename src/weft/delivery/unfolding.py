@@ -6,7 +6,6 @@ Invariant: a turn's row becomes the rows of its replies in one transaction, or s
 from __future__ import annotations
 
 from collections.abc import Callable, Container
-from dataclasses import dataclass
 
 from msgspec import Struct, structs
 
@@ -32,8 +31,7 @@ class _Addressed(Struct, frozen=True):
     lost: tuple[str, ...] = ()
 
 
-@dataclass(slots=True)
-class Unfolding:
+class Unfolding(Struct):
     """Makes rows of replies out of rows of turns."""
 
     store: Store

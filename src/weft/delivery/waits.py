@@ -6,21 +6,20 @@ process waits no less than the old one would have.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from ..store.contract import OutboxRow
 
 __all__ = ["Waits"]
 
 
-@dataclass(slots=True)
-class Waits:
+class Waits(Struct):
     """Waits that double up to a longest one; what the other side wishes comes first."""
 
     first: float = 1.0
     longest: float = 300.0
     longest_wish: float = 3600.0
-    _wishes: dict[int, float] = field(init=False, default_factory=dict)
+    _wishes: dict[int, float] = field(default_factory=dict)
 
     def wish(self, row: int, now: float, seconds: float | None) -> None:
         """The other side said when to come back."""

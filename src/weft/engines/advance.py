@@ -9,7 +9,6 @@ nothing, and its items travel, marked, with the next accepted turn.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Literal
 
 import msgspec
@@ -84,12 +83,11 @@ def topic_of(engine: str) -> str:
     return f"engine:{engine}"
 
 
-@dataclass(slots=True)
-class EngineFollower:
+class EngineFollower(Struct):
     """Leaves an engine's rows in the transactions of turns, whether or not it can be reached."""
 
     engine: str
-    _turn: str = field(init=False, default="")
+    _turn: str = ""
 
     def admitted(self, admission: Admission) -> tuple[OutboxDraft, ...]:
         """The turn may advance the engine."""
@@ -134,8 +132,7 @@ class Drained(Struct, frozen=True, kw_only=True):
     failure: EngineFailed | None = None
 
 
-@dataclass(slots=True)
-class Advancing:
+class Advancing(Struct):
     """Hands an engine what waits for it in one thread."""
 
     engine: ContextEngine

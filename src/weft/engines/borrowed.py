@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TypeVar
 
 import msgspec
@@ -38,8 +37,7 @@ def lent(given: P) -> Iterator[P]:
         borrowed.over = True
 
 
-@dataclass(slots=True)
-class _Borrowed:
+class _Borrowed(Struct):
     """Model access for one call of an engine."""
 
     complete: Complete

@@ -87,8 +87,7 @@ class Patience(Struct, frozen=True, kw_only=True):
     """For a call that was cancelled to come to its end."""
 
 
-@dataclass(slots=True)
-class _Seat:
+class _Seat(Struct):
     """An engine, and all that serves it in one thread."""
 
     engine: ContextEngine
@@ -100,7 +99,7 @@ class _Seat:
     booted: bool = False
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class Lifecycle:
     """The engine of one thread. With the linear engine chosen, nothing here costs anything."""
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from msgspec import Raw, Struct
@@ -71,8 +70,7 @@ class _Folded(Struct, frozen=True):
     by: str = "linear"
 
 
-@dataclass(frozen=True, slots=True)
-class LinearCompaction:
+class LinearCompaction(Struct, frozen=True):
     """Folds a thread's view with a model's help."""
 
     complete: Complete

@@ -8,10 +8,11 @@ what is read and not how far back it lies; and nobody reads a log without a gran
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Protocol
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ..context.row import Row
 from ..context.visible import hidden_stretches, outside, visible_stretches
@@ -38,8 +39,7 @@ class Grants(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class StoredLog:
+class StoredLog(Struct, frozen=True):
     """The log of one thread, up to an entry where a fence stands."""
 
     thread: str

@@ -12,7 +12,6 @@ import importlib
 import threading
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -63,8 +62,7 @@ Factory: TypeAlias = Callable[[EngineContext], ContextEngine | Awaitable[Context
 """Makes an engine. It runs on the event loop and must not block it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Offer:
+class Offer(Struct, frozen=True):
     """An engine that somebody offers."""
 
     id: str

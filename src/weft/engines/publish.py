@@ -6,7 +6,7 @@ made in, and what was appended since it was made is kept.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from ..context.journal import Journal
 from ..context.recipe import recipe_tokens

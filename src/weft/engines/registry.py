@@ -52,7 +52,7 @@ class Resolution(Struct, frozen=True, kw_only=True):
     """What the user should know although the engine works: who else claims its id."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class EngineRegistry:
     """The engines of one process."""
 

@@ -7,9 +7,10 @@ Invariant: a broken choice is never replaced by another one in silence.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
+
+from msgspec import Struct
 
 from .contract import ContextEngine
 from .health import Health
@@ -32,8 +33,7 @@ class Found(NamedTuple):
 Find: TypeAlias = Callable[[], Awaitable[Found]]
 
 
-@dataclass(slots=True)
-class EngineSlot:
+class EngineSlot(Struct):
     """The place of one thread's engine."""
 
     name: str = DEFAULT

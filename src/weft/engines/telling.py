@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from ..context.journal import Journal
 from ..errors import EngineFailed, StaleEpoch
@@ -25,15 +26,14 @@ _log = logging.getLogger(__name__)
 _GOES_ON = "the turn goes on, and the engine is asked again next time"
 
 
-@dataclass(slots=True)
-class Telling:
+class Telling(Struct):
     """What is said of the engine of one thread."""
 
     journal: Journal
     slot: EngineSlot
     notify: Callable[[str], None]
     listen: Callable[[EngineReported], None]
-    _said: set[str] = field(init=False, default_factory=set)
+    _said: set[str] = field(default_factory=set)
 
     def anew(self) -> None:
         """A turn begins: what the user was told before may be told again."""

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ..context.compose import item_draft
 from ..context.request import Request, RequestEncoder
@@ -74,8 +75,7 @@ def completer(run: TurnRun) -> Complete:
     return complete
 
 
-@dataclass(frozen=True, slots=True)
-class EngineComplete:
+class EngineComplete(Struct, frozen=True):
     """Lets a context engine ask the thread's own model, for one purpose."""
 
     run: TurnRun

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from typing import Literal, Protocol, runtime_checkable
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from ..auth.profile import Credential
 from ..context.journal import Journal
@@ -96,8 +95,7 @@ async def nobody(*, rejected: str = "") -> Identity:
     return Identity()
 
 
-@dataclass(slots=True, kw_only=True)
-class TurnRun:
+class TurnRun(Struct, kw_only=True):
     """One admitted turn, and all that running it needs."""
 
     turn: Turn | None = None
@@ -114,7 +112,7 @@ class TurnRun:
     patience: Backoff = STREAM_PATIENCE
     plan: TurnPlan | None = None
     """What was decided for this attempt; journal, tools and `accepts` already go by it."""
-    accepts: Callable[[Facts], bool] = field(default=lambda _: True)
+    accepts: Callable[[Facts], bool] = lambda _: True
     """Whether an attempt with these facts may end the turn; policy, prepared."""
     identity: Identifies = nobody
     """Whose credential the run is paid with; policy, prepared."""

@@ -11,6 +11,8 @@ import asyncio
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from ..engines.info import LOOP_CAPABILITIES, Capability
 from ..errors import WeftError
 from ..models.contract import ContextOverflow, ModelError
@@ -28,8 +30,7 @@ from .witness import Witness
 __all__ = ["LoopHarness"]
 
 
-@dataclass(slots=True)
-class LoopHarness:
+class LoopHarness(Struct):
     """Weft's own loop."""
 
     name: str = "weft"
@@ -62,7 +63,7 @@ class LoopHarness:
             raise
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class _Turn:
     """What a turn has come to between two steps."""
 

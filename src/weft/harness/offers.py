@@ -67,8 +67,7 @@ def _willing(route: Route) -> Support:
     return Support(supported=True)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Registration:
+class Registration(Struct, frozen=True, kw_only=True):
     """A harness that somebody offers."""
 
     id: str

@@ -11,8 +11,10 @@ import asyncio
 import functools
 import inspect
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from ..engines.offers import Offer, installed, seconded
 from ..engines.words import described
@@ -43,7 +45,7 @@ def _plain(name: str) -> str:
     return name.strip().lower()
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class HarnessRegistry:
     """The harnesses of one process."""
 

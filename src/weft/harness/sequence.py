@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from ..context.journal import Journal
 from ..entries import Entry
@@ -18,15 +19,14 @@ from ..tools.dispatch import Finished
 __all__ = ["Sequencer"]
 
 
-@dataclass(slots=True)
-class Sequencer:
+class Sequencer(Struct):
     """Puts the results of one step into the log."""
 
     journal: Journal
-    _waiting: dict[int, Finished] = field(init=False, default_factory=dict)
-    _next: int = field(init=False, default=0)
-    _open: bool = field(init=False, default=False)
-    _writing: asyncio.Lock = field(init=False, default_factory=asyncio.Lock)
+    _waiting: dict[int, Finished] = field(default_factory=dict)
+    _next: int = 0
+    _open: bool = False
+    _writing: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while results are written: an earlier one must not be overtaken on its way."""
 
     async def add(self, finished: Finished) -> Sequence[Entry]:

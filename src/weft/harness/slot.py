@@ -31,7 +31,7 @@ __all__ = ["HarnessSlot"]
 _log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class HarnessSlot:
     """The place of one thread's harness."""
 

@@ -48,7 +48,7 @@ from .witness import Witness
 __all__ = ["Step"]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Step:
     """One request of a turn. Run it once, then look at how it went."""
 

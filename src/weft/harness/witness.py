@@ -7,9 +7,9 @@ only looked counts as having acted.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 
 import msgspec
+from msgspec import Struct, field
 
 from ..items import Item, Message, Reasoning, text_of
 from ..plan.failures import Failure
@@ -25,8 +25,7 @@ __all__ = ["Witness"]
 _PLAN = "update_plan"
 
 
-@dataclass(slots=True)
-class Witness:
+class Witness(Struct):
     """Sees one attempt."""
 
     tools: Iterable[Tool] = ()

@@ -12,8 +12,9 @@ import hashlib
 import os
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from ..bounded import open_regular
 from ..configuration import Config
@@ -30,8 +31,7 @@ MOST_SHOWN = 256 << 10
 """Bytes of a file that somebody is asked to read."""
 
 
-@dataclass(frozen=True, slots=True)
-class ProjectHook:
+class ProjectHook(Struct, frozen=True):
     """A hook of a project."""
 
     file: Path
@@ -76,8 +76,7 @@ class ProjectHook:
         trust.give_hook(self.file, self.name, digest or self.digest)
 
 
-@dataclass(frozen=True, slots=True)
-class Watched:
+class Watched(Struct, frozen=True):
     """A project's hook that is looked at before each time it runs."""
 
     hook: Hook

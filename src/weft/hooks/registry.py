@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
-from msgspec import UnsetType
+from msgspec import Struct, UnsetType, field
 
 from ..errors import ConfigError, HookFailed
 from ..items import text_of
@@ -40,8 +39,7 @@ __all__ = ["Answer", "Hook", "Hooks"]
 _log = logging.getLogger("weft.hooks")
 
 
-@dataclass(frozen=True, slots=True)
-class _Registered:
+class _Registered(Struct, frozen=True):
     hook: Hook
     tools: tuple[str, ...]
     priority: int
@@ -58,8 +56,7 @@ class _Registered:
             return None
 
 
-@dataclass(slots=True)
-class Hooks:
+class Hooks(Struct):
     """Hooks by the payload they take."""
 
     _hooks: dict[type[Payload], list[_Registered]] = field(default_factory=dict)

@@ -9,10 +9,12 @@ provider reports of itself, the user's file.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ..errors import ConfigError
 from .profile import ModelProfile
@@ -23,8 +25,7 @@ __all__ = ["Catalog"]
 FALLBACK = "fallback"
 
 
-@dataclass(frozen=True, slots=True)
-class Catalog:
+class Catalog(Struct, frozen=True):
     """Facts about models; immutable."""
 
     providers: frozenset[str]

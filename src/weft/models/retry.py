@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import TypeVar
+
+from msgspec import Struct
 
 from .contract import ModelError
 
@@ -19,8 +20,7 @@ __all__ = ["Backoff"]
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Backoff:
+class Backoff(Struct, frozen=True):
     """Waits that double, each a little longer or shorter than the last one doubled.
 
     A server's own wish comes first, unless it asks for more than `patience` seconds.

@@ -8,7 +8,8 @@ and the time a consumer takes is not.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from .transport import TimedOut
 
@@ -19,8 +20,7 @@ def _now() -> float:
     return asyncio.get_running_loop().time()
 
 
-@dataclass(slots=True)
-class Silence:
+class Silence(Struct):
     """Measures from one event to the next; without a `longest` it may last for ever."""
 
     longest: float | None

@@ -10,10 +10,9 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from .observation import AgentsDocs
 
@@ -78,8 +77,7 @@ def _directories(cwd: Path, root_markers: Sequence[str]) -> Iterator[Path]:
     return iter([cwd])
 
 
-@dataclass(slots=True)
-class _Reader:
+class _Reader(Struct):
     """Reads files until its bytes are used up."""
 
     left: int

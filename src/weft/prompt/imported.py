@@ -12,7 +12,6 @@ import re
 import shutil
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -48,8 +47,7 @@ class ImportedPrompt(Struct, frozen=True):
     intact: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ImportedPrompts:
+class ImportedPrompts(Struct, frozen=True):
     """The prompts imported into one home; reading needs no import to exist."""
 
     home: Path

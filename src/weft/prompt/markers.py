@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -58,8 +57,7 @@ class Markers(Struct, frozen=True):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Vocabulary:
+class Vocabulary(Struct, frozen=True):
     """Every marker that data may not imitate."""
 
     tags: frozenset[str] = frozenset()

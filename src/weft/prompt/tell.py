@@ -7,11 +7,10 @@ is the difference to nothing. Invariant: where nothing changed, nothing is said.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw, Struct, field
 
 from ..entries import FragmentMark
 from ..items import InputText, Message
@@ -78,8 +77,7 @@ def tell(
     return page.telling()
 
 
-@dataclass(slots=True)
-class _Page:
+class _Page(Struct):
     """Collects what is told and lays it out as messages."""
 
     vocabulary: Vocabulary

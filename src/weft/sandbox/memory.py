@@ -11,11 +11,10 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from ..bounded import read_bounded
 from ..errors import ConfigError
@@ -34,8 +33,7 @@ class _Rules(Struct, frozen=True, kw_only=True):
     prefixes: tuple[PrefixRule, ...] = ()
 
 
-@dataclass(slots=True)
-class Approvals:
+class Approvals(Struct):
     """What was approved, over all threads of one home."""
 
     home: Path

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from ..entries import Draft, Entry, Origin
 from ..errors import LeaseLost, NotFound, TurnConflict
@@ -70,8 +71,7 @@ def apply(
     return Committed(entries, turn, mail=log.mail())
 
 
-@dataclass(slots=True)
-class _Log:
+class _Log(Struct):
     """One thread while a change is written to it."""
 
     connection: sqlite3.Connection
@@ -80,10 +80,10 @@ class _Log:
     last: int
     turns: int
     now: int
-    admitted: int | None = field(default=None, init=False)
-    newest: int | None = field(default=None, init=False)
+    admitted: int | None = None
+    newest: int | None = None
     """The time of the last entry, once it matters."""
-    origins: dict[Origin, int] = field(default_factory=dict, init=False)
+    origins: dict[Origin, int] = field(default_factory=dict)
 
     def admit(self, admission: Admission) -> Turn:
         self.turns += 1

@@ -79,7 +79,7 @@ class FileLock:
             os.close(descriptor)
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class SqliteLease:
     """The right to write one thread of a `SqliteStore`."""
 

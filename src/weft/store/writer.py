@@ -14,9 +14,10 @@ import sqlite3
 import threading
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar, cast
+
+from msgspec import Struct, field
 
 from ..errors import StoreClosed
 from .database import translate
@@ -34,8 +35,7 @@ def holds_nothing(_: Any) -> None:
     """A result that holds on to nothing."""
 
 
-@dataclass(slots=True, eq=False)
-class _Task:
+class _Task(Struct, eq=False):
     """A job and the caller who waits for it, or has given up waiting."""
 
     job: Job[Any]

@@ -6,8 +6,9 @@ waits for any more is not open.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from ..harness.events import (
     AgentReported,
@@ -25,11 +26,10 @@ if TYPE_CHECKING:
 __all__ = ["Asked"]
 
 
-@dataclass(slots=True)
-class Asked:
+class Asked(Struct):
     """The open questions of the agents of one thread."""
 
-    _open: dict[str, tuple[Work, AgentReported]] = field(init=False, default_factory=dict)
+    _open: dict[str, tuple[Work, AgentReported]] = field(default_factory=dict)
 
     @property
     def reports(self) -> tuple[AgentReported, ...]:

@@ -11,8 +11,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from ..entries import Draft, control_draft
 from ..errors import NotFound, WeftError
@@ -50,8 +51,7 @@ __all__ = ["Subagents"]
 _log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True, kw_only=True)
-class Subagents:
+class Subagents(Struct, kw_only=True):
     """Starts agents for a thread, and sees to it that the thread hears of them."""
 
     parent: Parent
@@ -59,13 +59,13 @@ class Subagents:
     limits: AgentLimits
     emit: Callable[[Event], None]
     watcher: SpawnWatcher | None = None
-    _works: dict[str, Work] = field(init=False, default_factory=dict)
+    _works: dict[str, Work] = field(default_factory=dict)
     """Who is at work, by id."""
-    _asked: Asked = field(init=False, default_factory=Asked)
-    _ordering: asyncio.Lock = field(init=False, default_factory=asyncio.Lock)
-    _woken: asyncio.Event = field(init=False, default_factory=asyncio.Event)
+    _asked: Asked = field(default_factory=Asked)
+    _ordering: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _woken: asyncio.Event = field(default_factory=asyncio.Event)
     """Set at the next wake-up, and replaced then: nobody takes it from those who wait."""
-    _closing: bool = field(init=False, default=False)
+    _closing: bool = False
 
     @property
     def depth(self) -> int:

@@ -8,7 +8,8 @@ are refused, and who is whose parent is read from the log and never from what a 
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ..entries import Settings
 from ..errors import NotFound
@@ -24,8 +25,7 @@ _MOST = 256
 """How many ancestors are looked at."""
 
 
-@dataclass(frozen=True, slots=True)
-class Kinship:
+class Kinship(Struct, frozen=True):
     """The grants of one store."""
 
     store: Store

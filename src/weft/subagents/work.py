@@ -34,7 +34,7 @@ class _Turn(Struct, frozen=True):
     said: Message | None = None
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Work:
     """An agent at work on an order."""
 

@@ -7,7 +7,6 @@ call tells what an agent found out. Its announcement does that, once.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated, Literal, Protocol, TypeAlias, cast
 
 from msgspec import Meta, Struct
@@ -111,8 +110,7 @@ _Type: TypeAlias = Annotated[
 ]
 
 
-@dataclass(slots=True)
-class _Offered:
+class _Offered(Struct):
     """The functions behind the tools; their docstrings are what a model reads."""
 
     spawner: Spawner

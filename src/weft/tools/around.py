@@ -9,10 +9,10 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from typing import TypeVar
 
 import msgspec
+from msgspec import Struct
 
 from ..errors import HookFailed
 from ..items import InputText
@@ -29,8 +29,7 @@ _log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-@dataclass(slots=True)
-class Around:
+class Around(Struct):
     """One call and what stands around it."""
 
     tool: Tool
@@ -40,7 +39,7 @@ class Around:
     hooks: ToolHooks
     clock: Callable[[], float] = time.monotonic
     began: float = 0.0
-    _returned: ToolResult | None = field(default=None, init=False)
+    _returned: ToolResult | None = None
 
     def __post_init__(self) -> None:
         if is_hooked(self.tool):

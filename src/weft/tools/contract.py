@@ -8,7 +8,6 @@ result; and a call that is cancelled leaves nothing running that it started.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
@@ -146,8 +145,7 @@ class Kept(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolContext:
+class ToolContext(Struct, frozen=True, kw_only=True):
     """What a call gets to work with."""
 
     thread: str

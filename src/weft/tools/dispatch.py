@@ -11,9 +11,8 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
-from dataclasses import dataclass, field
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from ..items import CustomToolCall, CustomToolCallOutput, FunctionCallOutput, LocalShellCall
 from ..specs import Namespace, spec_name
@@ -40,8 +39,7 @@ class Finished(Struct, frozen=True, kw_only=True):
     aborted: bool = False
 
 
-@dataclass(slots=True, eq=False)
-class _Open:
+class _Open(Struct, eq=False):
     """A call without a result."""
 
     position: int
@@ -56,8 +54,7 @@ class _Open:
         return self.tool is None or self.tool.parallel
 
 
-@dataclass(slots=True)
-class Dispatch:
+class Dispatch(Struct):
     """Runs the calls of one step.
 
     Hand calls in with `submit` as they arrive, say `finish` when no more will come,
@@ -68,14 +65,14 @@ class Dispatch:
     context: ToolContext
     hooks: ToolHooks = NO_HOOKS
     clock: Callable[[], float] = time.monotonic
-    _named: dict[tuple[str | None, str], Tool] = field(default_factory=dict, init=False)
-    _calls: list[_Open] = field(default_factory=list, init=False)
-    _open: set[_Open] = field(default_factory=set, init=False)
-    _exclusive: asyncio.Task[None] | None = field(default=None, init=False)
-    _since: list[asyncio.Task[None]] = field(default_factory=list, init=False)
+    _named: dict[tuple[str | None, str], Tool] = field(default_factory=dict)
+    _calls: list[_Open] = field(default_factory=list)
+    _open: set[_Open] = field(default_factory=set)
+    _exclusive: asyncio.Task[None] | None = None
+    _since: list[asyncio.Task[None]] = field(default_factory=list)
     """The calls handed in after the last exclusive one."""
-    _ready: asyncio.Queue[Finished | None] = field(default_factory=asyncio.Queue, init=False)
-    _closed: bool = field(default=False, init=False)
+    _ready: asyncio.Queue[Finished | None] = field(default_factory=asyncio.Queue)
+    _closed: bool = False
 
     def __post_init__(self) -> None:
         for tool in self.tools:

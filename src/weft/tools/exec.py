@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -93,8 +92,7 @@ class _Write(Struct, forbid_unknown_fields=True):
     max_output_tokens: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Reporter:
+class _Reporter(Struct, frozen=True):
     """Tells what a session has written since the last time."""
 
     sessions: Sessions

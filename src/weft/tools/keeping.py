@@ -7,7 +7,6 @@ Invariant: no more than one piece is in memory, when storing and when reading ba
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
 
 import msgspec
 from msgspec import Struct
@@ -120,8 +119,7 @@ async def search(
         yield Match(lines.base, found)
 
 
-@dataclass(slots=True)
-class _Lines:
+class _Lines(Struct):
     """Puts lines together again that were cut by the end of a piece.
 
     Of a line longer than `longest` only the beginning is looked at.
@@ -152,8 +150,7 @@ class _Lines:
             self.base, self.rest, self.inside = self.base + len(self.rest), b"", True
 
 
-@dataclass(slots=True)
-class _Wanted:
+class _Wanted(Struct):
     """What lines are looked for."""
 
     alternatives: list[list[str]]

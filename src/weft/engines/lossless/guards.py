@@ -10,10 +10,10 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 __all__ = ["BreakerStatus", "Clock", "GuardLimits", "GuardStatus", "Guards", "SpendStatus"]
 
@@ -61,24 +61,21 @@ class GuardStatus(Struct, frozen=True, kw_only=True):
     spending: tuple[SpendStatus, ...] = ()
 
 
-@dataclass(slots=True)
-class _Breaker:
+class _Breaker(Struct):
     """Failures in a row of one model."""
 
     failures: int = 0
     until: float = 0.0
 
 
-@dataclass(slots=True)
-class _Spending:
+class _Spending(Struct):
     """The calls of one thread within the window."""
 
     calls: deque[float] = field(default_factory=deque)
     until: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Guards:
+class Guards(Struct, frozen=True):
     """The guards of one engine, as one thread meets them: `guards.of(thread)`.
 
     Breakers are shared by all threads; the budget is each thread's own.

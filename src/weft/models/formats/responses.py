@@ -7,9 +7,8 @@ request, up to its closing brackets, start the next.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
-from msgspec import UNSET, Raw
+from msgspec import UNSET, Raw, Struct
 
 from ...entries import Head
 from ...wire import json_bytes
@@ -18,8 +17,7 @@ from ..format import HeadPart
 __all__ = ["ResponsesFormat"]
 
 
-@dataclass(frozen=True, slots=True)
-class ResponsesFormat:
+class ResponsesFormat(Struct, frozen=True):
     """Writes bodies for the Responses API."""
 
     name: str = "responses"
@@ -40,8 +38,7 @@ class ResponsesFormat:
         return body
 
 
-@dataclass(slots=True)
-class _Items:
+class _Items(Struct):
     """Items between commas."""
 
     first: bool = True

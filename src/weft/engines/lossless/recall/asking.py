@@ -11,11 +11,10 @@ import asyncio
 import re
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import Annotated
 
 import msgspec
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from ....errors import SearchRefused, WeftError
 from ....prompt.markers import Markers
@@ -53,8 +52,7 @@ _JOIN = (
 )
 
 
-@dataclass(slots=True)
-class Asking:
+class Asking(Struct):
     """The function behind the tool; its docstring is what a model reads."""
 
     desk: Desk
@@ -110,8 +108,7 @@ class Asking:
         return [Found(log=log, thread=reader, spans=tuple(spans))] if spans else []
 
 
-@dataclass(slots=True)
-class _Reading:
+class _Reading(Struct):
     """One question, and the records that are read for it."""
 
     complete: AskModel

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Literal, TypeAlias
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from ....errors import SearchRefused
 from ....store.contract import Hit, Hits, Search
@@ -39,8 +38,7 @@ _Time: TypeAlias = Annotated[
 ]
 
 
-@dataclass(slots=True)
-class Looking:
+class Looking(Struct):
     """The function behind the tool; its docstring is what a model reads."""
 
     desk: Desk

@@ -6,7 +6,6 @@ and a fresh start loses nothing: what leaves the context can still be looked up.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated
 
 from msgspec import Meta, Struct
@@ -28,8 +27,7 @@ class FreshStart(Struct, frozen=True, forbid_unknown_fields=True):
     reason: _Why
 
 
-@dataclass(slots=True)
-class Noting:
+class Noting(Struct):
     """The functions behind the tools; their docstrings are what a model reads."""
 
     desk: Desk

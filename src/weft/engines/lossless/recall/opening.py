@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import re
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import Annotated, TypeAlias
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from ....context.tokens import estimate_text
 from ....tools.contract import ToolContext, ToolResult
@@ -39,8 +38,7 @@ _Id: TypeAlias = Annotated[
 ]
 
 
-@dataclass(slots=True)
-class Opening:
+class Opening(Struct):
     """The functions behind the tools; their docstrings are what a model reads."""
 
     desk: Desk
