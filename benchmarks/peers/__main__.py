@@ -1,20 +1,24 @@
 """Weft and its peers through the same scenarios, against one instant server.
 
     python -m benchmarks.peers [--quick] [--only SCENARIO,…] [--peers NAME,…]
-                               [--rounds N] [--json FILE]
+                               [--rounds N] [--json FILE [--more]]
 
 Rounds are interleaved: in each one every contestant runs once. Medians count, and their ratio
-to bare aiohttp in the same run. Progress goes to standard error.
+to bare aiohttp in the same run. Every run is told on standard error.
 """
 
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
+import time
 from collections.abc import Iterator
+from pathlib import Path
 
 from .contestants import CONTESTANTS, Contestant, NotInstalled
-from .figures import Figures, medians
+from .figures import Figures
+from .results import Results
 from .runs import RunFailed, Server, run
 from .scenarios import QUICK, SCENARIOS, SIZES
 from .targets import Medians, verdicts
@@ -24,23 +28,34 @@ QUICK_PEERS = ("floor", "raw", "weft", "weft_exec")
 
 def main() -> None:
     options = arguments()
-    results: dict[str, dict[str, list[Figures]]] = {}
-    with Server.started() as server:
-        for scenario, contestant in planned(options):
-            say(f"{scenario} {contestant.name}")
-            try:
-                figures = run(server, contestant, scenario, SIZES).figures
-            except (RunFailed, NotInstalled) as error:
-                print(f"\n{contestant.name}: {error}", file=sys.stderr)
-                continue
-            results.setdefault(scenario, {}).setdefault(contestant.name, []).append(figures)
-    say("")
-    found = {
-        scenario: {name: medians(runs) for name, runs in by_name.items()}
-        for scenario, by_name in results.items()
-    }
-    print("\n".join(lines(found)))
-    print("\n".join(judged(found)))
+    # As Ctrl-C does, so that no contestant is left behind.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    results = Results.read(options.json) if options.more else Results.begun()
+    try:
+        with Server.started() as server:
+            for scenario, contestant in planned(options):
+                measure(server, scenario, contestant, results)
+                if options.json:
+                    results.write(options.json)
+    except KeyboardInterrupt:
+        print("interrupted; what was measured so far:", file=sys.stderr)
+    print("\n".join(lines(results.medians)))
+    print("\n".join(judged(results.medians)))
+
+
+def measure(server: Server, scenario: str, contestant: Contestant, results: Results) -> None:
+    """One run, and what came of it."""
+    name, started = contestant.name, time.monotonic()
+    try:
+        ran = run(server, contestant, scenario, SIZES)
+    except (RunFailed, NotInstalled) as error:
+        results.failed(scenario, name, str(error))
+        said = f"failed: {error}"
+    else:
+        results.note(scenario, name, ran.figures)
+        results.versions |= {name: ran.version} if ran.version else {}
+        said = "  ".join(cells(ran.figures, {}))
+    print(f"{time.monotonic() - started:6.1f} s  {scenario} {name}: {said}", file=sys.stderr)
 
 
 def planned(options: argparse.Namespace) -> Iterator[tuple[str, Contestant]]:
@@ -77,12 +92,6 @@ def cells(found: Figures, floor: Figures) -> Iterator[str]:
         yield f"{name} {figure:.4g}{ratio}"
 
 
-def say(progress: str) -> None:
-    """Show on standard error what is going on."""
-    if sys.stderr.isatty():
-        print(f"\r\033[K{progress}", end="", file=sys.stderr, flush=True)
-
-
 def arguments() -> argparse.Namespace:
     def names(text: str) -> tuple[str, ...]:
         return tuple(text.split(","))
@@ -92,6 +101,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--only", type=names, help=f"of {', '.join(SCENARIOS)}")
     parser.add_argument("--peers", type=names, help=f"of {', '.join(CONTESTANTS)}")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--json", type=Path, help="write results to this file")
+    parser.add_argument("--more", action="store_true", help="add to those that the file has")
     return parser.parse_args()
 
 

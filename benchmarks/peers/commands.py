@@ -49,7 +49,9 @@ def environment(contestant: Contestant, address: str, scratch: Path) -> dict[str
     if contestant.environment is not None:
         return usual
     (scratch / "codex").mkdir(exist_ok=True)
-    ours = {"PYTHONPATH": str(HERE.parent.parent), "CODEX_HOME": str(scratch / "codex")}
+    root = HERE.parent.parent
+    sources = f"{root / 'src'}{os.pathsep}{root}"
+    ours = {"PYTHONPATH": sources, "CODEX_HOME": str(scratch / "codex")}
     if contestant.name == "weft_exec":
         ours |= {"WEFT_HOME": str(scratch / "home"), "OPENAI_BASE_URL": f"{address}/text/v1"}
     return usual | ours

@@ -26,7 +26,7 @@ from .figures import Figures, Record, figures
 
 __all__ = ["Ran", "RunFailed", "Server", "run"]
 
-PATIENCE = 900.0
+PATIENCE = 300.0
 """Seconds after which a run counts as failed."""
 
 

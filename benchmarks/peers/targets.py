@@ -78,8 +78,10 @@ def _growth(found: Medians) -> float:
 
 def _memory(found: Medians) -> float:
     """The worst ratio over scenarios of one thread."""
-    scenarios = ("cold_start", "tool_loop", "deltas", "turns")
-    return max(_ratio(each, "peak_mb")(found) for each in scenarios if each in found)
+    scenarios = [each for each in ("cold_start", "tool_loop", "deltas", "turns") if each in found]
+    if not scenarios:
+        raise KeyError("peak_mb")
+    return max(_ratio(each, "peak_mb")(found) for each in scenarios)
 
 
 def _per_thread(found: Medians) -> float:
@@ -87,7 +89,7 @@ def _per_thread(found: Medians) -> float:
 
 
 def _resumed(found: Medians) -> float:
-    ours = found["resume"]["weft"]
+    ours = found["resume_long"]["weft"]
     return ours["resumed_ms"] / ours["new_ms"]
 
 
