@@ -48,12 +48,11 @@ bench: $(STAMP) ## measure; results as ratios within one run
 bench-quick: $(STAMP) ## Weft beside the floor, in less than a minute
 	@$(BIN)/python -m benchmarks.peers --quick
 
-soak: $(STAMP) ## the long crash and model tests (SOAK_ROUNDS=300)
-	SOAK_ROUNDS=$${SOAK_ROUNDS:-300} $(BIN)/python -m pytest -q tests/test_kill.py tests/harness/test_kill.py tests/engines/lossless/test_machine.py tests/engines/lossless/test_processes.py --timeout 3600
+soak: $(STAMP) ## Weft under chaos, and an audit of what is left (SOAK_MINUTES=10, SOAK_SEED=7)
+	$(BIN)/python -m soak --minutes $${SOAK_MINUTES:-10} --seed $${SOAK_SEED:-7} $(SOAK_OPTIONS)
 
-fuzz: $(STAMP) ## hostile bytes for every parser, FUZZ_SECONDS=30 for each; Python 3.11 only
-	@$(BIN)/python -m pip install -q --disable-pip-version-check --group fuzz
-	$(BIN)/python -m fuzz --seconds $${FUZZ_SECONDS:-30}
+soak-tests: $(STAMP) ## the long crash and model tests (SOAK_ROUNDS=300)
+	SOAK_ROUNDS=$${SOAK_ROUNDS:-300} $(BIN)/python -m pytest -q tests/test_kill.py tests/harness/test_kill.py tests/engines/lossless/test_machine.py tests/engines/lossless/test_processes.py --timeout 3600
 
 mutate: $(STAMP) ## break one policy after the other, and see that the contract matrix finds out
 	$(BIN)/python scripts/mutate.py

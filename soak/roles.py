@@ -30,6 +30,8 @@ class Role(Struct, frozen=True, kw_only=True):
     """What happens to it, and about how many seconds pass in between."""
     stranger: bool = False
     """Runs as a user that is not root, so that permissions hold for it."""
+    terminal: bool = False
+    """Runs commands in terminals in place of threads of its own."""
     steady: bool = False
     """Never struck; its memory is measured."""
 
@@ -65,6 +67,7 @@ ROLES: tuple[Role, ...] = (
     Role(name="steady", steady=True, slots=4),
     Role(name="loop", slots=6, blows={"kill": 11, "interrupt": 19, "hang up": 23}),
     Role(name="codex", harness="codex", slots=4, blows={"kill": 23, "kill the app-server": 9}),
+    Role(name="terminal", terminal=True, slots=2, blows={"kill": 41}),
     Role(name="full", home="full", slots=3, blows={"fill the disk": 9, "kill": 29}),
     Role(
         name="full-codex",

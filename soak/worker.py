@@ -56,9 +56,12 @@ async def _work(stint: str, clock: SkewedClock) -> None:
 
     from soak.lives import Worker
     from soak.roles import Stint
+    from soak.terminal import Terminals
 
     stop = asyncio.Event()
-    worker = Worker(json.decode(stint, type=Stint), stop)
+    told = json.decode(stint, type=Stint)
+    kind = Terminals if told.role.terminal and not told.settle else Worker
+    worker = kind(told, stop)
     obeying = asyncio.create_task(_obey(clock, stop))
     try:
         await worker.run()
