@@ -2,11 +2,12 @@
 
 Owns the parameters of `assemble` and the judgement of its answer. Invariant: an answer
 that has no shape, breaks pairs, names what is not there or outgrows the budget changes
-nothing.
+nothing; one that hands on what it was given needs no judging.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ..context.compose import input_draft
@@ -18,11 +19,10 @@ from ..items import text_of
 from ..specs import spec_name
 from ..store.contract import THIS_TURN
 from .contract import ContextEngine
-from .conversation import aligned, named_rows, spoken_tokens
 from .frame import Frame
 from .guard import Guard
 from .publish import planned
-from .values import AssembleParams, AssembleResult
+from .values import AssembleParams, AssembleResult, ContextItem
 from .weave import Nonsense, Woven, check_live, prompt_name, tokens_of, weave
 
 __all__ = ["Assembly"]
@@ -38,6 +38,8 @@ class Assembly:
     seconds: float
     _prompt: Row | None = field(init=False, default=None)
     """The input that the engine was shown last."""
+    _given: Sequence[ContextItem] | None = field(init=False, default=None)
+    """What it was shown last."""
 
     @property
     def _journal(self) -> Journal:
@@ -46,21 +48,19 @@ class Assembly:
     async def ask(self, given: TurnInput | None) -> AssembleResult:
         """What the engine wants shown, with the input that is about to be opened if any."""
         journal = self._journal
-        rows = list(named_rows(journal.id, journal.view.rows).items())
-        live = _live(rows, journal.turn)
+        spoken = self.frame.spoken
         self._prompt = prompt = None if given is None else self._said(given)
-        if prompt is not None:
-            live = len(rows)
-            rows.append((prompt_name(journal.id), prompt))
+        shown = spoken.aligned(None if prompt is None else (prompt_name(journal.id), prompt))
+        self._given = shown["items"]
         params = AssembleParams(
             token_budget=self.frame.budget(prompt.tokens if prompt else 0),
             available_tools=frozenset(map(spec_name, journal.tools)),
             citations=self.frame.citations,
             model=journal.model,
             prompt=None if given is None else text_of(given.said.content),
-            pre_prompt_count=live,
+            pre_prompt_count=spoken.before(THIS_TURN if prompt else journal.turn),
             current_tokens=journal.occupied or None,
-            **aligned(rows),
+            **shown,
             **self.frame.around(fence=journal.view.upto),
         )
         method = self.engine.assemble
@@ -68,6 +68,8 @@ class Assembly:
 
     def woven(self, result: AssembleResult, *, opening: bool) -> Woven:
         """What the answer means for the view. Raises `Nonsense`."""
+        if result.items is self._given and result.items:
+            return Woven()
         journal = self._journal
         view, prompt = journal.view, prompt_name(journal.id) if opening else None
         said = self._prompt if opening else None
@@ -78,7 +80,7 @@ class Assembly:
             check_live(view, journal.turn, result.items)
         items = [item for item in result.items if item.id != prompt or prompt is None]
         size, budget = tokens_of(items, view), self.frame.budget(said.tokens if said else 0)
-        if budget is not None and size > max(budget, spoken_tokens(view.rows)):
+        if budget is not None and size > max(budget, self.frame.spoken.tokens):
             raise Nonsense(f"it asked for {size} tokens where {budget} fit")
         return woven
 
@@ -111,8 +113,3 @@ class Assembly:
             events=given.events,
         )
         return Row.of_draft(draft)
-
-
-def _live(rows: list[tuple[str, Row]], turn: int) -> int:
-    """Where the current turn begins."""
-    return next((at for at, (_, row) in enumerate(rows) if row.turn == turn), len(rows))

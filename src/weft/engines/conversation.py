@@ -1,8 +1,8 @@
 """Conversations: rows of a view as an engine sees them.
 
-Owns the names of items and the arrays beside them. Invariant: what the runtime said is
-left out, every array has the length of `items`, and a name means the same row to both
-sides for as long as the epoch lasts.
+Owns the names of items and the arrays beside them. Invariants: what the runtime said is
+left out, every array has the length of `items`, a name means the same row to both sides
+for as long as the epoch lasts, and no row of a view that grows is looked at twice.
 """
 
 from __future__ import annotations
@@ -11,18 +11,20 @@ from collections.abc import Iterable, Sequence
 from typing import TypedDict
 
 from ..context.row import Row
+from ..context.view import View
 from ..entries import Node
 from ..provenance import InputProvenance, InternalEvent
+from .column import Column
 from .values import ContextItem, Conversation, Covered
 
 __all__ = [
     "PROMPT",
     "Aligned",
+    "Spoken",
     "aligned",
     "conversation_of",
     "item_of",
     "named_rows",
-    "spoken_tokens",
 ]
 
 PROMPT = "prompt"
@@ -32,10 +34,10 @@ PROMPT = "prompt"
 class Aligned(TypedDict):
     """The fields of a `Conversation`, to be passed on."""
 
-    items: tuple[ContextItem, ...]
-    provenance: tuple[InputProvenance | None, ...]
-    internal_events: tuple[tuple[InternalEvent, ...] | None, ...]
-    persist: tuple[bool, ...]
+    items: Sequence[ContextItem]
+    provenance: Sequence[InputProvenance | None]
+    internal_events: Sequence[tuple[InternalEvent, ...] | None]
+    persist: Sequence[bool]
 
 
 def named_rows(thread: str, rows: Sequence[Row]) -> dict[str, Row]:
@@ -43,11 +45,6 @@ def named_rows(thread: str, rows: Sequence[Row]) -> dict[str, Row]:
     return {
         _name(thread, position, row): row for position, row in enumerate(rows) if not row.contextual
     }
-
-
-def spoken_tokens(rows: Sequence[Row]) -> int:
-    """The size of the conversation in `rows`."""
-    return sum(row.tokens for row in rows if not row.contextual)
 
 
 def _name(thread: str, position: int, row: Row) -> str:
@@ -65,6 +62,53 @@ def aligned(rows: Iterable[tuple[str, Row]]) -> Aligned:
         internal_events=tuple(row.events or None for _, row in named),
         persist=tuple(not row.volatile for _, row in named),
     )
+
+
+class Spoken:
+    """The conversation in one view, kept up as the view grows."""
+
+    def __init__(self, view: View) -> None:
+        self.view = view
+        self.tokens = 0
+        """Its size."""
+        self._read = 0
+        """How many rows of the view were looked at."""
+        self._positions: list[int] = []
+        """Which of them are conversation."""
+        self._begun: dict[int, int] = {}
+        """How many items stood before each turn."""
+        thread, rows = view.thread, view.rows
+        self._item = lambda at: item_of(_name(thread, at, rows[at]), rows[at])
+        self._provenance = lambda at: rows[at].provenance
+        self._events = lambda at: rows[at].events or None
+        self._persists = lambda at: not rows[at].volatile
+
+    def caught_up(self) -> Spoken:
+        """This, with what the view has shown since."""
+        rows = self.view.rows
+        for position in range(self._read, len(rows)):
+            row = rows[position]
+            if not row.contextual:
+                self._begun.setdefault(row.turn, len(self._positions))
+                self._positions.append(position)
+                self.tokens += row.tokens
+        self._read = len(rows)
+        return self
+
+    def before(self, turn: int) -> int:
+        """How many items stand before a turn; all of them where nothing was said in it."""
+        return self._begun.get(turn, len(self._positions))
+
+    def aligned(self, prompt: tuple[str, Row] | None = None) -> Aligned:
+        """The fields of a conversation, with an input that is not in the view yet."""
+        at, count = self._positions, len(self._positions)
+        more = aligned(() if prompt is None else (prompt,))
+        return Aligned(
+            items=Column(at, self._item, count, tuple(more["items"])),
+            provenance=Column(at, self._provenance, count, tuple(more["provenance"])),
+            internal_events=Column(at, self._events, count, tuple(more["internal_events"])),
+            persist=Column(at, self._persists, count, tuple(more["persist"])),
+        )
 
 
 def conversation_of(thread: str, rows: Sequence[Row]) -> Conversation:

@@ -62,7 +62,7 @@ class Folding:
             live=live,
             cancelled=asyncio.Event(),
             delegate=delegated,
-            **aligned(named_rows(journal.id, journal.view.rows).items()),
+            **self.frame.spoken.aligned(),
             **self.frame.around(_PURPOSE),
         )
         try:

@@ -7,12 +7,12 @@ call gets the same settings object, and no call before the turn's end gets `comp
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypedDict
 
 from ..context.journal import Journal
 from ..context.visible import hidden_stretches
-from .conversation import spoken_tokens
+from .conversation import Spoken
 from .log import Grants, StoredLog
 from .values import (
     BootstrapParams,
@@ -64,6 +64,15 @@ class Frame:
     grants: Grants | None = None
     thread: ThreadRef | None = None
     settings: RuntimeSettings | None = None
+    _spoken: Spoken | None = field(init=False, default=None)
+
+    @property
+    def spoken(self) -> Spoken:
+        """The conversation in the present view. Costs what is new in it."""
+        view = self.journal.view
+        if self._spoken is None or self._spoken.view is not view:
+            self._spoken = Spoken(view)
+        return self._spoken.caught_up()
 
     async def renew(self, degraded: str | None = None) -> None:
         """Look at the thread again; a new turn begins."""
@@ -126,8 +135,7 @@ class Frame:
         window = self.journal.profile.effective_window
         if window is None:
             return None
-        view = self.journal.view
-        beside = view.tokens - spoken_tokens(view.rows)
+        beside = self.journal.view.tokens - self.spoken.tokens
         taken = beside + self.journal.head_tokens + prompt
         return max(1, window - reserve_for(window) - taken)
 

@@ -11,13 +11,14 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import msgspec
 from msgspec import Struct
 
 from ..errors import EngineFailed
 from .borrowed import lent
+from .column import Column
 from .info import HOST_PARAMS, EngineInfo, HostParam
 from .words import brief, described
 
@@ -46,9 +47,23 @@ def own(value: object, kind: type[T]) -> T:
     Raises `ValueError` where one has not, or holds what cannot be written down.
     """
     try:
-        return msgspec.json.decode(msgspec.json.encode(value, enc_hook=repr), type=kind)
+        return msgspec.json.decode(msgspec.json.encode(value, enc_hook=_plain), type=kind)
     except (msgspec.MsgspecError, TypeError, OverflowError, RecursionError) as error:
         raise ValueError(str(error)) from error
+
+
+def _plain(value: object) -> object:
+    """What JSON has for a value that it does not know."""
+    return tuple(value) if isinstance(value, Column) else repr(value)
+
+
+def _taken(result: Struct, kind: type[T], given: Struct | None) -> T:
+    """An own copy of `result`, but for items that were only handed on: nobody can change them."""
+    items: object = getattr(given, "items", None)
+    if items is None or getattr(result, "items", None) is not items:
+        return own(result, kind)
+    rest: Any = own(msgspec.structs.replace(result, items=()), kind)
+    return cast("T", msgspec.structs.replace(rest, items=items))
 
 
 @dataclass(slots=True)
@@ -90,7 +105,7 @@ class Guard:
             if not done:
                 await self._stop(task, cancelled)
                 raise self._failed(operation, f"no answer within {seconds:g} s")
-        return self._judged(operation, task, expected)
+        return self._judged(operation, task, expected, given)
 
     async def _run(
         self, operation: str, method: Callable[..., Awaitable[object]], given: Struct | None
@@ -106,7 +121,13 @@ class Guard:
             # A task that raises it ends the loop. An interrupt may: it is the user's.
             raise RuntimeError("it tried to end the process") from error
 
-    def _judged(self, operation: str, task: asyncio.Task[object], expected: type[T]) -> T:
+    def _judged(
+        self,
+        operation: str,
+        task: asyncio.Task[object],
+        expected: type[T],
+        given: Struct | None,
+    ) -> T:
         """What a call that is over has answered, if that can be used."""
         if task.cancelled():
             raise self._failed(operation, "it cancelled itself")
@@ -119,7 +140,7 @@ class Guard:
         if not isinstance(result, Struct):
             return result
         try:
-            return own(result, expected)
+            return _taken(result, expected, given)
         except ValueError as error:
             reason = f"its {expected.__name__} cannot be used: {error}"
             raise self._failed(operation, brief(reason)) from error

@@ -14,7 +14,6 @@ from msgspec import Struct
 
 from ..errors import EngineFailed, StaleEpoch
 from .contract import Maintains
-from .conversation import aligned, named_rows
 from .frame import Frame
 from .guard import Guard
 from .publish import publish, seen_at
@@ -123,7 +122,7 @@ class Upkeep:
         given = MaintainParams(
             reason=reason,
             cancelled=asyncio.Event(),
-            **aligned(named_rows(journal.id, view.rows).items()),
+            **self.frame.spoken.aligned(),
             **self.frame.around(purpose, deferred=deferred),
         )
         try:

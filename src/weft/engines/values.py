@@ -255,14 +255,17 @@ class EngineParams(Struct, frozen=True, kw_only=True):
 
 
 class Conversation(Struct, frozen=True, kw_only=True):
-    """Items, and what the runtime knows of each. All four have the same length."""
+    """Items, and what the runtime knows of each. All four have the same length.
 
-    items: tuple[ContextItem, ...] = ()
-    provenance: tuple[InputProvenance | None, ...] = ()
+    They read like tuples and never change; what nobody looks at is never made.
+    """
+
+    items: Sequence[ContextItem] = ()
+    provenance: Sequence[InputProvenance | None] = ()
     """Who wrote it. None is no signal, never "the user"."""
-    internal_events: tuple[tuple[InternalEvent, ...] | None, ...] = ()
+    internal_events: Sequence[tuple[InternalEvent, ...] | None] = ()
     """Which events of the runtime made it."""
-    persist: tuple[bool, ...] = ()
+    persist: Sequence[bool] = ()
     """Whether an engine should keep it; volatile input is shown and never stored."""
 
 
@@ -377,10 +380,11 @@ class AssembleResult(Struct, frozen=True, kw_only=True):
     """What the model should see: the items given, or others.
 
     Items added at the end, around the present input, extend the view. Anything else
-    becomes a new epoch, with the engine as its reason.
+    becomes a new epoch, with the engine as its reason. Who changes nothing hands on the
+    very `items` that were given: that costs the same however long they are.
     """
 
-    items: tuple[ContextItem, ...]
+    items: Sequence[ContextItem]
     estimated_tokens: int = 0
     system_prompt_addition: str | None = None
     prompt_authority: Literal["assembled", "preassembly_may_overflow"] = "assembled"
@@ -392,7 +396,7 @@ class AssembleResult(Struct, frozen=True, kw_only=True):
 class Rebase(Struct, frozen=True, kw_only=True):
     """A conversation that should take the place of the one given."""
 
-    items: tuple[ContextItem, ...]
+    items: Sequence[ContextItem]
 
 
 class MaintainParams(ConversationParams, frozen=True, kw_only=True):

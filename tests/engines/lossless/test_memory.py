@@ -22,6 +22,7 @@ from weft import Thread
 from weft.engines.lossless.library import Library
 from weft.engines.lossless.memory import MOST_TOKENS, Memory
 from weft.engines.lossless.nodes import Node
+from weft.engines.lossless.reading import read
 from weft.engines.lossless.recall.cues import cue_of
 from weft.engines.values import AssembleParams, ContextItem, Covered, ThreadRef
 from weft.errors import StoreBusy
@@ -210,7 +211,7 @@ async def test_memory_comes_back_where_there_is_room_and_a_summary_over_it(
     other = msgspec.structs.replace(kept, id="sum_02", key="b", spans=((2, 4),))
     await library.add(other)
     given = under_a_summary(past, name)
-    found = await Memory(library).recalled(given, given.items[:1], spare)
+    found = await Memory(library).recalled(given, read(given.items[:1]), spare)
     assert len(found) == recalled
     await library.close()
 
@@ -266,9 +267,9 @@ async def test_only_tools_that_the_model_has_are_told_of():
     told = {}
     for tools in (frozenset[str](), frozenset({"recall_expand"})):
         await memory.recalled(
-            msgspec.structs.replace(given, available_tools=tools), (summary,), 9_999
+            msgspec.structs.replace(given, available_tools=tools), read((summary,)), 9_999
         )
-        said = await memory.guidance(past.thread, (summary,)) or ""
+        said = await memory.guidance(past.thread, read((summary,))) or ""
         told[tools] = [spec_name(tool.spec) for tool in memory.tools]
         told[tools] = [name for name in told[tools] if name in said]
         summary = msgspec.structs.replace(summary, name="sum_2")
@@ -355,12 +356,12 @@ async def test_a_wish_for_a_fresh_start_outlives_the_process_until_it_was_grante
     wish = FunctionCall(name="new_context", arguments='{"reason":"done"}', call_id="c")
     waiting = (item(1, 1, words), item(2, 2, words), item(3, 2, wish))
     memory = Memory(library)
-    assert memory.wants_fresh_start("t", waiting[:2]) is False
-    assert [memory.wants_fresh_start("t", waiting) for _ in range(3)] == [True, False, False]
-    assert Memory(library).wants_fresh_start("t", waiting) is True
-    assert Memory(library).wants_fresh_start("t", waiting[1:]) is False
+    assert memory.wants_fresh_start("t", read(waiting[:2])) is False
+    assert [memory.wants_fresh_start("t", read(waiting)) for _ in range(3)] == [True, False, False]
+    assert Memory(library).wants_fresh_start("t", read(waiting)) is True
+    assert Memory(library).wants_fresh_start("t", read(waiting[1:])) is False
     later = Memory(library)
-    later.look("t", Past(), waiting)
+    later.look("t", Past(), read(waiting))
     assert [later.wants_fresh_start("t") for _ in range(2)] == [True, False]
     await library.close()
 
@@ -373,7 +374,7 @@ async def test_a_call_that_the_tool_refuses_is_no_wish_for_a_fresh_start(argumen
     words = Message(role="user", content=(InputText("hello"),))
     wish = FunctionCall(name="new_context", arguments=arguments, call_id="c")
     waiting = (item(1, 1, words), item(2, 2, words), item(3, 2, wish))
-    assert Memory(library).wants_fresh_start("t", waiting) is False
+    assert Memory(library).wants_fresh_start("t", read(waiting)) is False
     await library.close()
 
 

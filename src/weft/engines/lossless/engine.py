@@ -2,7 +2,8 @@
 
 Owns when summaries are made, shown and told about. Invariants: the log is the only copy
 of what was said; a view changes in one step from high to low water; inside an epoch what
-was shown before is an exact prefix of what is shown next.
+was shown before is an exact prefix of what is shown next, and a step that changes nothing
+costs what is new.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import asyncio
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
@@ -43,9 +45,13 @@ from .choose import Chosen, choose, size_of
 from .guards import Guards
 from .library import Library
 from .memory import Memory
-from .nodes import Node, recovered
+from .nodes import Node, names_of, recovered
 from .plan import Measures, Stretch, condensable, mergeable, stretches
-from .workshop import Workshop, names_of
+from .reading import Reading, read
+from .recent import Recent
+
+if TYPE_CHECKING:
+    from .workshop import Workshop
 
 __all__ = ["INFO", "LosslessEngine"]
 
@@ -71,21 +77,42 @@ class _Scene(Struct, frozen=True, kw_only=True):
     """A conversation as the engine looks at it."""
 
     thread: str
-    items: tuple[ContextItem, ...]
+    said: Conversation
+    seen: Reading
     live: int
     """Where the current turn begins."""
     budget: int
     measures: Measures
-    volatile: frozenset[str] = frozenset()
     model: str = ""
     log: ThreadLog
 
     @property
+    def items(self) -> tuple[ContextItem, ...]:
+        return tuple(self.said.items)
+
+    @property
+    def volatile(self) -> frozenset[str]:
+        return _volatile(self.said)
+
+    @property
     def size(self) -> int:
-        return size_of(self.items)
+        return self.seen.tokens
+
+    @property
+    def is_filling(self) -> bool:
+        """Whether summaries should be made ready."""
+        return self.size > self.measures.prepare * self.budget
 
 
-@dataclass(slots=True)
+class _Shown(Struct, frozen=True):
+    """Summaries in a view that are known to be in the library."""
+
+    names: tuple[str, ...] = ()
+    weak: bool = False
+    """Whether some of them were only extracted."""
+
+
+@dataclass(slots=True, eq=False, repr=False)
 class LosslessEngine:
     """Keeps the view small with summaries that can be opened again."""
 
@@ -94,14 +121,26 @@ class LosslessEngine:
     guards: Guards = field(default_factory=Guards)
     info: EngineInfo = INFO
     memory: Memory = field(init=False)
-    _workshop: Workshop = field(init=False)
+    _made: Workshop | None = field(init=False, default=None)
+    _read: dict[str, Reading] = field(init=False, default_factory=Recent)
+    """The conversations of threads, as far as they were read."""
+    _shown: dict[str, _Shown] = field(init=False, default_factory=Recent)
 
     def __post_init__(self) -> None:
-        self._workshop = Workshop(self.library, self.guards)
         self.memory = Memory(self.library)
+
+    @property
+    def _workshop(self) -> Workshop:
+        # Many threads end before a summary is due.
+        from .workshop import Workshop
+
+        self._made = self._made or Workshop(self.library, self.guards)
+        return self._made
 
     async def bootstrap(self, given: BootstrapParams, /) -> BootstrapResult:
         """Nothing to read: the thread's log is the store. Says what is known of it."""
+        self.memory.forget(given.thread.id)
+        self._shown.pop(given.thread.id, None)
         last = await self.library.committed(given.thread.id)
         return BootstrapResult(bootstrapped=True, reason=f"turns are known up to entry {last}")
 
@@ -119,37 +158,47 @@ class LosslessEngine:
 
     async def assemble(self, given: AssembleParams, /) -> AssembleResult:
         """The view, brought down in one step where it has grown too large, and memory."""
-        scene = self._scene(given, given.pre_prompt_count, given.token_budget)
+        live = len(given.items) if given.pre_prompt_count is None else given.pre_prompt_count
+        scene = self._scene(given, live, given.token_budget, said=bool(given.prompt))
         await self._restore(scene)
         items = await self._reduced(scene)
-        self.memory.look(given.thread.id, given.log, items)
-        recalled = await self.memory.recalled(given, items, scene.budget - size_of(items))
-        addition = await self.memory.guidance(given.thread.id, items)
-        live = len(items) - (len(given.items) - scene.live)
-        shown = (*items[:live], *recalled, *items[live:]) if given.prompt else items
+        seen = scene.seen if items is given.items else read(items)
+        self.memory.look(given.thread.id, given.log, seen)
+        recalled = await self.memory.recalled(given, seen, scene.budget - seen.tokens)
+        if recalled:
+            at = len(items) - (len(given.items) - live)
+            items = (*items[:at], *recalled, *items[at:])
         return AssembleResult(
-            items=shown,
-            estimated_tokens=size_of(shown),
-            system_prompt_addition=addition,
-            projection=_projection(items),
+            items=items,
+            estimated_tokens=seen.tokens + size_of(recalled),
+            system_prompt_addition=await self.memory.guidance(given.thread.id, seen),
+            projection=_projection(seen.names),
         )
 
     async def maintain(self, given: MaintainParams, /) -> MaintainResult:
         """Make ready what will be needed; ask for a smaller view when all of it is ready."""
         budget = given.context.token_budget if given.context else None
         complete = given.context.complete if given.context else None
-        scene = self._scene(given, await self._under_way(given), budget)
+        scene = self._scene(given, len(given.items), budget)
+        self.memory.look(given.thread.id, given.log, scene.seen)
         await self._restore(scene)
-        self.memory.look(given.thread.id, given.log, given.items)
-        made = 0
-        # Before a turn no model can be asked; extracts in its place would last.
-        if given.reason != "bootstrap" and scene.size > scene.measures.prepare * scene.budget:
-            made += await self._prepare(scene, complete, given.cancelled)
-        made += await self._mend(scene, given, complete)
-        await self._forget_jobs(scene)
-        chosen = await self._chosen(scene, force=False)
-        rebase = None if chosen is None else Rebase(items=await self._mended(chosen.items))
+        made, rebase = 0, None
+        if self._is_due(scene):
+            scene = msgspec.structs.replace(scene, live=await self._under_way(given))
+            # Before a turn no model can be asked; extracts in its place would last.
+            if given.reason != "bootstrap" and scene.is_filling:
+                made += await self._prepare(scene, complete, given.cancelled)
+            made += await self._mend(scene, given, complete)
+            await self._forget_jobs(scene)
+            chosen = await self._chosen(scene, force=False)
+            rebase = None if chosen is None else Rebase(items=await self._mended(chosen.items))
         return MaintainResult(changed=made > 0, reason=f"{made} summaries made", rebase=rebase)
+
+    def _is_due(self, scene: _Scene) -> bool:
+        """Whether there is anything to make, to mend or to forget."""
+        shown = self._shown.get(scene.thread)
+        weak = shown is None or shown.weak
+        return scene.is_filling or weak or not self.library.idle(scene.thread)
 
     async def compact(self, given: CompactParams, /) -> CompactResult:
         """Fold what is not fresh, now; the model is asked as long as somebody waits."""
@@ -192,15 +241,21 @@ class LosslessEngine:
         """Close the library."""
         await self.library.close()
 
-    def _scene(self, given: ConversationParams, live: int | None, budget: int | None) -> _Scene:
+    def _scene(
+        self, given: ConversationParams, live: int, budget: int | None, *, said: bool = False
+    ) -> _Scene:
+        """What is given; with `said` the present input ends it, under a name that will not stay."""
         tokens = budget or _BUDGET
+        thread, items = given.thread.id, given.items
+        seen = read(items[:live] if said else items, self._read.get(thread))
+        self._read[thread] = seen
         return _Scene(
-            thread=given.thread.id,
-            items=given.items,
-            live=len(given.items) if live is None else live,
+            thread=thread,
+            said=given,
+            seen=read(items, seen) if said else seen,
+            live=live,
             budget=tokens,
             measures=self.measures.within(tokens),
-            volatile=_volatile(given),
             model=(given.settings.model.resolved or "") if given.settings else "",
             log=given.log,
         )
@@ -213,12 +268,12 @@ class LosslessEngine:
             return len(items)
         return _newest_turn(items)
 
-    async def _reduced(self, scene: _Scene) -> tuple[ContextItem, ...]:
+    async def _reduced(self, scene: _Scene) -> Sequence[ContextItem]:
         """The conversation, smaller if it must be and can be."""
-        if self.memory.wants_fresh_start(scene.thread, scene.items):
+        if self.memory.wants_fresh_start(scene.thread, scene.seen):
             return await self._fresh_start(scene)
         chosen = await self._chosen(scene, force=scene.size > scene.measures.hard * scene.budget)
-        return scene.items if chosen is None else await self._mended(chosen.items)
+        return scene.said.items if chosen is None else await self._mended(chosen.items)
 
     async def _fresh_start(self, scene: _Scene) -> tuple[ContextItem, ...]:
         """Fold all that lies before the current turn."""
@@ -351,12 +406,18 @@ class LosslessEngine:
 
     async def _restore(self, scene: _Scene) -> None:
         """Take nodes in that the view shows and the library has lost."""
-        shown = [item for item in scene.items if item.covers is not None and item.name]
-        known = await self.library.get(names_of(shown))
-        for item in shown:
-            if item.name not in known and item.covers is not None:
+        names = scene.seen.names
+        checked = self._shown.get(scene.thread)
+        if checked is not None and checked.names == names:
+            return
+        known = await self.library.get(names)
+        for item in scene.items if len(known) < len(names) else ():
+            if item.name and item.name not in known and item.covers is not None:
                 past = await scene.log.spans([(item.covers.first, item.covers.last)])
-                await self.library.add(recovered(scene.thread, item, past.items))
+                node = await self.library.add(recovered(scene.thread, item, past.items))
+                known[item.name] = node
+        weak = any(node.degraded for node in known.values())
+        self._shown[scene.thread] = _Shown(names, weak)
 
     async def _mend(self, scene: _Scene, given: MaintainParams, complete: Complete | None) -> int:
         """Write again, with a model, what was only extracted; shown with the next step down."""
@@ -418,10 +479,10 @@ def _eager(scene: _Scene) -> _Scene:
     return msgspec.structs.replace(scene, measures=measures)
 
 
-def _projection(items: Sequence[ContextItem]) -> Projection:
+def _projection(names: Sequence[str]) -> Projection:
     """What a view stands on: as long as its summaries are the same, it only grows."""
-    names = "\n".join(names_of(items))
-    return Projection(mode="per_epoch", epoch=hashlib.sha256(names.encode()).hexdigest()[:32])
+    epoch = hashlib.sha256("\n".join(names).encode()).hexdigest()[:32]
+    return Projection(mode="per_epoch", epoch=epoch)
 
 
 def _volatile(given: Conversation) -> frozenset[str]:
@@ -429,9 +490,9 @@ def _volatile(given: Conversation) -> frozenset[str]:
     return frozenset(item.id for item, persist in pairs if not persist and item.id is not None)
 
 
-def _part_of(node: Node, items: tuple[ContextItem, ...]) -> Stretch | None:
+def _part_of(node: Node, items: Sequence[ContextItem]) -> Stretch | None:
     """A node's own range as something to be summarised again."""
     if node.depth or not items:
         return None
     tokens = size_of(items)
-    return Stretch(start=0, end=len(items), items=items, key=node.key, tokens=tokens)
+    return Stretch(start=0, end=len(items), items=tuple(items), key=node.key, tokens=tokens)

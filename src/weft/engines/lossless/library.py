@@ -2,7 +2,8 @@
 
 Owns what is kept in ``lossless.db``. Invariants: a node never changes once it is
 kept; a job belongs to one worker at a time and is free again when its lease runs out;
-what is lost with the file can be made again from the log.
+what is lost with the file can be made again from the log; and what cannot have changed
+since it was read is not read again.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from msgspec import Struct
 
 from ...wire import json_bytes
 from .nodes import Node
+from .recent import Recent
 from .shelf import Shelf
 
 __all__ = ["Frontier", "Job", "Library", "Note", "keep_node"]
@@ -64,6 +66,10 @@ class Library:
     def __init__(self, path: Path | None, *, clock: Callable[[], float] = time.time) -> None:
         self._shelf = Shelf(path)
         self._clock = clock
+        self._notes: dict[str, list[Note]] = Recent()
+        """Notes that were read; a thread has one writer, so they are as it wrote them."""
+        self._idle: dict[str, bool] = Recent()
+        """Threads for which no work waits."""
 
     async def add(self, node: Node) -> Node:
         """Keep a node, and consider its job done; the one that has its name, if there is one."""
@@ -80,7 +86,9 @@ class Library:
 
     async def find(self, keys: Iterable[str]) -> dict[str, Node]:
         """The best node for each of `keys` that has one."""
-        wanted = json_bytes(tuple(keys))
+        if not (sought := tuple(keys)):
+            return {}
+        wanted = json_bytes(sought)
 
         def job(db: sqlite3.Connection) -> dict[str, Node]:
             rows = db.execute(
@@ -94,7 +102,9 @@ class Library:
 
     async def get(self, ids: Iterable[str]) -> dict[str, Node]:
         """Nodes by their names; those that do not exist are left out."""
-        wanted = json_bytes(tuple(ids))
+        if not (sought := tuple(ids)):
+            return {}
+        wanted = json_bytes(sought)
 
         def job(db: sqlite3.Connection) -> dict[str, Node]:
             rows = db.execute(
@@ -125,8 +135,13 @@ class Library:
                 [(j.key, j.thread, j.first, j.last, j.depth, self._now()) for j in jobs],
             )
 
-        if jobs:
+        if not jobs:
+            return
+        try:
             await self._shelf.change(job)
+        finally:
+            for each in jobs:
+                self._idle.pop(each.thread, None)
 
     async def take(self, thread: str, key: str, owner: str, *, at_once: bool = False) -> Job | None:
         """Lease one job, unless someone has it or it should wait; `at_once` it need not."""
@@ -173,13 +188,24 @@ class Library:
         """Forget a thread's work but for `keys`."""
         wanted = json_bytes(tuple(keys))
 
-        def job(db: sqlite3.Connection) -> None:
+        def job(db: sqlite3.Connection) -> bool:
             db.execute(
                 "DELETE FROM jobs WHERE thread = ? AND key NOT IN (SELECT value FROM json_each(?))",
                 (thread, wanted),
             )
+            return db.execute("SELECT 1 FROM jobs WHERE thread = ?", (thread,)).fetchone() is None
 
-        await self._shelf.change(job)
+        if await self._shelf.change(job):
+            self._idle[thread] = True
+
+    def idle(self, thread: str) -> bool:
+        """Whether it is known that no work waits for a thread."""
+        return thread in self._idle
+
+    def forget(self, thread: str) -> None:
+        """Read about a thread anew when it is asked for."""
+        self._idle.pop(thread, None)
+        self._notes.pop(thread, None)
 
     async def drop_jobs(self, thread: str, first: int) -> None:
         """Forget work about entries from `first` on."""
@@ -242,6 +268,7 @@ class Library:
             )
 
         await self._shelf.change(job)
+        self._notes.pop(thread, None)
 
     async def notes(self, thread: str) -> list[Note]:
         """The notes of a thread, oldest first."""
@@ -252,7 +279,9 @@ class Library:
             )
             return [Note(name=name, text=text, time=at) for name, text, at in rows]
 
-        return await self._shelf.ask(job)
+        if thread not in self._notes:
+            self._notes[thread] = await self._shelf.ask(job)
+        return list(self._notes[thread])
 
     async def tell_once(self, thread: str, prefix: str, text: str) -> str:
         """What was told with a prefix the first time; `text` when this is the first time."""

@@ -9,15 +9,12 @@ start stands in the log until it was granted.
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-
-import msgspec
+from typing import TYPE_CHECKING
 
 from ...errors import WeftError
-from ...items import FunctionCall
 from ...prompt.markers import Markers
 from ...prompt.registry import builtin_vocabulary
 from ...store.contract import Search
@@ -25,11 +22,14 @@ from ...tools.contract import Tool
 from ..recall import recalled as recalled_item
 from ..values import AssembleParams, ContextItem, ThreadLog
 from .library import Library, Note
+from .reading import Reading
 from .recall import Desk, recall_tools
-from .recall.cues import Cue, cue_of
 from .recall.desk import Seen
-from .recall.noting import FreshStart
 from .recall.records import Record, records_of
+from .recent import Recent
+
+if TYPE_CHECKING:
+    from .recall.cues import Cue
 
 __all__ = ["Memory"]
 
@@ -55,7 +55,7 @@ _HOW = {
 }
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Memory:
     """The memory of one engine, over all of its threads."""
 
@@ -63,23 +63,26 @@ class Memory:
     tools: tuple[Tool, ...] = field(init=False)
     """The tools that open the past; the same for good."""
     _desk: Desk = field(init=False)
-    _offered: dict[str, frozenset[str]] = field(init=False, default_factory=dict)
+    _offered: dict[str, frozenset[str]] = field(init=False, default_factory=Recent)
     """The tools that the model of a thread really has."""
-    _granted: dict[str, int] = field(init=False, default_factory=dict)
+    _granted: dict[str, int] = field(init=False, default_factory=Recent)
     """The turn whose wish for a fresh start was dealt with last."""
+    _told: dict[str, tuple[str, str]] = field(init=False, default_factory=Recent)
+    """What a thread's view stands on, and what was told with it: the same for good."""
 
     def __post_init__(self) -> None:
         self._desk = Desk(self.library)
         self.tools = recall_tools(self._desk)
 
-    def look(self, thread: str, log: ThreadLog, items: Sequence[ContextItem]) -> None:
+    def look(self, thread: str, log: ThreadLog, seen: Reading) -> None:
         """Remember what is in view, and the log behind it."""
-        self._desk.seen[thread] = Seen(log=log, items=tuple(items))
-        self._note_wish(thread, items)
+        self._desk.seen[thread] = Seen(log=log, items=seen.items)
+        self._note_wish(thread, seen)
 
-    def wants_fresh_start(self, thread: str, items: Sequence[ContextItem] = ()) -> bool:
-        """Whether the agent asked for one, once; `items` show a wish from before a crash."""
-        self._note_wish(thread, items)
+    def wants_fresh_start(self, thread: str, seen: Reading | None = None) -> bool:
+        """Whether the agent asked for one, once; what is `seen` shows a wish before a crash."""
+        if seen is not None:
+            self._note_wish(thread, seen)
         turn = self._desk.fresh.pop(thread, None)
         if turn is None:
             return False
@@ -87,48 +90,60 @@ class Memory:
         return True
 
     async def recalled(
-        self, given: AssembleParams, items: Sequence[ContextItem], spare: int
+        self, given: AssembleParams, seen: Reading, spare: int
     ) -> tuple[ContextItem, ...]:
         """At most one item about the present input, from what is out of sight."""
         self._offered[given.thread.id] = given.available_tools
         most = min(MOST_TOKENS, spare // SHARE)
-        names = [item.name for item in items if item.name is not None]
-        cue = cue_of(given.prompt or "") if _is_asked(given) else None
-        if cue is None or not names or most < _LEAST_TOKENS:
+        if not seen.names or most < _LEAST_TOKENS or not _is_asked(given):
+            return ()
+        # There is something to recall: only then is the input read for what it names.
+        from .recall.cues import cue_of
+
+        cue = cue_of(given.prompt or "")
+        if cue is None:
             return ()
         try:
-            return _fitting(await self._found(given, items, names, cue), most)
+            return _fitting(await self._found(given, seen, cue), most)
         except WeftError as error:
             # Memory is a help; a view must not depend on it.
             _log.warning("nothing was recalled for thread %r: %s", given.thread.id, error)
             return ()
 
-    async def guidance(self, thread: str, items: Sequence[ContextItem]) -> str | None:
+    async def guidance(self, thread: str, seen: Reading) -> str | None:
         """How to recall, and the notes as they were when the view got its summaries."""
-        names = [item.name for item in items if item.name is not None]
+        base, told = _base(seen), self._told.get(thread)
+        if seen.names and told is not None and told[0] == base:
+            return told[1]
         notes = await self.library.notes(thread)
-        if not names:
-            notes = _out_of_sight(notes, items)
-        if not names and not notes:
+        if not seen.names:
+            notes = [note for note in notes if note.name not in seen.noted]
+        if not seen.names and not notes:
             return None
         text = _guidance(self._offered.get(thread, frozenset(_HOW)), notes)
-        base = _base(names, items)
         if base is None or not text:
             return text or None
-        return await self.library.tell_once(thread, base, text)
+        if told is None or told[0] != base:
+            told = base, await self.library.tell_once(thread, base, text)
+            self._told[thread] = told
+        return told[1]
+
+    def forget(self, thread: str) -> None:
+        """Look at a thread's notes anew: somebody else may have served it meanwhile."""
+        self._told.pop(thread, None)
+        self.library.forget(thread)
 
     async def _found(
         self,
         given: AssembleParams,
-        items: Sequence[ContextItem],
-        names: Sequence[str],
+        seen: Reading,
         cue: Cue,
     ) -> list[Record]:
         """Entries under the summaries in view that speak of what the input names."""
         thread = given.thread.id
-        nodes = await self.library.get(names)
+        nodes = await self.library.get(seen.names)
         spans = [span for node in nodes.values() for span in node.spans]
-        visible = {item.seq for item in items}
+        visible = {item.seq for item in seen.items}
         asked = Search(cue.text, threads=(thread,), limit=_LOOKED_AT)
         hidden = [
             hit.seq
@@ -142,25 +157,10 @@ class Memory:
             if cue.speaks_of(record.text) and not record.echo
         ]
 
-    def _note_wish(self, thread: str, items: Sequence[ContextItem]) -> None:
+    def _note_wish(self, thread: str, seen: Reading) -> None:
         """See whether a call for a fresh start still waits: raw items lie before its turn."""
-        turn = max((item.turn for item in items if _is_wish(item)), default=0)
-        waits = any(item.seq is not None and 0 < item.turn < turn for item in items)
-        if waits and turn > self._granted.get(thread, 0):
-            self._desk.fresh[thread] = turn
-
-
-def _is_wish(item: ContextItem) -> bool:
-    if item.seq is None or b"new_context" not in item.body:
-        return False
-    said = item.item
-    if not isinstance(said, FunctionCall) or said.name != "new_context":
-        return False
-    try:
-        msgspec.json.decode(said.arguments, type=FreshStart)
-    except msgspec.DecodeError:  # the tool has refused it
-        return False
-    return True
+        if seen.waits and seen.wish > self._granted.get(thread, 0):
+            self._desk.fresh[thread] = seen.wish
 
 
 def _is_asked(given: AssembleParams) -> bool:
@@ -189,29 +189,12 @@ def _excerpt(record: Record) -> str:
     return f"[{record.id}] {record.role}, turn {record.turn}: {short}"
 
 
-def _out_of_sight(notes: Sequence[Note], items: Sequence[ContextItem]) -> list[Note]:
-    """The notes that no call in view has written."""
-    calls = [item.item for item in items if b"note_write" in item.body]
-    written = {
-        _argument(call, "name")
-        for call in calls
-        if isinstance(call, FunctionCall) and call.name == "note_write"
-    }
-    return [note for note in notes if note.name not in written]
-
-
-def _argument(call: FunctionCall, name: str) -> str:
-    try:
-        return str(json.loads(call.arguments)[name])
-    except (ValueError, TypeError, KeyError):
-        return ""
-
-
-def _base(names: Sequence[str], items: Sequence[ContextItem]) -> str | None:
+def _base(seen: Reading) -> str | None:
     """What a view stands on; None while it stands on nothing yet."""
-    first = next((str(item.seq) for item in items if item.seq is not None), None)
-    said = "\n".join(names) if names else first
-    return None if said is None else hashlib.sha256(said.encode()).hexdigest()[:32]
+    if not seen.names and seen.first is None:
+        return None
+    said = "\n".join(seen.names) if seen.names else str(seen.first)
+    return hashlib.sha256(said.encode()).hexdigest()[:32]
 
 
 def _guidance(offered: frozenset[str], notes: Sequence[Note]) -> str:

@@ -7,7 +7,7 @@ through the log of the one that asks, so that the host's grants decide and not t
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, Iterable, Iterator
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from msgspec import Struct
@@ -16,6 +16,7 @@ from ....errors import WeftError
 from ...values import ContextItem, ThreadLog
 from ..library import Library
 from ..nodes import Node
+from ..recent import Recent
 from .records import Record, records_of
 
 __all__ = ["Desk", "Found", "Refusal", "Seen", "records"]
@@ -56,7 +57,7 @@ class Seen(Struct, frozen=True, kw_only=True):
     """A thread as the engine saw it last."""
 
     log: ThreadLog
-    items: tuple[ContextItem, ...] = ()
+    items: Sequence[ContextItem] = ()
 
     @property
     def nodes(self) -> tuple[str, ...]:
@@ -69,9 +70,9 @@ class Desk:
     """What the tools of one engine share."""
 
     library: Library
-    seen: dict[str, Seen] = field(default_factory=dict)
+    seen: dict[str, Seen] = field(default_factory=Recent)
     """Threads by their ids."""
-    fresh: dict[str, int] = field(default_factory=dict)
+    fresh: dict[str, int] = field(default_factory=Recent)
     """Threads whose agents want to start afresh, and the turn in which they said so."""
 
     async def log(self, reader: str, thread: str = "") -> ThreadLog:
