@@ -18,11 +18,25 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
+import msgspec
+
 from .answers import answer, empty_answer, plain
 
 __all__ = ["Instant", "Noted", "Notes", "reading", "serve", "shared_prefix"]
 
 _BLOCK = 1 << 14
+
+
+class Asked(msgspec.Struct):
+    """What a model reads of a request."""
+
+    tools: msgspec.Raw = msgspec.Raw()
+    instructions: msgspec.Raw = msgspec.Raw()
+    messages: list[msgspec.Raw] = []
+    input: list[msgspec.Raw] = []
+
+
+_asked = msgspec.json.Decoder(Asked).decode
 
 
 @dataclass(slots=True)
@@ -70,10 +84,8 @@ def reading(body: bytes) -> bytes:
 
     What a provider caches is a prefix of that, wherever the fields stand on the wire.
     """
-    asked = json.loads(body)
-    opening = [asked.get("tools"), asked.get("instructions")]
-    items = asked.get("input", asked.get("messages", []))
-    return b"\n".join(json.dumps(part).encode() for part in (opening, *items))
+    asked = _asked(body)
+    return b"\n".join(map(bytes, (asked.tools, asked.instructions, *asked.messages, *asked.input)))
 
 
 def shared_prefix(first: bytes, second: bytes) -> int:
