@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cache
 from typing import TypeAlias
 
 import msgspec
@@ -325,14 +326,19 @@ class _Tagged(Struct):
     type: str
 
 
-_decoder: msgspec.json.Decoder[_Known] = msgspec.json.Decoder(_Known)
+@cache
+def _decoder() -> msgspec.json.Decoder[_Known]:
+    # At first use, which is while an answer is on its way.
+    return msgspec.json.Decoder(_Known)
+
+
 _decode_type = msgspec.json.Decoder(_Tagged).decode
 
 
 def decode_event(data: bytes) -> StreamEvent | None:
     """The event in a data line; None when the line holds no typed JSON object."""
     try:
-        return _decoder.decode(data)
+        return _decoder().decode(data)
     except msgspec.ValidationError:
         return _decode_foreign(data)
     except (msgspec.DecodeError, UnicodeDecodeError):

@@ -505,11 +505,11 @@ class Thread(Workplace):
 
 def _named(channel: Channel | Mapping[str, Channel] | None) -> Mapping[str, Channel]:
     """Channels by the names that replies call them."""
-    if channel is None:
-        return {}
+    if channel is None or isinstance(channel, Mapping):
+        return channel or {}
     from .desk import HOST
 
-    return channel if isinstance(channel, Mapping) else {HOST: channel}
+    return {HOST: channel}
 
 
 def never_began(turn_id: str | None) -> Event:

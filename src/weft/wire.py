@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from functools import reduce
+from functools import cached_property, reduce
 from operator import or_
 from typing import Any, Generic, TypeAlias, TypeVar, cast, get_args, get_origin
 
@@ -120,12 +120,16 @@ class Codec(Generic[T]):
         nested: dict[str, Codec[Any]] | None = None,
         aliases: dict[str, str] | None = None,
     ) -> None:
-        self._decoder = msgspec.json.Decoder(reduce(or_, structs))
         self._structs = {struct.__struct_config__.tag: struct for struct in structs}
-        self._fields = {struct: _known_fields(struct) for struct in structs}
+        self._fields: dict[type[Any], dict[str, msgspec.structs.FieldInfo]] = {}
         self._nested = nested or {}
         for alias, tag in (aliases or {}).items():
             self._structs[alias] = self._structs[tag]
+
+    @cached_property
+    def _decoder(self) -> msgspec.json.Decoder[Any]:
+        # At first use: a decoder looks at every field of every struct of the family.
+        return msgspec.json.Decoder(reduce(or_, dict.fromkeys(self._structs.values())))
 
     def decode(self, data: bytes | Raw) -> T:
         """The struct in `data`; never fails on well-formed JSON."""
@@ -153,7 +157,7 @@ class Codec(Generic[T]):
             for name, raw in _members(data).items():
                 if name == "type":
                     continue
-                if (spec := self._fields[struct].get(name)) is None:
+                if (spec := self._fields_of(struct).get(name)) is None:
                     extra[name] = raw.copy()
                 else:
                     known[spec.name] = self._decode_field(spec, raw)
@@ -161,6 +165,11 @@ class Codec(Generic[T]):
         except (msgspec.ValidationError, TypeError):
             # A known type in a shape we cannot read is as foreign as an unknown type.
             return Unknown(data)
+
+    def _fields_of(self, struct: type[Any]) -> dict[str, msgspec.structs.FieldInfo]:
+        if struct not in self._fields:
+            self._fields[struct] = _known_fields(struct)
+        return self._fields[struct]
 
     def _decode_field(self, spec: msgspec.structs.FieldInfo, raw: Raw) -> Any:
         codec = self._nested.get(spec.encode_name)
@@ -174,7 +183,7 @@ class Codec(Generic[T]):
     def _encode_carefully(self, value: T, data: bytes) -> bytes:
         members = _members(data)
         members.pop(_EXTRA, None)
-        for spec in self._fields[type(value)].values():
+        for spec in self._fields_of(type(value)).values():
             codec = self._nested.get(spec.encode_name)
             if codec is None or spec.encode_name not in members:
                 continue

@@ -8,7 +8,6 @@ newer version wrote into the file stays in it.
 from __future__ import annotations
 
 import logging
-import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -141,6 +140,8 @@ class SecretStore:
         self, kept: _Kept, name: str, credential: Credential, vault: Vault, where: Where
     ) -> bool:
         """Put the secret in the keyring; False if it does not work and need not."""
+        import uuid
+
         kept.realm = kept.realm or f"weft-{uuid.uuid4().hex}"
         secret = json_bytes(changed(credential, keyring=False)).decode()
         try:

@@ -6,7 +6,6 @@ line is safe for a terminal and short, whatever a model or a tool wrote.
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any
 
@@ -149,6 +148,8 @@ def _steps(given: dict[str, Any]) -> str:
 
 
 def _object(text: str) -> dict[str, Any]:
+    import json
+
     try:
         value = json.loads(text)
     except ValueError:

@@ -6,7 +6,6 @@ understood is asked again; only a clear yes is a yes.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
@@ -33,6 +32,8 @@ _WIDTH = 200
 
 def approval_text(ask: Ask) -> str:
     """The question itself."""
+    import shlex
+
     where = "OUTSIDE the sandbox" if ask.outside else "in the sandbox"
     lines = [f"? run {where}: {one_line(shlex.join(ask.argv), _WIDTH)}"]
     if ask.cwd:
@@ -43,6 +44,8 @@ def approval_text(ask: Ask) -> str:
 
 def options_of(ask: Ask) -> str:
     """The answers that are possible, for a prompt."""
+    import shlex
+
     prefix = f", (p)refix `{one_line(shlex.join(ask.prefix), 60)}` always" if ask.prefix else ""
     return f"(y)es once, this (t)hread{prefix}, (n)o, no and (s)top > "
 

@@ -6,7 +6,6 @@ stand in a table, and a test compares the table with the commands.
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import keyword
 from collections.abc import Mapping
@@ -50,6 +49,8 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command that was asked for, or say which one was probably meant."""
+        import difflib
+
         name = args[0]
         if name in self.table or name.startswith("-"):
             return super().resolve_command(ctx, args)

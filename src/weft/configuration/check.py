@@ -6,7 +6,6 @@ key, what is accepted and, for an unknown key, the nearest one that exists.
 
 from __future__ import annotations
 
-import difflib
 import types
 from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
@@ -70,6 +69,8 @@ def hint_of(key: Key) -> Any:
 
 def nearest(name: str, known: Mapping[str, Any]) -> str:
     """A hint at the name that was probably meant, or nothing."""
+    import difflib
+
     close = difflib.get_close_matches(name, list(known), n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
 

@@ -6,7 +6,6 @@ business, for Weft's own commands are told things in such variables too.
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Mapping
 from typing import Any, get_args, get_type_hints
@@ -52,6 +51,8 @@ def from_environment(environ: Mapping[str, str]) -> dict[Key, Any]:
 
 
 def _check_spelling(environ: Mapping[str, str], ours: tuple[str, ...]) -> None:
+    import difflib
+
     for name in environ:
         if name.startswith(_PREFIX) and name not in ours and name != "WEFT_HOME":
             close = difflib.get_close_matches(name, ours, n=1, cutoff=_ALIKE)

@@ -6,7 +6,6 @@ Invariant: a file is replaced whole, with mode 0600 from its first byte on.
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
 from typing import TypeVar
 
@@ -42,6 +41,8 @@ def write_private(path: Path, value: Struct) -> None:
 
 def replace_file(path: Path, body: bytes) -> None:
     """Put `body` in the place of the file, durably, with mode 0600 from its first byte on."""
+    import tempfile
+
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
     try:

@@ -8,7 +8,6 @@ says so, never an exception.
 from __future__ import annotations
 
 import asyncio
-import difflib
 import functools
 import re
 from dataclasses import dataclass, field
@@ -157,6 +156,8 @@ class EngineRegistry:
         return claims[0]
 
     def _missing(self, name: str, trouble: str) -> EngineProblem:
+        import difflib
+
         known = {*self._registered, *(offer.id for offer in self._installed or ())}
         close = difflib.get_close_matches(name, known, n=1)
         return EngineProblem(

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -105,6 +104,8 @@ def project_hooks(config: Config) -> tuple[ProjectHook, ...]:
 
 def _words(command: tuple[str, ...]) -> Iterator[str]:
     """The words of a command, and those of the scripts within it."""
+    import shlex
+
     for word in command:
         yield word
         try:

@@ -7,7 +7,6 @@ name that exists.
 
 from __future__ import annotations
 
-import difflib
 import tomllib
 import types
 from collections.abc import Iterable, Mapping
@@ -63,6 +62,8 @@ def check_fields(fields: Table, source: str) -> dict[str, Any]:
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """A hint at the name that was probably meant, or nothing."""
+    import difflib
+
     close = difflib.get_close_matches(name, list(known), n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import shutil
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -107,6 +105,8 @@ class ImportedPrompts(Struct, frozen=True):
 
     def remove(self) -> bool:
         """Forget every imported text; whether there were any."""
+        import shutil
+
         if not self.directory.exists():
             return False
         shutil.rmtree(self.directory)
@@ -120,6 +120,8 @@ class ImportedPrompts(Struct, frozen=True):
         return ImportedPrompt(name, len(body), digest, intact=_digest(body) == digest)
 
     def _swap(self, files: Mapping[str, bytes]) -> None:
+        import tempfile
+
         parent = self.directory.parent
         parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".codex-", dir=parent) as scratch:

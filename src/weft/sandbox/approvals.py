@@ -6,7 +6,6 @@ a command leaves the sandbox only if the user said so, for it or for its prefix.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
@@ -195,12 +194,16 @@ def _needs_asking(unknown: Sequence[Argv], approval: ApprovalPolicy) -> bool:
 
 
 def _reason(command: Command) -> str:
+    import shlex
+
     asked = f"`{shlex.join(command.argv)}` requires approval"
     why = command.escalation.justification if command.escalation else ""
     return f"{asked}: {why}" if why else f"{asked} by policy"
 
 
 def _rejection(command: Command, unknown: Sequence[Argv]) -> str:
+    import shlex
+
     if any(map(is_dangerous, unknown)):
         why = "it removes files by force, and nobody is asked for approval"
     else:

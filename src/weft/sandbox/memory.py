@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -109,6 +108,8 @@ def _accepted(ask: Ask, prefix: Argv) -> PrefixRule:
 
 def _replace(file: Path, body: bytes) -> None:
     """Put `body` in the place of `file`; a reader finds the old or the new, never a part."""
+    import tempfile
+
     descriptor, name = tempfile.mkstemp(prefix=".rules-", dir=file.parent)
     try:
         with os.fdopen(descriptor, "wb") as stream:

@@ -7,7 +7,6 @@ command ends or its patience does, whichever is first, and says which.
 from __future__ import annotations
 
 import asyncio
-import secrets
 import time
 from pathlib import Path
 from typing import Literal
@@ -101,6 +100,8 @@ class _Reporter(Struct, frozen=True):
     async def tell(
         self, session: Session, output: Excerpt, began: float, limit: int | None
     ) -> ToolResult:
+        import secrets
+
         ended = session.ended
         if ended:
             self.sessions.remove(session)

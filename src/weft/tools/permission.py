@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import shlex
 
 import msgspec
 from msgspec import Struct
@@ -115,6 +114,8 @@ def stopped_by_sandbox(
 
 async def let_out(command: Command, context: ToolContext) -> Bounds | Rejected:
     """Ask whether a command that the sandbox stopped may run again without it."""
+    import shlex
+
     line = shlex.join(command.argv)
     reason = f"the sandbox stopped `{line}`; running it again without the sandbox requires approval"
     ask = Ask(argv=command.argv, cwd=command.cwd, reason=reason, outside=True)
