@@ -27,6 +27,7 @@ class Scenario:
     """One thing that is measured."""
 
     name: str
+    short: str
     title: str
     most_rounds: int = 100
     """Long ones are not repeated as often."""
@@ -35,14 +36,16 @@ class Scenario:
 SCENARIOS = {
     each.name: each
     for each in (
-        Scenario("cold_start", "cold start to the first request"),
-        Scenario("tool_loop", "a loop of 60 tool rounds, trivial tool"),
-        Scenario("command_loop", "a loop of 60 tool rounds, real command"),
-        Scenario("deltas", "answers of 5,000 deltas"),
-        Scenario("turns", "1,000 turns in one thread", most_rounds=1),
-        Scenario("threads", "200 threads at once", most_rounds=1),
-        Scenario("resume", "resuming a thread of 1,000 turns", most_rounds=1),
-        Scenario("resume_long", "resuming a thread of 100,000 items", most_rounds=1),
+        Scenario("cold_start", "cold start", "cold start to the first request"),
+        Scenario("tool_loop", "tool loop", "a loop of 60 tool rounds, trivial tool"),
+        Scenario("command_loop", "commands", "a loop of 60 tool rounds, real command"),
+        Scenario("deltas", "deltas", "answers of 5,000 deltas"),
+        Scenario("turns", "1,000 turns", "1,000 turns in one thread", most_rounds=1),
+        Scenario("threads", "200 threads", "200 threads at once", most_rounds=1),
+        Scenario("resume", "resume", "resuming a thread of 1,000 turns", most_rounds=1),
+        Scenario(
+            "resume_long", "100,000 items", "resuming a thread of 100,000 items", most_rounds=1
+        ),
     )
 }
 QUICK = ("cold_start", "tool_loop", "deltas", "turns")

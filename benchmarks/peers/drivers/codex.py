@@ -84,13 +84,14 @@ class CodexThread:
         await self.server.ask("turn/start", threadId=self.thread, input=given)
         await ended
 
-    async def past(self, number: int) -> None:
-        """A turn of a past."""
-        items = [
-            message("user", "input_text", f"{QUESTION} ({number})."),
-            message("assistant", "output_text", ANSWER),
-        ]
-        await self.server.ask("thread/inject_items", threadId=self.thread, items=items)
+    async def seed(self, turns: int) -> None:
+        """Items of a past."""
+        for number in range(turns):
+            items = [
+                message("user", "input_text", f"{QUESTION} ({number})."),
+                message("assistant", "output_text", ANSWER),
+            ]
+            await self.server.ask("thread/inject_items", threadId=self.thread, items=items)
 
 
 def message(role: str, kind: str, text: str) -> dict[str, Any]:
@@ -146,8 +147,7 @@ class CodexScenarios(Scenarios):
     async def resume(self, job: Job) -> None:
         async with opened(job, "text", "long") as conversation:
             await conversation.turn(QUESTION)
-            for number in range(job.sizes["past"]):
-                await conversation.past(number)
+            await conversation.seed(job.sizes["past"])
         await SERVERS.pop().close()
         taken: list[tuple[str, int]] = []
         for _ in range(OPENED):

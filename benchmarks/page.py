@@ -1,0 +1,231 @@
+"""The peers' part of `docs/benchmarks.md`, made from the committed results alone.
+
+Owns what stands between the two markers of the page, and asks `plots` for the images. Invariant:
+the same results give the same text; what people wrote around it stays as it is.
+
+    python -m benchmarks.page [--json FILE] [--no-plots]
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from .parts import table as parts_table
+from .peers.contestants import CONTESTANTS
+from .peers.figures import Figures
+from .peers.results import COMMITTED, Results
+from .peers.scenarios import SCENARIOS
+from .peers.targets import TIMES, verdicts
+
+__all__ = ["BEGIN", "END", "PAGE", "between", "generated", "placed"]
+
+ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "docs" / "benchmarks.md"
+IMAGES = ROOT / "docs" / "images"
+BEGIN = "<!-- peers: made by `python -m benchmarks.page`, do not edit -->"
+END = "<!-- peers: end -->"
+NONE = "n/a"
+MEMORY = ("cold_start", "tool_loop", "command_loop", "deltas", "turns", "threads", "resume")
+
+
+def generated(results: Results) -> str:
+    """All that stands between the markers."""
+    return "\n\n".join(_sections(results))
+
+
+def placed(page: str, text: str) -> str:
+    """A page with `text` between its markers."""
+    before, begin, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not (begin and end):
+        raise ValueError(f"the page lacks the markers {BEGIN!r} and {END!r}; put them in")
+    return f"{before}{BEGIN}\n\n{text}\n\n{END}{after}"
+
+
+def between(page: str) -> str:
+    """What stands between the markers of a page."""
+    return page.partition(BEGIN)[2].partition(END)[0].strip()
+
+
+def _sections(results: Results) -> Iterator[str]:
+    yield _opening(results)
+    yield "### Targets"
+    yield "Weft has everything on: the durable log, the ledger, fragments, hooks, lossless."
+    yield _targets(results)
+    yield "### Time"
+    yield _table(results, TIME)
+    yield "![A tool round](images/peers-rounds.png)"
+    yield "![A turn, by the length of the thread](images/peers-turns.png)"
+    yield "### Many threads, long threads"
+    yield _table(results, MANY)
+    yield _notes()
+    yield "### Memory"
+    yield "Megabytes of the process that does the work, at its peak."
+    yield _memory(results)
+    yield "![Peak memory](images/peers-memory.png)"
+    yield "### The prefix"
+    yield _prefix_note()
+    yield _table(results, PREFIX)
+    if results.parts:
+        yield "### Where our own time goes"
+        yield _parts_note()
+        yield parts_table(results.parts)
+    if results.failures:
+        yield "### What could not be measured"
+        yield "\n".join(_failures(results))
+
+
+def _opening(results: Results) -> str:
+    told = ", ".join(
+        f"{CONTESTANTS[name].title} {version}" for name, version in results.versions.items()
+    )
+    machine = results.machine
+    return (
+        f"Measured on {results.measured}: {machine['cores']} shared cores, {machine['system']}, "
+        f"Python {machine['python']}. {told}."
+    )
+
+
+def _targets(results: Results) -> str:
+    lines = ["| target | at most | measured | |", "|---|---:|---:|---|"]
+    for verdict in verdicts(results.medians):
+        target = verdict.target
+        measured = NONE if verdict.measured is None else f"{verdict.measured:.2f}{target.unit}"
+        word = {True: "met", False: "**not met**", None: "not measured"}[verdict.met]
+        lines.append(f"| {target.name} | {target.limit:g}{target.unit} | {measured} | {word} |")
+    return "\n".join(lines)
+
+
+Cell = Callable[[Results, str], str]
+
+
+def _figure(scenario: str, names: Sequence[str], shown: Callable[[float], str]) -> Cell:
+    """Figures of a scenario, with the ratio of the first to the floor's."""
+
+    def cell(results: Results, contestant: str) -> str:
+        by_name = results.medians.get(scenario, {})
+        figures = by_name.get(contestant, {})
+        if not all(name in figures for name in names):
+            return NONE
+        told = " / ".join(shown(figures[name]) for name in names)
+        ratio = _ratio(figures, by_name.get("floor", {}), names[-1])
+        return f"{told}{ratio}"
+
+    return cell
+
+
+def _ratio(figures: Figures, floor: Figures, name: str) -> str:
+    if not floor.get(name):
+        return ""
+    times = figures[name] / floor[name]
+    return f" ({times:.{0 if times >= 10 else 1}f}{TIMES})"
+
+
+def _plain(figure: float) -> str:
+    """A figure with as many digits as it deserves."""
+    if figure >= 100:
+        return f"{figure:,.0f}"
+    return f"{figure:.1f}" if figure >= 10 else f"{figure:.2f}"
+
+
+def _seconds(milliseconds: float) -> str:
+    return f"{milliseconds / 1e3:.2f} s"
+
+
+def _percent(share: float) -> str:
+    return f"{share:.1%}"
+
+
+_STOPS = [f"turn_{stop}_ms" for stop in (10, 100, 500, 1_000)]
+_ROUNDS = ("round_5_ms", "round_55_ms")
+TIME: dict[str, Cell] = {
+    "cold start": _figure("cold_start", ("first_request_ms",), _seconds),
+    "tool round, 5th / 55th, ms": _figure("tool_loop", _ROUNDS, _plain),
+    "with a real command, ms": _figure("command_loop", _ROUNDS, _plain),
+    "a delta, µs": _figure("deltas", ("delta_us",), _plain),
+    "a turn at 10 / 100 / 500 / 1,000, ms": _figure("turns", _STOPS, _plain),
+}
+MANY: dict[str, Cell] = {
+    "200 threads, s": _figure("threads", ("threads_s",), _plain),
+    "MB for each": _figure("threads", ("mb_each",), _plain),
+    "new / resumed after 1,000 turns, ms": _figure("resume", ("new_ms", "resumed_ms"), _plain),
+    "new / resumed after 100,000 items, ms": _figure(
+        "resume_long", ("new_ms", "resumed_ms"), _plain
+    ),
+}
+PREFIX: dict[str, Cell] = {
+    f"{title}, {what}": _figure(scenario, (name,), _percent)
+    for scenario, title in (("tool_loop", "tool loop"), ("turns", "turns"))
+    for name, what in (("prefix_share", "as read"), ("wire_share", "on the wire"))
+}
+
+
+def _table(results: Results, columns: dict[str, Cell]) -> str:
+    """One row for each contestant that has at least one of the figures."""
+    lines = [f"| | {' | '.join(columns)} |", f"|---|{'---:|' * len(columns)}"]
+    for name, contestant in CONTESTANTS.items():
+        cells = [cell(results, name) for cell in columns.values()]
+        if any(cell != NONE for cell in cells):
+            lines.append(f"| {contestant.title} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _memory(results: Results) -> str:
+    columns = {
+        SCENARIOS[scenario].short: _figure(scenario, ("peak_mb",), lambda mb: f"{mb:,.0f}")
+        for scenario in MEMORY
+    }
+    return _table(results, columns)
+
+
+def _notes() -> str:
+    return (
+        "A thread is opened, and the clock runs until its first request. Weft, Codex and the "
+        "OpenAI Agents SDK read a past from their disk, Pydantic AI from the file its host keeps; "
+        "the others have it in memory. A past of 100,000 items is far more than a window holds; "
+        "it was measured with Weft alone."
+    )
+
+
+def _prefix_note() -> str:
+    return (
+        "How much of what a request held its successor began with: in the order in which a model "
+        "reads it (tools, instructions, items), and as bytes of the body, where fields behind the "
+        "items end what is shared."
+    )
+
+
+def _parts_note() -> str:
+    return (
+        "`python -m benchmarks.parts`: time on a processor, in all threads. The whole is measured "
+        "without a profiler, the shares with one, which makes many small functions look a little "
+        "dearer than they are. C and the standard library count for whoever called them; `loop` is "
+        "what runs a turn, `event loop` what asyncio does by itself."
+    )
+
+
+def _failures(results: Results) -> Iterator[str]:
+    for scenario, by_name in results.failures.items():
+        for name, reason in by_name.items():
+            if name not in results.runs.get(scenario, {}):
+                title = SCENARIOS[scenario].title
+                yield f"- {CONTESTANTS[name].title}, {title}: {reason}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--json", type=Path, default=COMMITTED)
+    parser.add_argument("--no-plots", action="store_true")
+    options = parser.parse_args()
+    results = Results.read(options.json)
+    PAGE.write_text(placed(PAGE.read_text(), generated(results)))
+    if not options.no_plots:
+        from .plots import draw
+
+        draw(results, IMAGES)
+
+
+if __name__ == "__main__":
+    main()
