@@ -36,8 +36,11 @@ format: $(STAMP) ## put the code in its usual shape
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(STAMP) ## measure; results as ratios within one run
+bench: $(STAMP) ## Weft and its peers side by side, then our own parts; ratios within one run
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --group bench
+	$(BIN)/python -m benchmarks.peers --json benchmarks/results/peers.json
+	$(BIN)/python -m benchmarks.parts --json benchmarks/results/peers.json
+	$(BIN)/python -m benchmarks.page
 	$(BIN)/python -m benchmarks.log
 	$(BIN)/python -m benchmarks.sqlite
 	$(BIN)/python -m benchmarks.transport

@@ -62,6 +62,8 @@ class Notes:
     def handed_out(self, key: str) -> list[dict[str, int]]:
         """What was noted under a key, which is forgotten by that."""
         noted = self.requests.pop(key, [])
+        if not noted:
+            return []
         shared = [0, *(shared_prefix(a.body, b.body) for a, b in pairwise(noted))]
         read = [reading(each.body) for each in noted]
         kept = [0, *(shared_prefix(a, b) for a, b in pairwise(read))]
