@@ -15,6 +15,8 @@ __all__ = [
     "BASELINE_TOKENS",
     "MOST_TOKENS",
     "Credits",
+    "InputDetails",
+    "OutputDetails",
     "RateLimitSnapshot",
     "RateLimitWindow",
     "ThreadUsage",

@@ -52,7 +52,9 @@ async def test_what_a_command_says_is_what_it_means(script, answer):
         ("echo not json", "answered what is no hook answer"),
         ("echo '[1]'", "answered what is no hook answer"),
         ("echo '{\"block\": 7}'", "answered what is no hook answer"),
-        ("head -c 3000000 /dev/zero", "answered what is no hook answer"),
+        ("head -c 3000000 /dev/zero", "wrote more than 1048576 bytes"),
+        ("python3 -c 'print(\"[\" * 100000)'", "answered what is no hook answer"),
+        ("printf '\\377'", "answered what is no hook answer"),
     ],
 )
 async def test_a_command_that_talks_nonsense_has_failed(script, reason):

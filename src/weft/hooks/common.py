@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from ..errors import HookFailed
-from ..wire import Json, json_bytes
+from ..wire import UNREADABLE, Json, json_bytes
 from .answers import Answer
 from .familiar import familiar, unfamiliar
 from .payloads import (
@@ -96,7 +96,7 @@ def common_answer(out: bytes, payload: Payload) -> Answer | None:
         return _plain(text, payload)
     try:
         said = _output.decode(text)
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         raise HookFailed(f"it answered what is no hook output: {error}") from error
     specific = said.hook_specific_output
     if said.no is not None:

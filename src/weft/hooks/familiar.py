@@ -6,13 +6,13 @@ whose parameters no hook changes is not touched.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
-from ..wire import Json, json_bytes
+from ..errors import HookFailed
+from ..wire import UNREADABLE, Json, json_bytes
 from .matching import COMMON_NAMES
 
 __all__ = ["familiar", "unfamiliar"]
@@ -35,7 +35,7 @@ def familiar(tool: str, arguments: str) -> tuple[str, dict[str, Any]]:
 
 
 def unfamiliar(tool: str, arguments: str, updated: Mapping[str, Any]) -> dict[str, Json]:
-    """The changed parameters of a call, in the tool's own words."""
+    """The changed parameters of a call, in the tool's own words. Raises `HookFailed`."""
     changed = dict(updated)
     if tool in COMMON_NAMES and _COMMAND in changed:
         own = _OWN_NAMES.get(tool, _COMMAND)
@@ -48,12 +48,14 @@ def _read(arguments: str) -> dict[str, Any]:
     """The parameters of a call; a freeform one has a single parameter, ``input``."""
     try:
         return msgspec.json.decode(arguments or "{}", type=dict[str, Any])
-    except msgspec.MsgspecError:
+    except UNREADABLE:
         return {"input": arguments}
 
 
 def _text(command: Any) -> str:
     """A command as it is typed."""
+    import shlex
+
     if not isinstance(command, list):
         return "" if command is None else str(command)
     words = [str(word) for word in command]
@@ -62,9 +64,16 @@ def _text(command: Any) -> str:
 
 def _like(before: Any, text: Any) -> Any:
     """A typed command in the form that the one before had."""
+    import shlex
+
     if not isinstance(before, list) or not isinstance(text, str):
         return text
-    return [*before[:2], text] if _is_script(before) else shlex.split(text)
+    if _is_script(before):
+        return [*before[:2], text]
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise HookFailed(f"its command cannot be split into words: {error}") from error
 
 
 def _is_script(words: list[str]) -> bool:

@@ -20,7 +20,9 @@ from msgspec import Raw, UnsetType
 
 from ...engines.words import brief
 from ...models.retry import Backoff
+from ...models.soundness import is_readable
 from ...redact import blank
+from ...wire import UNREADABLE, nests_deeper
 from .envelope import (
     BAD_PARAMETERS,
     INTERNAL,
@@ -36,11 +38,11 @@ from .errors import Disconnected, Overloaded, ProtocolError, RequestTimeout
 from .lines import LONGEST_LINE, LineBuffer, Reader, Writer
 from .protocol.asks import Answer, read_ask
 from .protocol.base import Request, RequestId
-from .protocol.notifications import Notification, read_notification
+from .protocol.notifications import Notification, RawItem, read_notification
 from .protocol.requests import ThreadOpened
 from .subscription import Handler, Subscription
 
-__all__ = ["IN_FLIGHT", "PATIENCE", "Connection", "Listener", "Oddities"]
+__all__ = ["IN_FLIGHT", "MOST_LEVELS", "PATIENCE", "Connection", "Listener", "Oddities"]
 
 R = TypeVar("R")
 
@@ -48,6 +50,8 @@ PATIENCE = 60.0
 """Seconds a request may take unless somebody says otherwise."""
 IN_FLIGHT = 100
 """Requests without an answer; beyond it an app-server loses some."""
+MOST_LEVELS = 128
+"""How deep a message may nest; a deeper one is no message."""
 
 _CHUNK = 1 << 16
 _QUOTING = frozenset({"error", "turn/completed", "warning"})
@@ -261,8 +265,8 @@ class Connection:
 
     def _take(self, data: bytes) -> None:
         try:
-            line = read_line(data)
-        except msgspec.DecodeError:
+            line = _read(data)
+        except UNREADABLE:
             self._count_malformed(data)
             return
         if isinstance(line.method, str):
@@ -295,7 +299,7 @@ class Connection:
     def _resolve(self, pending: _Pending, result: Raw | UnsetType) -> None:
         try:
             value = pending.decode(result if isinstance(result, Raw) else Raw(b"{}"))
-        except msgspec.DecodeError as error:
+        except UNREADABLE as error:
             said = f"the Codex app-server answered {pending.method!r} in another shape: {error}"
             pending.future.set_exception(ProtocolError(f"{said}; try another version of Codex"))
         else:
@@ -304,8 +308,8 @@ class Connection:
 
     def _take_notification(self, method: str, params: Raw) -> None:
         try:
-            notification = read_notification(method, self._scrubbed(method, params))
-        except msgspec.DecodeError:
+            notification = _sound(read_notification(method, self._scrubbed(method, params)))
+        except UNREADABLE:
             self.oddities.malformed += 1
             _log.debug("ignored a %s in another shape", brief(method))
             return
@@ -332,7 +336,7 @@ class Connection:
     def _take_ask(self, request: RequestId, method: str, params: Raw) -> None:
         try:
             ask = read_ask(method, params)
-        except msgspec.DecodeError:
+        except UNREADABLE:
             self._refuse(request, BAD_PARAMETERS, "the parameters have another shape")
             return
         if ask is None:
@@ -348,3 +352,18 @@ class Connection:
     def _forget(self, subscription: Subscription) -> None:
         if self._subscriptions.get(subscription.thread_id) is subscription:
             del self._subscriptions[subscription.thread_id]
+
+
+def _read(data: bytes) -> Line:
+    """The message in a line; text throughout, also where nobody has looked yet."""
+    data.decode()
+    if nests_deeper(data, MOST_LEVELS):
+        raise msgspec.DecodeError(f"it nests deeper than {MOST_LEVELS} levels")
+    return read_line(data)
+
+
+def _sound(notification: Notification | None) -> Notification | None:
+    """A notification whose item, if it brings one for the log, everyone can read later."""
+    if isinstance(notification, RawItem) and not is_readable(notification.item):
+        raise msgspec.ValidationError("its item cannot be read")
+    return notification

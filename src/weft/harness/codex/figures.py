@@ -8,13 +8,22 @@ from __future__ import annotations
 
 import msgspec
 
-from ...usage import RateLimitSnapshot, RateLimitWindow, TokenUsage, WireUsage
+from ...usage import (
+    InputDetails,
+    OutputDetails,
+    RateLimitSnapshot,
+    RateLimitWindow,
+    TokenUsage,
+    WireUsage,
+)
+from ...wire import UNREADABLE
 from ..events import RateLimitsReported
 from .protocol import values
 from .protocol.notifications import RateLimitsUpdated, RawResponse
 
 __all__ = ["limits_of", "resets_in", "usage_of"]
 
+_LONGEST_WAIT = 366 * 24 * 3600
 _wire_usage = msgspec.json.Decoder(WireUsage)
 
 
@@ -24,19 +33,21 @@ def usage_of(event: RawResponse) -> TokenUsage | None:
     if told is not None:
         try:
             return TokenUsage.from_wire(_wire_usage.decode(told.metadata))
-        except msgspec.DecodeError:
+        except UNREADABLE:
             pass
     counted = event.usage
     if counted is None:
         return None
     # A zero may stand for a figure that was never told.
-    return TokenUsage(
-        input_tokens=counted.input_tokens,
-        cached_input_tokens=counted.cached_input_tokens or None,
-        cache_write_input_tokens=counted.cache_write_input_tokens or None,
-        output_tokens=counted.output_tokens,
-        reasoning_output_tokens=counted.reasoning_output_tokens or None,
-        total_tokens=counted.total_tokens,
+    cached, written = counted.cached_input_tokens or None, counted.cache_write_input_tokens or None
+    return TokenUsage.from_wire(
+        WireUsage(
+            input_tokens=counted.input_tokens,
+            input_tokens_details=InputDetails(cached, written),
+            output_tokens=counted.output_tokens,
+            output_tokens_details=OutputDetails(counted.reasoning_output_tokens or None),
+            total_tokens=counted.total_tokens,
+        )
     )
 
 
@@ -60,6 +71,8 @@ def resets_in(limits: RateLimitSnapshot, now: float) -> float | None:
     """Seconds until every allowance that is used up is there again; None if nobody said."""
     windows = [each for each in (limits.primary, limits.secondary) if each is not None]
     ends = [each.resets_at for each in windows if each.used_percent >= 100 and each.resets_at]
+    # A provider that names the end of time has not said when.
+    ends = [end for end in ends if end <= now + _LONGEST_WAIT]
     return max(0.0, max(ends) - now) if ends else None
 
 

@@ -10,15 +10,32 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
+from typing import BinaryIO, Literal
 
 import msgspec
 from msgspec import Raw, Struct
 
+from ...bounded import open_regular
 from ...context.row import shape_of
+from ...models.soundness import is_readable
+from ...wire import UNREADABLE
 from .provided import is_answer
 
-__all__ = ["Left", "left_since", "newest_compaction", "settled_size", "size_of"]
+__all__ = [
+    "LONGEST_LINE",
+    "MOST_BYTES",
+    "Left",
+    "left_since",
+    "newest_compaction",
+    "settled_size",
+    "size_of",
+]
+
+
+LONGEST_LINE = 64 << 20
+"""Bytes of the longest line that is read; longer ones are passed over."""
+MOST_BYTES = 1 << 30
+"""Bytes that are read of one rollout."""
 
 
 class Left(Struct, frozen=True):
@@ -91,7 +108,8 @@ def left_since(path: str | None, offset: int) -> Left:
     counted = 0
     for line in _lines(path, offset):
         if line.type == "response_item":
-            items.append(line.payload)
+            if is_readable(line.payload):
+                items.append(line.payload)
         elif line.type == "compacted":
             # What a model answered last was the summary, which nobody said.
             _drop_answer(items)
@@ -114,9 +132,10 @@ def newest_compaction(path: str | None, offset: int = 0) -> tuple[Raw, ...] | No
     for line in _lines(path, offset):
         if line.type == "compacted":
             try:
-                found = _compacted.decode(line.payload).replacement_history
-            except msgspec.DecodeError:
+                history = _compacted.decode(line.payload).replacement_history
+            except UNREADABLE:
                 continue
+            found = history if all(map(is_readable, history)) else found
     return found
 
 
@@ -124,19 +143,30 @@ def _lines(path: str | None, offset: int) -> Iterator[_Line]:
     if path is None:
         return
     try:
-        with Path(path).open("rb") as file:
+        with open_regular(Path(path)) as file:
             file.seek(offset)
-            for data in file:
+            for data in _bounded(file):
                 try:
                     yield _line.decode(data)
-                except msgspec.DecodeError:
+                except UNREADABLE:
                     continue
     except OSError:
         return
 
 
+def _bounded(file: BinaryIO) -> Iterator[bytes]:
+    """The lines that are not too long, of as much as is read."""
+    left, whole = MOST_BYTES, True
+    while left > 0 and (data := file.readline(LONGEST_LINE)):
+        left -= len(data)
+        ends = data.endswith(b"\n")
+        if whole and (ends or len(data) < LONGEST_LINE):
+            yield data
+        whole = ends
+
+
 def _kind(payload: Raw) -> str:
     try:
         return _event.decode(payload).type
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return ""

@@ -1,0 +1,40 @@
+"""Rollouts: what can be read of a file is, and nothing else is lost for it."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from fuzz.cutting import head_and_rest
+from weft.harness.codex.rollout import left_since, newest_compaction
+from weft.items import decode_item
+from weft.models.soundness import is_readable
+
+__all__ = ["WORDS", "check"]
+
+WORDS = (
+    *(
+        b'{"type":"response_item","payload":',
+        b'{"type":"event_msg","payload":{"type":"',
+        b"\n",
+        b"}",
+    ),
+    *(
+        b'{"type":"compacted","payload":{"replacement_history":[',
+        b'"task_complete"',
+        b'"turn_aborted"',
+    ),
+    *(b'"token_count"', b'{"type":"message","role":"assistant","content":[]}', b"\xff", b"1e999"),
+)
+_PLACE = Path(tempfile.gettempdir()) / "weft-fuzz-rollout"
+
+
+def check(data: bytes) -> None:
+    """Whatever the file holds and wherever one begins, every item that comes back is sound."""
+    (offset,), lines = head_and_rest(data)
+    _PLACE.write_bytes(lines)
+    left = left_since(str(_PLACE), offset)
+    history = newest_compaction(str(_PLACE), offset) or ()
+    for raw in (*left.items, *left.without_summary().items, *history):
+        assert is_readable(raw)
+        decode_item(raw)
