@@ -19,7 +19,10 @@ from .words import words
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser, Tree
 
-__all__ = ["Argv", "loose_commands", "plain_commands", "segments"]
+__all__ = ["LONGEST_SCRIPT", "Argv", "loose_commands", "plain_commands", "segments"]
+
+LONGEST_SCRIPT = 4 << 10
+"""Characters of a script that is parsed; of a broken one that takes the square of its length."""
 
 Argv: TypeAlias = tuple[str, ...]
 """A program and its arguments."""
@@ -31,10 +34,16 @@ _STRUCTURE = words(
     "number concatenation"
 )
 _JOINTS = frozenset(("&&", "||", ";", "|", '"', "\n"))
-_EXPANDED = frozenset("{}\\$`")
+_EXPANDED = frozenset("{}\\$` \t\n")
 _GLOBS = frozenset("*?[")
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPABLE = frozenset('$`"\\\n')
+_RESERVED = words(
+    "case coproc do done elif else esac fi for function if in select then time until while"
+)
+_WORDS = words("word string raw_string number concatenation")
+_UNREADABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
+_BLANK = re.compile(rb"(?:[ \t\n]++(?:\\\n)?+)*+")
 
 
 def segments(argv: Sequence[str]) -> tuple[Argv, ...]:
@@ -51,8 +60,11 @@ def plain_commands(argv: Sequence[str]) -> tuple[Argv, ...] | None:
     """
     if not _is_script(argv):
         return (tuple(argv),) if argv else None
-    root = _parse(argv[2]).root_node
-    if root.has_error or not all(map(_is_plain, _walk(root))):
+    script = argv[2]
+    if not _is_readable(script):
+        return None
+    root = _parse(script).root_node
+    if root.has_error or not all(map(_is_plain, _walk(root))) or not _is_spaced(script, root):
         return None
     lowered = [_arguments(node) for node in _walk(root) if node.type == "command"]
     if not lowered or any(command is None for command in lowered):
@@ -63,8 +75,11 @@ def plain_commands(argv: Sequence[str]) -> tuple[Argv, ...] | None:
 def loose_commands(script: str) -> Iterator[Argv]:
     """Every command anywhere in `script`, its words as good as they can be told.
 
-    For looking for trouble, not for trusting: expansions stay as they are written.
+    For looking for trouble, not for trusting: expansions stay as they are written. Nothing
+    of a script that is too long to be parsed.
     """
+    if len(script) > LONGEST_SCRIPT:
+        return
     for node in _walk(_parse(script).root_node):
         if node.type == "command":
             words = [child for child in node.named_children if child.type != "variable_assignment"]
@@ -75,6 +90,41 @@ def _is_script(argv: Sequence[str]) -> bool:
     return len(argv) == 3 and PurePath(argv[0]).name in _SHELLS and argv[1] in _SCRIPT_FLAGS
 
 
+def _is_readable(script: str) -> bool:
+    """Whether a shell and our parser see the same characters, and a shell sees a script."""
+    # The parser takes \r, \v and \f for blanks, which are letters to a shell; and what
+    # begins with a sign is one more option to it.
+    return (
+        len(script) <= LONGEST_SCRIPT
+        and _UNREADABLE.search(script) is None
+        and not script.startswith(("-", "+"))
+    )
+
+
+def _is_spaced(script: str, root: Node) -> bool:
+    """Whether blanks part the words, and nothing but blanks lies between tokens."""
+    data = script.encode()
+    end, before = 0, None
+    for node in _tokens(root):
+        gap = data[end : node.start_byte]
+        parted = not gap and before in _WORDS and node.type in _WORDS
+        if parted or not _BLANK.fullmatch(gap):
+            return False
+        end, before = node.end_byte, node.type
+    return _BLANK.fullmatch(data[end:]) is not None
+
+
+def _tokens(root: Node) -> Iterator[Node]:
+    """The smallest pieces that stand by themselves: words, and what joins commands."""
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        if node.type in _WORDS or not node.children:
+            yield node
+        else:
+            waiting.extend(reversed(node.children))
+
+
 def _is_plain(node: Node) -> bool:
     return node.type in (_STRUCTURE if node.is_named else _JOINTS) and not node.is_missing
 
@@ -82,6 +132,8 @@ def _is_plain(node: Node) -> bool:
 def _arguments(command: Node) -> Argv | None:
     words = [_literal(child) for child in command.named_children]
     if any(word is None for word in words) or _GLOBS & set(words[0] or ""):
+        return None
+    if _text(command.named_children[0]) in _RESERVED:
         return None
     return tuple(word for word in words if word is not None)
 
@@ -150,7 +202,7 @@ def _walk(node: Node) -> Iterator[Node]:
 
 
 def _parse(script: str) -> Tree:
-    return _parser().parse(script.encode())
+    return _parser().parse(script.encode(errors="surrogatepass"))
 
 
 @lru_cache(maxsize=1)

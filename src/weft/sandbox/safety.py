@@ -10,10 +10,13 @@ import re
 from collections.abc import Callable, Sequence
 from pathlib import PurePath
 
-from .commands import loose_commands, plain_commands
+from .commands import LONGEST_SCRIPT, loose_commands, plain_commands
 from .words import words
 
-__all__ = ["is_dangerous", "is_safe_read_only"]
+__all__ = ["MOST_WORDS", "is_dangerous", "is_safe_read_only"]
+
+MOST_WORDS = 4_096
+"""Words of a command that are looked at; one that has more counts as dangerous."""
 
 _DEEPEST = 8
 _SHELLS = frozenset(("bash", "zsh", "sh", "dash", "ksh", "ash"))
@@ -23,7 +26,7 @@ _WRAPPERS = words(
 )
 _LOOKS_ONLY = words(
     "cat cd cut echo expr false grep head id ls nl numfmt paste pwd rev seq stat tac tail tr "
-    "true uname uniq wc which whoami"
+    "true uname wc which whoami"
 )
 _FIND_ACTS = ("-exec", "-execdir", "-ok", "-okdir", "-delete", "-fls", "-fprint")
 _RG_RUNS = ("--pre", "--hostname-bin")
@@ -33,6 +36,8 @@ _GIT_ACTS = ("--output", "--ext-diff", "--textconv", "--exec", "--open-files-in-
 _BRANCH_LISTS = words(
     "--list -l --all -a --remotes -r --show-current -v -vv --verbose --no-color --color"
 )
+_REMOVAL = re.compile(r"r[\\'\"]*m[\\'\"]*\s")
+"""What looks like a removal, in a script that is too long for a closer look."""
 _SED_PRINT = re.compile(r"\d+(,\d+)?p")
 
 
@@ -96,6 +101,12 @@ def _git_acts(option: str) -> bool:
     return len(name) > 3 and any(each.startswith(name) for each in _GIT_ACTS)
 
 
+def _uniq(arguments: Sequence[str]) -> bool:
+    """The second of two files is written to; a number may be the value of an option."""
+    files = [each for each in arguments if not each.startswith(("-", "+")) and not each.isdigit()]
+    return len(files) <= 1
+
+
 def _cargo(arguments: Sequence[str]) -> bool:
     return arguments[:1] == ("check",)
 
@@ -117,6 +128,7 @@ _CHECKS: dict[str, Callable[[Sequence[str]], bool]] = {
     "git": _git,
     "cargo": _cargo,
     "sed": _sed,
+    "uniq": _uniq,
 }
 
 
@@ -129,7 +141,7 @@ def _has_short(argument: str, letter: str, *, takes_value: str) -> bool:
 
 
 def _dangerous(argv: Sequence[str], depth: int) -> bool:
-    if depth > _DEEPEST:
+    if depth > _DEEPEST or len(argv) > MOST_WORDS:
         return True
     if not argv:
         return False
@@ -141,11 +153,13 @@ def _does_harm(argv: Sequence[str], depth: int) -> bool:
     program = PurePath(argv[0]).name
     if program == "rm":
         return any(map(_forces, argv[1:]))
-    return any(
-        _dangerous(command, depth + 1)
-        for script in _scripts(program, argv[1:])
-        for command in loose_commands(script)
-    )
+    return any(_harms(script, depth) for script in _scripts(program, argv[1:]))
+
+
+def _harms(script: str, depth: int) -> bool:
+    if len(script) > LONGEST_SCRIPT:
+        return _REMOVAL.search(script) is not None
+    return any(_dangerous(command, depth + 1) for command in loose_commands(script))
 
 
 def _forces(argument: str) -> bool:

@@ -7,6 +7,7 @@ shell would read in any other way is left to the shell.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING
@@ -26,6 +27,9 @@ _SHELLS = ("bash", "zsh", "sh")
 _FLAGS = ("-lc", "-c")
 _WHOLE = "redirected_statement"
 _HEREDOC = ["heredoc_start", "heredoc_body", "heredoc_end"]
+_OPENING = re.compile(r"<<-?\s*[\"'\\]?([\w.-]+)[\"']?\s*$")
+_LONGEST_OPENING = 2_048
+"""Characters before the patch itself: a directory to go to, and the command."""
 _SPECIAL = frozenset("\\*?[]{}~$`!\"'")
 
 
@@ -68,7 +72,7 @@ def _refuse_bare(script: str) -> None:
 
 def _in_script(script: str) -> PatchCommand | None:
     _refuse_bare(script)
-    if not any(name in script for name in _NAMES):
+    if not _is_heredoc(script):
         return None
     root = _parsed(script)
     if root is None or root.has_error or [node.type for node in root.named_children] != [_WHOLE]:
@@ -80,6 +84,19 @@ def _in_script(script: str) -> PatchCommand | None:
     called, workdir = _called(body)
     patch = _heredoc(heredocs[0])
     return PatchCommand(patch, workdir) if called and patch is not None else None
+
+
+def _is_heredoc(script: str) -> bool:
+    """Whether the script may be one heredoc for us: what is not is left to the shell unparsed.
+
+    Parsing a broken script takes the square of its length; of a heredoc, one look.
+    """
+    opening, _, rest = script.strip().partition("\n")
+    found = _OPENING.search(opening) if len(opening) <= _LONGEST_OPENING else None
+    if found is None or not any(name in opening for name in _NAMES):
+        return False
+    lines = [line.strip() for line in rest.split("\n")]
+    return found[1] in lines and lines.index(found[1]) == len(lines) - 1
 
 
 def _parsed(script: str) -> Node | None:
