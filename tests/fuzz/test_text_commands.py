@@ -114,21 +114,6 @@ def test_a_long_file_may_be_written_by_a_script():
 
 
 NESTING = ["(", ")", "$(", "{ ", "<<A ", "`", "'", "if ", "case x in ", "[[ ", "a|", "${", "=("]
-    "(",
-    ")",
-    "$(",
-    "{ ",
-    "<<A ",
-    "`",
-    "'",
-    "if ",
-    "case x in ",
-    "[[ ",
-    "a|",
-    "\\",
-    "${",
-    "=(",
-]
 
 
 @pytest.mark.parametrize("piece", NESTING)
