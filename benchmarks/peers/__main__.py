@@ -13,7 +13,8 @@ import argparse
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from functools import partial
 from pathlib import Path
 
 from .contestants import CONTESTANTS, Contestant, NotInstalled
@@ -24,6 +25,8 @@ from .scenarios import QUICK, SCENARIOS, SIZES
 from .targets import Medians, verdicts
 
 QUICK_PEERS = ("floor", "raw", "weft", "weft_exec")
+COLD = "codex"
+"""Who else is there for the cold start, which is measured by it."""
 
 
 def main() -> None:
@@ -33,8 +36,8 @@ def main() -> None:
     results = Results.read(options.json) if options.more else Results.begun()
     try:
         with Server.started() as server:
-            for scenario, contestant in planned(options):
-                measure(server, scenario, contestant, results)
+            for scenario, contestant, counts in planned(options):
+                measure(server, scenario, contestant, results if counts else Results.begun())
                 if options.json:
                     results.write(options.json)
     except KeyboardInterrupt:
@@ -58,17 +61,24 @@ def measure(server: Server, scenario: str, contestant: Contestant, results: Resu
     print(f"{time.monotonic() - started:6.1f} s  {scenario} {name}: {said}", file=sys.stderr)
 
 
-def planned(options: argparse.Namespace) -> Iterator[tuple[str, Contestant]]:
-    """Who runs what, one after the other."""
+def planned(options: argparse.Namespace) -> Iterator[tuple[str, Contestant, bool]]:
+    """Who runs what, one after the other, and whether it counts."""
     scenarios = options.only or (QUICK if options.quick else tuple(SCENARIOS))
     peers = options.peers or (QUICK_PEERS if options.quick else tuple(CONTESTANTS))
-    for number in range(options.rounds):
-        for scenario in scenarios:
-            if number >= SCENARIOS[scenario].most_rounds:
+    for number in range(-1, options.rounds):
+        for scenario in (SCENARIOS[name] for name in scenarios):
+            if not -scenario.warm_ups <= number < scenario.most_rounds:
                 continue
             for contestant in CONTESTANTS.values():
-                if contestant.name in peers and scenario in contestant.scenarios:
-                    yield scenario, contestant
+                asked = contestant.name in peers or (
+                    options.quick and _cold(scenario.name, contestant)
+                )
+                if asked and scenario.name in contestant.scenarios:
+                    yield scenario.name, contestant, number >= 0
+
+
+def _cold(scenario: str, contestant: Contestant) -> bool:
+    return scenario == "cold_start" and contestant.name == COLD
 
 
 def lines(found: Medians) -> Iterator[str]:
@@ -92,14 +102,19 @@ def cells(found: Figures, floor: Figures) -> Iterator[str]:
         yield f"{name} {figure:.4g}{ratio}"
 
 
-def arguments() -> argparse.Namespace:
-    def names(text: str) -> tuple[str, ...]:
-        return tuple(text.split(","))
+def names(known: Collection[str], text: str) -> tuple[str, ...]:
+    """Names between commas, each of which is known."""
+    told = tuple(text.split(","))
+    if unknown := [name for name in told if name not in known]:
+        raise argparse.ArgumentTypeError(f"{unknown[0]!r} is none of {', '.join(known)}")
+    return told
 
+
+def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--quick", action="store_true", help="Weft and the floor, in a minute")
-    parser.add_argument("--only", type=names, help=f"of {', '.join(SCENARIOS)}")
-    parser.add_argument("--peers", type=names, help=f"of {', '.join(CONTESTANTS)}")
+    parser.add_argument("--only", type=partial(names, SCENARIOS), help=", ".join(SCENARIOS))
+    parser.add_argument("--peers", type=partial(names, CONTESTANTS), help=", ".join(CONTESTANTS))
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--json", type=Path, help="write results to this file")
     parser.add_argument("--more", action="store_true", help="add to those that the file has")

@@ -31,12 +31,14 @@ class Scenario:
     title: str
     most_rounds: int = 100
     """Long ones are not repeated as often."""
+    warm_ups: int = 0
+    """Rounds before those that count, in which bytecode is compiled and files are cached."""
 
 
 SCENARIOS = {
     each.name: each
     for each in (
-        Scenario("cold_start", "cold start", "cold start to the first request"),
+        Scenario("cold_start", "cold start", "cold start to the first request", warm_ups=1),
         Scenario("tool_loop", "tool loop", "a loop of 60 tool rounds, trivial tool"),
         Scenario("command_loop", "commands", "a loop of 60 tool rounds, real command"),
         Scenario("deltas", "deltas", "answers of 5,000 deltas"),
