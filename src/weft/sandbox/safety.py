@@ -36,8 +36,8 @@ _GIT_ACTS = ("--output", "--ext-diff", "--textconv", "--exec", "--open-files-in-
 _BRANCH_LISTS = words(
     "--list -l --all -a --remotes -r --show-current -v -vv --verbose --no-color --color"
 )
-_REMOVAL = re.compile(r"r[\\'\"]*m[\\'\"]*\s")
-"""What looks like a removal, in a script that is too long for a closer look."""
+_SUSPECT = re.compile(r"r[\\'\"]*m[\\'\"]*\s|\beval\b|sh\b[^\n]{0,80}?\s-\w*c")
+"""A removal or a script within, in a script that is too long for a closer look."""
 _SED_PRINT = re.compile(r"\d+(,\d+)?p")
 
 
@@ -158,7 +158,7 @@ def _does_harm(argv: Sequence[str], depth: int) -> bool:
 
 def _harms(script: str, depth: int) -> bool:
     if len(script) > LONGEST_SCRIPT:
-        return _REMOVAL.search(script) is not None
+        return _SUSPECT.search(script) is not None
     return any(_dangerous(command, depth + 1) for command in loose_commands(script))
 
 
