@@ -14,7 +14,7 @@ from pathlib import Path
 
 from .parts import table as parts_table
 from .peers.contestants import CONTESTANTS
-from .peers.figures import Figures
+from .peers.figures import STOPS, Figures
 from .peers.results import COMMITTED, Results
 from .peers.scenarios import SCENARIOS
 from .peers.targets import TIMES, verdicts
@@ -58,6 +58,9 @@ def _sections(results: Results) -> Iterator[str]:
     yield _table(results, TIME)
     yield "![A tool round](images/peers-rounds.png)"
     yield "![A turn, by the length of the thread](images/peers-turns.png)"
+    yield "### Time on a processor"
+    yield _processor_note()
+    yield _table(results, PROCESSOR)
     yield "### Many threads, long threads"
     yield _table(results, MANY)
     yield _notes()
@@ -83,8 +86,9 @@ def _opening(results: Results) -> str:
     )
     machine = results.machine
     return (
-        f"Measured on {results.measured}: {machine['cores']} shared cores, {machine['system']}, "
-        f"Python {machine['python']}. {told}."
+        f"Measured on {results.measured}: {machine['cores']} cores, shared with others (a load of "
+        f"{machine['load']:.0f} when it began), {machine['system']}, Python {machine['python']}. "
+        f"{told}."
     )
 
 
@@ -138,14 +142,23 @@ def _percent(share: float) -> str:
     return f"{share:.1%}"
 
 
-_STOPS = [f"turn_{stop}_ms" for stop in (10, 100, 500, 1_000)]
 _ROUNDS = ("round_5_ms", "round_55_ms")
 TIME: dict[str, Cell] = {
     "cold start": _figure("cold_start", ("first_request_ms",), _seconds),
     "tool round, 5th / 55th, ms": _figure("tool_loop", _ROUNDS, _plain),
     "with a real command, ms": _figure("command_loop", _ROUNDS, _plain),
     "a delta, µs": _figure("deltas", ("delta_us",), _plain),
-    "a turn at 10 / 100 / 500 / 1,000, ms": _figure("turns", _STOPS, _plain),
+    "a turn at 10 / 100 / 500 / 1,000, ms": _figure(
+        "turns", [f"turn_{stop}_ms" for stop in STOPS], _plain
+    ),
+}
+PROCESSOR: dict[str, Cell] = {
+    "tool round, ms": _figure("tool_loop", ("round_cpu_ms",), _plain),
+    "with a real command, ms": _figure("command_loop", ("round_cpu_ms",), _plain),
+    "a delta, µs": _figure("deltas", ("delta_cpu_us",), _plain),
+    "a turn at 10 / 100 / 500 / 1,000, ms": _figure(
+        "turns", [f"turn_{stop}_cpu_ms" for stop in STOPS], _plain
+    ),
 }
 MANY: dict[str, Cell] = {
     "200 threads, s": _figure("threads", ("threads_s",), _plain),
@@ -178,6 +191,15 @@ def _memory(results: Results) -> str:
         for scenario in MEMORY
     }
     return _table(results, columns)
+
+
+def _processor_note() -> str:
+    return (
+        "Others work on this machine too, and whoever computes for long is made to wait for them. "
+        "This is what its process spent on a processor, in all threads and with the commands that "
+        "it ran (for Codex its server alone); turns from the question to the end of the answer, "
+        "the tool round as the mean of 60."
+    )
 
 
 def _notes() -> str:

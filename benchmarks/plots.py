@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from .peers.contestants import CONTESTANTS
+from .peers.figures import STOPS
 from .peers.results import Results
 from .peers.targets import Medians
 
 __all__ = ["draw"]
 
-STOPS = (10, 100, 500, 1_000)
 WEFT = "#c8102e"
 GREYS = ("#1f77b4", "#2ca02c", "#9467bd", "#8c564b", "#e377c2", "#7f7f7f", "#bcbd22", "#17becf")
 

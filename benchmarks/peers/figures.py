@@ -30,8 +30,9 @@ def figures(
 ) -> Figures:
     """What a run shows, by the name of the figure.
 
-    A report may tell that turns were run around some `stops` only, and when threads were
-    `opened`. Raises `ValueError` where the requests are not those of the scenario.
+    A report may tell that turns were run around some `stops` only, when threads were
+    `opened`, and what each turn spent on a processor. Raises `ValueError` where the requests
+    are not those of the scenario.
     """
     if not records:
         raise ValueError("no request came")
@@ -39,13 +40,20 @@ def figures(
         case "cold_start":
             return {"first_request_ms": (records[0]["arrived"] - started) / 1e6}
         case "deltas":
-            return {"delta_us": delta(records)}
+            took = [(b["arrived"] - a["began"]) / 1e3 for a, b in pairwise(records)]
+            spent = [each * 1e3 for each in report["spent_ms"]]
+            return {"delta_us": delta(took), "delta_cpu_us": delta(spent)}
         case "tool_loop" | "command_loop":
-            return _at("round", ROUNDS, 2, records)
+            busy = sum(report["spent_ms"]) / (len(records) - 1)
+            return _at("round", ROUNDS, 2, records) | {"round_cpu_ms": busy}
         case "turns":
             if "stops" in report:
-                return _around(report["stops"], records)
-            return _at("turn", STOPS, AROUND, records)
+                return _around(report["stops"], records, report["spent_ms"])
+            found = _at("turn", STOPS, AROUND, records)
+            for stop in STOPS:
+                near = report["spent_ms"][stop - 1 - AROUND : stop + AROUND]
+                found[f"turn_{stop}_cpu_ms"] = statistics.median(near)
+            return found
         case "resume" | "resume_long":
             return _opened(report["opened"], records)
         case _:
@@ -57,9 +65,8 @@ def gaps(records: Sequence[Record]) -> list[float]:
     return [(after["arrived"] - before["done"]) / 1e6 for before, after in pairwise(records)]
 
 
-def delta(records: Sequence[Record]) -> float:
-    """Microseconds for a piece of a long answer; every second answer is one."""
-    took = [(after["arrived"] - before["began"]) / 1e3 for before, after in pairwise(records)]
+def delta(took: Sequence[float]) -> float:
+    """Microseconds for a piece of a long answer, from those of all; every second one is long."""
     # The first answer warms the client up.
     short, long = took[2::2], took[1::2]
     return (statistics.median(long) - statistics.median(short)) / DELTAS
@@ -94,7 +101,9 @@ def _at(name: str, places: Sequence[int], around: int, records: Sequence[Record]
     return found | _shares(records)
 
 
-def _around(stops: Sequence[tuple[int, int]], records: Sequence[Record]) -> Figures:
+def _around(
+    stops: Sequence[tuple[int, int]], records: Sequence[Record], spent: Sequence[float]
+) -> Figures:
     """Turns that were run around some places only, the past before them handed over."""
     found: Figures = {}
     first = 0
@@ -104,6 +113,7 @@ def _around(stops: Sequence[tuple[int, int]], records: Sequence[Record]) -> Figu
             raise ValueError(f"{len(records)} requests are too few")
         # The first turn behind a past that was handed over is not like the others.
         found[f"turn_{place}_ms"] = statistics.median(gaps(near)[1:])
+        found[f"turn_{place}_cpu_ms"] = statistics.median(spent[first : first + count][1:])
         first += count
     return found | _shares(near)
 

@@ -74,6 +74,7 @@ def machine() -> dict[str, Any]:
         "cores": os.cpu_count(),
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
+        "load": os.getloadavg()[1],
     }
 
 

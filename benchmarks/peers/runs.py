@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -131,12 +131,32 @@ def _lines(file: Any) -> list[str]:
 @contextmanager
 def _process(line: list[str], **options: Any) -> Iterator[subprocess.Popen[bytes]]:
     """A process in a group of its own, which does not outlive the block."""
-    process = subprocess.Popen(line, start_new_session=True, **options)
-    try:
+    with ExitStack() as stack:
+        with _undisturbed():
+            process = subprocess.Popen(line, start_new_session=True, **options)
+            stack.callback(_ended, process)
         yield process
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Ctrl-C and its like wait, so that no process starts that nobody knows of."""
+    came: list[int] = []
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    usual = [signal.signal(number, lambda got, _: came.append(got)) for number in numbers]
+    try:
+        yield
     finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        if process.stdout is not None:
-            process.stdout.close()
+        for number, handler in zip(numbers, usual, strict=True):
+            signal.signal(number, handler)
+    for held in came:
+        signal.raise_signal(held)
+
+
+def _ended(process: subprocess.Popen[bytes]) -> None:
+    """End a process with its group."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    if process.stdout is not None:
+        process.stdout.close()

@@ -41,28 +41,31 @@ def test_a_cold_start_is_counted_from_the_start_of_the_process():
 def test_a_round_is_the_median_of_those_around_it():
     pauses = [1.0] * 60
     pauses[2:6] = [9.0, 5.0, 5.0, 5.0]  # of the gaps 2 to 6, the 5th round is the median
-    found = figures("tool_loop", 0, records(*pauses), {})
-    assert (found["round_5_ms"], found["round_55_ms"]) == (5.0, 1.0)
+    found = figures("tool_loop", 0, records(*pauses), {"spent_ms": [120.0]})
+    assert (found["round_5_ms"], found["round_55_ms"], found["round_cpu_ms"]) == (5.0, 1.0, 2.0)
 
 
 def test_too_few_requests_are_no_measurement():
     with pytest.raises(ValueError, match="too few"):
-        figures("tool_loop", 0, records(1.0, 1.0), {})
+        figures("tool_loop", 0, records(1.0, 1.0), {"spent_ms": [1.0]})
     with pytest.raises(ValueError, match="no request"):
         figures("turns", 0, [], {})
 
 
 def test_a_delta_is_what_a_long_answer_takes_beyond_a_short_one():
     short, long = 2.0, 2.0 + DELTAS * 3 / 1e3
-    found = figures("deltas", 0, records(short, long, short, long, answered=0.0), {})
-    assert found["delta_us"] == pytest.approx(3.0)
+    made = records(short, long, short, long, answered=0.0)
+    spent = [short, long - 5.0, short, long - 5.0]
+    found = figures("deltas", 0, made, {"spent_ms": spent})
+    assert found == {"delta_us": pytest.approx(3.0), "delta_cpu_us": pytest.approx(2.0)}
 
 
 def test_turns_around_stops_are_told_apart_by_their_count():
     pauses = (9.0, 1.0, 1.0, 50.0, 9.0, 4.0, 4.0)
-    report = {"stops": [[10, 4], [100, 4]]}
+    report = {"stops": [[10, 4], [100, 4]], "spent_ms": [7, 1, 2, 3, 7, 4, 5, 6]}
     found = figures("turns", 0, records(*pauses), report)
     assert (found["turn_10_ms"], found["turn_100_ms"]) == (1.0, 4.0)
+    assert (found["turn_10_cpu_ms"], found["turn_100_cpu_ms"]) == (2, 5)
 
 
 def test_a_thread_that_is_opened_waits_for_its_own_request():

@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 from benchmarks.peers.commands import codex_settings
@@ -140,6 +141,12 @@ def memory(name: str) -> int:
     return status(name, str(SERVERS[0].process.pid))
 
 
+def busy() -> int:
+    """Nanoseconds that the app-server spent on a processor, in all of its threads."""
+    tasks = Path(f"/proc/{SERVERS[0].process.pid}/task").glob("*/schedstat") if SERVERS else ()
+    return sum(int(task.read_text().split()[0]) for task in tasks)
+
+
 @dataclass(slots=True)
 class CodexScenarios(Scenarios):
     """Threads are resumed by a server that has just been started."""
@@ -161,8 +168,13 @@ class CodexScenarios(Scenarios):
                 await SERVERS.pop().close()
         job.told["opened"] = taken
 
+    async def closed(self) -> None:
+        while SERVERS:
+            await SERVERS.pop().close()
+
 
 if __name__ == "__main__":
     drive(
-        "openai-codex-cli-bin", CodexScenarios(opened, "update_plan", "exec_command", memory=memory)
+        "openai-codex-cli-bin",
+        CodexScenarios(opened, "update_plan", "exec_command", memory=memory, processor=busy),
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import resource
 import subprocess
 import sys
 import time
@@ -27,6 +28,7 @@ __all__ = [
     "Job",
     "Scenarios",
     "Seeded",
+    "busy",
     "drive",
     "run_command",
     "status",
@@ -90,6 +92,12 @@ def status(name: str, process: str = "self") -> int:
     raise LookupError(name)
 
 
+def busy() -> int:
+    """Nanoseconds that this process, and commands that it ran, spent on a processor."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time_ns() + int((usage.ru_utime + usage.ru_stime) * 1e9)
+
+
 def tick(number: int) -> int:
     """The trivial tool."""
     return number + 1
@@ -112,6 +120,10 @@ class Scenarios:
     """What scripts are to end their answers with."""
     memory: Callable[[str], int] = status
     """Kilobytes that whoever is measured has."""
+    processor: Callable[[], int] = busy
+    """Nanoseconds that it spent on a processor so far."""
+    spent: list[float] = field(default_factory=list)
+    """Milliseconds on a processor of each turn."""
 
     async def cold_start(self, job: Job) -> None:
         """One turn of a fresh process."""
@@ -133,12 +145,12 @@ class Scenarios:
         """Many turns, or those around the stops where a past can be handed over."""
         async with self.opened(job, f"text{self.ending}", "long") as conversation:
             if not isinstance(conversation, Seeded):
-                await _said(conversation, job.sizes["turns"])
+                await self.said(conversation, job.sizes["turns"])
                 return
             past = 0
             for stop in STOPS:
                 await conversation.seed(max(0, stop - NEAR // 2 - 1 - past))
-                await _said(conversation, NEAR)
+                await self.said(conversation, NEAR)
                 past = stop - NEAR // 2 - 1 + NEAR
             job.told["stops"] = [[stop, NEAR] for stop in STOPS]
 
@@ -154,7 +166,7 @@ class Scenarios:
                 for number in range(job.sizes["threads"])
             ]
             each = job.sizes["turns_each"]
-            await asyncio.gather(*(_said(conversation, each) for conversation in opened))
+            await asyncio.gather(*(self.said(conversation, each) for conversation in opened))
             job.told["threads_s"] = time.monotonic() - started
             grown = self.memory("VmHWM") - before
         job.told["mb_each"] = grown / 1024 / job.sizes["threads"]
@@ -163,7 +175,7 @@ class Scenarios:
         """A turn of new threads, and of one with a past; from opening it to its request."""
         async with self.opened(job, f"text{self.ending}", "long") as conversation:
             assert isinstance(conversation, Seeded)
-            await _said(conversation, 1)
+            await self.said(conversation, 1)
             await conversation.seed(job.sizes["past"])
         await self.reopened(job)
 
@@ -176,21 +188,31 @@ class Scenarios:
                 await self._turns(job, "text", 1, name)
         job.told["opened"] = opened
 
+    async def closed(self) -> None:
+        """Let go of what outlives conversations."""
+
+    async def said(self, conversation: Conversation, count: int) -> None:
+        """Turns, one after the other."""
+        for number in range(count):
+            before = self.processor()
+            await conversation.turn(f"{QUESTION} ({number}).")
+            self.spent.append((self.processor() - before) / 1e6)
+
     async def _turns(self, job: Job, script: str, count: int, name: str = "first") -> None:
         async with self.opened(job, f"{script}{self.ending}", name) as conversation:
-            await _said(conversation, count)
+            await self.said(conversation, count)
 
 
-async def _said(conversation: Conversation, count: int) -> None:
-    for number in range(count):
-        await conversation.turn(f"{QUESTION} ({number}).")
+async def _whole(scenarios: Scenarios, job: Job) -> None:
+    work: Callable[[Job], Awaitable[None]] = getattr(scenarios, job.scenario)
+    await work(job)
+    await scenarios.closed()
 
 
 def drive(package: str, scenarios: Scenarios) -> None:
     """Do the job on the command line, and print a report."""
     scenario, address, scratch, sizes = sys.argv[1:]
     job = Job(scenario, address, Path(scratch), json.loads(sizes))
-    work: Callable[[Job], Awaitable[None]] = getattr(scenarios, scenario)
-    asyncio.run(work(job))  # type: ignore[arg-type]
-    report = {"version": version(package), "peak_kb": status("VmHWM"), **job.told}
-    print(json.dumps(report))
+    asyncio.run(_whole(scenarios, job))
+    report = {"version": version(package), "peak_kb": status("VmHWM"), "spent_ms": scenarios.spent}
+    print(json.dumps(report | job.told))

@@ -99,8 +99,7 @@ async def opened(job: Job, script: str, name: str) -> AsyncIterator[Weft]:
 class WeftScenarios(Scenarios):
     """Turns are run one and all; a past comes in as turns that happened elsewhere."""
 
-    async def threads(self, job: Job) -> None:
-        await Scenarios.threads(self, job)
+    async def closed(self) -> None:
         for shared in SHARED:
             await shared.index.close()
             await shared.store.close()
