@@ -40,7 +40,6 @@ BOUNDARIES = (
     "call",
     "result",
     "end",
-    "ready",
     "commit",
     "settle",
     "maintain",

@@ -1,15 +1,16 @@
 """Advancing an engine: from a turn's end to the engine's knowledge of it, through the outbox.
 
-Owns the rows ``engine:<id>``: admitted with the turn, accepted with its end, ready once
-its range is known, gone once the engine has it. Invariants: rows are handed over in
+Owns the way of a row ``engine:<id>``: admitted with the turn, accepted with its end, ready
+once its range is fixed, gone once the engine has it. Invariants: rows are handed over in
 order and stay until the engine has them; a turn that failed or was aborted advances
-nothing, and its items travel, marked, with the next accepted turn.
+nothing, and its items travel, marked, with the next accepted turn; and a turn that was
+seen to its end is handed over as it was seen, with one write.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from itertools import takewhile
 
 import msgspec
 from msgspec import Raw, Struct
@@ -19,11 +20,11 @@ from ..context.row import Row
 from ..context.view import load_view
 from ..entries import Epoch, Reason
 from ..errors import EngineFailed, NotFound, StoreCorrupt, StoreTooNew
-from ..ids import new_id
-from ..store.contract import Admission, OutboxDraft, OutboxRow, Store, Turn, TurnEnd
+from ..store.contract import OutboxDraft, OutboxRow, Store, Turn
 from ..wire import json_bytes
 from .contract import CommitsTurns, ContextEngine, FollowsTurns, IngestsBatches, Resets
 from .conversation import Aligned, aligned, named_rows
+from .following import EngineFollower, Work, decode_work, topic_of
 from .frame import Frame, Surroundings
 from .guard import Guard
 from .log import visible_rows
@@ -39,29 +40,13 @@ from .values import (
     ResetParams,
 )
 
-__all__ = ["Advancing", "Drained", "EngineFollower", "topic_of"]
+__all__ = ["Advancing", "Drained", "topic_of"]
 
 AT_ONCE = 16
 """How many rows are handed over in one go."""
 
 _SECONDS = 60.0
 _FATES: dict[str, Outcome] = {"failed": "failed", "aborted": "aborted"}
-
-
-class _Work(Struct, frozen=True, omit_defaults=True):
-    """What a row says."""
-
-    turn: str = ""
-    number: int = 0
-    carried: tuple[int, ...] = ()
-    """Turns before it that advanced nothing."""
-    first: int = 0
-    last: int = 0
-    hidden: Literal["reset", "rollback"] | None = None
-    """Not a turn: these entries were hidden."""
-
-
-_work = msgspec.json.Decoder(_Work)
 
 
 class _Done(Struct, frozen=True):
@@ -78,46 +63,6 @@ class _Marked(Aligned):
     outcomes: tuple[Outcome, ...]
 
 
-def topic_of(engine: str) -> str:
-    """The outbox topic of an engine."""
-    return f"engine:{engine}"
-
-
-class EngineFollower(Struct):
-    """Leaves an engine's rows in the transactions of turns, whether or not it can be reached."""
-
-    engine: str
-    _turn: str = ""
-
-    def admitted(self, admission: Admission) -> tuple[OutboxDraft, ...]:
-        """The turn may advance the engine."""
-        self._turn = admission.id
-        return (self._row(f"turn:{admission.id}", _Work(admission.id)),)
-
-    def ended(self, end: TurnEnd) -> tuple[OutboxDraft, ...]:
-        """The turn will, if it was completed."""
-        if end.state != "completed" or not self._turn:
-            return ()
-        work = _Work(self._turn, end.number)
-        return (self._row(f"turn:{self._turn}", work, "accepted"),)
-
-    def hidden(
-        self, first: int, last: int, reason: Literal["reset", "rollback"]
-    ) -> tuple[OutboxDraft, ...]:
-        """The engine should forget these entries."""
-        work = _Work(first=first, last=last, hidden=reason)
-        return (self._row(new_id("hide"), work, "ready"),)
-
-    def _row(
-        self,
-        key: str,
-        work: _Work,
-        state: Literal["admitted", "accepted", "ready", "blocked"] = "admitted",
-    ) -> OutboxDraft:
-        body = Raw(json_bytes(work))
-        return OutboxDraft(topic=topic_of(self.engine), key=key, body=body, state=state)
-
-
 class Drained(Struct, frozen=True, kw_only=True):
     """What handing over came to."""
 
@@ -125,6 +70,8 @@ class Drained(Struct, frozen=True, kw_only=True):
     items: int = 0
     pending: int = 0
     """Rows that still wait for the engine."""
+    open: bool = False
+    """Whether there is a row of a turn that has not ended."""
     worked: frozenset[str] = frozenset()
     """What the engine did, as the contract calls it."""
     blocked: tuple[str, ...] = ()
@@ -138,14 +85,30 @@ class Advancing(Struct):
     engine: ContextEngine
     guard: Guard
     frame: Frame
+    follower: EngineFollower
     seconds: float = _SECONDS
+    _handed: int = 0
+    """The newest turn that was handed over."""
+    _clean: int = -1
+    """How many rows had been left when none waited any more."""
+    _fates: dict[int, Outcome] = {}
+    """What became of the turns in view; all of them have ended."""
 
     async def drain(self, most: int = AT_ONCE) -> Drained:
         """Hand over what waits, oldest first, until something fails."""
+        left = self.follower.left
+        if left == self._clean:
+            return Drained()
+        drained = await self._drained(most)
+        if not drained.pending and not drained.open:
+            self._clean = left
+        return drained
+
+    async def _drained(self, most: int) -> Drained:
         done: list[_Done] = []
         blocked: list[str] = []
         failure: EngineFailed | None = None
-        rows = await self._rows()
+        rows, is_open = await self._rows()
         while rows and failure is None and sum(each.turns for each in done) < most:
             try:
                 done.append(await self._advance(rows[0]))
@@ -161,6 +124,7 @@ class Advancing(Struct):
             turns=sum(each.turns for each in done),
             items=sum(each.items for each in done),
             pending=len(rows),
+            open=is_open,
             worked=frozenset(each.operation for each in done),
             blocked=tuple(blocked),
             failure=failure,
@@ -187,8 +151,8 @@ class Advancing(Struct):
     def _store(self) -> Store:
         return self._journal.store
 
-    async def _rows(self) -> list[OutboxRow]:
-        """What waits, without rows put aside and without the turn that is still open."""
+    async def _rows(self) -> tuple[list[OutboxRow], bool]:
+        """What waits, without rows put aside, and whether a turn is still open."""
         rows = await self._store.outbox(thread=self._journal.id, topic=topic_of(self.guard.info.id))
         waiting = [row for row in rows if row.state != "blocked"]
         result = []
@@ -196,13 +160,13 @@ class Advancing(Struct):
             settled = row if row.state != "admitted" else await self._fate(row)
             if settled is not None:
                 result.append(settled)
-        return result
+        return result, len(result) < len(waiting)
 
     async def _fate(self, row: OutboxRow) -> OutboxRow | None:
         """What became of a turn whose end nobody noted for the engine."""
-        turn = await self._find(_work.decode(row.body).turn)
+        turn = await self._find(decode_work(row.body).turn)
         if turn is not None and turn.state == "completed":
-            body = Raw(json_bytes(_Work(turn.id, turn.number)))
+            body = Raw(json_bytes(Work(turn.id, turn.number)))
             return msgspec.structs.replace(row, state="accepted", body=body)
         ended = turn is None or turn.state in _FATES or turn.number < self._journal.turn
         if ended:
@@ -215,28 +179,56 @@ class Advancing(Struct):
 
     async def _advance(self, row: OutboxRow) -> _Done:
         """Bring one row to its end."""
-        work = _work.decode(row.body)
+        work = decode_work(row.body)
         if work.hidden is not None:
             await self._hide(work)
             await self._journal.queue(settle=(row.number,))
             return _Done("thread_reset")
-        if row.state == "accepted":
-            work = await self._ranged(work)
-            ready = OutboxDraft(
-                topic=row.topic, key=row.key, body=Raw(json_bytes(work)), state="ready"
+        fresh = self._fresh(work) if row.state == "accepted" else None
+        if fresh is not None:
+            work = msgspec.structs.replace(
+                work, first=self.follower.begun.first, last=self._journal.view.upto
             )
+        elif row.state == "accepted":
+            work = await self._ranged(work)
             await self._rows_of(work)
-            await self._journal.queue(ready)
-        done = await self._hand_over(work)
+            await self._fix(row, work)
+        try:
+            done = await self._hand_over(work, fresh or await self._rows_of(work))
+        except EngineFailed:
+            if fresh is not None:
+                await self._fix(row, work)
+            raise
         await self._journal.queue(settle=(row.number,))
+        self._handed = work.number
         return done
+
+    async def _fix(self, row: OutboxRow, work: Work) -> None:
+        """Keep the range of a turn: however often it is handed over, it is the same."""
+        body = Raw(json_bytes(work))
+        await self._journal.queue(
+            OutboxDraft(topic=row.topic, key=row.key, body=body, state="ready")
+        )
+
+    def _fresh(self, work: Work) -> list[tuple[Row, Outcome]] | None:
+        """The conversation of the turn that has just ended, where the view shows all of it."""
+        journal, begun = self._journal, self.follower.begun
+        view, first = journal.view, begun.first
+        newest = work.number == begun.number == journal.turn
+        if not newest or self._handed != work.number - 1 or view.base >= first:
+            return None
+        if any(last >= first for _, last in view.gaps):
+            return None
+        own = takewhile(lambda row: (row.seq or 0) >= first, reversed(view.rows))
+        kept = [row for row in own if row.turn == work.number and not row.contextual]
+        return [(row, "accepted") for row in reversed(kept)]
 
     async def _block(self, row: OutboxRow) -> None:
         await self._journal.queue(
             OutboxDraft(topic=row.topic, key=row.key, body=row.body, state="blocked")
         )
 
-    async def _ranged(self, work: _Work) -> _Work:
+    async def _ranged(self, work: Work) -> Work:
         """The entries of a turn, and of those before it that advanced nothing."""
         store, thread = self._store, self._journal.id
         turn = await store.turn(thread, work.number)
@@ -270,7 +262,7 @@ class Advancing(Struct):
         except NotFound:
             return self._journal.view.upto
 
-    async def _rows_of(self, work: _Work) -> list[tuple[Row, Outcome]]:
+    async def _rows_of(self, work: Work) -> list[tuple[Row, Outcome]]:
         """The conversation of a turn and of those it carries, as it was when the turn ended."""
         store, thread = self._store, self._journal.id
         fates: dict[int, Outcome] = {work.number: "accepted"}
@@ -279,22 +271,26 @@ class Advancing(Struct):
         rows = await visible_rows(store, thread, work.first, work.last, upto=work.last)
         return [(row, fates[row.turn]) for row in rows if row.turn in fates and not row.contextual]
 
-    async def _hand_over(self, work: _Work) -> _Done:
+    async def _hand_over(self, work: Work, said: Sequence[tuple[Row, Outcome]]) -> _Done:
         """Tell the engine of a turn, in the best way it has."""
-        rows = [pair for pair in await self._rows_of(work) if not pair[0].volatile]
+        rows = [pair for pair in said if not pair[0].volatile]
         match self.engine:
             case CommitsTurns() as engine:
+                way = "commit_turn"
                 await self._commit(engine, work, rows)
             case FollowsTurns() as engine:
+                way = "after_turn"
                 await self._follow(engine, work)
             case IngestsBatches() as engine:
+                way = "ingest_batch"
                 await self._batch(engine, work, rows)
             case _:
+                way = "ingest"
                 await self._ingest(work, rows)
-        return _Done(self.way, 1, len(rows))
+        return _Done(way, 1, len(rows))
 
     async def _commit(
-        self, engine: CommitsTurns, work: _Work, rows: Sequence[tuple[Row, Outcome]]
+        self, engine: CommitsTurns, work: Work, rows: Sequence[tuple[Row, Outcome]]
     ) -> None:
         own = [row.seq for row, _ in rows if row.turn == work.number and row.seq is not None]
         given = CommitParams(
@@ -308,10 +304,12 @@ class Advancing(Struct):
         )
         await self.guard.call("commit_turn", engine.commit_turn, given, CommitResult, self.seconds)
 
-    async def _follow(self, engine: FollowsTurns, work: _Work) -> None:
+    async def _follow(self, engine: FollowsTurns, work: Work) -> None:
         """The view as it was when the turn ended, with where the turn began."""
         journal = self._journal
-        view = await load_view(journal.store, journal.id, journal.registry, upto=work.last)
+        view = journal.view
+        if view.upto != work.last:
+            view = await load_view(journal.store, journal.id, journal.registry, upto=work.last)
         rows = list(named_rows(journal.id, view.rows).items())
         outcomes = await self._outcomes([row for _, row in rows])
         begun = next((i for i, (_, row) in enumerate(rows) if row.turn == work.number), len(rows))
@@ -326,13 +324,13 @@ class Advancing(Struct):
         await self.guard.call("after_turn", engine.after_turn, given, type(None), self.seconds)
 
     async def _batch(
-        self, engine: IngestsBatches, work: _Work, rows: Sequence[tuple[Row, Outcome]]
+        self, engine: IngestsBatches, work: Work, rows: Sequence[tuple[Row, Outcome]]
     ) -> None:
         given = IngestBatchParams(**self._named(rows), **self._around(work))
         method = engine.ingest_batch
         await self.guard.call("ingest_batch", method, given, IngestBatchResult, self.seconds)
 
-    async def _ingest(self, work: _Work, rows: Sequence[tuple[Row, Outcome]]) -> None:
+    async def _ingest(self, work: Work, rows: Sequence[tuple[Row, Outcome]]) -> None:
         named = self._named(rows)
         around = self._around(work)
         for index, item in enumerate(named["items"]):
@@ -347,11 +345,12 @@ class Advancing(Struct):
 
     async def _outcomes(self, rows: Sequence[Row]) -> list[Outcome]:
         numbers = {row.turn for row in rows if row.turn}
-        turns = [await self._store.turn(self._journal.id, number) for number in sorted(numbers)]
-        fates = {turn.number: _FATES.get(turn.state, "accepted") for turn in turns}
-        return [fates.get(row.turn, "accepted") for row in rows]
+        for number in sorted(numbers - self._fates.keys()):
+            turn = await self._store.turn(self._journal.id, number)
+            self._fates[number] = _FATES.get(turn.state, "accepted")
+        return [self._fates.get(row.turn, "accepted") for row in rows]
 
-    async def _hide(self, work: _Work) -> None:
+    async def _hide(self, work: Work) -> None:
         if not isinstance(self.engine, Resets):
             return
         assert work.hidden is not None
@@ -361,7 +360,7 @@ class Advancing(Struct):
         method = self.engine.thread_reset
         await self.guard.call("thread_reset", method, given, type(None), self.seconds)
 
-    def _around(self, work: _Work) -> Surroundings:
+    def _around(self, work: Work) -> Surroundings:
         return self.frame.around("context-engine.after-turn", fence=work.last)
 
     def _named(self, rows: Sequence[tuple[Row, Outcome]]) -> _Marked:

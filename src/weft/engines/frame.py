@@ -77,7 +77,8 @@ class Frame:
     async def renew(self, degraded: str | None = None) -> None:
         """Look at the thread again; a new turn begins."""
         journal = self.journal
-        self.thread = await self.of(journal.id)
+        # Who a thread descends from never changes while somebody writes it.
+        self.thread = self.thread or await self.of(journal.id)
         profile = journal.profile
         self.settings = RuntimeSettings(
             mode="normal" if degraded is None else "degraded",

@@ -23,7 +23,7 @@ from ..errors import CannotCompact, EngineFailed, StaleEpoch
 from ..prompt.guidance import Guidance
 from ..prompt.observation import PromptContext
 from ..tools.contract import Tool
-from .advance import Advancing, EngineFollower
+from .advance import Advancing
 from .assembly import Assembly
 from .contract import (
     Bootstraps,
@@ -37,6 +37,7 @@ from .contract import (
     Rollback,
 )
 from .folding import Folding
+from .following import EngineFollower
 from .frame import Completes, Frame
 from .guard import Guard, own
 from .info import LOOP_CAPABILITIES, Capability, EngineInfo, Operation, unmet
@@ -119,6 +120,7 @@ class Lifecycle:
     """What the engine adds to the prompt."""
     _frame: Frame = field(init=False)
     _telling: Telling = field(init=False)
+    _follower: EngineFollower = field(init=False)
     _seat: _Seat | None = field(init=False, default=None)
     _looked: bool = field(init=False, default=False)
     """Whether the engine was looked for since the last turn began; once is enough."""
@@ -135,8 +137,9 @@ class Lifecycle:
             self.journal, self.slot.name, self.harness, self.citations, self.completes, self.grants
         )
         self._telling = Telling(self.journal, self.slot, self.notify, self.report)
+        self._follower = EngineFollower(self.slot.name, self.journal)
         if not self.slot.linear:
-            self.journal.followers.append(EngineFollower(self.slot.name))
+            self.journal.followers.append(self._follower)
 
     @property
     def chosen(self) -> bool:
@@ -426,7 +429,7 @@ class Lifecycle:
             engine,
             guard,
             Assembly(engine, guard, frame, patience.assemble),
-            Advancing(engine, guard, frame, patience.commit),
+            Advancing(engine, guard, frame, self._follower, patience.commit),
             Folding(engine, guard, frame, patience.compact),
             upkeep,
         )

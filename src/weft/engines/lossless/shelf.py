@@ -1,7 +1,8 @@
 """The shelf: one SQLite file on one thread.
 
-Owns how ``lossless.db`` is opened, laid out and used. Invariant: the event loop never
-waits for the disk, and a change is applied whole or not at all.
+Owns how ``lossless.db`` is opened, laid out and used. Invariants: the event loop never
+waits for the disk, a change is applied whole or not at all, and however many shelves of
+a process stand for one file, they share one connection and one thread.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Lock
 from typing import Literal, TypeVar
 
 from ...errors import StoreClosed, StoreCorrupt, StoreTooNew
@@ -93,44 +95,17 @@ _TABLES = (
 )
 
 
-class Shelf:
-    """A file, or memory where there is no place for one; opened at first use."""
+class _Keeper:
+    """The connection to a file, and the thread on which it is used."""
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
+        self.shelves = 0
+        self.pool = ThreadPoolExecutor(1, thread_name_prefix="weft-lossless")
         self._connection: sqlite3.Connection | None = None
-        self._pool = ThreadPoolExecutor(1, thread_name_prefix="weft-lossless")
 
-    async def ask(self, job: Callable[[sqlite3.Connection], T]) -> T:
-        """What `job` reads."""
-        return await self._run("BEGIN", job)
-
-    async def change(self, job: Callable[[sqlite3.Connection], T]) -> T:
-        """What `job` did, durable."""
-        return await self._run("BEGIN IMMEDIATE", job)
-
-    async def close(self) -> None:
-        """Let go of the file. Harmless when called twice."""
-        await asyncio.to_thread(self._close)
-
-    def _close(self) -> None:
-        self._pool.shutdown()
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
-
-    async def _run(
-        self, begin: Literal["BEGIN", "BEGIN IMMEDIATE"], job: Callable[[sqlite3.Connection], T]
-    ) -> T:
-        try:
-            running = asyncio.get_running_loop().run_in_executor(
-                self._pool, self._transact, begin, job
-            )
-        except RuntimeError as error:  # the pool was shut down
-            raise StoreClosed("the library of summaries was closed; open it again") from error
-        return await running
-
-    def _transact(self, begin: str, job: Callable[[sqlite3.Connection], T]) -> T:
+    def transact(self, begin: str, job: Callable[[sqlite3.Connection], T]) -> T:
+        """Run a job as one transaction. Called on the keeper's thread."""
         with sqlite_errors(self.path or Path("lossless.db")):
             if self._connection is None:
                 self._connection = self._open()
@@ -144,6 +119,13 @@ class Shelf:
             connection.execute("COMMIT")
         return result
 
+    def close(self) -> None:
+        """Finish what was accepted, then let go of the file."""
+        self.pool.shutdown()
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
     def _open(self) -> sqlite3.Connection:
         if self.path is None:
             memory = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
@@ -154,6 +136,64 @@ class Shelf:
             _check(connection, self.path)
             start_wal(connection, self.path, BUSY_SECONDS)
             return _laid_out(connection)
+
+
+_keepers: dict[Path, _Keeper] = {}
+_keeping = Lock()
+
+
+def _kept(path: Path | None) -> _Keeper:
+    """The keeper of a file; a place in memory is nobody else's."""
+    if path is None:
+        return _Keeper(None)
+    with _keeping:
+        keeper = _keepers.setdefault(path.absolute(), _Keeper(path))
+        keeper.shelves += 1
+    return keeper
+
+
+def _let_go(keeper: _Keeper) -> None:
+    """Close a file that no shelf stands for any more."""
+    if keeper.path is not None:
+        with _keeping:
+            keeper.shelves -= 1
+            if keeper.shelves:
+                return
+            del _keepers[keeper.path.absolute()]
+    keeper.close()
+
+
+class Shelf:
+    """A file, or memory where there is no place for one; opened at first use."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        self._keeper: _Keeper | None = None
+        self._closed = False
+
+    async def ask(self, job: Callable[[sqlite3.Connection], T]) -> T:
+        """What `job` reads."""
+        return await self._run("BEGIN", job)
+
+    async def change(self, job: Callable[[sqlite3.Connection], T]) -> T:
+        """What `job` did, durable."""
+        return await self._run("BEGIN IMMEDIATE", job)
+
+    async def close(self) -> None:
+        """Let go of the file. Harmless when called twice."""
+        keeper, self._keeper, self._closed = self._keeper, None, True
+        if keeper is not None:
+            await asyncio.to_thread(_let_go, keeper)
+
+    async def _run(
+        self, begin: Literal["BEGIN", "BEGIN IMMEDIATE"], job: Callable[[sqlite3.Connection], T]
+    ) -> T:
+        if self._closed:
+            raise StoreClosed("the library of summaries was closed; open it again")
+        if self._keeper is None:
+            self._keeper = _kept(self.path)
+        keeper, loop = self._keeper, asyncio.get_running_loop()
+        return await loop.run_in_executor(keeper.pool, keeper.transact, begin, job)
 
 
 def _check(connection: sqlite3.Connection, path: Path) -> None:

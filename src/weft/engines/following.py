@@ -1,0 +1,90 @@
+"""Following: an engine's rows in the outbox, left in the transactions of turns.
+
+Owns what a row ``engine:<id>`` says. Invariants: a turn leaves its row whether or not
+the engine can be reached, and whoever hands rows over can tell without looking that
+none was left since.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+from msgspec import Raw, Struct
+
+from ..context.pen import Pen
+from ..ids import new_id
+from ..store.contract import Admission, OutboxDraft, TurnEnd
+from ..wire import json_bytes
+
+__all__ = ["Begun", "EngineFollower", "Work", "decode_work", "topic_of"]
+
+
+class Work(Struct, frozen=True, omit_defaults=True):
+    """What a row says."""
+
+    turn: str = ""
+    number: int = 0
+    carried: tuple[int, ...] = ()
+    """Turns before it that advanced nothing."""
+    first: int = 0
+    last: int = 0
+    hidden: Literal["reset", "rollback"] | None = None
+    """Not a turn: these entries were hidden."""
+
+
+decode_work = msgspec.json.Decoder(Work).decode
+
+
+class Begun(Struct, frozen=True):
+    """The turn that was admitted last, if it was new: its number, and where it begins."""
+
+    number: int = 0
+    first: int = 0
+
+
+def topic_of(engine: str) -> str:
+    """The outbox topic of an engine."""
+    return f"engine:{engine}"
+
+
+class EngineFollower(Struct):
+    """Leaves the rows of one thread's engine."""
+
+    engine: str
+    pen: Pen
+    left: int = 0
+    """How many rows were left so far, or may have been."""
+    begun: Begun = Begun()
+    _turn: str = ""
+
+    def admitted(self, admission: Admission) -> tuple[OutboxDraft, ...]:
+        """The turn may advance the engine."""
+        self._turn = admission.id
+        # A turn that was admitted before keeps its number, so this one will not be its.
+        self.begun = Begun(self.pen.turn + 1, self.pen.view.upto + 1)
+        return (self._row(f"turn:{admission.id}", Work(admission.id)),)
+
+    def ended(self, end: TurnEnd) -> tuple[OutboxDraft, ...]:
+        """The turn will, if it was completed."""
+        if end.state != "completed" or not self._turn:
+            return ()
+        work = Work(self._turn, end.number)
+        return (self._row(f"turn:{self._turn}", work, "accepted"),)
+
+    def hidden(
+        self, first: int, last: int, reason: Literal["reset", "rollback"]
+    ) -> tuple[OutboxDraft, ...]:
+        """The engine should forget these entries."""
+        work = Work(first=first, last=last, hidden=reason)
+        return (self._row(new_id("hide"), work, "ready"),)
+
+    def _row(
+        self,
+        key: str,
+        work: Work,
+        state: Literal["admitted", "accepted", "ready", "blocked"] = "admitted",
+    ) -> OutboxDraft:
+        self.left += 1
+        body = Raw(json_bytes(work))
+        return OutboxDraft(topic=topic_of(self.engine), key=key, body=body, state=state)
