@@ -14,7 +14,7 @@ from weft.delivery.channel import Holds, Receipt
 from weft.delivery.channels.queue import QueueChannel
 from weft.delivery.channels.signature import is_signed, sign
 from weft.delivery.channels.terminal import TerminalChannel
-from weft.delivery.channels.webhook import WebhookChannel
+from weft.delivery.channels.webhook import LONGEST_WISH, WebhookChannel
 from weft.errors import ConfigError
 from weft.loopback import Answer, Listener
 from weft.models.transport import AsyncTransport, Timeouts
@@ -166,6 +166,10 @@ def test_a_receiver_can_tell_a_true_request_from_others():
     later = {**headers, "x-weft-timestamp": "1700000001"}
     assert not is_signed(SECRET, later, body, now=1_700_000_000)
     assert not is_signed(SECRET, {}, body, now=1_700_000_000)
+    endless = {**headers, "x-weft-timestamp": "9" * 5000}
+    assert not is_signed(SECRET, endless, body, now=1_700_000_000)
+    broken = {**headers, "x-weft-signature": "\udc80"}
+    assert not is_signed(SECRET, broken, body, now=1_700_000_000)
     assert not is_signed(
         SECRET, {**headers, "x-weft-signature": "sha256=ü"}, body, now=1_700_000_000
     )
@@ -197,7 +201,15 @@ async def test_other_refusals_are_for_ever(hooked, status):
 
 @pytest.mark.parametrize(
     ("wish", "seconds"),
-    [("120", 120.0), (formatdate(1_700_000_090, usegmt=True), 90.0), ("soon", None), ("-1", None)],
+    [
+        ("120", 120.0),
+        (formatdate(1_700_000_090, usegmt=True), 90.0),
+        ("soon", None),
+        ("-1", None),
+        ("9" * 5000, LONGEST_WISH),
+        ("Fri, 31 Dec 9999 23:59:59 -2359", LONGEST_WISH),
+        ("Mon, 01 Jan 0001 00:00:00 +2359", 0.0),
+    ],
 )
 async def test_a_receiver_may_say_when_to_come_back(hooked, wish, seconds):
     receiver, channel = hooked

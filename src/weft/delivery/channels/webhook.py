@@ -2,23 +2,28 @@
 
 Owns the request and the reading of its answer. Invariants: every attempt at a delivery has
 the same body and the same idempotency key; the secret leaves only inside a signature; and
-nothing is sent to another host than the one that was configured.
+nothing is sent to another host than the one that was configured, nor into a private
+network unless that was meant.
 """
 
 from __future__ import annotations
 
-import asyncio
-import socket
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from ipaddress import ip_address
 
 from msgspec import UNSET, Struct, UnsetType
 
 from ...errors import ConfigError
-from ...models.transport import Redirected, Response, Timeouts, Transport, TransportError
+from ...models.transport import (
+    PrivateAddress,
+    Redirected,
+    Response,
+    Timeouts,
+    Transport,
+    TransportError,
+)
 from ...models.transport.address import parse_url
 from ...redact import know
 from ...wire import Json, json_bytes
@@ -26,13 +31,16 @@ from ..channel import Delivery, Receipt
 from ..payload import ReplyKind
 from .signature import signed_headers
 
-__all__ = ["IDEMPOTENCY_HEADER", "WebhookChannel"]
+__all__ = ["IDEMPOTENCY_HEADER", "LARGEST_ANSWER", "WebhookChannel"]
 
 IDEMPOTENCY_HEADER = "idempotency-key"
+LONGEST_WISH = 366 * 24 * 3600.0
+"""Seconds that a receiver may ask us to wait."""
 QUICK = Timeouts(connect=10.0, idle=20.0, total=30.0)
 
 _MAY_PASS = frozenset({408, 409, 425, 429})
-_LARGEST_ANSWER = 64 * 1024
+LARGEST_ANSWER = 64 * 1024
+"""Bytes of an answer that are read; only its status counts."""
 
 
 class _Body(Struct, frozen=True, kw_only=True):
@@ -92,8 +100,6 @@ class WebhookChannel:
 
     async def deliver(self, delivery: Delivery, /) -> Receipt:
         """Post one reply, once."""
-        if (refusal := await self._forbidden()) is not None:
-            return refusal
         body = _body(delivery)
         headers = {
             "content-type": "application/json",
@@ -101,34 +107,22 @@ class WebhookChannel:
             **signed_headers(self.secret, int(self.clock()), body),
         }
         try:
-            response = await self.transport.post(self.url, body, headers, timeouts=self.timeouts)
+            response = await self.transport.post(
+                self.url, body, headers, timeouts=self.timeouts, public=not self.private
+            )
             async with response:
                 with suppress(TransportError):
-                    await response.read(_LARGEST_ANSWER)
+                    await response.read(LARGEST_ANSWER)
                 return _receipt(response, self.clock())
         except Redirected as error:
             # Where to is not repeated: the path of a webhook is often a secret itself.
             text = f"{error.origin} answered {error.status} and points elsewhere; correct the URL"
             return Receipt("refused", text)
+        except PrivateAddress as error:
+            text = f"{error.origin} leads into a private network; set `private` if that is meant"
+            return Receipt("refused", text)
         except TransportError as error:
             return Receipt("failed" if error.retryable else "refused", str(error))
-
-    async def _forbidden(self) -> Receipt | None:
-        """Why the host may not be reached, if it may not."""
-        if self.private:
-            return None
-        origin = parse_url(self.url).origin
-        try:
-            loop = asyncio.get_running_loop()
-            found = await loop.getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM)
-        except OSError:
-            return Receipt("failed", f"{origin}: no address for {origin.host!r}; check the name")
-        if all(ip_address(address[4][0]).is_global for address in found):
-            return None
-        return Receipt(
-            "refused",
-            f"{origin} leads into a private network; set `private` if that is meant",
-        )
 
 
 def _body(delivery: Delivery) -> bytes:
@@ -165,10 +159,10 @@ def _retry_after(headers: Mapping[str, str], now: float) -> float | None:
     """The seconds that the other side asks us to wait, or until the date that it names."""
     wish = headers.get("retry-after", "").strip()
     if wish.isascii() and wish.isdigit():
-        return float(wish)
+        return min(float(wish), LONGEST_WISH)
     from email.utils import parsedate_to_datetime
 
     try:
-        return max(parsedate_to_datetime(wish).timestamp() - now, 0.0)
-    except (ValueError, TypeError):
+        return min(max(parsedate_to_datetime(wish).timestamp() - now, 0.0), LONGEST_WISH)
+    except (ValueError, TypeError, OverflowError):
         return None

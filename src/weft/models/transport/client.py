@@ -67,10 +67,16 @@ class AsyncTransport:
         )
 
     async def post(
-        self, url: str, body: bytes, headers: Mapping[str, str], *, timeouts: Timeouts = PATIENT
+        self,
+        url: str,
+        body: bytes,
+        headers: Mapping[str, str],
+        *,
+        timeouts: Timeouts = PATIENT,
+        public: bool = False,
     ) -> StreamedResponse:
         """POST `body`; returns when the head of the answer is there."""
-        request = prepare("POST", url, headers, timeouts, self._proxies, body=body)
+        request = prepare("POST", url, headers, timeouts, self._proxies, body=body, public=public)
         return await self._answer(request)
 
     async def get(

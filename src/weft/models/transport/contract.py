@@ -80,9 +80,19 @@ class Transport(Protocol):
     """
 
     async def post(
-        self, url: str, body: bytes, headers: Mapping[str, str], *, timeouts: Timeouts = PATIENT
+        self,
+        url: str,
+        body: bytes,
+        headers: Mapping[str, str],
+        *,
+        timeouts: Timeouts = PATIENT,
+        public: bool = False,
     ) -> Response:
-        """POST `body`; returns when the head of the answer is there."""
+        """POST `body`; returns when the head of the answer is there.
+
+        With `public` it is sent only to a host all of whose addresses lie outside this
+        machine and its networks, and to the very address that was looked at.
+        """
 
     async def get(
         self, url: str, headers: Mapping[str, str], *, timeouts: Timeouts = PATIENT

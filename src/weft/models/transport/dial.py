@@ -10,6 +10,7 @@ import asyncio
 import errno
 import socket
 import ssl
+from contextlib import suppress
 from ipaddress import ip_address
 
 from .address import Origin
@@ -20,6 +21,7 @@ from .errors import (
     ConnectRefused,
     NameNotFound,
     NoConnection,
+    PrivateAddress,
     ProxyRefused,
     TlsFailed,
     TransportError,
@@ -32,6 +34,8 @@ __all__ = ["dial"]
 
 _HEAD_START = 0.25
 """Seconds an address family gets before the next one is tried beside it (RFC 8305)."""
+_TURN = 2.0
+"""Seconds an address gets that was looked at, unless it is the last one."""
 
 _UNTIMED = Timeouts(connect=None, idle=None)
 
@@ -41,7 +45,13 @@ async def dial(route: Route, tls: TlsContext | None, keeper: Keeper) -> Connecti
     first = route.proxy.origin if route.proxy is not None else route.origin
     connection = Connection(str(route.origin), keeper)
     try:
-        await _connect(connection, first, tls if route.proxy is None else None)
+        hosts = await _public_addresses(route.origin) if route.public else []
+        if route.proxy is not None:
+            await _connect(connection, first, None)
+        elif hosts:
+            await _connect(connection, first, tls, await _reached(hosts, first.port))
+        else:
+            await _connect(connection, first, tls)
         if route.tunnelled:
             assert tls is not None
             await _tunnel(connection, route)
@@ -57,13 +67,57 @@ async def dial(route: Route, tls: TlsContext | None, keeper: Keeper) -> Connecti
     return connection
 
 
-async def _connect(connection: Connection, origin: Origin, tls: TlsContext | None) -> None:
-    await asyncio.get_running_loop().create_connection(
+async def _public_addresses(origin: Origin) -> list[str]:
+    """The addresses of a host, each once. Raises `PrivateAddress` unless all are public."""
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM)
+    hosts = list(dict.fromkeys(str(address[4][0]) for address in found))
+    if not all(ip_address(host).is_global for host in hosts):
+        raise PrivateAddress(str(origin), origin.host)
+    return hosts
+
+
+async def _reached(hosts: list[str], port: int) -> socket.socket:
+    """A socket that is connected to the first of these addresses that takes it."""
+    *others, last = hosts
+    for host in others:
+        with suppress(OSError):
+            async with asyncio.timeout(_TURN):
+                return await _reach(host, port)
+    return await _reach(last, port)
+
+
+async def _reach(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    reached = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        reached.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(reached, (host, port))
+    except BaseException:
+        reached.close()
+        raise
+    return reached
+
+
+async def _connect(
+    connection: Connection,
+    origin: Origin,
+    tls: TlsContext | None,
+    reached: socket.socket | None = None,
+) -> None:
+    loop = asyncio.get_running_loop()
+    name = origin.host if tls is not None else None
+    if reached is not None:
+        await loop.create_connection(
+            lambda: connection, sock=reached, ssl=tls, server_hostname=name
+        )
+        return
+    await loop.create_connection(
         lambda: connection,
         origin.host,
         origin.port,
         ssl=tls,
-        server_hostname=origin.host if tls is not None else None,
+        server_hostname=name,
         # One address needs no race; asyncio's leaves a socket open when it is cancelled.
         happy_eyeballs_delay=None if _is_address(origin.host) else _HEAD_START,
     )

@@ -4,6 +4,7 @@ TransportError             `.retryable`, `.origin`; the system's own error is it
 ├── RequestRefused         the URL or a header cannot be sent as it is; nothing was sent
 ├── NoConnection           no connection came about
 │   ├── NameNotFound       the host's name has no address
+│   ├── PrivateAddress     it has one of this machine or its networks, and none was meant
 │   ├── ConnectRefused     nobody listens there
 │   ├── TlsFailed          the certificate or the handshake
 │   └── ProxyRefused       the proxy would not connect us; `.status`
@@ -30,6 +31,7 @@ __all__ = [
     "NameNotFound",
     "NoConnection",
     "Phase",
+    "PrivateAddress",
     "ProtocolError",
     "ProxyRefused",
     "Redirected",
@@ -76,6 +78,18 @@ class NameNotFound(NoConnection):
     def __init__(self, origin: str, host: str, *, temporary: bool) -> None:
         self.host, self.retryable = host, temporary
         super().__init__(origin, f"no address for {host!r}; check the name and the network")
+
+
+class PrivateAddress(NoConnection):
+    """The host's name leads to this machine or into its networks."""
+
+    retryable = False
+
+    def __init__(self, origin: str, host: str) -> None:
+        self.host = host
+        super().__init__(
+            origin, f"{host!r} leads into a private network; allow that, or correct the name"
+        )
 
 
 class ConnectRefused(NoConnection):

@@ -86,6 +86,8 @@ class Route(Struct, frozen=True):
 
     origin: Origin
     proxy: Proxy | None = None
+    public: bool = False
+    """Whether the origin must lie outside this machine and its networks."""
 
     @property
     def tunnelled(self) -> bool:

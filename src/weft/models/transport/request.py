@@ -40,10 +40,11 @@ def prepare(
     proxies: Proxies,
     *,
     body: bytes | None,
+    public: bool = False,
 ) -> Request:
     """The request as it will be sent, or `RequestRefused`."""
     address = parse_url(url)
-    route = Route(address.origin, proxies.choose(address.origin))
+    route = Route(address.origin, proxies.choose(address.origin), public)
     head = b"".join(
         (
             _first_lines(method, address, route, body).encode("ascii"),
