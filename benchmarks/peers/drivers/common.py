@@ -215,4 +215,4 @@ def drive(package: str, scenarios: Scenarios) -> None:
     job = Job(scenario, address, Path(scratch), json.loads(sizes))
     asyncio.run(_whole(scenarios, job))
     report = {"version": version(package), "peak_kb": status("VmHWM"), "spent_ms": scenarios.spent}
-    print(json.dumps(report | job.told))
+    print(f"\n{json.dumps(report | job.told)}")  # some write to standard output, too
