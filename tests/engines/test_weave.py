@@ -33,7 +33,7 @@ from weft.tools.decorator import tool
 WORDS = st.sampled_from(["rain", "snow", "hail", "fog"])
 
 
-def offered(view: View) -> tuple[ContextItem, ...]:
+def offered(view: View) -> Sequence[ContextItem]:
     """The conversation of a view as an engine gets it."""
     return aligned(named_rows(view.thread, view.rows).items())["items"]
 

@@ -77,11 +77,10 @@ class Spoken:
         """Which of them are conversation."""
         self._begun: dict[int, int] = {}
         """How many items stood before each turn."""
-        thread, rows = view.thread, view.rows
-        self._item = lambda at: item_of(_name(thread, at, rows[at]), rows[at])
-        self._provenance = lambda at: rows[at].provenance
-        self._events = lambda at: rows[at].events or None
-        self._persists = lambda at: not rows[at].volatile
+        self._item = lambda at: _item_at(view, at)
+        self._provenance = lambda at: view.rows[at].provenance
+        self._events = lambda at: view.rows[at].events or None
+        self._persists = lambda at: not view.rows[at].volatile
 
     def caught_up(self) -> Spoken:
         """This, with what the view has shown since."""
@@ -114,6 +113,11 @@ class Spoken:
 def conversation_of(thread: str, rows: Sequence[Row]) -> Conversation:
     """The conversation in `rows`."""
     return Conversation(**aligned(named_rows(thread, rows).items()))
+
+
+def _item_at(view: View, position: int) -> ContextItem:
+    row = view.rows[position]
+    return item_of(_name(view.thread, position, row), row)
 
 
 def item_of(name: str, row: Row) -> ContextItem:

@@ -54,7 +54,7 @@ def read(items: Sequence[ContextItem], before: Reading | None = None) -> Reading
         names=known.names + tuple(item.name for item in new if item.name is not None),
         first=entries[0].seq if known.first is None and entries else known.first,
         oldest=min((known.oldest or turns[0], *turns)) if turns else known.oldest,
-        wish=max((item.turn for item in entries if _is_wish(item)), default=known.wish),
+        wish=max((known.wish, *(item.turn for item in entries if _is_wish(item)))),
         noted=known.noted.union(name for item in new if (name := _note_of(item))),
     )
 

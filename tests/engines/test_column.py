@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+from operator import add
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from weft.engines.column import Column, begins
+
+NUMBERS = st.lists(st.integers(0, 9), max_size=8)
+SLICES = st.slices(8)
+
+
+def column(numbers: list[int], *more: str) -> Column[str]:
+    return Column(numbers, str, more=more)
+
+
+@given(NUMBERS, st.lists(st.text(max_size=2), max_size=2), SLICES, st.booleans())
+def test_a_column_reads_like_the_tuple_it_stands_for(
+    numbers: list[int], more: list[str], cut: slice, looked: bool
+):
+    made, meant = column(numbers, *more), (*map(str, numbers), *more)
+    if looked:
+        assert list(made) == list(meant)
+    assert len(made) == len(meant)
+    assert [made[at] for at in range(-len(meant), len(meant))] == [*meant, *meant]
+    assert tuple(made[cut]) == meant[cut]
+    assert [hash(made), repr(made)] == [hash(meant), repr(meant)]
+    assert (add(made, ("x",)), add(("x",), made)) == ((*meant, "x"), ("x", *meant))
+    same: Any = meant
+    assert [made == same, same == made] == [True, True]
+    assert made != ["other"]
+
+
+@given(NUMBERS, NUMBERS)
+def test_a_column_stays_as_it_was_when_rows_are_added(numbers: list[int], new: list[int]):
+    rows = list(numbers)
+    before = column(rows)
+    rows += new
+    after = Column(rows, str)
+    assert tuple(before) == tuple(map(str, numbers))
+    assert begins(after, before)
+    assert begins(before, after) is (after == before)
+
+
+def test_nothing_is_made_that_nobody_looks_at():
+    made: list[int] = []
+
+    def make(number: int) -> int:
+        made.append(number)
+        return number
+
+    rows = list(range(100))
+    whole: Column[int] = Column(rows, make)
+    rows.append(100)
+    grown: Column[int] = Column(rows, make)
+    assert begins(grown, whole[:50])
+    assert (len(grown), grown[100], tuple(grown[99:])) == (101, 100, (99, 100))
+    assert made == [100, 99, 100]
+
+
+@given(NUMBERS, NUMBERS)
+def test_columns_of_other_views_begin_each_other_by_what_they_say(one: list[int], other: list[int]):
+    prefix: Any = tuple(map(str, one))
+    assert begins(column(other), column(one)) is (tuple(map(str, other))[: len(one)] == prefix)
