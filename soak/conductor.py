@@ -180,6 +180,7 @@ class Conductor:
             report=report,
             done=happened([*self.players.values()], self.sent, self.strikes.dealt),
             memory_per_hour=slope(self.samples),
+            memory=tuple((round(each.at), each.megabytes) for each in self.samples[::30]),
             disk="a small tmpfs" if mounted else "a limit on the size of files",
         )
 

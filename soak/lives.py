@@ -46,6 +46,8 @@ _TURNS = 30
 """After so many turns a slot begins another thread, so that memory can be steady."""
 _SECONDS = 300.0
 """No turn may take longer: then it hangs."""
+_SWITCHES = 0.2
+"""How often a thread of Codex's is gone on with by Weft's own loop."""
 _MANNERS = {
     "listen": 60,
     "leave": 10,
@@ -140,6 +142,10 @@ class Worker:
     async def _stretch(self, slot: int, life: Life) -> Life | None:
         """Open a thread, run some turns, close it; None when it has lived long enough."""
         async with AsyncExitStack() as stack:
+            if self.stint.role.harness == "codex":
+                # Now and then the loop takes a conversation over, and gives it back.
+                other = self.chance.random() < _SWITCHES
+                life = structs.replace(life, harness="weft" if other else "codex")
             thread = await stack.enter_async_context(self._opened(life))
             life = structs.replace(life, thread=thread.id)
             self.witness.note(Opened(slot, thread.id, life.engine, life.harness, life.model))

@@ -7,6 +7,7 @@ however it ended, and a worker that ends by itself before it should is a surpris
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import sys
 from collections import Counter
@@ -82,8 +83,9 @@ class Player:
         """Send the worker a signal that it is not asked about."""
         if self.process is not None and self.process.returncode is None:
             self._expected = True
+            # Its own way to send a signal would take the end of the process from asyncio.
             with suppress(ProcessLookupError):
-                self.process.send_signal(how)
+                os.kill(self.process.pid, how)
 
     async def tell(self, words: str) -> None:
         """Say something to the worker."""

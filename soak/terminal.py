@@ -11,6 +11,7 @@ import fcntl
 import os
 import pty
 import random
+import signal
 import sys
 import termios
 from contextlib import suppress
@@ -86,7 +87,7 @@ class Terminals:
                 code = await process.wait()
         except TimeoutError:
             self.witness.note(Surprised(f"`weft exec` hung ({manner})"))
-            process.kill()
+            os.kill(process.pid, signal.SIGKILL)
             return life.thread
         finally:
             window.close()
@@ -157,7 +158,7 @@ class Window:
                 os.write(self._descriptor, b"\x03")
             case "terminate":
                 with suppress(ProcessLookupError):
-                    self.process.terminate()
+                    os.kill(self.process.pid, signal.SIGTERM)
 
     def close(self) -> None:
         """Close the window: the kernel hangs up on whoever is in it."""

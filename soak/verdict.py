@@ -26,6 +26,8 @@ class Result(Struct, frozen=True, kw_only=True):
     """What happened, so that the zeros mean something."""
     memory_per_hour: float | None = None
     """Megabytes by which the steady worker grew, per hour; None where it was too short to tell."""
+    memory: tuple[tuple[int, float], ...] = ()
+    """Its resident megabytes, by the second, every half minute."""
     disk: str = ""
     """How disks were filled."""
     evidence: str = ""
