@@ -41,8 +41,8 @@ from .rights import told
 from .routing import Routes
 from .specs import ToolSpec
 from .store.contract import Index, Post, Store, ThreadInfo
+from .store.homes import at_home
 from .store.index import SqliteIndex
-from .store.sqlite import SqliteStore
 from .whole import whole
 from .wire import Json
 from .workplace import Workplace
@@ -177,8 +177,8 @@ class Thread(Workplace):
         async with AsyncExitStack() as stack:
             if store is None:
                 home = default_home() if home is None else home
-                store = await SqliteStore.open(home)
-                stack.push_async_callback(store.close)
+                kept = await stack.enter_async_context(at_home(home))
+                store, index = kept.store, index or kept.index
             if index is None:
                 index = SqliteIndex(store, home)
                 stack.push_async_callback(index.close)

@@ -41,16 +41,15 @@ class Home(Struct, frozen=True):
     @asynccontextmanager
     async def store(self) -> AsyncIterator[Store]:
         """The threads that are there; an empty store where no log was ever made."""
-        from ..store.memory import MemoryStore
+        if not (self.path / LOG).exists():
+            from ..store.memory import MemoryStore
+
+            yield MemoryStore()
+            return
         from ..store.sqlite import SqliteStore
 
-        path = self.path
-        made = (path / LOG).exists()
-        store: Store = await SqliteStore.open(path) if made else MemoryStore()
-        try:
+        async with await SqliteStore.open(self.path) as store:
             yield store
-        finally:
-            await store.close()
 
     @asynccontextmanager
     async def index(self, store: Store, *, in_memory: bool = False) -> AsyncIterator[Index]:
