@@ -5,11 +5,11 @@ never changes once it is stored; rollback, compaction and settings are entries
 that hide or re-base what came before.
 """
 
-from __future__ import annotations
+# No postponed annotations: decoders read them, and to read them from text takes its time.
 
 import enum
 from collections.abc import Iterable
-from typing import Literal, TypeAlias
+from typing import Literal, Self, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
@@ -75,7 +75,7 @@ class Origin(Struct, frozen=True, omit_defaults=True):
     account: str = ""
     harness: str = ""
 
-    def same_home(self, other: Origin) -> bool:
+    def same_home(self, other: Self) -> bool:
         """Whether opaque parts made by one can be read by the other."""
         return (self.provider, self.api, self.account) == (
             other.provider,
@@ -141,7 +141,7 @@ class Entry(Draft, frozen=True, kw_only=True):
             raise self.unreadable(error) from error
 
     @property
-    def control(self) -> Control:
+    def control(self) -> "Control":
         """What a control entry says.
 
         Raises `StoreTooNew` for what this version does not know, `StoreCorrupt` for
@@ -230,7 +230,7 @@ class Reason(enum.StrEnum):
     """One that only a newer version knows by name."""
 
     @classmethod
-    def _missing_(cls, _value: object) -> Reason:
+    def _missing_(cls, _value: object) -> Self:
         return cls.OTHER
 
 

@@ -5,7 +5,7 @@ as headers before the body. Invariant: no data line can make a stream fail here;
 what is no JSON object is None, what we cannot read is an `UnknownEvent`.
 """
 
-from __future__ import annotations
+# No postponed annotations: decoders read them, and to read them from text takes its time.
 
 import re
 from collections.abc import Mapping

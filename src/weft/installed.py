@@ -7,6 +7,7 @@ what `importlib.metadata` would answer.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Collection
 from functools import lru_cache
@@ -51,8 +52,10 @@ def _said_in(place: Path) -> Collection[bytes | _Archive]:
 
 @lru_cache(maxsize=256)
 def _offers(place: Path, _changed: int) -> tuple[bytes, ...]:
-    about = [each for each in place.iterdir() if each.suffix in _METADATA]
-    about += [egg / "EGG-INFO" for egg in place.glob("*.egg")]
+    with os.scandir(place) as found:  # a `Path` for each of so many names would cost more
+        names = [each.name for each in found]
+    about = [place / name for name in names if name.endswith(_METADATA)]
+    about += [place / name / "EGG-INFO" for name in names if name.endswith(".egg")]
     return tuple(filter(None, (_read(each / "entry_points.txt") for each in about)))
 
 

@@ -5,7 +5,7 @@ field order; `ITEMS` and `PARTS` read and write them. Invariant: decoding and
 encoding again loses nothing, not even what a newer server adds.
 """
 
-from __future__ import annotations
+# No postponed annotations: decoders read them, and to read them from text takes its time.
 
 from typing import Any, Literal, TypeAlias
 

@@ -5,7 +5,7 @@ follows from them, so that nobody has to guess it from text. Invariants: None me
 "no signal", never "the user"; what is normal already stays as it is.
 """
 
-from __future__ import annotations
+# No postponed annotations: decoders read them, and to read them from text takes its time.
 
 import re
 import unicodedata

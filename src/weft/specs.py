@@ -5,7 +5,7 @@ them. Invariant: `parameters` keep the exact bytes they were made with, so a too
 list never changes by being read.
 """
 
-from __future__ import annotations
+# No postponed annotations: decoders read them, and to read them from text takes its time.
 
 from typing import TypeAlias
 

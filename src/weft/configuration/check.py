@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -83,8 +84,12 @@ def dotted(key: Key) -> str:
 def _member(hint: Any, name: str) -> Any:
     if get_origin(hint) is dict:
         return get_args(hint)[1]
-    found = get_type_hints(hint, include_extras=True) if _is_struct(hint) else {}
-    return found.get(name)
+    return _hints(hint).get(name) if _is_struct(hint) else None
+
+
+@cache
+def _hints(struct: type[Struct]) -> dict[str, Any]:
+    return get_type_hints(struct, include_extras=True)
 
 
 def _is_table(hint: Any) -> bool:

@@ -4,7 +4,7 @@ Owns the keys. Invariant: a key that was once accepted keeps its name and meanin
 None means that the user leaves the choice to the model.
 """
 
-from __future__ import annotations
+# No postponed annotations: decoders read them, and to read them from text takes its time.
 
 from typing import Annotated, Any, Literal, TypeAlias
 

@@ -4,9 +4,9 @@ Owns the facts and the few numbers derived from them. Invariant: a profile is
 complete; a model nobody has heard of gets the fallback and `known=False`.
 """
 
-from __future__ import annotations
+# No postponed annotations: decoders read them, and to read them from text takes its time.
 
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
 import msgspec
 from msgspec import Meta, Struct
@@ -97,11 +97,11 @@ class ModelProfile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         """The verbosity to send; None for a model that takes none."""
         return (wanted or self.default_verbosity or None) if self.verbosity else None
 
-    def with_window(self, tokens: int) -> ModelProfile:
+    def with_window(self, tokens: int) -> Self:
         """The profile with the user's own window, clamped to what the model can do."""
         most = self.max_context_window or tokens
         return self.override(context_window=min(tokens, most))
 
-    def override(self, **fields: Any) -> ModelProfile:
+    def override(self, **fields: Any) -> Self:
         """The profile with some facts replaced."""
         return msgspec.structs.replace(self, **fields)
