@@ -8,7 +8,8 @@ nothing; one that hands on what it was given needs no judging.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct
 
 from ..context.compose import input_draft
 from ..context.journal import Journal
@@ -28,17 +29,16 @@ from .weave import Nonsense, Woven, check_live, prompt_name, tokens_of, weave
 __all__ = ["Assembly"]
 
 
-@dataclass(slots=True)
-class Assembly:
+class Assembly(Struct):
     """The assembling of one thread's view."""
 
     engine: ContextEngine
     guard: Guard
     frame: Frame
     seconds: float
-    _prompt: Row | None = field(init=False, default=None)
+    _prompt: Row | None = None
     """The input that the engine was shown last."""
-    _given: Sequence[ContextItem] | None = field(init=False, default=None)
+    _given: Sequence[ContextItem] | None = None
     """What it was shown last."""
 
     @property

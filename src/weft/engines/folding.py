@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ..context.row import Row
 from ..entries import Reason
@@ -34,8 +35,7 @@ __all__ = ["Folding"]
 _PURPOSE = "context-engine.compaction"
 
 
-@dataclass(slots=True)
-class Folding:
+class Folding(Struct):
     """The compactions of one thread."""
 
     engine: ContextEngine
@@ -120,8 +120,7 @@ class Folding:
         return Compacted(*sizes, by=name)
 
 
-@dataclass(slots=True)
-class _Delegated:
+class _Delegated(Struct):
     """The runtime's compaction, as an engine may call it: once, and while it is asked."""
 
     compact: Callable[[], Awaitable[Compacted]]

@@ -10,11 +10,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from ..errors import EngineFailed
 from .borrowed import lent
@@ -66,14 +65,13 @@ def _taken(result: Struct, kind: type[T], given: Struct | None) -> T:
     return cast("T", msgspec.structs.replace(rest, items=items))
 
 
-@dataclass(slots=True)
-class Guard:
+class Guard(Struct):
     """Calls one engine."""
 
     info: EngineInfo
     grace: float = _GRACE
     """Seconds that a cancelled call has to come to an end."""
-    _left: set[asyncio.Task[Any]] = field(default_factory=set, init=False)
+    _left: set[asyncio.Task[Any]] = field(default_factory=set)
     """Calls that did not end although they were cancelled."""
 
     async def call(

@@ -8,7 +8,6 @@ the turns, a view or a failure, waits for a turn in which somebody can see it.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
 
 from msgspec import Struct
 
@@ -35,8 +34,7 @@ class _Wanted(Struct, frozen=True):
     upto: int
 
 
-@dataclass(slots=True)
-class Upkeep:
+class Upkeep(Struct):
     """The maintenance of one thread's engine."""
 
     engine: Maintains
@@ -44,10 +42,10 @@ class Upkeep:
     frame: Frame
     telling: Telling
     seconds: float = _SECONDS
-    _job: asyncio.Task[None] | None = field(init=False, default=None)
-    _again: MaintainReason | None = field(init=False, default=None)
-    _wanted: _Wanted | None = field(init=False, default=None)
-    _failure: EngineFailed | None = field(init=False, default=None)
+    _job: asyncio.Task[None] | None = None
+    _again: MaintainReason | None = None
+    _wanted: _Wanted | None = None
+    _failure: EngineFailed | None = None
 
     async def run(self, reason: MaintainReason) -> None:
         """Maintain now, or see that it happens beside the turns."""

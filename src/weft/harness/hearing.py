@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from .events import CompactionFinished, Event, TurnCompleted
 from .hushed import hushed
@@ -19,8 +20,7 @@ __all__ = ["Heard", "Hearing"]
 _log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
-class Hearing:
+class Hearing(Struct):
     """Everyone who hears what happens in a thread."""
 
     observers: list[Callable[[Event], None]]
@@ -46,8 +46,7 @@ class Hearing:
                 self.listener = None
 
 
-@dataclass(slots=True)
-class Heard:
+class Heard(Struct):
     """Events that wait for whoever runs a turn."""
 
     _waiting: list[Event] = field(default_factory=list)

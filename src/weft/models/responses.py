@@ -7,10 +7,9 @@ stream closes; nothing after `response.completed` counts.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass, field
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw, Struct, field
 
 from ..events import (
     Completed,
@@ -58,8 +57,7 @@ _DECISIVE = (Completed, Failed, ErrorEvent, Incomplete, UnknownEvent)
 _members = msgspec.json.Decoder(dict[str, Raw])
 
 
-@dataclass(slots=True)
-class ResponsesModel:
+class ResponsesModel(Struct):
     """A model behind ``/responses``; can fold conversations where its provider can."""
 
     name: str

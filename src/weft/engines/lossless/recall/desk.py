@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from ....errors import WeftError
 from ...values import ContextItem, ThreadLog
@@ -65,8 +64,7 @@ class Seen(Struct, frozen=True, kw_only=True):
         return tuple(item.name for item in self.items if item.name is not None)
 
 
-@dataclass(slots=True)
-class Desk:
+class Desk(Struct):
     """What the tools of one engine share."""
 
     library: Library
