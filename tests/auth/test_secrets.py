@@ -213,3 +213,25 @@ def test_a_pipe_or_a_directory_in_the_place_of_the_file_is_refused_at_once(tmp_p
     (tmp_path / "auth.json").mkdir()
     with pytest.raises(AuthError, match="it is no file"):
         store(tmp_path).profiles()
+
+
+@pytest.mark.parametrize(
+    "profile",
+    [
+        b'{"type":"api_key","provider":"p","key":"\xff"}',
+        b'{"type":"oauth","provider":"p","expires":%b}' % (b"9" * 300),
+        b'{"type":"token","provider":"p","token":"t","expires":-1}',
+        b'{"type":"token","x":%b}' % (b"[" * 900 + b"]" * 900),
+        b"5",
+    ],
+)
+def test_a_profile_that_nobody_can_read_is_named(tmp_path, profile: bytes):
+    write(tmp_path, b'{"version":2,"profiles":{"p:default":%b}}' % profile)
+    with pytest.raises(AuthError, match=r"'p:default' in .* cannot be read; mend or remove it"):
+        store(tmp_path).get("p:default")
+
+
+def test_a_file_that_is_too_large_to_hold_secrets_is_not_read(tmp_path):
+    write(tmp_path, b" " * (disk.LARGEST_FILE + 1))
+    with pytest.raises(AuthError, match="larger than 4,194,304 bytes; mend or remove it"):
+        store(tmp_path).profiles()

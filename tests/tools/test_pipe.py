@@ -88,6 +88,17 @@ async def test_what_does_not_speak_our_language_is_an_error(scene: Scene):
     await far.close()
 
 
+@pytest.mark.parametrize(
+    "message",
+    [r"\0\0\0\2\241\377", r"\0\0\0\1\301", r"\0\0\0\5\335\377\377\377\377", r"\377\377\377\377"],
+)
+async def test_a_message_that_nobody_can_read_fails_every_call(scene: Scene, message: str):
+    far = await PipeExecutor.connect(("sh", "-c", f"printf '{message}'; cat >/dev/null"))
+    with pytest.raises(ConnectionError, match="does not make sense"):
+        await far.read(scene.cwd / "x", bounds=scene.bounds)
+    await far.close()
+
+
 async def test_a_far_end_that_hears_nonsense_gives_up(scene: Scene):
     helper = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "weft.tools.pipe"),

@@ -14,9 +14,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from ..bounded import read_bounded
 from .errors import AuthError
 
-__all__ = ["check_private", "locked", "read", "try_lock"]
+__all__ = ["LARGEST_FILE", "check_private", "locked", "read", "try_lock"]
+
+LARGEST_FILE = 4 << 20
+"""Bytes of a file of secrets."""
 
 _PATIENCE = 10.0
 _PAUSE = 0.01
@@ -64,7 +68,7 @@ def read(path: Path) -> bytes | None:
     """What the file holds; None where there is none. Raises `AuthError`."""
     try:
         check_private(path)
-        return path.read_bytes()
+        return read_bounded(path, LARGEST_FILE)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:

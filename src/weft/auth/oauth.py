@@ -24,6 +24,7 @@ from msgspec.structs import replace
 
 from ..redact import know
 from ..whole import whole
+from ..wire import UNREADABLE
 from . import disk
 from .errors import AuthError, ProfileUnusable
 from .profile import Credential, OAuth, Token
@@ -33,14 +34,15 @@ from .state import Clock, now
 if TYPE_CHECKING:
     from ..models.transport import Transport
 
-__all__ = ["Refresher", "check_endpoint"]
+__all__ = ["LARGEST_ANSWER", "Refresher", "check_endpoint"]
 
 _EARLY = 60_000
 """Tokens that end within a minute are not sent any more."""
 _PATIENCE = 90.0
 _PAUSE = 0.05
 _CONNECT, _IDLE, _TOTAL = 10.0, 20.0, 30.0
-_LARGEST = 256 * 1024
+LARGEST_ANSWER = 256 * 1024
+"""Bytes of a token endpoint's answer."""
 _USUAL_SPAN = 3600
 _SHORTEST_SPAN, _LONGEST_SPAN = 60, 366 * 24 * 3600
 _CODE = re.compile(r"[a-z_]{1,40}")
@@ -129,7 +131,7 @@ class Refresher:
         transport = self.transport()
         try:
             async with await transport.post(url, body, headers, timeouts=timeouts) as response:
-                return response.status, await response.read(_LARGEST)
+                return response.status, await response.read(LARGEST_ANSWER)
         except TransportError as error:
             raise ProfileUnusable(
                 name,
@@ -181,7 +183,7 @@ def _is_private(url: str) -> bool:
 def _read(body: bytes) -> _Answer:
     try:
         return msgspec.json.decode(body, type=_Answer)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except UNREADABLE:
         return _Answer()
 
 

@@ -7,18 +7,20 @@ credential shows its secrets to nobody who prints, logs or compares it by accide
 from __future__ import annotations
 
 import re
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from .errors import AuthError
 
 __all__ = [
     "DEFAULT",
     "ENVIRONMENT",
+    "LATEST",
     "ApiKey",
     "Credential",
     "Kind",
+    "Moment",
     "OAuth",
     "Place",
     "Profile",
@@ -44,6 +46,12 @@ DEFAULT = "default"
 
 ENVIRONMENT = "environment"
 """The name of the profile whose key is in the provider's variable."""
+
+LATEST = 253_402_300_799_000
+"""The last moment that a token can name, in milliseconds: the end of the year 9999."""
+
+Moment: TypeAlias = Annotated[int, Meta(ge=0, le=LATEST)]
+"""Milliseconds since 1970."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,199}")
 
@@ -87,7 +95,7 @@ class Token(_Hidden, frozen=True, kw_only=True, tag="token"):
     """A token that cannot be renewed; `expires` is in milliseconds, if it does."""
 
     token: str = ""
-    expires: int | None = None
+    expires: Moment | None = None
 
     @property
     def secrets(self) -> tuple[str, ...]:
@@ -105,7 +113,7 @@ class OAuth(_Hidden, frozen=True, kw_only=True, tag="oauth"):
 
     access: str = ""
     refresh: str = ""
-    expires: int = 0
+    expires: Moment = 0
     token_url: str = ""
     """Where the next pair is asked for; empty for the provider's own place."""
     client_id: str = ""

@@ -18,7 +18,7 @@ from msgspec.structs import replace as changed
 
 from ..configuration.private import replace_file
 from ..redact import know
-from ..wire import json_bytes
+from ..wire import UNREADABLE, json_bytes
 from . import disk
 from .errors import AuthError, ProfileUnusable
 from .profile import ApiKey, Credential, OAuth, Profile, Token, profile_id, profile_of
@@ -177,7 +177,7 @@ class SecretStore:
             if msgspec.json.decode(raw, type=_Typed).type not in _TYPES:
                 return None
             return _codec.decode(raw)
-        except (msgspec.DecodeError, RecursionError):
+        except UNREADABLE:
             raise AuthError(
                 f"the profile {name!r} in {str(self.path)!r} cannot be read; "
                 f"mend or remove it there, or run `weft auth remove {name}`"
@@ -191,7 +191,7 @@ class SecretStore:
         try:
             whole = msgspec.json.decode(body, type=dict[str, Raw])
             kept = msgspec.json.decode(body, type=_Kept)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        except UNREADABLE:
             raise AuthError(
                 f"cannot read {str(self.path)!r}: it is no file that Weft wrote; mend or remove it"
             ) from None
@@ -231,7 +231,7 @@ def _check(name: str, credential: Credential) -> None:
 def _in_keyring(raw: Raw) -> bool:
     try:
         return msgspec.json.decode(raw, type=_Typed).keyring
-    except (msgspec.DecodeError, RecursionError):
+    except UNREADABLE:
         return False
 
 

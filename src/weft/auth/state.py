@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from ..errors import StoreCorrupt
 from ..store.database import connect, ensure_writable, sqlite_errors, start_wal
-from ..wire import json_bytes
+from ..wire import UNREADABLE, json_bytes
 from . import disk
 from .health import Health
 from .order import Pin
@@ -260,14 +260,14 @@ def _health(text: str) -> Health:
     """What a row says; one that says nothing sensible is as good as none."""
     try:
         return msgspec.json.decode(text, type=Health)
-    except (msgspec.DecodeError, TypeError, RecursionError):
+    except (*UNREADABLE, TypeError):
         return Health()
 
 
 def _ids(text: str) -> tuple[str, ...]:
     try:
         return msgspec.json.decode(text, type=tuple[str, ...])
-    except (msgspec.DecodeError, TypeError, RecursionError):
+    except (*UNREADABLE, TypeError):
         return ()
 
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 import msgspec
 from msgspec import Struct
 
+from ..wire import UNREADABLE
 from .errors import AuthError
 from .oauth import check_endpoint
-from .profile import OAuth
+from .profile import Moment, OAuth
 
 __all__ = ["read_tokens"]
 
@@ -21,7 +22,7 @@ class _Brought(Struct):
     access_token: str = ""
     refresh: str = ""
     refresh_token: str = ""
-    expires: int = 0
+    expires: Moment = 0
     expires_in: float = 0.0
     email: str = ""
     account_id: str = ""
@@ -40,7 +41,7 @@ def read_tokens(provider: str, text: str, now: int) -> OAuth:
     """
     try:
         brought = msgspec.json.decode(text, type=_Brought)
-    except (msgspec.DecodeError, RecursionError):
+    except (*UNREADABLE, UnicodeEncodeError):
         raise AuthError(
             "that is no JSON object with `access`, `refresh`, `expires` and `token_url`; "
             "`weft auth add --help` shows one"

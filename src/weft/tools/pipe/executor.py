@@ -17,8 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
-import msgspec
-
+from ...wire import UNREADABLE
 from ..executor import Bounds, ProcessSpec
 from ..local.streams import Stream
 from .channel import Channel
@@ -141,7 +140,7 @@ class PipeExecutor:
         try:
             while (message := await self._channel.receive()) is not None:
                 self._settle(decode_reply(message))
-        except (OSError, msgspec.DecodeError) as error:
+        except (OSError, *UNREADABLE) as error:
             lost = ConnectionError(f"the other end of the pipe does not make sense: {error}")
         else:
             lost = ConnectionError(_GONE)

@@ -12,8 +12,7 @@ import itertools
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
-import msgspec
-
+from ...wire import UNREADABLE
 from ..executor import Process, ToolExecutor
 from .channel import Channel
 from .messages import (
@@ -46,7 +45,7 @@ async def serve(channel: Channel, executor: ToolExecutor) -> None:
             task = asyncio.create_task(host.answer(request.number, request.operation))
             tasks.add(task)
             task.add_done_callback(tasks.discard)
-    except (ConnectionError, msgspec.DecodeError):
+    except (ConnectionError, *UNREADABLE):
         # Whoever is there does not speak our language.
         return
     finally:
