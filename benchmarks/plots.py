@@ -21,7 +21,7 @@ GREYS = ("#1f77b4", "#2ca02c", "#9467bd", "#8c564b", "#e377c2", "#7f7f7f", "#bcb
 
 
 def draw(results: Results, directory: Path) -> None:
-    """Write every plot into a directory."""
+    """Write every plot that there are figures for into a directory."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -44,8 +44,10 @@ def draw(results: Results, directory: Path) -> None:
 
 def _turns(found: Medians, path: Path) -> None:
     """What a turn costs as its thread grows, both axes logarithmic."""
+    if "turns" not in found:
+        return
     figure, axes = _axes()
-    for name, figures in found.get("turns", {}).items():
+    for name, figures in found["turns"].items():
         costs = [figures[f"turn_{stop}_ms"] for stop in STOPS]
         width = 3.0 if name == "weft" else 1.5
         axes.plot(
@@ -69,12 +71,14 @@ def _turns(found: Medians, path: Path) -> None:
 
 def _bars(found: Medians, series: Sequence[tuple[str, str, str]], label: str, path: Path) -> None:
     """Bars for each contestant that has all the figures, on a logarithmic axis."""
-    figure, axes = _axes()
     names = [
         name
         for name in CONTESTANTS
         if all(figure in found.get(scenario, {}).get(name, {}) for scenario, figure, _ in series)
     ][::-1]
+    if not names:
+        return
+    figure, axes = _axes()
     height = 0.8 / len(series)
     for place, (scenario, what, title) in enumerate(series):
         values = [found[scenario][name][what] for name in names]

@@ -19,6 +19,7 @@ QUIET = {
     "OPENAI_API_KEY": "none",
     "OPENAI_AGENTS_DISABLE_TRACING": "1",
     "LANGSMITH_TRACING": "false",
+    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
     "OTEL_SDK_DISABLED": "true",
 }
 

@@ -49,6 +49,7 @@ CONTESTANTS = {
         Contestant("pydantic_ai", "Pydantic AI", "pydantic_agent", "pydantic_ai", _ALL),
         Contestant("openai_agents", "OpenAI Agents SDK", "openai_agents", "openai_agents", _ALL),
         Contestant("langgraph", "LangGraph", "langgraph_agent", "langgraph", _ALL),
+        Contestant("google_adk", "Google ADK", "google_agent", "google_adk", _ALL),
         Contestant("smolagents", "smolagents", "smolagents_agent", "smolagents", _ALL),
     )
 }
