@@ -102,8 +102,10 @@ class Vocabulary(Struct, frozen=True):
 
     def quote(self, text: str) -> str:
         """`text` with the first character of every look-alike turned into an entity."""
-        pattern = _pattern(self)
-        return pattern.sub(_entity, text) if pattern else text
+        if "<" in text and (tags := _tag_pattern(self)):
+            text = tags.sub(_entity, text)
+        phrases = _phrase_pattern(self)
+        return phrases.sub(_entity, text) if phrases else text
 
     def quote_all(self, value: T) -> T:
         """`value` with every text in it quoted, however deep."""
@@ -124,14 +126,25 @@ def _tag_name(marker: str) -> str:
 
 
 @functools.lru_cache(maxsize=256)
-def _pattern(words: Vocabulary) -> re.Pattern[str] | None:
-    """Matches up to the character to quote; looks ahead for the rest of the marker."""
-    shapes = [
-        *_any(r"<(?=\s*+(?:/\s*+)?(?:{})(?![\w.:-]))", words.tags),
-        *_any(r"<(?=\s*+(?:/\s*+)?(?:{}))", words.stems),
-        *_any(r"<(?=\s*+/\s*+(?:{})\s*+>)", words.closings),
-        *(rf"^[^\S\n]*+{re.escape(p[0])}(?={_spaced(p[1:])})" for p in sorted(words.phrases)),
-    ]
+def _tag_pattern(words: Vocabulary) -> re.Pattern[str] | None:
+    """Matches the character to quote; looks ahead for the rest of the tag."""
+    return _either(
+        [
+            *_any(r"<(?=\s*+(?:/\s*+)?(?:{})(?![\w.:-]))", words.tags),
+            *_any(r"<(?=\s*+(?:/\s*+)?(?:{}))", words.stems),
+            *_any(r"<(?=\s*+/\s*+(?:{})\s*+>)", words.closings),
+        ]
+    )
+
+
+@functools.lru_cache(maxsize=256)
+def _phrase_pattern(words: Vocabulary) -> re.Pattern[str] | None:
+    """Matches up to the character to quote; looks ahead for the rest of the phrase."""
+    phrases = sorted(words.phrases)
+    return _either([rf"^[^\S\n]*+{re.escape(p[0])}(?={_spaced(p[1:])})" for p in phrases])
+
+
+def _either(shapes: list[str]) -> re.Pattern[str] | None:
     return re.compile("|".join(shapes), re.IGNORECASE | re.MULTILINE) if shapes else None
 
 

@@ -4,7 +4,7 @@ Owns what a model is told about them, and the seam behind: a `Spawner`. Invarian
 call tells what an agent found out. Its announcement does that, once.
 """
 
-from __future__ import annotations
+# No postponed annotations: tools are made of them, and to read them from text takes its time.
 
 from collections.abc import Sequence
 from typing import Annotated, Literal, Protocol, TypeAlias, cast

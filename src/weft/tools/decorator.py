@@ -11,6 +11,7 @@ import inspect
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Any, get_type_hints, overload
+from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -28,7 +29,19 @@ _POSITIONAL_ONLY = (inspect.Parameter.POSITIONAL_ONLY,)
 _OPEN_ENDED = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
-@dataclass(frozen=True, slots=True)
+class _Shape(msgspec.Struct, frozen=True):
+    """What a function is as a tool, whichever object it belongs to."""
+
+    spec: FunctionTool
+    arguments: type[msgspec.Struct]
+    context_name: str | None
+
+
+_SHAPES: WeakKeyDictionary[Any, dict[tuple[str, str], _Shape]] = WeakKeyDictionary()
+"""Those of methods: each thread makes the same tools of the same methods."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class FunctionBacked:
     """A tool that calls a function; still callable like the function itself."""
 
@@ -108,10 +121,24 @@ def _tool(function: _Function, name: str | None, description: str | None) -> Fun
     description = description or inspect.getdoc(function)
     if not description:
         raise TypeError(f"tool {name!r} has no description; give {name!r} a docstring")
+    shape = _known_shape(name, description, function)
+    return FunctionBacked(function, shape.spec, shape.arguments, context_name=shape.context_name)
+
+
+def _known_shape(name: str, description: str, function: _Function) -> _Shape:
+    if not inspect.ismethod(function):
+        return _shape(name, description, function)
+    known = _SHAPES.setdefault(function.__func__, {})
+    if (name, description) not in known:
+        known[name, description] = _shape(name, description, function)
+    return known[name, description]
+
+
+def _shape(name: str, description: str, function: _Function) -> _Shape:
     fields, context_name = _fields(name, function)
     arguments = msgspec.defstruct(name, fields, kw_only=True, forbid_unknown_fields=True)
     spec = FunctionTool(name=name, description=description, parameters=schema_of(arguments))
-    return FunctionBacked(function, spec, arguments, context_name=context_name)
+    return _Shape(spec, arguments, context_name)
 
 
 def _fields(name: str, function: _Function) -> tuple[list[Any], str | None]:

@@ -5,7 +5,7 @@ what each piece gave. Invariants: the work is bounded whatever is asked, nothing
 recorded but the result, and only entries that were read are cited.
 """
 
-from __future__ import annotations
+# No postponed annotations: tools are made of them, and to read them from text takes its time.
 
 import asyncio
 import re

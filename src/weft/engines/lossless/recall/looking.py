@@ -4,7 +4,7 @@ Owns `recall_search`. Invariant: every line of a result begins with the id that 
 and a result never grows beyond what a model can read at once.
 """
 
-from __future__ import annotations
+# No postponed annotations: tools are made of them, and to read them from text takes its time.
 
 from collections import defaultdict
 from collections.abc import Sequence

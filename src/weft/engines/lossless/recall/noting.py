@@ -4,7 +4,7 @@ Owns `note_write`, `note_list` and `new_context`. Invariant: a note outlives eve
 and a fresh start loses nothing: what leaves the context can still be looked up.
 """
 
-from __future__ import annotations
+# No postponed annotations: tools are made of them, and to read them from text takes its time.
 
 from typing import Annotated
 

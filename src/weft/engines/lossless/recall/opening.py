@@ -4,7 +4,7 @@ Owns `recall_describe` and `recall_expand`. Invariant: a result stays within its
 and says what it left out and how to go on.
 """
 
-from __future__ import annotations
+# No postponed annotations: tools are made of them, and to read them from text takes its time.
 
 import re
 from contextlib import aclosing
