@@ -11,12 +11,13 @@ import asyncio
 import os
 import random
 import traceback
-from contextlib import AsyncExitStack, aclosing
+from contextlib import AbstractAsyncContextManager, aclosing
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, structs
 
+from soak.acting import acting
 from soak.roles import Life, Stint
 from weft import Thread
 from weft.errors import CannotCompact, CompletionFailed, WeftError
@@ -32,7 +33,6 @@ from weft.models.retry import Backoff
 from weft.testing.audit import Witness
 from weft.tools.builtin import builtin_tools
 from weft.tools.contract import Tool
-from weft.tools.decorator import tool
 
 __all__ = ["MODELS", "Opened", "Surprised", "Trouble", "Worker"]
 
@@ -102,6 +102,7 @@ class Worker:
             )
             for name, key in stint.keys.items()
         }
+        self.lives = dict(stint.lives)
         self._codex: CodexHarness | None = None
 
     async def run(self) -> None:
@@ -111,17 +112,18 @@ class Worker:
                 await self._settle()
             else:
                 slots = range(self.stint.role.slots)
-                lives = self.stint.lives
-                await asyncio.gather(*(self._slot(each, lives.get(each)) for each in slots))
+                await asyncio.gather(*(self._slot(slot) for slot in slots))
         finally:
             if self._codex is not None:
                 await self._codex.close()
 
-    async def _slot(self, number: int, life: Life | None) -> None:
+    async def _slot(self, slot: int) -> None:
         while not self.stop.is_set():
+            if slot not in self.lives or self.lives[slot].turns >= _TURNS:
+                self.lives[slot] = self._new()
             try:
-                life = await self._stretch(number, life or self._new())
-            except (WeftError, OSError) as error:
+                await self._stretch(slot)
+            except WeftError as error:
                 self.witness.note(Trouble(type(error).__name__, str(error)))
                 await asyncio.sleep(0.2)
             except Exception:  # noqa: BLE001 - whatever it is, the auditor must hear of it
@@ -139,25 +141,25 @@ class Worker:
             model=MODELS[provider],
         )
 
-    async def _stretch(self, slot: int, life: Life) -> Life | None:
-        """Open a thread, run some turns, close it; None when it has lived long enough."""
-        async with AsyncExitStack() as stack:
-            if self.stint.role.harness == "codex":
-                # Now and then the loop takes a conversation over, and gives it back.
-                other = self.chance.random() < _SWITCHES
-                life = structs.replace(life, harness="weft" if other else "codex")
-            thread = await stack.enter_async_context(self._opened(life))
-            life = structs.replace(life, thread=thread.id)
+    async def _stretch(self, slot: int) -> None:
+        """Open a thread, run some turns, close it."""
+        if self.stint.role.harness == "codex":
+            # Now and then the loop takes a conversation over, and gives it back.
+            other = self.chance.random() < _SWITCHES
+            self._change(slot, harness="weft" if other else "codex")
+        life = self.lives[slot]
+        async with self._opened(life) as thread:
+            self._change(slot, thread=thread.id)
             self.witness.note(Opened(slot, thread.id, life.engine, life.harness, life.model))
             for _ in range(self.chance.randrange(1, 7)):
                 if self.stop.is_set():
                     break
-                life = await self._turn(thread, life)
-        if life.turns < _TURNS:
-            return life
-        return None
+                await self._turn(thread, slot)
 
-    def _opened(self, life: Life) -> Any:
+    def _change(self, slot: int, **changes: Any) -> None:
+        self.lives[slot] = structs.replace(self.lives[slot], **changes)
+
+    def _opened(self, life: Life) -> AbstractAsyncContextManager[Thread]:
         return Thread.open(
             life.thread or None,
             model=life.model,
@@ -188,23 +190,25 @@ class Worker:
         known = Catalog.load(self.home / "models.toml").knowing(self.providers)
         return (*own, *builtin_tools(known.profile(life.model))[:2])
 
-    async def _turn(self, thread: Thread, life: Life) -> Life:
-        """One turn in some manner; the life behind it."""
+    async def _turn(self, thread: Thread, slot: int) -> None:
+        """One turn in some manner: a new one, or one whose end nobody heard."""
         (manner,) = self.chance.choices([*_MANNERS], [*_MANNERS.values()])
-        turn, text = life.asked or (new_id("turn"), f"Please do {new_id('input')} now.")
-        if life.asked is not None and self.chance.random() < 0.5:
-            turn, text = new_id("turn"), f"Please do {new_id('input')} now."
+        life = self.lives[slot]
+        new = (new_id("turn"), f"Please do {new_id('input')} now.")
+        turn, text = life.asked if life.asked and self.chance.random() < 0.5 else new
+        self._change(slot, asked=(turn, text), turns=life.turns + 1)
         self.witness.say(thread.id, turn, text)
         ended = await self._heard(thread, turn, text, manner)
-        if manner == "again" and ended is not None:
-            await self._heard(thread, turn, text, "listen")
         if manner == "compact":
             await self._folded(thread)
-        if manner == "fork" and ended is not None:
+        if ended is None:
+            return
+        self._change(slot, asked=None)
+        if manner == "again":
+            await self._heard(thread, turn, text, "listen")
+        if manner == "fork":
             child = await thread.fork()
             self.witness.note(Opened(-1, child, life.engine, life.harness, life.model))
-        asked = None if ended is not None else (turn, text)
-        return structs.replace(life, turns=life.turns + 1, asked=asked)
 
     async def _folded(self, thread: Thread) -> None:
         try:
@@ -279,30 +283,3 @@ class Worker:
             return
         if ended is None or ended.status != "completed":
             self.witness.note(Surprised(f"{life.thread} did not go on: {ended}"))
-
-
-def acting(file: Path) -> tuple[Tool, Tool]:
-    """Two tools whose calls can be counted in the world."""
-
-    def append(name: str) -> str:
-        descriptor = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
-        try:
-            os.write(descriptor, f"{name}\n".encode())
-        finally:
-            os.close(descriptor)
-        return f"done {name}"
-
-    @tool(parallel=True)
-    async def act(name: str) -> str:
-        """Does something that shows."""
-        return append(name)
-
-    @tool
-    async def act_slowly(name: str) -> str:
-        """Does something that shows, and takes its time before and behind it."""
-        await asyncio.sleep(0.15)
-        done = append(name)
-        await asyncio.sleep(0.15)
-        return done
-
-    return act, act_slowly

@@ -27,6 +27,8 @@ __all__ = ["Player"]
 
 _SECONDS_TO_END = 45.0
 _LINE = 1 << 20
+_ONE_ARENA = {"MALLOC_ARENA_MAX": "1"}
+"""So that gaps between the arenas of threads are not taken for growth."""
 _PROJECT = Path(__file__).parents[1]
 
 
@@ -124,6 +126,7 @@ class Player:
             self.process = await asyncio.create_subprocess_exec(
                 *command,
                 cwd=_PROJECT,
+                env={**os.environ, **(_ONE_ARENA if self.role.steady else {})},
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=errors,
