@@ -185,3 +185,19 @@ def test_what_cannot_become_a_tool_is_refused_at_once():
         @tool
         async def bare(what) -> None:
             """Bare."""
+
+
+class Counter:
+    def __init__(self, start: int) -> None:
+        self.start = start
+
+    async def count(self, by: int) -> str:
+        """Count on."""
+        return str(self.start + by)
+
+
+async def test_tools_of_one_method_share_their_shape_and_call_their_own_object(scene: Scene):
+    one, other = tool(Counter(1).count), tool(Counter(10).count)
+    assert one.spec is other.spec
+    assert tool(description="Otherwise.")(Counter(1).count).spec.description == "Otherwise."
+    assert [(await run(scene, made, '{"by":2}')).output for made in (one, other)] == ["3", "12"]

@@ -49,11 +49,11 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command that was asked for, or say which one was probably meant."""
-        import difflib
-
         name = args[0]
         if name in self.table or name.startswith("-"):
             return super().resolve_command(ctx, args)
+        import difflib
+
         close = difflib.get_close_matches(name, self.table, n=1)
         hint = f" Did you mean {close[0]!r}?" if close else ""
         raise click.UsageError(f"There is no command {name!r}.{hint}", ctx)

@@ -51,10 +51,10 @@ def from_environment(environ: Mapping[str, str]) -> dict[Key, Any]:
 
 
 def _check_spelling(environ: Mapping[str, str], ours: tuple[str, ...]) -> None:
-    import difflib
-
     for name in environ:
         if name.startswith(_PREFIX) and name not in ours and name != "WEFT_HOME":
+            import difflib
+
             close = difflib.get_close_matches(name, ours, n=1, cutoff=_ALIKE)
             if close:
                 raise ConfigError(

@@ -1,0 +1,75 @@
+"""What `weft exec` has loaded when it sends its first request: counted, never timed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
+
+from weft.testing.fake import FakeServer
+from weft.testing.script import Answer, Script
+
+PROBE = """
+import json, sys
+
+def watch(event, args):
+    if event == "socket.connect" and isinstance(args[1], tuple):
+        with open(place, "x") as file:
+            json.dump(sorted(sys.modules), file)
+
+place, sys.argv = sys.argv[1], ["weft", "exec", "hi"]
+sys.addaudithook(watch)
+from weft.cli import main
+
+main()
+"""
+
+NOT_YET = {
+    # terminals and what only people need
+    "rich", "prompt_toolkit", "difflib", "shlex",
+    # what reads all that is installed
+    "importlib.metadata", "importlib.resources", "email", "zipfile",
+    # for failures, files and searches to come
+    "tempfile", "http.client", "urllib.request", "tree_sitter",
+    # rooms that a first request does not enter
+    "weft.testing", "weft.transfer", "weft.harness.codex", "weft.models.chat",
+    "weft.models.messages", "weft.store.memory", "weft.store.searching", "weft.store.finding.terms",
+    "weft.tools.patch.parser", "weft.tools.patch.plan", "weft.tools.local.process",
+    "weft.sandbox.bubblewrap", "weft.sandbox.probe", "weft.auth.oauth", "weft.hooks.command",
+    "weft.delivery.deliveries", "weft.delivery.reasoning", "weft.desk",
+    "weft.engines.lossless.workshop", "weft.engines.lossless.writing.summarise",
+    "weft.engines.lossless.recall.cues", "weft.prompt.soundness", "weft.cli.repl",
+}  # fmt: skip
+
+MOST = 325
+"""Modules of ours. Whoever needs more should load something else later."""
+
+
+async def loaded(place: Path) -> set[str]:
+    home, project, file = place / "home", place / "project", place / "modules.json"
+    project.mkdir()
+    home.mkdir()
+    async with FakeServer(Script(answers=(Answer(text="Hello."),))) as server:
+        (home / "config.toml").write_text(
+            'model = "there:gpt-5.5"\nengine = "lossless"\n[providers.there]\napi = "responses"\n'
+            f'base_url = "{server.base_url}"\nkey_required = false\n'
+        )
+        environ = {"PATH": os.environ["PATH"], "HOME": str(place), "WEFT_HOME": str(home)}
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", PROBE, str(file),
+            cwd=project, env=environ,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )  # fmt: skip
+        said, complaints = await process.communicate()
+    assert (process.returncode, said) == (0, b"Hello.\n"), complaints.decode()
+    return set(json.loads(file.read_text()))
+
+
+async def test_a_first_request_loads_neither_what_it_does_not_need_nor_too_much(tmp_path: Path):
+    modules = await loaded(tmp_path)
+    assert modules & NOT_YET == set()
+    assert len([name for name in modules if name.partition(".")[0] == "weft"]) <= MOST
