@@ -276,6 +276,26 @@ async def test_a_blob_whose_bytes_changed_is_corrupt(tmp_path):
             await store.blob(digest)
 
 
+@pytest.mark.parametrize("column", ["fragments", "provenance", "events"])
+async def test_a_column_that_cannot_be_read_is_corrupt(tmp_path, column):
+    thread = await written(tmp_path)
+    with closing(sqlite3.connect(tmp_path / "log.db", isolation_level=None)) as connection:
+        connection.execute(f"UPDATE entries SET {column} = 'no JSON'")
+    async with await SqliteStore.open(tmp_path) as store:
+        with pytest.raises(StoreCorrupt, match=r"log\.db.* is damaged"):
+            await store.read(thread)
+
+
+async def test_a_name_in_the_file_that_is_no_text_is_corrupt(tmp_path):
+    await written(tmp_path)
+    path = tmp_path / "log.db"
+    path.write_bytes(
+        path.read_bytes().replace(b"CREATE TABLE threads", b"CREATE \xff\xfe\xfd threads")
+    )
+    with pytest.raises(StoreCorrupt, match=r"log\.db"):
+        await SqliteStore.open(tmp_path)
+
+
 async def test_an_error_of_one_job_reaches_its_caller_unchanged(tmp_path):
     async with await SqliteStore.open(tmp_path) as store:
         with pytest.raises(UnicodeEncodeError):

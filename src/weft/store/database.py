@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ..errors import StoreBusy, StoreCorrupt, StoreError, StoreFull, StoreReadOnly
+from ..wire import UNREADABLE
 from .migrations import check, migrate
 
 __all__ = [
@@ -139,6 +140,9 @@ def sqlite_errors(path: Path) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         raise translate(error, path) from error
+    except UNREADABLE as error:
+        # A column that holds something else than we wrote, or a name that is no text.
+        raise StoreCorrupt(_damaged(path, error)) from error
 
 
 def translate(error: sqlite3.Error, path: Path) -> StoreError:
@@ -153,16 +157,20 @@ def translate(error: sqlite3.Error, path: Path) -> StoreError:
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
             return StoreReadOnly(_read_only(path))
         case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
-            return StoreCorrupt(
-                f"{str(path)!r} is damaged or no database ({error}); nothing was changed: "
-                f"move it away to start anew, or salvage it with `sqlite3 {path.name} .recover`"
-            )
+            return StoreCorrupt(_damaged(path, error))
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
             return StoreBusy(
                 f"another process keeps {str(path)!r} locked; "
                 "try again, or look for a backup or database tool that holds it open"
             )
     return StoreError(f"{str(path)!r} could not be used ({error}); check the disk it lies on")
+
+
+def _damaged(path: Path, error: Exception) -> str:
+    return (
+        f"{str(path)!r} is damaged or no database ({error}); nothing was changed: "
+        f"move it away to start anew, or salvage it with `sqlite3 {path.name} .recover`"
+    )
 
 
 def _full(path: Path) -> str:

@@ -105,7 +105,7 @@ def entry_from(row: Row, thread: str) -> Entry:
         step=row[4],
         time=row[5],
         tokens=row[6],
-        flags=_FLAGS[row[7]] if row[7] < len(_FLAGS) else Flags(row[7]),
+        flags=_FLAGS[row[7]] if 0 <= row[7] < len(_FLAGS) else Flags(row[7]),
         fragments=() if fragments is None else _fragments(fragments),
         provenance=_known_provenance(provenance),
         events=_known_events(events),
