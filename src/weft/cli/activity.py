@@ -30,7 +30,7 @@ _WIDTH = 160
 _NOTICE = 1_000
 """What the user is told ends with what to do, so it is shown to its end."""
 _NAME = 40
-_PATCH = re.compile(r"^\*\*\* Begin Patch\n.*?^\*\*\* End Patch", re.MULTILINE | re.DOTALL)
+_BEGIN, _END = "*** Begin Patch\n", "\n*** End Patch"
 _PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE)
 _EXIT = re.compile(r"^(?:Process exited with code|Exit code:) (-?\d+)$", re.MULTILINE)
 
@@ -49,7 +49,7 @@ def activity(event: Event) -> str | None:
             return f"! {one_line(event.reason, _WIDTH)}; {again}"
         case AttemptFailed(tried=tried, next=following):
             failed = f"{_candidate(tried)}: {tried.error or tried.reason}"
-            return f"! {one_line(failed, _WIDTH)}; asking {_candidate(following)}"
+            return f"! {one_line(failed, _WIDTH)}; asking {one_line(_candidate(following), _WIDTH)}"
         case CompactionStarted(tokens=tokens):
             return f"• folding about {tokens:,} tokens into a summary"
         case CompactionFinished(error=None):
@@ -96,8 +96,7 @@ def called(name: str, arguments: str) -> str:
     match name:
         case "exec_command" | "shell_command" | "shell" | "local_shell":
             command = given.get("cmd") or given.get("command") or arguments
-            line = command if isinstance(command, str) else " ".join(map(str, command))
-            return one_line(line, _WIDTH)
+            return one_line(_joined(command, " "), _WIDTH)
         case "write_stdin":
             typed = given.get("chars") or ""
             wrote = f"types {typed!r} into" if typed else "looks at"
@@ -116,11 +115,22 @@ def patch_in(name: str, arguments: str) -> str | None:
         text = str(_object(arguments).get("input") or arguments)
     else:
         command = _object(arguments).get("cmd") or _object(arguments).get("command") or ""
-        text = command if isinstance(command, str) else "\n".join(map(str, command))
+        text = _joined(command, "\n")
         if "apply_patch" not in text:
             return None
-    found = _PATCH.search(text)
-    return found[0] if found else None
+    return _whole_patch(text)
+
+
+def _whole_patch(text: str) -> str | None:
+    """The lines from the first beginning of a patch to the first end after it."""
+    start = 0 if text.startswith(_BEGIN) else text.find(f"\n{_BEGIN}") + 1
+    end = text.find(_END, start)
+    return text[start : end + len(_END)] if text.startswith(_BEGIN, start) and end >= 0 else None
+
+
+def _joined(command: object, by: str) -> str:
+    """A command as text, whatever a model put there."""
+    return by.join(map(str, command)) if isinstance(command, list) else str(command)
 
 
 def result_line(event: ToolFinished) -> str:
@@ -152,6 +162,6 @@ def _object(text: str) -> dict[str, Any]:
 
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}

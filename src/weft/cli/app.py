@@ -142,7 +142,9 @@ def _ending(error: BaseException) -> int:
         case click.Abort() | KeyboardInterrupt():
             return _say("interrupted", _INTERRUPTED)
         case click.UsageError():
-            error.show()
+            said = io.StringIO()
+            error.show(file=said)
+            click.echo(_safe(said.getvalue()), nl=False, err=True)
             return error.exit_code
         case click.ClickException():
             return _say(error.format_message(), error.exit_code)
@@ -160,10 +162,14 @@ def _ending(error: BaseException) -> int:
 
 
 def _say(message: str, code: int) -> int:
+    click.echo(f"weft: {_safe(message)}", err=True)
+    return code
+
+
+def _safe(message: str) -> str:
     from .output import printable
 
-    click.echo(f"weft: {printable(message)}", err=True)
-    return code
+    return printable(message)
 
 
 def _of_the_system(error: OSError) -> str:

@@ -14,6 +14,7 @@ from ..tools.contract import UserQuestion
 from .output import one_line, printable
 
 __all__ = [
+    "LONGEST_COMMAND",
     "Read",
     "approval_text",
     "ask_approval",
@@ -27,6 +28,9 @@ __all__ = [
 Read: TypeAlias = Callable[[str], Awaitable[str]]
 """Shows a prompt and returns the line that was typed."""
 
+LONGEST_COMMAND = 4_000
+"""Characters of a command that are shown; how many are not is said."""
+_LONGEST_PREFIX = 200
 _WIDTH = 200
 
 
@@ -35,18 +39,36 @@ def approval_text(ask: Ask) -> str:
     import shlex
 
     where = "OUTSIDE the sandbox" if ask.outside else "in the sandbox"
-    lines = [f"? run {where}: {one_line(shlex.join(ask.argv), _WIDTH)}"]
+    lines = [f"? run {where}: {_command(shlex.join(ask.argv))}"]
     if ask.cwd:
         lines.append(f"  in {one_line(ask.cwd, _WIDTH)}")
     lines.append(f"  {one_line(ask.reason, _WIDTH)}")
     return "\n".join(lines)
 
 
-def options_of(ask: Ask) -> str:
-    """The answers that are possible, for a prompt."""
+def _command(text: str) -> str:
+    """All of a command: what somebody agrees to must not hide behind its beginning."""
+    text = printable(text)
+    if "\n" not in text and len(text) <= _WIDTH:
+        return text
+    if len(text) > LONGEST_COMMAND:
+        half = LONGEST_COMMAND // 2
+        note = f"\n… {len(text) - 2 * half:,} CHARACTERS ARE NOT SHOWN …\n"
+        text = text[:half] + note + text[-half:]
+    return "".join(f"\n  | {line}" for line in text.split("\n"))
+
+
+def _prefix(ask: Ask) -> str:
+    """The prefix that is offered; one that cannot be read at a glance is not."""
     import shlex
 
-    prefix = f", (p)refix `{one_line(shlex.join(ask.prefix), 60)}` always" if ask.prefix else ""
+    text = shlex.join(ask.prefix or ())
+    return text if len(text) <= _LONGEST_PREFIX and printable(text) == text else ""
+
+
+def options_of(ask: Ask) -> str:
+    """The answers that are possible, for a prompt."""
+    prefix = f", (p)refix `{_prefix(ask)}` always" if _prefix(ask) else ""
     return f"(y)es once, this (t)hread{prefix}, (n)o, no and (s)top > "
 
 
@@ -58,7 +80,7 @@ def decision(ask: Ask, said: str) -> Decision | None:
             return Once()
         case "t" | "thread" if not rest:
             return ForThread()
-        case "p" | "prefix" if ask.prefix and not rest:
+        case "p" | "prefix" if ask.prefix and _prefix(ask) and not rest:
             return ForPrefix(ask.prefix)
         case "n" | "no":
             return No(rest.strip())
@@ -94,16 +116,21 @@ async def ask_questions(
 def question_text(question: UserQuestion) -> str:
     """A question of the model's with its options, numbered."""
     options = [
-        f"  {number}. {option.label}: {option.description}"
+        f"  {number}. {_indented(f'{option.label}: {option.description}')}"
         for number, option in enumerate(question.options, 1)
     ]
-    said = [f"? {question.question}", *options, "  a number, other words, or nothing to dismiss"]
-    return "\n".join(printable(line) for line in said)
+    asked = f"? {_indented(question.question)}"
+    return "\n".join([asked, *options, "  a number, other words, or nothing to dismiss"])
+
+
+def _indented(text: str) -> str:
+    """Text whose lines cannot be taken for lines of our own."""
+    return printable(text).replace("\n", "\n    ")
 
 
 def chosen(question: UserQuestion, said: str) -> str:
     """The option that a number names, or the words as they are."""
     word = said.strip()
-    if word.isdecimal() and 1 <= int(word) <= len(question.options):
+    if word.isdecimal() and len(word) <= 9 and 1 <= int(word) <= len(question.options):
         return question.options[int(word) - 1].label
     return word

@@ -23,8 +23,10 @@ from .home import find_thread
 from .output import say_json
 from .recalled import entry_id, pick_threads
 
-__all__ = ["Batch", "item_json"]
+__all__ = ["LONGEST_LINE", "Batch", "item_json"]
 
+LONGEST_LINE = 1 << 20
+"""Bytes of a line that is answered."""
 _MOST = 10_000
 
 
@@ -83,14 +85,16 @@ class Batch:
     async def run(self) -> None:
         """Read standard input to its end."""
         async for line in _lines():
-            if line.strip():
+            if len(line) > LONGEST_LINE:
+                say_json(_refused(None, f"the line has more than {LONGEST_LINE:,} bytes"))
+            elif line.strip():
                 say_json(await self.answer(line))
 
     async def answer(self, line: bytes) -> dict[str, object]:
         """What to say to one line."""
         try:
             asked = msgspec.json.decode(line, type=_Line)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             return _refused(_id_of(line), f"the line cannot be used: {error}")
         try:
             hits = await self.index.search(await self._search(asked), catch_up=False)
@@ -130,12 +134,20 @@ def _refused(name: Any, why: str) -> dict[str, object]:
 
 
 async def _lines() -> AsyncIterator[bytes]:
-    while line := await asyncio.to_thread(sys.stdin.buffer.readline):
+    while line := await asyncio.to_thread(_next_line):
         yield line
+
+
+def _next_line() -> bytes:
+    """The next line; of one that is too long, a byte too many, and its rest is passed over."""
+    line = rest = sys.stdin.buffer.readline(LONGEST_LINE + 1)
+    while len(line) > LONGEST_LINE and rest and not rest.endswith(b"\n"):
+        rest = sys.stdin.buffer.readline(LONGEST_LINE)
+    return line
 
 
 def _id_of(line: bytes) -> Any:
     try:
         return msgspec.json.decode(line, type=_Named).id
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None

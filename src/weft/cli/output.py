@@ -29,12 +29,16 @@ __all__ = [
 ]
 
 # Control characters but tab and newline; what turns the direction of text or ends a
-# line in some terminals; halves of characters.
+# line in some terminals; halves of characters; what nobody sees and programs act upon.
 _UNSAFE = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff"
+    "\xad\u180e\u200b\u2060-\u2064\u206a-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
-# The same in encoded JSON, which escapes the first control characters by itself.
-_UNSAFE_JSON = re.compile(rb"\x7f|\xc2[\x80-\x9f]|\xe2\x80[\x8e\x8f\xa8-\xae]|\xe2\x81[\xa6-\xa9]")
+# The same in encoded JSON, which escapes the first control characters by itself; what is
+# only unseen stays.
+_UNSAFE_JSON = re.compile(
+    rb"\x7f|\xc2[\x80-\x9f]|\xd8\x9c|\xe2\x80[\x8e\x8f\xa8-\xae]|\xe2\x81[\xa6-\xa9]"
+)
 _LONGEST_CELL = 300
 
 

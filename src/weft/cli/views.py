@@ -6,6 +6,7 @@ Owns those keys. Invariant: a key that was once printed keeps its name and meani
 from __future__ import annotations
 
 import json
+from typing import NoReturn
 
 from msgspec import Raw
 
@@ -61,8 +62,13 @@ def flag_names(flags: Flags) -> list[str]:
 def _on_one_line(body: bytes) -> Raw | str:
     """The JSON in `body`; of what is none, a text."""
     try:
-        json.loads(body)
-    except ValueError:
+        json.loads(body, parse_constant=_no_json)
+    except (ValueError, RecursionError):
         return body.decode(errors="replace")
     # In JSON a raw line break can only stand between tokens.
     return Raw(body.replace(b"\n", b" ").replace(b"\r", b" "))
+
+
+def _no_json(name: str) -> NoReturn:
+    """Python reads NaN and infinities, which other programs do not."""
+    raise ValueError(f"{name} is no JSON")

@@ -186,11 +186,11 @@ def _print(query: str, hits: Hits, *, as_json: bool) -> None:
         shown = pattern.sub(
             lambda found: click.style(found[0], fg="yellow"), printable(hit.snippet)
         )
-        click.echo(f"  {shown}\n")
+        click.echo("  " + shown.replace("\n", "\n  ") + "\n")
     if not hits:
         say(f"nothing was found for {query!r}; try other words, or --mode substring")
     if hits.note:
-        click.echo(hits.note, err=True)
+        click.echo(printable(hits.note), err=True)
 
 
 @command.command(

@@ -10,6 +10,8 @@ import re
 
 __all__ = ["Blocks"]
 
+_SHOWN = 1_000
+"""Pieces of a line that are looked at while it is being written."""
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 
 
@@ -18,23 +20,30 @@ class Blocks:
 
     def __init__(self) -> None:
         self._lines: list[str] = []
-        self._partial = ""
+        self._pieces: list[str] = []
+        """Of the line that is being written."""
         self._fence = ""
 
     @property
     def tail(self) -> str:
         """The line that is being written."""
-        return self._partial or (self._lines[-1] if self._lines else "")
+        partial = "".join(self._pieces[:_SHOWN])
+        return partial or (self._lines[-1] if self._lines else "")
 
     def feed(self, text: str) -> list[str]:
         """Take in more text; the blocks that are whole now."""
-        *lines, self._partial = (self._partial + text).split("\n")
+        *lines, partial = text.split("\n")
+        if lines:
+            lines[0] = "".join((*self._pieces, lines[0]))
+            self._pieces = []
+        if partial:
+            self._pieces.append(partial)
         return [block for line in lines if (block := self._take(line))]
 
     def rest(self) -> str:
         """What is left when nothing more comes."""
-        left = "\n".join([*self._lines, self._partial]).strip("\n")
-        self._lines, self._partial, self._fence = [], "", ""
+        left = "\n".join([*self._lines, "".join(self._pieces)]).strip("\n")
+        self._lines, self._pieces, self._fence = [], [], ""
         return left
 
     def _take(self, line: str) -> str:

@@ -6,6 +6,9 @@ links show where they lead.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from markdown_it.token import Token
 from rich.console import Console
 from rich.markdown import Markdown
 from rich.padding import Padding
@@ -14,7 +17,13 @@ from rich.text import Text
 
 from ..output import printable
 
-__all__ = ["Screen"]
+__all__ = ["LONGEST_HIGHLIGHTED", "LONGEST_MARKDOWN", "Screen"]
+
+LONGEST_MARKDOWN = 200_000
+"""Characters of a block that is read as Markdown; a longer one is printed as it is."""
+
+LONGEST_HIGHLIGHTED = 20_000
+"""Characters of code that gets colours."""
 
 _LONGEST_DIFF = 60
 _STYLES = (
@@ -55,7 +64,11 @@ class Screen:
 
     def markdown(self, text: str) -> None:
         """Print a block of the model's answer."""
+        if len(text) > LONGEST_MARKDOWN:
+            self.say(text)
+            return
         shown = Markdown(printable(text), hyperlinks=False, code_theme="ansi_dark")
+        _defuse(shown.parsed)
         self._console.print(Padding(shown, (0, 0, 1, 0)))
 
     def diff(self, text: str, longest: int = _LONGEST_DIFF) -> None:
@@ -72,6 +85,19 @@ class Screen:
         for name, value in rows.items():
             table.add_row(Text(name, style="dim"), Text(printable(value)))
         self._console.print(table)
+
+
+def _defuse(tokens: Sequence[Token]) -> None:
+    """Make safe what entities such as ``&#x202e;`` have become, and leave long code plain."""
+    for token in tokens:
+        token.content = printable(token.content)
+        token.attrs = {
+            name: printable(value) if isinstance(value, str) else value
+            for name, value in token.attrs.items()
+        }
+        if len(token.content) > LONGEST_HIGHLIGHTED:
+            token.info = ""
+        _defuse(token.children or ())
 
 
 def _coloured(line: str) -> Text:

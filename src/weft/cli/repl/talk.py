@@ -11,9 +11,12 @@ import signal
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import click
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.patch_stdout import patch_stdout
 
+from ...bounded import read_bounded
+from ...configuration.files import MOST_BYTES
 from ...configuration.trust import Trust
 from ...hooks.configured import untrusted_hooks
 from ...hooks.project import ProjectHook
@@ -46,11 +49,11 @@ async def talk(home: Home, wishes: Wishes, resume: str | None = None) -> None:
 
 async def _trusted(setup: Setup, file: Path) -> bool:
     """Whether the person lets the project's configuration count, now that they have seen it."""
-    seen = await asyncio.to_thread(file.read_bytes)
-    text = printable(seen.decode(errors="replace"))
+    seen = await asyncio.to_thread(read_bounded, file, MOST_BYTES)
+    text = seen.decode(errors="replace")
     agreed = await _agreed(
-        f"{file} wants to settle things here; it may run commands as you:\n\n{text}\n"
-        "Let it count? (y)es, (n)ot now > "
+        f"{file} wants to settle things here; it may run commands as you:\n\n{text}\n",
+        "Let it count? (y)es, (n)ot now > ",
     )
     if agreed:
         Trust(setup.home).give(file, seen)
@@ -59,16 +62,18 @@ async def _trusted(setup: Setup, file: Path) -> bool:
 
 async def _trusted_hook(setup: Setup, hook: ProjectHook) -> None:
     """Let a project's hook run, if the person agrees who now sees it."""
-    digest, text = hook.digest, printable(hook.text)
+    digest, text = hook.digest, hook.text
     agreed = await _agreed(
-        f"hook {printable(hook.name)!r} of {hook.file} wants to run as you, outside the sandbox:"
-        f"\n\n{text}\nLet it run? (y)es, (n)ot now > "
+        f"hook {hook.name!r} of {hook.file} wants to run as you, outside the sandbox:\n\n{text}\n",
+        "Let it run? (y)es, (n)ot now > ",
     )
     if agreed:
         hook.trust(Trust(setup.home), digest)
 
 
-async def _agreed(question: str) -> bool:
+async def _agreed(about: str, question: str) -> bool:
+    # Printed first: what is longer than the screen would be cut within a prompt.
+    click.echo(printable(about), err=True)
     try:
         return (await read_line(question)).strip().lower() in ("y", "yes")
     except (EOFError, KeyboardInterrupt):

@@ -140,8 +140,12 @@ class _Reader:
         return Row(tuple(parts))
 
     def repeated(self, part: Node) -> Node:
+        nested = 0
         while (times := self.times()) is not None:
             part = Repeat(part, *times)
+            nested += 1
+            if nested > _DEEPEST:
+                self.refuse(f"repeats a repeat more than {_DEEPEST} times; once is the same")
             if self.take("+"):
                 self.refuse("has a possessive repeat, which is not known here; drop its '+'")
             self.take("?")  # lazy or greedy: the same texts match
