@@ -64,6 +64,9 @@ def aligned(rows: Iterable[tuple[str, Row]]) -> Aligned:
     )
 
 
+_NOTHING = aligned(())
+
+
 class Spoken:
     """The conversation in one view, kept up as the view grows."""
 
@@ -101,7 +104,7 @@ class Spoken:
     def aligned(self, prompt: tuple[str, Row] | None = None) -> Aligned:
         """The fields of a conversation, with an input that is not in the view yet."""
         at, count = self._positions, len(self._positions)
-        more = aligned(() if prompt is None else (prompt,))
+        more = _NOTHING if prompt is None else aligned((prompt,))
         return Aligned(
             items=Column(at, self._item, count, tuple(more["items"])),
             provenance=Column(at, self._provenance, count, tuple(more["provenance"])),

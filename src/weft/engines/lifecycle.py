@@ -98,6 +98,18 @@ class _Seat(Struct):
     folding: Folding
     upkeep: Upkeep | None
     booted: bool = False
+    _found: tuple[object, frozenset[str], tuple[tuple[Tool, ...], list[str]]] | None = None
+    """The tools it brought, the names that were taken, and what came of it."""
+
+    def usable(
+        self, brought: Sequence[Tool], taken: frozenset[str]
+    ) -> tuple[tuple[Tool, ...], list[str]]:
+        """The tools that can be offered, and what is wrong; looked at again when they change."""
+        known = self._found
+        if known is None or known[0] is not brought or known[1] != taken:
+            known = brought, taken, usable(brought, taken)
+            self._found = known if isinstance(brought, tuple) else None
+        return known[2]
 
 
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)
@@ -196,7 +208,7 @@ class Lifecycle:
         if seat is None or not isinstance(seat.engine, OffersTools):
             return ()
         try:
-            tools, problems = usable(seat.engine.tools(), taken)
+            tools, problems = seat.usable(seat.engine.tools(), frozenset(taken))
         except Exception as error:  # noqa: BLE001 - an engine's code may raise anything
             tools, problems = (), [described(error)]
         if problems:

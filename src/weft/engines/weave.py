@@ -38,6 +38,7 @@ __all__ = [
     "weave",
 ]
 
+_ADDED = Flags.VOLATILE | Flags.HIDDEN
 _ROLES = ("user", "assistant", "developer")
 _NAME = re.compile(r"thr_[\w-]{1,64}:[\w.-]{1,128}")
 
@@ -108,13 +109,12 @@ def tokens_of(items: Sequence[ContextItem], view: View) -> int:
 
 def appended(items: Sequence[ContextItem], turn: int = THIS_TURN, step: int = 0) -> list[Draft]:
     """The drafts of what an engine adds: shown, and never taken for conversation."""
-    flags = Flags.VOLATILE | Flags.HIDDEN
     return [
         item_draft(
             item.item,
             turn=turn,
             step=step,
-            flags=flags | Flags.CONTEXTUAL if item.recall else flags,
+            flags=_ADDED | Flags.CONTEXTUAL if item.recall else _ADDED,
         )
         for item in items
     ]

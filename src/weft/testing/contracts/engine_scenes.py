@@ -15,6 +15,7 @@ from typing import Any
 from ...context.row import shape_of
 from ...context.rules import Pairing
 from ...context.tokens import estimate_item
+from ...engines.column import Column
 from ...engines.contract import ContextEngine
 from ...engines.conversation import PROMPT
 from ...engines.values import (
@@ -205,12 +206,13 @@ class Past:
 
 
 def fields(rows: Sequence[Said]) -> dict[str, Any]:
-    """Rows as the fields of a conversation."""
+    """Rows as the fields of a conversation, made where an engine looks, as a runtime's are."""
+    said, at = tuple(rows), list(range(len(rows)))
     return {
-        "items": tuple(row.item for row in rows),
-        "provenance": tuple(row.provenance for row in rows),
-        "internal_events": tuple(row.events for row in rows),
-        "persist": tuple(row.persist for row in rows),
+        "items": Column(at, lambda row: said[row].item),
+        "provenance": Column(at, lambda row: said[row].provenance),
+        "internal_events": Column(at, lambda row: said[row].events),
+        "persist": Column(at, lambda row: said[row].persist),
     }
 
 
