@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-__all__ = ["ANSWER", "DELTAS", "Api", "Reply", "answer", "empty_answer", "reply"]
+__all__ = ["ANSWER", "DELTAS", "RESULTS", "Api", "Reply", "answer", "empty_answer", "reply"]
 
 Api: TypeAlias = Literal["responses", "chat"]
 
@@ -19,13 +19,17 @@ ANSWER = "All of it is done and every test passes; nothing else is left to do."
 DELTAS = 5_000
 """Pieces of the long answer."""
 ARGUMENTS = {
-    "tick": {"number": 7},
+    "tick": {"number": 41_999},
     "run_command": {"command": "true"},
     "exec_command": {"cmd": "true"},
-    "shell_command": {"command": "true"},
-    "update_plan": {"plan": [{"step": "go on", "status": "in_progress"}]},
 }
-"""The tools that scripts call, and with what."""
+"""The tools that scripts call, and with what …"""
+RESULTS = {
+    "tick": b"42000",
+    "run_command": b"exit code 0",
+    "exec_command": b"exited with code 0",
+}
+"""… and what stands in the request that brings a result of theirs."""
 FINAL = "final_answer"
 """A tool by which some peers want to hear that it is done."""
 

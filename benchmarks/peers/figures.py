@@ -44,6 +44,8 @@ def figures(
             spent = [each * 1e3 for each in report["spent_ms"]]
             return {"delta_us": delta(took), "delta_cpu_us": delta(spent)}
         case "tool_loop" | "command_loop":
+            if records[-1]["results"] < len(records) - 1:
+                raise ValueError("calls of the tool have failed")
             busy = sum(report["spent_ms"]) / (len(records) - 1)
             return _at("round", ROUNDS, 2, records) | {"round_cpu_ms": busy}
         case "turns":

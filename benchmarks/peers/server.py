@@ -20,9 +20,9 @@ from typing import Any
 
 import msgspec
 
-from .answers import answer, empty_answer, plain
+from .answers import RESULTS, answer, empty_answer, plain
 
-__all__ = ["Instant", "Noted", "Notes", "reading", "serve", "shared_prefix"]
+__all__ = ["Instant", "Noted", "Notes", "reading", "results", "serve", "shared_prefix"]
 
 _BLOCK = 1 << 14
 
@@ -44,6 +44,7 @@ class Noted:
     """A request; times are nanoseconds of the machine's monotonic clock."""
 
     arrived: int
+    script: str
     body: bytes
     began: int = 0
     done: int = 0
@@ -76,9 +77,16 @@ class Notes:
                 "shared": same,
                 "read": len(order),
                 "kept": still,
+                "results": results(each),
             }
             for each, same, order, still in zip(noted, shared, read, kept, strict=True)
         ]
+
+
+def results(noted: Noted) -> int:
+    """How many results of the script's tool a request brings; calls that failed bring none."""
+    expected = RESULTS.get(noted.script.partition("-")[0])
+    return noted.body.count(expected) if expected else 0
 
 
 def reading(body: bytes) -> bytes:
@@ -144,13 +152,13 @@ class Instant(asyncio.Protocol):
         elif head.startswith(b"GET"):
             self.transport.write(empty_answer())
         else:
-            self._stream(Noted(arrived, body), key, script, rest[-1])
+            self._stream(Noted(arrived, script, body), key, rest[-1])
 
-    def _stream(self, noted: Noted, key: str, script: str, endpoint: str) -> None:
+    def _stream(self, noted: Noted, key: str, endpoint: str) -> None:
         requests = self.notes.under(key)
         requests.append(noted)
         api = "chat" if endpoint == "completions" else "responses"
-        prepared = answer(script, len(requests), api)
+        prepared = answer(noted.script, len(requests), api)
         noted.began = time.monotonic_ns()
         self.writing = noted
         self.transport.write(prepared)

@@ -23,6 +23,7 @@ def records(*pauses: float, answered: float = 1.0) -> list[Record]:
                 "shared": 10 * number,
                 "read": 10 * (number + 1),
                 "kept": 10 * number,
+                "results": number,
             }
         )
         now = done
@@ -50,6 +51,13 @@ def test_too_few_requests_are_no_measurement():
         figures("tool_loop", 0, records(1.0, 1.0), {"spent_ms": [1.0]})
     with pytest.raises(ValueError, match="no request"):
         figures("turns", 0, [], {})
+
+
+def test_calls_that_fail_are_no_measurement():
+    made = records(*[1.0] * 60)
+    made[-1]["results"] = 59
+    with pytest.raises(ValueError, match="have failed"):
+        figures("command_loop", 0, made, {"spent_ms": [1.0]})
 
 
 def test_a_delta_is_what_a_long_answer_takes_beyond_a_short_one():

@@ -55,7 +55,7 @@ def events(api: Api, script: str, number: int) -> list[dict[str, object]]:
 
 
 def test_a_script_of_calls_ends_in_words():
-    called = Reply(calls=(Call("call_2", "tick", '{"number": 7}'),))
+    called = Reply(calls=(Call("call_2", "tick", '{"number": 41999}'),))
     assert [reply("tick-2", number) for number in (2, 3)] == [called, Reply((ANSWER,))]
 
 
@@ -119,6 +119,14 @@ async def test_notes_tell_what_requests_share_and_are_handed_out_once():
     assert first["arrived"] <= first["began"] <= first["done"] < second["arrived"]
     assert (second["bytes"], second["shared"]) == (len(bodies[1]), len(b'{"input":[{"a":1}'))
     assert second["kept"] == first["read"]
+
+
+async def test_notes_tell_how_many_results_a_request_brings():
+    body = b'{"input":[{"output":"42000"},{"output":"unknown tool"}]}'
+    async with served() as (notes, port):
+        await asked(port, post("/k/tick-2/v1/responses", body))
+        await asked(port, post("/l/text/v1/responses", body))
+        assert [notes.handed_out(key)[0]["results"] for key in ("k", "l")] == [1, 0]
 
 
 def test_a_model_reads_tools_and_instructions_before_the_items():

@@ -1,7 +1,7 @@
 """The real Codex: its app-server, asked over standard input and output as its clients do.
 
-The trivial tool is `update_plan`, which starts no command. `codex exec` itself is measured
-where a whole process is: its cold start is taken without this driver.
+The trivial tool is a dynamic one that this client runs. `codex exec` itself is measured where
+a whole process is: its cold start is taken without this driver.
 """
 
 from __future__ import annotations
@@ -20,9 +20,17 @@ from typing import Any
 
 from benchmarks.peers.commands import codex_settings
 from codex_cli_bin import bundled_codex_path
-from common import ANSWER, MODEL, OPENED, QUESTION, Job, Scenarios, drive, status
+from common import ANSWER, MODEL, OPENED, QUESTION, Job, Scenarios, drive, status, tick
 
 SERVERS: list[AppServer] = []
+HEARD = (b'"turn/completed"', b'"item/tool/call"')
+"""What the app-server says by itself that matters here."""
+TICK = {
+    "type": "function",
+    "name": "tick",
+    "description": "Counts.",
+    "inputSchema": {"type": "object", "properties": {"number": {"type": "integer"}}},
+}
 
 
 class AppServer:
@@ -59,11 +67,15 @@ class AppServer:
     async def _read(self) -> None:
         assert self.process.stdout is not None
         while line := await self.process.stdout.readline():
-            if b'"turn/completed"' not in line and not line.startswith(b'{"id"'):
+            if not line.startswith(b'{"id"') and not any(name in line for name in HEARD):
                 continue
             message = json.loads(line)
             if message.get("method") == "turn/completed":
                 self.ended.pop(message["params"]["threadId"]).set_result(None)
+            elif message.get("method") == "item/tool/call":
+                text = str(tick(**message["params"]["arguments"]))
+                told = {"contentItems": [{"type": "inputText", "text": text}], "success": True}
+                self._write({"id": message["id"], "result": told})
             elif "error" in message:
                 refused = RuntimeError(message["error"]["message"])
                 self.answers.pop(message["id"]).set_exception(refused)
@@ -131,7 +143,9 @@ async def opened(job: Job, script: str, name: str) -> AsyncIterator[CodexThread]
     if job.scenario == "resume" and "-" in name:
         started = await server.ask("thread/resume", threadId=name, excludeTurns=True)
     else:
-        started = await server.ask("thread/start", cwd=str(project), model=MODEL)
+        started = await server.ask(
+            "thread/start", cwd=str(project), model=MODEL, dynamicTools=[TICK]
+        )
     yield CodexThread(server, started["thread"]["id"])
     job.told["peak_kb"] = max(memory("VmHWM"), job.told.get("peak_kb", 0))
 
@@ -176,5 +190,5 @@ class CodexScenarios(Scenarios):
 if __name__ == "__main__":
     drive(
         "openai-codex-cli-bin",
-        CodexScenarios(opened, "update_plan", "exec_command", memory=memory, processor=busy),
+        CodexScenarios(opened, command="exec_command", memory=memory, processor=busy),
     )

@@ -122,4 +122,4 @@ class WeftScenarios(Scenarios):
 
 
 if __name__ == "__main__":
-    drive("weft", WeftScenarios(opened))
+    drive("weft", WeftScenarios(opened, command="exec_command"))
