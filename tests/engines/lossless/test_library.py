@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import threading
 from contextlib import closing
 from pathlib import Path
 
@@ -172,6 +173,23 @@ async def test_two_writers_wait_for_each_other(tmp_path: Path):
     assert len(await libraries[0].of_thread("t")) == 100
     for library in libraries:
         await library.close()
+
+
+async def test_all_libraries_of_a_file_share_one_thread_until_the_last_is_closed(tmp_path: Path):
+    def threads() -> int:
+        return len([one for one in threading.enumerate() if "weft-lossless" in one.name])
+
+    before, path = threads(), tmp_path / "lossless.db"
+    libraries = [Library(path) for _ in range(20)]
+    assert threads() == before
+    await asyncio.gather(*(library.jobs() for library in libraries))
+    assert threads() == before + 1
+    await libraries[0].add(NODE)
+    for library in libraries[:-1]:
+        await library.close()
+    assert await libraries[-1].get(["sum_1"]) == {"sum_1": NODE}
+    await libraries[-1].close()
+    assert threads() == before
 
 
 async def test_only_one_of_many_workers_gets_a_job(tmp_path: Path):

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from tests.harness.scenes import hear, opened
+from weft.engines.lossless.engine import LosslessEngine
+from weft.engines.lossless.library import Library
+from weft.engines.lossless.shelf import Shelf
+from weft.harness.events import Event, StepStarted
+
+from .scenes import Speaker, look, summaries, talk, words
+
+
+class NotingShelf(Shelf):
+    """A shelf that counts how often its file is used."""
+
+    uses = 0
+
+    async def ask(self, job: Any) -> Any:
+        self.uses += 1
+        return await super().ask(job)
+
+    async def change(self, job: Any) -> Any:
+        self.uses += 1
+        return await super().change(job)
+
+
+class NotingLibrary(Library):
+    """A library that can tell how often its file is used."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.shelf = self._shelf = NotingShelf(path)
+
+
+async def test_steps_and_upkeep_beside_a_summary_leave_the_file_alone(tmp_path: Path):
+    library = NotingLibrary(tmp_path / "lossless.db")
+    engine: Any = LosslessEngine(library)
+    model: Any = Speaker(steps=3)
+    uses: list[int] = []
+
+    def note(event: Event) -> None:
+        if isinstance(event, StepStarted):
+            uses.append(library.shelf.uses)
+
+    facts = "context_window = 200000"
+    async with opened(tmp_path, model, engine=engine, tools=(look,), facts=facts) as thread:
+        for number in range(4):
+            await talk(thread, f"{number}: {words(number, 400)}")
+        await thread.compact()
+        assert len(summaries(thread)) >= 1
+        for said in ("Look at src/one.py.", "Look at src/two.py."):
+            model.steps = 6
+            uses.clear()
+            await hear(thread, said, at=note)
+            await thread.settled(10.0)
+            uses.append(library.shelf.uses)
+    assert len(uses) >= 5
+    # Within the turn nothing is read; its commit is the only use after it.
+    assert [after - before for before, after in pairwise(uses)] == [0] * (len(uses) - 2) + [1]
+    await library.close()
