@@ -63,7 +63,7 @@ def _prefix(ask: Ask) -> str:
     import shlex
 
     text = shlex.join(ask.prefix or ())
-    return text if len(text) <= _LONGEST_PREFIX and printable(text) == text else ""
+    return text if len(text) <= _LONGEST_PREFIX and text.isprintable() else ""
 
 
 def options_of(ask: Ask) -> str:

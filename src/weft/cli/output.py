@@ -34,10 +34,10 @@ _UNSAFE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff"
     "\xad\u180e\u200b\u2060-\u2064\u206a-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
-# The same in encoded JSON, which escapes the first control characters by itself; what is
-# only unseen stays.
+# The same in encoded JSON, which escapes the first control characters by itself.
 _UNSAFE_JSON = re.compile(
-    rb"\x7f|\xc2[\x80-\x9f]|\xd8\x9c|\xe2\x80[\x8e\x8f\xa8-\xae]|\xe2\x81[\xa6-\xa9]"
+    rb"\x7f|\xc2[\x80-\x9f\xad]|\xd8\x9c|\xe1\xa0\x8e|\xe2\x80[\x8b\x8e\x8f\xa8-\xae]"
+    rb"|\xe2\x81[\xa0-\xaf]|\xef\xbb\xbf|\xef\xbf[\xb9-\xbb]|\xf3\xa0[\x80\x81][\x80-\xbf]"
 )
 _LONGEST_CELL = 300
 
@@ -77,8 +77,13 @@ def say(text: str) -> None:
 def say_json(value: object) -> None:
     """Print one JSON document on one line, in UTF-8 whatever the locale."""
     data = msgspec.json.encode(value)
-    safe = _UNSAFE_JSON.sub(lambda found: b"\\u%04x" % ord(found[0].decode()), data)
-    say_bytes(safe + b"\n")
+    say_bytes(_UNSAFE_JSON.sub(_escaped, data) + b"\n")
+
+
+def _escaped(found: re.Match[bytes]) -> bytes:
+    """A character as JSON escapes it; one beyond the first 65,536 in two halves."""
+    units = found[0].decode().encode("utf-16-be")
+    return b"".join(b"\\u" + units[at : at + 2].hex().encode() for at in range(0, len(units), 2))
 
 
 def say_bytes(data: bytes) -> None:
