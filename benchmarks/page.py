@@ -93,12 +93,16 @@ def _opening(results: Results) -> str:
 
 
 def _targets(results: Results) -> str:
-    lines = ["| target | at most | measured | |", "|---|---:|---:|---|"]
+    lines = ["| target | at most | measured | by processor time | |", "|---|---:|---:|---:|---|"]
     for verdict in verdicts(results.medians):
         target = verdict.target
-        measured = NONE if verdict.measured is None else f"{verdict.measured:.2f}{target.unit}"
+        measured, busy = (
+            NONE if each is None else f"{each:.2f}{target.unit}"
+            for each in (verdict.measured, verdict.busy)
+        )
         word = {True: "met", False: "**not met**", None: "not measured"}[verdict.met]
-        lines.append(f"| {target.name} | {target.limit:g}{target.unit} | {measured} | {word} |")
+        limit = f"{target.limit:g}{target.unit}"
+        lines.append(f"| {target.name} | {limit} | {measured} | {busy} | {word} |")
     return "\n".join(lines)
 
 

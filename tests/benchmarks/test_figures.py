@@ -113,6 +113,17 @@ MEASURED: Medians = {
 }
 
 
+def test_a_target_is_told_by_processor_time_too():
+    loops: Medians = {
+        "tool_loop": {
+            "weft": {"round_5_ms": 9.0, "round_cpu_ms": 3.0},
+            "floor": {"round_5_ms": 1.0, "round_cpu_ms": 0.5},
+        }
+    }
+    told = next(each for each in verdicts(loops) if each.measured == 9.0)
+    assert (told.busy, told.met) == (6.0, False)
+
+
 def test_targets_are_met_unmet_or_not_measured():
     assert [(each.measured, each.met) for each in verdicts(MEASURED)] == [
         (0.75, True),
