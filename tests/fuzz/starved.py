@@ -87,4 +87,4 @@ async def _ask(api: Api, lie: str) -> str:
 
 
 if __name__ == "__main__":
-    print(asyncio.run(_ask(cast("Api", sys.argv[1]), sys.argv[2])))
+    sys.stdout.write(asyncio.run(_ask(cast("Api", sys.argv[1]), sys.argv[2])))
