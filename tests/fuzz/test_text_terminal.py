@@ -89,9 +89,10 @@ def test_nothing_that_was_stored_acts_on_a_terminal_or_breaks_json(weft: Weft):
         assert acts(piped) == [], view
         assert b"\x1b" not in piped, view
     for view in VIEWS:
-        told = weft(*view, "--json").out
-        assert acts(told) == [], view
-        assert [json.loads(line) for line in told.splitlines()], view
+        with screen(weft, *view, "--json") as terminal:
+            code, _ = terminal.end()
+        assert (code, acts(terminal.seen)) == (0, []), view
+        assert [json.loads(line) for line in weft(*view, "--json").out.splitlines()], view
 
 
 def test_nothing_a_model_says_acts_on_a_terminal_while_it_is_said(weft: Weft):

@@ -23,6 +23,7 @@ __all__ = [
     "printable",
     "say",
     "say_bytes",
+    "say_document",
     "say_json",
     "table",
     "working",
@@ -78,6 +79,12 @@ def say_json(value: object) -> None:
     """Print one JSON document on one line, in UTF-8 whatever the locale."""
     data = msgspec.json.encode(value)
     say_bytes(_UNSAFE_JSON.sub(_escaped, data) + b"\n")
+
+
+def say_document(data: bytes) -> None:
+    """Print a JSON document byte for byte; on a terminal, so that it does nothing there."""
+    safe = _UNSAFE_JSON.sub(_escaped, data) if sys.stdout.isatty() else data
+    say_bytes(safe + b"\n")
 
 
 def _escaped(found: re.Match[bytes]) -> bytes:

@@ -17,7 +17,7 @@ from ..home import Home, find_thread
 from ..lazy import examples
 from ..opening import prepare, warn_of_project
 from ..options import as_json, runs, text_argument
-from ..output import Column, say, say_bytes, table
+from ..output import Column, say, say_document, table
 from ..preview import (
     PLACEHOLDER,
     Peek,
@@ -77,7 +77,7 @@ async def command(home: Home, *, as_json: bool, **asked: Any) -> None:
     else:
         peek, earlier = await _of_a_thread(home, registry, question, question.name)
     if as_json:
-        say_bytes(peek.request.body + b"\n")
+        say_document(peek.request.body)
     else:
         _print(peek, earlier, registry)
 
