@@ -8,9 +8,10 @@ no border.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import msgspec
 from msgspec import Struct
@@ -114,14 +115,14 @@ def stretches(
     summaries are left to those who condense them.
     """
     end = fresh_from(items, measures) if upto is None else upto
-    cuts, most = _cuts(items), measures.leaf_tokens
+    cuts, most, sizes = _cuts(items), measures.leaf_tokens, _Sizes(items)
     found: list[Stretch] = []
     for start, stop in _runs(items, live, end):
         borders = [cut for cut in cuts if start <= cut <= stop]
         closed = stop < end and items[stop].seq is None
         growing = _LEAST_TOKENS if unfinished else most
         least = _scrap(measures) if closed else growing
-        found += _chunks(items, borders, most, least)
+        found += _chunks(items, borders, sizes, most, least)
     return found
 
 
@@ -199,40 +200,47 @@ def _runs(items: Sequence[ContextItem], live: int, end: int) -> Iterator[tuple[i
             start = None
 
 
+class _Sizes:
+    """The tokens of any neighbouring items, added up once."""
+
+    def __init__(self, items: Sequence[ContextItem]) -> None:
+        self._before = list(accumulate((item.tokens for item in items), initial=0))
+
+    def between(self, start: int, end: int) -> int:
+        return self._before[end] - self._before[start]
+
+
 def _chunks(
-    items: Sequence[ContextItem], borders: Sequence[int], most: int, least: int
+    items: Sequence[ContextItem], borders: Sequence[int], sizes: _Sizes, most: int, least: int
 ) -> Iterator[Stretch]:
     """Stretches of at most `most` tokens, the last of at least `least`; a step may be larger."""
     if len(borders) < 2:
         return
     start = borders[0]
     for left, right in pairwise(borders):
-        while left > start and _size(items, start, right) > most:
-            cut = _turn_border(items, borders, start, left, most)
+        while left > start and sizes.between(start, right) > most:
+            inner = borders[bisect_right(borders, start) : bisect_right(borders, left)]
+            cut = _turn_border(items, inner, sizes, start, most)
             yield _stretch(items, start, cut)
             start = cut
-    if start < borders[-1] and _size(items, start, borders[-1]) >= least:
+    if start < borders[-1] and sizes.between(start, borders[-1]) >= least:
         yield _stretch(items, start, borders[-1])
 
 
 def _turn_border(
-    items: Sequence[ContextItem], borders: Sequence[int], start: int, end: int, most: int
+    items: Sequence[ContextItem], borders: Sequence[int], sizes: _Sizes, start: int, most: int
 ) -> int:
-    """Where a turn begins in the later half of a stretch, else its end."""
-    for cut in reversed([border for border in borders if start < border <= end]):
+    """Where a turn begins in the later half of a stretch, else at the last of `borders`."""
+    for cut in reversed(borders):
         begins = cut == len(items) or items[cut].turn != items[cut - 1].turn
-        if begins and _size(items, start, cut) >= most // 2:
+        if begins and sizes.between(start, cut) >= most // 2:
             return cut
-    return end
-
-
-def _size(items: Sequence[ContextItem], start: int, end: int) -> int:
-    return sum(item.tokens for item in items[start:end])
+    return borders[-1]
 
 
 def _stretch(items: Sequence[ContextItem], start: int, end: int, depth: int = 0) -> Stretch:
     part = tuple(items[start:end])
-    key, tokens = key_of(part, depth), _size(items, start, end)
+    key, tokens = key_of(part, depth), sum(item.tokens for item in part)
     return Stretch(start=start, end=end, items=part, depth=depth, key=key, tokens=tokens)
 
 
