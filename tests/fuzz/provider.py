@@ -50,6 +50,8 @@ class Villain:
 
     api: Api
     answers: Sequence[bytes]
+    holds: bool = False
+    """Whether it keeps the connections of its answers open behind them."""
     asked: list[bytes] = field(default_factory=list)
 
     async def __call__(self, peer: Peer) -> None:
@@ -57,7 +59,12 @@ class Villain:
         _, body = await peer.request()
         self.asked.append(body)
         number = len(self.asked) - 1
-        await peer.send(self.answers[number] if number < len(self.answers) else fine(self.api))
+        if number >= len(self.answers):
+            await peer.send(fine(self.api))
+            return
+        await peer.send(self.answers[number])
+        if self.holds:
+            await peer.gone()
 
 
 @asynccontextmanager

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from weft.models.connect import Api
+from weft.models.soundness import MOST_ITEMS
 
 from .provider import APIS, STREAM, Villain, fine, turns
 
@@ -173,6 +174,24 @@ async def test_an_answer_that_is_no_http_ends_its_turn_and_leaves_the_thread_usa
 ):
     ends = await turns(tmp_path, Villain("responses", [HEADS[name]]), "one", "two", idle=30)
     assert ends == ["failed", "fine"]
+
+
+@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("begun", [b"", b"HTTP/1.1 200", STREAM, STREAM + b"data: {"])
+async def test_an_answer_that_never_goes_on_ends_its_turn_and_leaves_the_thread_usable(
+    api: Api, begun: bytes, tmp_path: Path
+):
+    villain = Villain(api, [begun], holds=True)
+    assert await turns(tmp_path, villain, "one", "two", idle=0.3) == ["failed", "fine"]
+
+
+async def test_calls_without_number_end_their_turn_and_are_not_all_run(tmp_path: Path):
+    call = (
+        b'{"type":"response.output_item.done","item":{"type":"function_call","name":"no",'
+        b'"arguments":"{}","call_id":"c%d"}}'
+    )
+    answer = events(*(call % number for number in range(3 * MOST_ITEMS)), DONE)
+    assert await turns(tmp_path, Villain("responses", [answer]), "one", "two") == ["failed", "fine"]
 
 
 @pytest.mark.parametrize("api", APIS)
