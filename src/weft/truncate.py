@@ -53,7 +53,7 @@ class Policy(Struct, frozen=True):
 
 def truncate_text(text: str, policy: Policy) -> str:
     """`text` with its middle cut out where it exceeds the policy."""
-    data = text.encode()
+    data = _bytes(text)
     budget = policy.byte_budget
     if len(data) <= budget:
         return text
@@ -68,7 +68,7 @@ def truncate_text(text: str, policy: Policy) -> str:
 
 def formatted_truncate(text: str, policy: Policy) -> str:
     """Like `truncate_text`, with a heading that tells how much there was."""
-    size = len(text.encode())
+    size = len(_bytes(text))
     if size <= policy.byte_budget:
         return text
     return (
@@ -109,7 +109,7 @@ def truncate_output(
 def _cost(part: Part, policy: Policy, audio_tokens: Callable[[InputAudio], int]) -> int:
     """What `part` takes from a budget, in the policy's unit; images are free."""
     if isinstance(part, InputText):
-        size = len(part.text.encode())
+        size = len(_bytes(part.text))
         return approx_tokens(size) if policy.mode == "tokens" else size
     if isinstance(part, InputAudio):
         tokens = audio_tokens(part)
@@ -130,4 +130,9 @@ def _whole_suffix(data: bytes, size: int) -> str:
     start = len(data) - size
     while start < len(data) and data[start] & 0b1100_0000 == 0b1000_0000:
         start += 1
-    return data[start:].decode()
+    return data[start:].decode(errors="ignore")
+
+
+def _bytes(text: str) -> bytes:
+    """`text` in UTF-8, also where a host has put half a character in it."""
+    return text.encode(errors="surrogatepass")
