@@ -20,7 +20,7 @@ WORDS = (
         b"<permissions instructions>",
     ),
     *(b"<", b"</", b">", b" ", b"\n", b"\t", b"\xc2\xa0", b"\xe2\x80\xa8", b"\x1c", b"&lt;", b"/"),
-    *("ſKİ".encode(), b"\xe2\x84\xaa", b"\xef\xbc\x9c"),
+    *("\u017fK\u0130".encode(), b"\xe2\x84\xaa", b"\xef\xbc\x9c"),
 )
 _NAMES = sorted(SAMPLES)
 _UNRECOGNISED = ("application_context", "developer_instructions", "hook_context")

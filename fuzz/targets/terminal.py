@@ -59,8 +59,8 @@ def check(data: bytes) -> None:
 
 
 def _shown(text: str) -> str:
-    file, screen, blocks = io.StringIO(), Screen(), Blocks()
-    screen._console = Console(force_terminal=True, highlight=False, file=file, width=60)
+    file, blocks = io.StringIO(), Blocks()
+    screen = Screen(Console(force_terminal=True, highlight=False, file=file, width=60))
     for block in (*blocks.feed(text), blocks.rest()):
         screen.markdown(block)
     return file.getvalue()

@@ -121,10 +121,8 @@ hostile = st.text(
 
 
 def rendered(text: str) -> str:
-    shown = Screen()
     file = io.StringIO()
-    shown._console = Console(force_terminal=True, highlight=False, file=file, width=60)
-    shown.markdown(text)
+    Screen(Console(force_terminal=True, highlight=False, file=file, width=60)).markdown(text)
     return file.getvalue()
 
 

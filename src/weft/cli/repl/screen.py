@@ -40,9 +40,9 @@ _STYLES = (
 class Screen:
     """Prints for a person."""
 
-    def __init__(self) -> None:
+    def __init__(self, console: Console | None = None) -> None:
         # Standard output is wrapped while a line is being edited, and is a terminal still.
-        self._console = Console(force_terminal=True, highlight=False, soft_wrap=False)
+        self._console = console or Console(force_terminal=True, highlight=False, soft_wrap=False)
 
     def say(self, text: str, style: str = "") -> None:
         """Print lines as they are."""
