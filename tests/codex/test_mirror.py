@@ -358,3 +358,34 @@ async def test_what_a_full_disk_did_not_take_is_told_and_written_when_the_thread
             (turn,) = await again.store.turns(again.id)
             assert turn.state == "completed"
             assert (await log(again))[-1] == "assistant: There."
+
+
+@pytest.mark.parametrize("times", [1, 2, 3])
+async def test_no_request_is_noted_before_what_it_holds(tmp_path, times):
+    left = list(range(times))
+
+    def refuses(change: Change) -> bool:
+        output = any(b'"function_call_output"' in each.body for each in change.entries)
+        return output and bool(left) and left.pop() >= 0
+
+    answers = (LOOKS, LOOKS, Answer(text="There."), Answer(text="Fine."))
+    async with (
+        staged(tmp_path, *answers) as stage,
+        on_a_disk(stage, tools=[look]) as (thread, disk),
+    ):
+        disk.refuses = refuses
+        assert last(await hear(thread, "look")).text == "There."
+        assert last(await hear(thread, "again")).text == "Fine."
+        assert not left
+        assert not any(row.unexplained for row in await thread.index.rows(thread.id))
+        assert await unanswered(thread) == []
+        assert [line for line in await log(thread) if line != "assistant: I will look."] == [
+            "user: look",
+            "call look",
+            "output seen",
+            "call look",
+            "output seen",
+            "assistant: There.",
+            "user: again",
+            "assistant: Fine.",
+        ]

@@ -38,6 +38,7 @@ from .acts import Acts
 from .attachment import Attachment
 from .figures import usage_of
 from .keeping import Keeping
+from .mirror import Mirrored
 from .native import NativeFold
 from .protocol import items, notifications, values
 from .protocol.items import read_item
@@ -82,6 +83,11 @@ class Following:
             return
         journal = self.run.journal
         self._asked = True
+        await self._taken(await self.keeping.offer())
+        if self.keeping.owed:
+            # A request is noted behind all that it holds, or not at all.
+            journal.step += 1
+            return
         row = await self.keeping.tried(journal.sent(journal.request()))
         if row is not None:
             self.run.emit(step_started(journal.step, row))
@@ -153,7 +159,11 @@ class Following:
             self.witness.item(decode_item(raw))
         else:
             self.acts.answered(shape_of(raw).call_id)
-        for done in await self.keeping.item(self.attachment.mirror, raw):
+        await self._taken(await self.keeping.item(self.attachment.mirror, raw))
+
+    async def _taken(self, mirrored: Iterable[Mirrored]) -> None:
+        """Tell of what is in the log now."""
+        for done in mirrored:
             if done.echo is not None and done.echo.mail is not None:
                 # It leaves the inbox in the place that Codex gave it.
                 await self.keeping.tried(self.run.journal.take_inbox(done.echo.mail))
