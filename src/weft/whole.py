@@ -1,7 +1,8 @@
 """Work that a cancellation must not tear.
 
 Owns one function. Invariant: what was begun is done to its end; only then does a
-cancellation that came meanwhile go on.
+cancellation that came meanwhile go on. That also holds at the end of `asyncio.run`, which
+cancels every task there is.
 """
 
 from __future__ import annotations
@@ -9,22 +10,26 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine
 from typing import Any, TypeVar
-from weakref import WeakSet
 
 __all__ = ["whole"]
 
 T = TypeVar("T")
 
-_untorn: WeakSet[asyncio.Task[Any]] = WeakSet()
-"""The tasks that nobody cancels, for only `whole` knows them."""
+
+class _Untorn(asyncio.Task[T]):
+    """A task that is not cancelled, whoever asks."""
+
+    def cancel(self, msg: Any | None = None) -> bool:
+        """Go on."""
+        del msg
+        return False
 
 
 async def whole(work: Coroutine[Any, Any, T]) -> T:
     """What `work` gives. A caller that is cancelled meanwhile hears of it afterwards."""
-    if asyncio.current_task() in _untorn:
+    if isinstance(asyncio.current_task(), _Untorn):
         return await work
-    task = asyncio.create_task(work)
-    _untorn.add(task)
+    task = _Untorn(work, loop=asyncio.get_running_loop())
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
         try:
