@@ -16,7 +16,10 @@ from msgspec import Struct, field
 
 from .observation import AgentsDocs
 
-__all__ = ["DocsRules", "discover", "printable"]
+__all__ = ["MOST_BYTES", "DocsRules", "discover", "printable"]
+
+MOST_BYTES = 32 * 1024
+"""Bytes of all files of a project together, and of the user's own."""
 
 _OVERRIDE, _PLAIN = "AGENTS.override.md", "AGENTS.md"
 _SEPARATOR = "\n\n--- project-doc ---\n\n"
@@ -29,7 +32,7 @@ class DocsRules(Struct, frozen=True):
     """A directory that holds one of these is a project's root; none: look in `cwd` only."""
     fallback_names: tuple[str, ...] = ()
     """Names to try where there is no AGENTS.md."""
-    max_bytes: int = 32 * 1024
+    max_bytes: int = MOST_BYTES
     """For all project files together; 0 ignores them."""
 
 

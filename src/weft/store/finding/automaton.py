@@ -14,9 +14,10 @@ from typing import Final, TypeAlias
 from ...errors import SearchRefused
 from .pattern import Chars, Choice, Edge, Node, Pattern, Repeat, Row
 
-__all__ = ["Automaton", "Work", "WorkSpent"]
+__all__ = ["MOST_STATES", "Automaton", "Work", "WorkSpent"]
 
-_MOST_STATES = 3_000
+MOST_STATES = 3_000
+"""Steps that a pattern may come to, its repeats written out."""
 _REMEMBERED = 4_000
 """Sets of ways that are kept."""
 _STEP = 8
@@ -133,7 +134,7 @@ class Automaton:
         return self._numbers[ways]
 
     def _new(self, state: _State) -> int:
-        if len(self._states) >= _MOST_STATES:
+        if len(self._states) >= MOST_STATES:
             raise SearchRefused("the regular expression repeats too much; ask for fewer times")
         self._states.append(state)
         return len(self._states) - 1

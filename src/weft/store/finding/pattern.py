@@ -13,11 +13,25 @@ from typing import Literal, NamedTuple, NoReturn, TypeAlias
 
 from ...errors import SearchRefused
 
-__all__ = ["Chars", "Choice", "Edge", "Node", "Pattern", "Repeat", "Row", "parsed"]
+__all__ = [
+    "DEEPEST",
+    "LONGEST",
+    "MOST",
+    "Chars",
+    "Choice",
+    "Edge",
+    "Node",
+    "Pattern",
+    "Repeat",
+    "Row",
+    "parsed",
+]
 
-_LONGEST = 500
-_DEEPEST = 40
-_MOST = 500
+LONGEST = 500
+"""Characters of a pattern."""
+DEEPEST = 40
+"""Groups within each other, and repeats of a repeat."""
+MOST = 500
 """The highest count of a repeat."""
 
 _CONTROLS = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "v": "\v", "0": "\0"}
@@ -93,8 +107,8 @@ def parsed(text: str) -> Pattern:
     """The pattern that `text` spells. Raises `SearchRefused`."""
     ignores_case = text.startswith("(?i)")
     reader = _Reader(text, 4 if ignores_case else 0)
-    if len(text) > _LONGEST:
-        reader.refuse(f"has more than {_LONGEST} characters; search for a part of it")
+    if len(text) > LONGEST:
+        reader.refuse(f"has more than {LONGEST} characters; search for a part of it")
     tree = reader.choice()
     if reader.at < len(text):
         reader.refuse("has a ')' too many")
@@ -144,8 +158,8 @@ class _Reader:
         while (times := self.times()) is not None:
             part = Repeat(part, *times)
             nested += 1
-            if nested > _DEEPEST:
-                self.refuse(f"repeats a repeat more than {_DEEPEST} times; once is the same")
+            if nested > DEEPEST:
+                self.refuse(f"repeats a repeat more than {DEEPEST} times; once is the same")
             if self.take("+"):
                 self.refuse("has a possessive repeat, which is not known here; drop its '+'")
             self.take("?")  # lazy or greedy: the same texts match
@@ -164,8 +178,8 @@ class _Reader:
         self.at += len(counts) + 2
         low = int(first or 0)
         high = (int(last) if last else None) if comma else low
-        if max(low, high or 0) > _MOST or (high is not None and high < low):
-            self.refuse(f"repeats {{{counts}}} times; say at most {_MOST}, the smaller first")
+        if max(low, high or 0) > MOST or (high is not None and high < low):
+            self.refuse(f"repeats {{{counts}}} times; say at most {MOST}, the smaller first")
         return low, high
 
     def one(self) -> Node:
@@ -189,8 +203,8 @@ class _Reader:
         if self.take("?"):
             self.named_or_plain()
         self.depth += 1
-        if self.depth > _DEEPEST:
-            self.refuse(f"nests more than {_DEEPEST} groups")
+        if self.depth > DEEPEST:
+            self.refuse(f"nests more than {DEEPEST} groups")
         inside = self.choice()
         self.depth -= 1
         if not self.take(")"):
