@@ -9,66 +9,36 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from functools import partial
+from typing import TYPE_CHECKING, Self, Unpack
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from .config import home as default_home
-from .config import home_path
 from .context.cuts import step_boundary
-from .context.head import Choices, named_model
 from .context.journal import Journal
-from .context.view import load_view
 from .entries import Reason, Recipe
 from .errors import ConfigError, NothingToSend
 from .ids import new_id
 from .items import Message, decode_item, encode_item
-from .models.catalog import Catalog
-from .plan.overlays import Overlays
-from .prompt.contributions import installed_overlays
+from .opening import Options, gathered, opened_child
 from .prompt.input import UserPart, user_message
-from .prompt.observation import ApprovalPolicy, PromptContext, SandboxMode
-from .prompt.registry import Registry, installed_registry
 from .provenance import InputProvenance, InternalEvent
-from .redact import guard_logs
-from .rights import told
-from .routing import Routes
-from .specs import ToolSpec
-from .store.contract import Index, Post, Store, ThreadInfo
-from .store.homes import at_home
-from .store.index import SqliteIndex
+from .store.contract import Post
 from .whole import whole
 from .wire import Json
 from .workplace import Workplace
 
 if TYPE_CHECKING:
     from .agent import Answers, Input
-    from .auth.wallet import Wallet
-    from .delivery.channel import Channel
     from .delivery.route import Origin
-    from .engines.contract import ContextEngine
-    from .engines.lifecycle import Patience
     from .engines.linear import Compacted
-    from .engines.registry import EngineRegistry
-    from .engines.values import CitationsMode
-    from .harness.contract import Harness
     from .harness.events import Event
-    from .harness.registry import HarnessRegistry
-    from .harness.select import HarnessRules
-    from .hooks import Hooks
-    from .models.connect import ProviderConfig
-    from .models.contract import Model
     from .plan.turn_plan import TurnPlan
     from .sandbox.approvals import Decision
-    from .subagents import AgentLimits
-    from .tools.contract import Tool
-    from .tools.executor import ToolExecutor
 
 __all__ = ["Thread"]
 
@@ -94,10 +64,10 @@ class Thread(Workplace):
         from .subagents import AgentLimits, Subagents
 
         Journal.__post_init__(self)
-        self._lent = self.executor
+        self.lent = self.executor
         self.subagents = Subagents(
             parent=self,
-            opened=self._child,
+            opened=partial(opened_child, self),
             limits=self.agents or AgentLimits(depth=0),
             emit=self._hear,
         )
@@ -108,45 +78,7 @@ class Thread(Workplace):
     @classmethod
     @asynccontextmanager
     async def open(
-        cls,
-        thread: str | None = None,
-        *,
-        model: str | Model | None = None,
-        default_model: str | None = None,
-        cwd: Path | str | None = None,
-        home: Path | None = None,
-        sandbox: SandboxMode | None = None,
-        approval: ApprovalPolicy | None = None,
-        network: bool | None = None,
-        writable_roots: Sequence[str] | None = None,
-        tools: Sequence[Tool | ToolSpec] | None = None,
-        choices: Choices | None = None,
-        settings: PromptContext | None = None,
-        executor: ToolExecutor | None = None,
-        harness: str | Harness = "auto",
-        harness_rules: HarnessRules | None = None,
-        harnesses: HarnessRegistry | None = None,
-        hooks: Hooks | None = None,
-        store: Store | None = None,
-        index: Index | None = None,
-        registry: Registry | None = None,
-        environ: Mapping[str, str] | None = None,
-        providers: Mapping[str, ProviderConfig] | None = None,
-        wallet: Wallet | None = None,
-        fallbacks: Sequence[str] = (),
-        strict: bool = False,
-        output_limit: int | None = None,
-        engine: str | ContextEngine = "linear",
-        engine_config: Mapping[str, Any] | None = None,
-        engines: EngineRegistry | None = None,
-        citations: CitationsMode = "auto",
-        patience: Patience | None = None,
-        recall_threads: Collection[str] = (),
-        agents: AgentLimits | None = None,
-        overlays: Overlays | None = None,
-        params: Mapping[str, Mapping[str, Any]] | None = None,
-        channel: Channel | Mapping[str, Channel] | None = None,
-        title: str = "",
+        cls, thread: str | None = None, **options: Unpack[Options]
     ) -> AsyncIterator[Self]:
         """Open a thread for writing, or make a new one.
 
@@ -165,92 +97,9 @@ class Thread(Workplace):
         default `WEFT_HOME`, or the platform's data directory).
         Raises `ThreadBusy` when someone else writes the thread.
         """
-        from .harness.registry import harness_registry
-        from .harness.select import HarnessRules
-        from .harness.slot import HarnessSlot
-
-        named = model if isinstance(model, str) or model is None else model.name
-        if thread is None and named is None:
-            raise ConfigError("a new thread needs a model; say which, such as 'openai:gpt-5.5'")
-        environ = os.environ if environ is None else environ
-        guard_logs()
         async with AsyncExitStack() as stack:
-            if store is None:
-                home = default_home() if home is None else home
-                kept = await stack.enter_async_context(at_home(home))
-                store, index = kept.store, index or kept.index
-            if index is None:
-                index = SqliteIndex(store, home)
-                stack.push_async_callback(index.close)
-            known = await asyncio.to_thread(Catalog.load, home / "models.toml" if home else None)
-            catalog = known.knowing(providers or ())
-            slot = HarnessSlot(
-                wish=harness,
-                catalog=catalog,
-                brought=not (model is None or isinstance(model, str)),
-                home=home or home_path(),
-                environ=environ,
-                providers=providers or {},
-                rules=harness_rules or HarnessRules(),
-                registry=harnesses or harness_registry(),
-            )
-            stack.push_async_callback(slot.close)
-            if thread is None:
-                await slot.seat(named or "")  # so that no thread is made in vain
-                thread = (await store.create(cwd=_absolute(cwd), title=title)).id
-            lease = await store.acquire(thread)
-            stack.push_async_callback(lease.release)
-            info = await store.info(thread)
-            if registry is None:
-                registry = await asyncio.to_thread(installed_registry)
-            if overlays is None:
-                overlays = Overlays(await asyncio.to_thread(installed_overlays))
-            view = await load_view(store, info.id, registry)
-            asked = named or named_model(view.head, default_model)
-            await slot.seat(asked, info.id)
-            opened = cls(
-                id=info.id,
-                store=store,
-                index=index,
-                registry=registry,
-                catalog=catalog,
-                lease=lease,
-                view=view,
-                model=asked,
-                cwd=Path(cwd or info.cwd),
-                home=home,
-                choices=choices or Choices(),
-                settings=told(settings, sandbox, approval, network, writable_roots),
-                turn=info.turns,
-                step=await _newest_step(store, info),
-                executor=executor,
-                served=slot,
-                hooks=hooks,
-                client=None if isinstance(model, str) else model,
-                environ=environ,
-                providers=slot.providers,
-                routes=Routes(
-                    thread=info.id,
-                    catalog=catalog,
-                    environ=environ,
-                    providers=slot.providers,
-                    wallet=wallet,
-                    fallbacks=tuple(fallbacks) if isinstance(model, str | None) else (),
-                    strict=strict,
-                ),
-                output_limit=output_limit,
-                engine=engine,
-                engine_config=engine_config or {},
-                engines=engines,
-                citations=citations,
-                patience=patience,
-                recall_threads=recall_threads,
-                agents=agents,
-                overlays=overlays,
-                params=params or {},
-                channels=_named(channel),
-            )
-            opened._offer(tools)
+            opened = cls(**await gathered(stack, thread, options))
+            opened._offer(options.get("tools"))
             stack.push_async_callback(opened._close)
             await opened._open_desk()
             yield opened
@@ -401,44 +250,6 @@ class Thread(Workplace):
         self.served.pin = self.served.pin if harness is None else harness
         self._ask(model or self.model)
 
-    @asynccontextmanager
-    async def _child(self, child: str) -> AsyncIterator[Thread]:
-        """Open an agent: with the model, the tools and no more rights than this thread has."""
-        from .subagents import Lent
-
-        async with type(self).open(
-            child,
-            model=self.client or self.model,
-            cwd=self.cwd,
-            home=self.home,
-            tools=None if self._builtin else self._brought,
-            choices=msgspec.structs.replace(self.choices, output_schema=UNSET),
-            settings=self.settings,
-            executor=Lent(self._lent) if self._lent else None,
-            harness=self.harness,
-            hooks=self.hooks,
-            store=self.store,
-            index=self.index,
-            registry=self.registry,
-            environ=self.environ,
-            providers=self.providers,
-            wallet=self.routes.wallet,
-            fallbacks=self.routes.fallbacks,
-            strict=self.routes.strict,
-            output_limit=self.output_limit,
-            engine=self.engine,
-            engine_config=self.engine_config,
-            engines=self.engines,
-            citations=self.citations,
-            patience=self.patience,
-            recall_threads=self.recall_threads,
-            agents=self.agents,
-            overlays=self.overlays,
-            params=self.params,
-        ) as opened:
-            opened.docs = self.docs
-            yield opened
-
     async def _turn(self, given: Input | None, turn_id: str | None, origin: Origin | None) -> None:
         agent = await self._ready()
         await self.subagents.recover()
@@ -503,15 +314,6 @@ class Thread(Workplace):
         await whole(self.served.close())  # while the thread is still ours
 
 
-def _named(channel: Channel | Mapping[str, Channel] | None) -> Mapping[str, Channel]:
-    """Channels by the names that replies call them."""
-    if channel is None or isinstance(channel, Mapping):
-        return channel or {}
-    from .desk import HOST
-
-    return {HOST: channel}
-
-
 def never_began(turn_id: str | None) -> Event:
     """What is heard of a turn that was interrupted before it could do anything."""
     from .harness.events import TurnCompleted
@@ -539,13 +341,3 @@ async def _ended(task: asyncio.Task[None]) -> None:
     await asyncio.wait((task,))
     if not task.cancelled() and (error := task.exception()) is not None:
         _log.warning("a turn that was left failed: %s", error)
-
-
-async def _newest_step(store: Store, info: ThreadInfo) -> int:
-    """The step that the newest turn had reached, for a writer that goes on with it."""
-    newest = await store.read(info.id, info.last, info.last) if info.last else []
-    return newest[0].step if newest and newest[0].turn == info.turns else 0
-
-
-def _absolute(place: Path | str | None) -> str:
-    return str(Path(place or ".").absolute())

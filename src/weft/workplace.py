@@ -121,13 +121,19 @@ class Workplace(Journal):
     _told: set[str] = field(init=False, default_factory=set)
     _lifecycle: Lifecycle | None = field(init=False, default=None)
     _desk: Desk | None = field(init=False, default=None)
-    _lent: ToolExecutor | None = field(init=False)
+    lent: ToolExecutor | None = field(init=False)
+    """The executor that the host brought."""
     _ears: Hearing | None = field(init=False, default=None)
 
     @property
     def harness(self) -> Harness:
         """What runs the turns; another one from the next turn on, if `use` says so."""
         return self.served.harness
+
+    @property
+    def brought(self) -> tuple[Tool | ToolSpec, ...] | None:
+        """The tools that the host brought; None for the built-in ones."""
+        return None if self._builtin else self._brought
 
     def look(self) -> PromptContext:
         """What fragments would see now, the commands that the user has approved included."""
@@ -181,7 +187,7 @@ class Workplace(Journal):
 
     def _offer_again(self) -> None:
         """The model, the harness or the engine is another one: so may the tools be."""
-        self._offer(None if self._builtin else self._brought)
+        self._offer(self.brought)
 
     async def _ready(self) -> Agent:
         """The agent, ready for the next turn: made at first use, fitted each time."""
