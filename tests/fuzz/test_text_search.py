@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.cli.conftest import weft as weft  # noqa: PLC0414 - a fixture
+from tests.cli.terminal import Weft
+from weft.cli.batch import LONGEST_LINE
+from weft.errors import SearchRefused
+from weft.store.finding.automaton import Automaton, Work, WorkSpent
+from weft.store.finding.pattern import DEEPEST, LONGEST, parsed
+
+PIECES = st.sampled_from(
+    [
+        "a",
+        "b",
+        "(",
+        ")",
+        "(?:",
+        "|",
+        "*",
+        "+",
+        "?",
+        "{2}",
+        "{0,3}",
+        "[ab]",
+        "[^a]",
+        ".",
+        "^",
+        "$",
+        "\\b",
+    ]
+)
+patterns = st.lists(PIECES, max_size=12).map("".join)
+
+
+@given(patterns, st.text("ab\n ", max_size=20))
+def test_a_pattern_finds_what_python_finds(pattern: str, text: str):
+    try:
+        automaton = Automaton(parsed(pattern))
+    except SearchRefused:
+        return
+    try:
+        oracle = re.compile(pattern, re.MULTILINE)
+    except re.error:  # such as a repeat of a repeat
+        return
+    found = automaton.search(text, Work(1_000_000))
+    assert (found is None) == (oracle.search(text) is None)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "a" + "*" * (LONGEST - 1),
+        "(" * 200,
+        "a" * (LONGEST + 1),
+        "(a{500}){500}",
+        "a{9999999999}",
+        "[" * 100,
+        "(?=a)",
+        "\\1",
+    ],
+)
+def test_a_pattern_beyond_its_limits_is_refused(pattern: str):
+    with pytest.raises(SearchRefused, match="the regular expression"):
+        Automaton(parsed(pattern))
+
+
+@pytest.mark.parametrize("pattern", ["(a+)+$", "(a|a)*b", "(a*)*b", "(.*)*x", "(a?){40}a{40}"])
+def test_a_catastrophe_of_others_costs_its_length(pattern: str):
+    work = Work(2_000_000)
+    try:
+        Automaton(parsed(pattern)).search("a" * 2_000 + "!", work)
+    except WorkSpent:
+        pytest.fail("it was not linear")
+
+
+def test_repeats_of_repeats_up_to_the_limit_are_found():
+    deep = "(?:" * DEEPEST + "a" + "*)" * DEEPEST
+    assert Automaton(parsed(deep)).search("aaa", Work(1_000_000)) is not None
+
+
+def test_every_line_of_a_batch_is_answered_whatever_it_holds(weft: Weft):
+    weft("new", "--title", "x")
+    lines = [
+        b"[" * 100_000,
+        b'{"query": "\xff"}',
+        b'{"query": "' + b"a" * LONGEST_LINE + b'"}',
+        b'{"id": 7, "query": "a(", "mode": "regex"}',
+        b'{"id": 8, "query": "\\"NEAR( OR words:* -"}',
+        b'{"id": 9, "query": "' + b"(a+)+" * 50 + b'$", "mode": "regex"}',
+    ]
+    told = weft("recall", "--batch", stdin=b"\n".join(lines) + b"\n").out
+    answers = [json.loads(line) for line in told.splitlines()]
+    assert [(each["id"], "error" in each) for each in answers] == [
+        (None, True),
+        (None, True),
+        (None, True),
+        (7, True),
+        (8, False),
+        (9, False),
+    ]
