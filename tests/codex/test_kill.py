@@ -164,6 +164,7 @@ LEFT = {
 COMPLETE = ("all is said", "the end is not written")
 RESUMED = {
     "items were injected": WHOLE,
+    "a call was made": [*CALLED, SOMEHOW],
     OUR_TOOL_RUNS: [*CALLED, SOMEHOW],
     "a result is staged": WHOLE,
     "the end is not written": WHOLE,
@@ -199,6 +200,30 @@ async def test_a_turn_whose_process_was_killed_can_be_asked_for_once_more(place:
         async with opened(place, server.base_url, name, harness=harness) as (thread, engine):
             assert await said(thread, "cherry") == "completed"
             assert await turn_of(thread, "cherry") == RESUMED[moment]
+            assert await said(thread, "damson") == "completed"
+            await lost_and_doubled_nothing(thread, engine)
+        await harness.close()
+
+
+def killed_with_it(place: Path) -> None:
+    """Leave the rollout as an app-server does that is killed beside Weft: no call is answered."""
+    for path in place.rglob("rollout-*.jsonl"):
+        lines = path.read_bytes().splitlines(keepends=True)
+        at = next((at for at, line in enumerate(lines) if b'"function_call"' in line), None)
+        path.write_bytes(b"".join(lines[: None if at is None else at + 1]))
+
+
+async def test_a_call_that_only_the_rollout_knows_is_answered_before_the_turn_goes_on(place: Path):
+    async with FakeServer(script()) as server:
+        name = await begun(place, server.base_url)
+        await asyncio.to_thread(killed, place, server.base_url, "a call was made")
+        await until(lambda: not processes(str(place)))
+        killed_with_it(place)
+        harness = harness_of(place, server.base_url, codex())
+        async with opened(place, server.base_url, name, harness=harness) as (thread, engine):
+            assert await said(thread, "cherry") == "completed"
+            assert await turn_of(thread, "cherry") == [*CALLED, SOMEHOW]
+            assert await said(thread, "damson") == "completed"
             await lost_and_doubled_nothing(thread, engine)
         await harness.close()
 

@@ -145,6 +145,9 @@ class CodexHarness:
         _log.debug("codex thread %s reconciled: %d items", binding.codex, len(left.items))
         if left.ended == "completed" and not journal.view.open_calls:
             await journal.finish("completed")
+        else:
+            # Nobody is left who would answer the calls that were found.
+            await journal.answer_open()
 
     def preview(self, run: TurnRun, opening: TurnInput) -> Preview:
         """What Codex will be told with an input, as far as that is known before it is."""
