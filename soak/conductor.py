@@ -88,7 +88,7 @@ class Conductor:
 
     def _cast(self, base_url: str) -> None:
         """Make homes and players."""
-        nobody = Stranger()
+        nobody = Stranger(self.place.root)
         for role in self.roles:
             stranger = nobody if role.stranger else None
             home = self.place.root / "homes" / role.home
@@ -113,6 +113,7 @@ class Conductor:
 
     async def _chaos(self) -> None:
         playing = [asyncio.create_task(player.play()) for player in self.players.values()]
+        await asyncio.gather(*(player.begun() for player in self.players.values()))
         begin = time.monotonic()
         watching = asyncio.create_task(self._watch(begin))
         striking: list[asyncio.Task[None]] = []

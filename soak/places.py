@@ -41,25 +41,32 @@ class Stranger:
     permissions; and whoever is not root is a stranger already.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, place: Path) -> None:
         self.command: tuple[str, ...] = ()
         self.uid: int | None = None
         setpriv = shutil.which("setpriv")
         if os.geteuid() or setpriv is None:
             return
         other = (setpriv, f"--reuid={_NOBODY}", f"--regid={_NOBODY}", "--clear-groups")
-        trial = [*other, sys.executable, "-c", "import soak.lives"]
-        if subprocess.run(trial, check=False, capture_output=True).returncode == 0:
+        rights = "-dac_override,-dac_read_search"
+        lesser = (setpriv, f"--bounding-set={rights}", f"--inh-caps={rights}")
+        if _works(other, place):
             self.command, self.uid = other, _NOBODY
-        else:
-            rights = "-dac_override,-dac_read_search"
-            self.command = (setpriv, f"--bounding-set={rights}", f"--inh-caps={rights}")
+        elif _works(lesser, place):
+            self.command = lesser
 
     def give(self, directory: Path) -> None:
         """Make a directory the stranger's own."""
         if self.uid is not None:
             for path in (directory, *directory.rglob("*")):
                 os.chown(path, self.uid, self.uid)
+
+
+def _works(command: tuple[str, ...], place: Path) -> bool:
+    """Whether Weft can be run like that, and reach `place`."""
+    script = "import os, sys, soak.lives; os.listdir(sys.argv[1])"
+    trial = [*command, sys.executable, "-c", script, str(place)]
+    return subprocess.run(trial, check=False, capture_output=True).returncode == 0
 
 
 @dataclass(slots=True)

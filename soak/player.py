@@ -25,6 +25,7 @@ from soak.roles import Life, Role, Stint
 
 __all__ = ["Player"]
 
+_SECONDS_TO_BEGIN = 60.0
 _SECONDS_TO_END = 45.0
 _LINE = 1 << 20
 _ONE_ARENA = {"MALLOC_ARENA_MAX": "1"}
@@ -51,6 +52,7 @@ class Player:
     troubles: Counter[str] = field(default_factory=Counter)
     starts: int = 0
     turns: Counter[str] = field(default_factory=Counter)
+    _at_work: asyncio.Event = field(default_factory=asyncio.Event)
     _ending: bool = False
     _expected: bool = False
     """The next death was ours."""
@@ -59,6 +61,12 @@ class Player:
         """Run one worker after the other until told to end."""
         while not self._ending:
             await self._worker(self._stint())
+
+    async def begun(self) -> None:
+        """Wait, but not for ever, until the first worker has opened a thread."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_SECONDS_TO_BEGIN):
+                await self._at_work.wait()
 
     async def settle(self) -> None:
         """Let every thread of the role recover."""
@@ -168,6 +176,7 @@ class Player:
             model=told["model"],
         )
         life = self.threads.setdefault(life.thread, life)
+        self._at_work.set()
         slot = int(told["slot"])
         if slot >= 0 and (slot not in self.lives or self.lives[slot].thread != life.thread):
             self.lives[slot] = life

@@ -28,8 +28,9 @@ from weft.testing.audit import Witness
 __all__ = ["Terminals"]
 
 _MANNERS = {"listen": 50, "close the window": 25, "Ctrl-C": 15, "terminate": 10}
-_ENDS = (0, 1, 130, 120)
-"""How `weft exec` may end; Python says 120 where its last words find no terminal."""
+_ENDS = (0, 1, 130, 120, -signal.SIGHUP, -signal.SIGINT, -signal.SIGTERM)
+"""How `weft exec` may end: Python says 120 where its last words find no terminal, and what
+comes before it has begun ends it as it ends any program."""
 _SECONDS = 300.0
 _LINE = 1 << 22
 _TURNS = 20

@@ -66,6 +66,7 @@ def happened(
     troubles = sum((player.troubles for player in players), Counter[str]())
     answers = Counter(each.trouble for each in sent if each.trouble != "none")
     return {
+        **{f"threads of {player.role.name}": len(player.threads) for player in players},
         **_listed("turns {}", turns),
         "starts of workers": sum(player.starts for player in players),
         **_listed("blow: {}", dealt),

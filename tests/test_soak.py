@@ -34,6 +34,7 @@ def test_a_short_soak_finds_nothing(tmp_path: Path):
     for name in ("turns completed", "blow: kill", "blow: jump", "blow: forbid"):
         assert result.done[name] > 0
     assert result.done["blow: fill the disk"] > 0
+    assert all(result.done[f"threads of {role.name}"] for role in SHORT)
     assert result.report.looked["acknowledged"] > 0
     assert list(tmp_path.glob("weft-soak-*")) == []
 
