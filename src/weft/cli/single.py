@@ -20,7 +20,6 @@ from ..sandbox.approvals import Decision, No, NoAndStop
 from ..thread import Thread
 from ..wire import Json
 from .activity import unwrapped
-from .asking import ask_approval, ask_questions
 from .breaking import Breaker
 from .meter import Meter
 from .output import one_line, working
@@ -91,12 +90,16 @@ class Single:
                 click.echo(f"! refused, for nobody can be asked: {line}", err=True)
                 self.thread.answer(question, No(_NOBODY))
             case ApprovalRequested(id=question, call=call):
+                from .asking import ask_approval
+
                 decision: Decision | None = await self._heard(ask_approval(call, read_line))
                 if not self._breaker.asked.is_set():
                     self.thread.answer(question, decision or NoAndStop())
             case QuestionsAsked(id=question, questions=questions):
                 answers = None
                 if self.attended:
+                    from .asking import ask_questions
+
                     answers = await self._heard(ask_questions(questions, read_line))
                 if not self._breaker.asked.is_set():
                     self.thread.answer(question, answers)

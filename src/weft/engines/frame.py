@@ -7,8 +7,9 @@ call gets the same settings object, and no call before the turn's end gets `comp
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import TypedDict
+
+from msgspec import Struct
 
 from ..context.journal import Journal
 from ..context.visible import hidden_stretches
@@ -52,8 +53,7 @@ class Surroundings(TypedDict):
     context: RuntimeContext
 
 
-@dataclass(slots=True)
-class Frame:
+class Frame(Struct):
     """The surroundings of one thread's engine."""
 
     journal: Journal
@@ -64,7 +64,7 @@ class Frame:
     grants: Grants | None = None
     thread: ThreadRef | None = None
     settings: RuntimeSettings | None = None
-    _spoken: Spoken | None = field(init=False, default=None)
+    _spoken: Spoken | None = None
 
     @property
     def spoken(self) -> Spoken:

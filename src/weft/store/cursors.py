@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from .contract import Span, ThreadInfo
-from .finding import tables
+
+if TYPE_CHECKING:
+    from .finding.tables import Document
 
 __all__ = [
     "TABLES",
@@ -81,7 +84,7 @@ def note_complete(
 def add_documents(
     connection: sqlite3.Connection,
     thread: str,
-    documents: Sequence[tables.Document],
+    documents: Sequence[Document],
     *,
     after: int,
     last: int,
@@ -91,6 +94,8 @@ def add_documents(
     Another process may have indexed some of them meanwhile, or have forgotten those up
     to `after`: then nothing is added, for there must be no gap.
     """
+    from .finding import tables
+
     number, done = number_for(connection, thread), upto(connection, thread)
     if done < after:
         return
@@ -100,6 +105,8 @@ def add_documents(
 
 def forget(connection: sqlite3.Connection, thread: str | None) -> None:
     """Drop what is known of a thread, or everything."""
+    from .finding import tables
+
     if thread is None:
         tables.clear(connection)
         for table in ("requests", "segments", "calibrations", "threads"):

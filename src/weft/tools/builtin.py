@@ -16,8 +16,6 @@ from .plan import UpdatePlan
 from .questions import RequestUserInput
 from .readback import ReadOutput
 from .sessions import Sessions
-from .shell import local_shell, shell_command
-from .shell import shell as shell_tool
 
 __all__ = ["builtin_tools"]
 
@@ -51,8 +49,14 @@ def _commands(profile: ModelProfile, policy: Policy, shell: str) -> tuple[Tool, 
                 WriteStdin(sessions, policy=policy),
             )
         case "shell_command":
+            from .shell import shell_command
+
             return (shell_command(policy, shell=shell),)
         case "shell":
+            from .shell import shell as shell_tool
+
             return (shell_tool(policy),)
         case "local":
+            from .shell import local_shell
+
             return (local_shell(policy),)
