@@ -75,7 +75,7 @@ def _sections(results: Results) -> Iterator[str]:
         yield "### Where our own time goes"
         yield _parts_note()
         yield parts_table(results.parts)
-    if results.failures:
+    if any(results.failures.values()):
         yield "### What could not be measured"
         yield "\n".join(_failures(results))
 
@@ -235,9 +235,7 @@ def _parts_note() -> str:
 def _failures(results: Results) -> Iterator[str]:
     for scenario, by_name in results.failures.items():
         for name, reason in by_name.items():
-            if name not in results.runs.get(scenario, {}):
-                title = SCENARIOS[scenario].title
-                yield f"- {CONTESTANTS[name].title}, {title}: {reason}"
+            yield f"- {CONTESTANTS[name].title}, {SCENARIOS[scenario].title}: {reason}"
 
 
 def main() -> None:

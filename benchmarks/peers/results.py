@@ -52,8 +52,9 @@ class Results:
         path.write_text(json.dumps(_rounded(told), indent=1) + "\n")
 
     def note(self, scenario: str, contestant: str, figures: Figures) -> None:
-        """Keep what a run showed."""
+        """Keep what a run showed; it makes up for one that failed."""
         self.runs.setdefault(scenario, {}).setdefault(contestant, []).append(figures)
+        self.failures.get(scenario, {}).pop(contestant, None)
 
     def failed(self, scenario: str, contestant: str, reason: str) -> None:
         """Keep why a run showed nothing."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -28,6 +29,8 @@ __all__ = ["Ran", "RunFailed", "Server", "run"]
 
 PATIENCE = 300.0
 """Seconds after which a run counts as failed."""
+PLACES = re.compile(r"(?<![\w.])/[\w.+-]+(/[\w.+-]+)+(?=/)")
+"""Directories of this machine, which are nobody's business."""
 
 
 class RunFailed(Exception):
@@ -103,8 +106,8 @@ def _report(line: list[str], variables: dict[str, str], scratch: Path) -> dict[s
     ):
         peak = _waited(process)
         if process.returncode != 0:
-            last = _lines(complaint)[-1:]
-            raise RunFailed(f"exit code {process.returncode}: {' '.join(last)[:300]}")
+            last = PLACES.sub("…", " ".join(_lines(complaint)[-1:]))
+            raise RunFailed(f"exit code {process.returncode}: {last[:300]}")
         with suppress(IndexError, ValueError):
             return {"peak_kb": peak, **json.loads(_lines(told)[-1])}
     return {"peak_kb": peak}

@@ -116,8 +116,8 @@ class WeftScenarios(Scenarios):
         """As `resume`, with far more than any window holds."""
         from benchmarks.lossless import grow
 
-        await self.cold_start(job)
         NAMES["long"], _ = await grow(job.scratch / "home", job.sizes["long_past"])
+        await self.cold_start(job)
         await self.reopened(job)
 
 
