@@ -2,8 +2,8 @@
 
 Offers `layout` (a request as one line per item), the `guard` plugin (no test may
 break a prompt prefix without saying so), models that answer from a script
-(`ScriptedModel`, `FakeServer`), an app-server that follows one (`appserver`) and the
-`contracts` of the seams.
+(`ScriptedModel`, `FakeServer`), an app-server that follows one (`appserver`), the
+`contracts` of the seams and an auditor of what a run left behind (`audit`).
 """
 
 from __future__ import annotations
