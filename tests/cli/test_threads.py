@@ -4,6 +4,8 @@ import re
 
 from inline_snapshot import snapshot
 
+from weft.cli.options import MOST_PIPED
+
 ID = re.compile(r"thr_[0-9a-f-]{36}")
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 
@@ -57,6 +59,8 @@ def test_the_first_input_can_come_from_a_pipe(weft):
     assert weft("threads", "--json").json[0]["name"] == "from a pipe"
     said = weft.refused("new", "-", stdin=b"ab\xff")
     assert said == "weft: standard input is not UTF-8 at byte 2; convert it first\n"
+    said = weft.refused("new", "-", stdin=b"a" * (MOST_PIPED + 1))
+    assert "longer than 4,194,304 bytes; put it into a file" in said
 
 
 def test_an_empty_input_makes_no_thread(weft):

@@ -12,7 +12,7 @@ from msgspec import Raw
 from weft.items import CustomToolCall, CustomToolCallOutput, FunctionCall, FunctionCallOutput
 from weft.specs import CustomTool, FunctionTool, Namespace, TextFormat, parameters
 from weft.tools.contract import Details, ToolCall, ToolContext, ToolResult
-from weft.tools.dispatch import Dispatch, Finished
+from weft.tools.dispatch import MOST_AT_ONCE, Dispatch, Finished
 from weft.tools.hooks import Block, HookVerdict, Merge
 
 from .scenes import Scene
@@ -120,6 +120,18 @@ async def test_an_unknown_tool_is_unsupported(scene: Scene):
         ("unsupported call: missing", False),
         ("unsupported call: far.x", False),
     ]
+
+
+async def test_only_so_many_calls_run_at_once_and_all_are_answered(scene: Scene, diary: list[str]):
+    gate = Gate("look", parallel=True, diary=diary)
+    dispatch = Dispatch([gate], scene.context)
+    for number in range(MOST_AT_ONCE + 20):
+        dispatch.submit(call("look", str(number)))
+    dispatch.finish()
+    await settle()
+    assert diary == [f"+{number}" for number in range(MOST_AT_ONCE)]
+    gate.open.set()
+    assert len(await all_of(dispatch)) == MOST_AT_ONCE + 20
 
 
 async def test_a_freeform_call_gets_a_freeform_answer(scene: Scene):

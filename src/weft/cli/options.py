@@ -20,6 +20,7 @@ import click
 from ..configuration.settings import DEFAULT_MODEL
 
 __all__ = [
+    "MOST_PIPED",
     "as_json",
     "cwd_option",
     "is_piped",
@@ -32,6 +33,8 @@ __all__ = [
     "title_option",
 ]
 
+MOST_PIPED = 4 << 20
+"""Bytes of standard input: as many as an input may have characters, four bytes each."""
 _SILENCE = 1.0
 
 
@@ -91,7 +94,11 @@ def standard_input() -> str:
     """All of standard input. Says that it waits when nothing comes."""
     if not sys.stdin.isatty() and not select.select([sys.stdin], [], [], _SILENCE)[0]:
         click.echo("weft: waiting for the end of standard input", err=True)
-    data = sys.stdin.buffer.read()
+    data = sys.stdin.buffer.read(MOST_PIPED + 1)
+    if len(data) > MOST_PIPED:
+        raise click.ClickException(
+            f"standard input is longer than {MOST_PIPED:,} bytes; put it into a file and name that"
+        )
     try:
         return data.decode()
     except UnicodeDecodeError as error:

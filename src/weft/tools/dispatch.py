@@ -22,9 +22,12 @@ from .bounding import bounded
 from .contract import CallItem, Tool, ToolCall, ToolContext, ToolResult, aborted_words, tool_id
 from .hooks import NO_HOOKS, ToolHooks
 
-__all__ = ["Dispatch", "Finished", "call_of", "names_of", "output_item"]
+__all__ = ["MOST_AT_ONCE", "Dispatch", "Finished", "call_of", "names_of", "output_item"]
 
 _log = logging.getLogger(__name__)
+
+MOST_AT_ONCE = 64
+"""Calls of a step that run side by side; an answer may make many more."""
 
 
 class Finished(Struct, frozen=True, kw_only=True):
@@ -73,6 +76,7 @@ class Dispatch(Struct):
     """The calls handed in after the last exclusive one."""
     _ready: asyncio.Queue[Finished | None] = field(default_factory=asyncio.Queue)
     _closed: bool = False
+    _room: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MOST_AT_ONCE))
 
     def __post_init__(self) -> None:
         for tool in self.tools:
@@ -130,7 +134,8 @@ class Dispatch(Struct):
         try:
             if before:
                 await asyncio.wait(before)
-            result = await self._answered(opened)
+            async with self._room:
+                result = await self._answered(opened)
         except asyncio.CancelledError:
             self._deliver(opened, self._aborted(opened), aborted=True)
             raise
