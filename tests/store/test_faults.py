@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sqlite3
 import tempfile
@@ -207,6 +208,35 @@ async def test_a_pending_wal_that_cannot_be_read_is_never_overlooked(open_direct
     open_directory.chmod(0o755)
     async with await SqliteStore.open(open_directory) as store:
         assert (await store.read(thread))[-1].body == said("only in the WAL")
+
+
+CLOSED_MEANWHILE = """
+if os.getuid() == 0:
+    os.setgid(65534)
+    os.setuid(65534)
+
+async def main():
+    store = await SqliteStore.open(directory)
+    directory.chmod(0o000)
+    try:
+        await store.read(thread)
+    except StoreReadOnly as error:
+        print(str(directory) in str(error))
+    directory.chmod(0o755)
+    print(len(await store.read(thread)))
+    await store.close()
+
+asyncio.run(main())
+"""
+
+
+async def test_a_directory_that_is_closed_while_it_is_read_is_named(open_directory):
+    thread = await written(open_directory)
+    if os.getuid() == 0:
+        for path in (open_directory, *open_directory.rglob("*")):
+            os.chown(path, 65534, 65534)
+    with Child(CLOSED_MEANWHILE, open_directory, thread) as child:
+        assert child.result().splitlines() == ["True", "3"]
 
 
 async def test_no_log_and_no_right_to_make_one_is_read_only(open_directory):

@@ -73,10 +73,19 @@ def open_reader(path: Path) -> sqlite3.Connection:
     except (StoreReadOnly, StoreFull):
         # Reading a WAL file needs its shared memory. Where that can neither be found nor
         # made, a file without a pending WAL is complete by itself.
-        wal = path.with_name(f"{path.name}-wal")
-        if wal.exists() and wal.stat().st_size:
+        if _has_pending_wal(path):
             raise
         return _open_checked(path, "mode=ro&immutable=1")
+
+
+def _has_pending_wal(path: Path) -> bool:
+    """Whether there is more than the file itself holds, or nobody may look."""
+    try:
+        return path.with_name(f"{path.name}-wal").stat().st_size > 0
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
 
 
 def _open_checked(path: Path, query: str) -> sqlite3.Connection:

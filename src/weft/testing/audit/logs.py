@@ -110,7 +110,8 @@ class _Log:
                 how = "is not there" if entry is None else "is another one"
                 yield self._found("lost", f"item {ack.seq} was told of and {how}")
         for returned in heard.returned:
-            if not self.results[returned.call]:
+            # A call that the log refused never ran; that it was aborted tells of nothing.
+            if returned.success and not self.results[returned.call]:
                 yield self._found("lost", f"the result of {returned.call!r} was told of")
         begun = {ack.turn for ack in heard.begun}
         for said in heard.said:
