@@ -88,7 +88,7 @@ def _opening(results: Results) -> str:
     return (
         f"Measured on {results.measured}: {machine['cores']} cores, shared with others (a load of "
         f"{machine['load']:.0f} when it began), {machine['system']}, Python {machine['python']}. "
-        f"{told}."
+        f"{told}.{' ' if results.remark else ''}{results.remark}"
     )
 
 
@@ -110,7 +110,7 @@ Cell = Callable[[Results, str], str]
 
 
 def _figure(scenario: str, names: Sequence[str], shown: Callable[[float], str]) -> Cell:
-    """Figures of a scenario, with the ratio of the first to the floor's."""
+    """Figures of a scenario, with the ratio of the last to the floor's; shares have none."""
 
     def cell(results: Results, contestant: str) -> str:
         by_name = results.medians.get(scenario, {})
@@ -118,8 +118,9 @@ def _figure(scenario: str, names: Sequence[str], shown: Callable[[float], str]) 
         if not all(name in figures for name in names):
             return NONE
         told = " / ".join(shown(figures[name]) for name in names)
-        ratio = _ratio(figures, by_name.get("floor", {}), names[-1])
-        return f"{told}{ratio}"
+        if shown is _percent:
+            return told
+        return f"{told}{_ratio(figures, by_name.get('floor', {}), names[-1])}"
 
     return cell
 
@@ -228,7 +229,8 @@ def _parts_note() -> str:
         "`python -m benchmarks.parts`: time on a processor, in all threads. The whole is measured "
         "without a profiler, the shares with one, which makes many small functions look a little "
         "dearer than they are. C and the standard library count for whoever called them; `loop` is "
-        "what runs a turn, `event loop` what asyncio does by itself."
+        "what runs a turn, `event loop` what asyncio does by itself. A delta bears its share of a "
+        "long turn and a short one."
     )
 
 

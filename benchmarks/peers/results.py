@@ -34,6 +34,8 @@ class Results:
     failures: dict[str, dict[str, str]] = field(default_factory=dict)
     parts: dict[str, dict[str, float]] = field(default_factory=dict)
     """What the parts of Weft's own turns cost, by kind of turn."""
+    remark: str = ""
+    """What a reader has to know about how they came about."""
 
     @classmethod
     def begun(cls) -> Results:
