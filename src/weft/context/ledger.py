@@ -72,38 +72,39 @@ class Ledger(Struct):
     thread: str
     store: Store
     index: Index
-    _before: tuple[LedgerRow, Sequence[Segment]] | None = None
+    _before: LedgerRow | None = None
+    _segments: Sequence[Segment] | None = None
+    """Those of the request before, once it matters where they end."""
     _loaded: bool = False
 
     async def newest(self) -> LedgerRow | None:
         """The newest request that it knows of."""
-        before = await self._previous()
-        return before[0] if before else None
+        if not self._loaded:
+            self._before = await self.index.newest(self.thread)
+            self._loaded = True
+        return self._before
 
     async def record(self, request: Request, mark: Entry) -> LedgerRow:
         """Note that `request` is about to be sent; `mark` is its entry in the log."""
-        before = await self._previous()
-        row = await self._row(request, mark, before)
-        self._before = (row, request.segments)
+        row = await self._row(request, mark, await self.newest())
+        self._before, self._segments = row, request.segments
         await self.index.record(row, request.segments[row.shared_segments :])
         if row.unexplained:
             _alarm(row)
         return row
 
-    async def _previous(self) -> tuple[LedgerRow, Sequence[Segment]] | None:
-        if not self._loaded:
-            self._before = await self.index.last(self.thread)
-            self._loaded = True
-        return self._before
+    async def _compared(self, previous: LedgerRow | None, request: Request) -> Comparison:
+        if previous is None:
+            return Comparison(0)
+        if previous.digest == request.digest_of(previous.segments):
+            return Comparison(previous.segments)
+        if self._segments is None:
+            found = await self.index.last(self.thread)
+            self._segments = found[1] if found else ()
+        return compare(self._segments, request.segments)
 
-    async def _row(
-        self,
-        request: Request,
-        mark: Entry,
-        before: tuple[LedgerRow, Sequence[Segment]] | None,
-    ) -> LedgerRow:
-        previous, segments = before or (None, ())
-        same = compare(segments, request.segments)
+    async def _row(self, request: Request, mark: Entry, previous: LedgerRow | None) -> LedgerRow:
+        same = await self._compared(previous, request)
         reason: str | None = None
         if previous is None:
             reason = Reason.START.value

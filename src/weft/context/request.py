@@ -47,6 +47,10 @@ class Request(Struct, frozen=True):
         """What identifies it: the digest over all of its segments, and which digest that is."""
         return f"b2:{self.segments[-1].digest}"
 
+    def digest_of(self, first: int) -> str | None:
+        """The digest of a request that ends with its `first` segments; None where it is shorter."""
+        return f"b2:{self.segments[first - 1].digest}" if first <= len(self.segments) else None
+
     @property
     def items(self) -> int:
         """How many items it shows."""

@@ -7,6 +7,7 @@ the log up to `upto`, and loading one costs no more than the view is long.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from contextlib import aclosing
 from itertools import pairwise
@@ -240,6 +241,8 @@ async def _cook(store: Store, view: View, recipe: Recipe, registry: Registry) ->
     ranges = [(part.first, part.last) for part in recipe.parts if isinstance(part, Range)]
     view.gaps += _between([*ranges, (view.base, view.base)])
     entries = iter(await store.read_ranges(view.thread, ranges)) if ranges else iter(())
+    nodes = [part for part in recipe.parts if isinstance(part, Node)]
+    bodies = iter(await asyncio.gather(*(store.blob(node.blob) for node in nodes)))
     waiting = next(entries, None)
     for part in recipe.parts:
         match part:
@@ -249,7 +252,7 @@ async def _cook(store: Store, view: View, recipe: Recipe, registry: Registry) ->
                         view.add(Row.of_entry(waiting), registry)
                     waiting = next(entries, None)
             case Node():
-                view.add(Row.of_node(part, await store.blob(part.blob)), registry)
+                view.add(Row.of_node(part, next(bodies)), registry)
             case Inline():
                 view.add(Row.of_inline(part), registry)
             case Snapshots():

@@ -415,6 +415,10 @@ class Index(Protocol):
         """The requests of a thread, oldest first."""
         ...
 
+    async def newest(self, thread: str) -> LedgerRow | None:
+        """The newest request of a thread."""
+        ...
+
     async def last(self, thread: str) -> tuple[LedgerRow, list[Segment]] | None:
         """The newest request of a thread with all of its segments."""
         ...

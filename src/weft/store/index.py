@@ -81,6 +81,12 @@ class SqliteIndex:
             lambda db: requests.requests_of(db, cursors.number_of(db, thread), thread)
         )
 
+    async def newest(self, thread: str) -> LedgerRow | None:
+        """The newest request of a thread."""
+        return await self._ask(
+            lambda db: requests.newest_row(db, cursors.number_of(db, thread), thread)
+        )
+
     async def last(self, thread: str) -> tuple[LedgerRow, list[Segment]] | None:
         """The newest request of a thread with all of its segments."""
         return await self._ask(

@@ -21,6 +21,7 @@ __all__ = [
     "find_calibration",
     "keep_request",
     "newest_request",
+    "newest_row",
     "note_usage",
     "requests_of",
 ]
@@ -121,16 +122,21 @@ def requests_of(connection: sqlite3.Connection, number: int, thread: str) -> lis
     return [_row(row, thread) for row in rows]
 
 
+def newest_row(connection: sqlite3.Connection, number: int, thread: str) -> LedgerRow | None:
+    """The newest request of a thread."""
+    found = connection.execute(
+        f"SELECT {_COLUMNS} FROM requests WHERE thread = ? ORDER BY number DESC LIMIT 1", (number,)
+    ).fetchone()
+    return None if found is None else _row(found, thread)
+
+
 def newest_request(
     connection: sqlite3.Connection, number: int, thread: str
 ) -> tuple[LedgerRow, list[Segment]] | None:
     """The newest request of a thread with all of its segments."""
-    found = connection.execute(
-        f"SELECT {_COLUMNS} FROM requests WHERE thread = ? ORDER BY number DESC LIMIT 1", (number,)
-    ).fetchone()
-    if found is None:
+    row = newest_row(connection, number, thread)
+    if row is None:
         return None
-    row = _row(found, thread)
     # SQLite takes the bare columns from the row that holds the maximum.
     segments = connection.execute(
         "SELECT position, kind, size, digest, seq, max(generation) FROM segments "

@@ -66,6 +66,7 @@ class IndexContract:
     async def test_requests_come_back_oldest_first(self, index: Index) -> None:
         assert await index.rows("thr_1") == []
         assert await index.last("thr_1") is None
+        assert await index.newest("thr_1") is None
         odd = msgspec.structs.replace(
             _row(2, segments=5, shared=3),
             reason="compaction",
@@ -77,6 +78,7 @@ class IndexContract:
         await index.record(odd, _segments(2, 3, 5))
         await index.record(_row(1, thread="thr_2", segments=1, shared=0), _segments(1, 0, 1))
         assert await index.rows("thr_1") == [first, odd]
+        assert await index.newest("thr_1") == odd
 
     async def test_the_last_request_has_all_of_its_segments(self, index: Index) -> None:
         await index.record(_row(1, segments=5, shared=0), _segments(1, 0, 5))
