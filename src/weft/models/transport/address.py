@@ -7,6 +7,7 @@ Invariant: an `Address` can be put on the wire as it stands, and printing an
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Literal
 from urllib.parse import quote, urlsplit
 
@@ -50,6 +51,7 @@ class Address(Struct, frozen=True):
     target: str
 
 
+@lru_cache(maxsize=128)
 def parse_url(url: str) -> Address:
     """The parts of an absolute ``http`` or ``https`` URL."""
     if _UNPRINTABLE.search(url):
