@@ -15,9 +15,10 @@ import pytest
 
 from tests.harness.scenes import hear
 from weft import Thread
-from weft.harness.events import Event
+from weft.harness.events import Event, NoticeRaised, ToolFinished, TurnStarted
 from weft.testing import ScriptedModel
 from weft.testing.audit import Evidence, Report, Witness, audit, read_acks
+from weft.testing.audit.evidence import _UNWRITTEN
 from weft.testing.script import Answer, Call
 from weft.tools.decorator import tool
 
@@ -283,3 +284,17 @@ async def test_a_process_that_stayed_is_found_by_its_mark(evidence: Evidence):
 def test_torn_lines_tell_nothing():
     whole = b'{"type":"begun","thread":"t","turn":"u","number":1}'
     assert len(list(read_acks([whole, whole[:20], b"", b"\xff", whole]))) == 2
+
+
+def test_results_that_come_with_a_warning_are_not_acknowledged():
+    lines: list[bytes] = []
+    witness = Witness(lines.append)
+    started = TurnStarted(
+        thread="t", turn="u", number=1, model="m", harness="codex", sandbox="none"
+    )
+    done = ToolFinished(call_id="c", name="act", success=True, seconds=0.1, output="done c")
+    warning = f"what Codex does {_UNWRITTEN}: the disk is full"
+    for event in (started, done, NoticeRaised(level="warning", text=warning), done, started, done):
+        witness.hear("t", event)
+    told = [type(ack).__name__ for ack in read_acks(lines)]
+    assert told == ["Begun", "Returned", "Begun", "Returned"]

@@ -17,7 +17,14 @@ from typing import Literal, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from ...harness.events import Event, ItemCompleted, ToolFinished, TurnCompleted, TurnStarted
+from ...harness.events import (
+    Event,
+    ItemCompleted,
+    NoticeRaised,
+    ToolFinished,
+    TurnCompleted,
+    TurnStarted,
+)
 from ...wire import json_bytes
 
 __all__ = [
@@ -90,6 +97,9 @@ def digest(body: bytes) -> str:
 _LOG_FOLLOWS = ("exec_command", "apply_patch", "web_search")
 """What Codex does itself, and the log hears of afterwards."""
 
+_UNWRITTEN = "cannot be written to the log"
+"""Stands in the warning that results of this turn are told and not durable."""
+
 
 @dataclass(slots=True)
 class Witness:
@@ -97,6 +107,8 @@ class Witness:
 
     write: Callable[[bytes], object]
     _on_codex: set[str] = field(default_factory=set)
+    _warned: set[str] = field(default_factory=set)
+    """Threads whose host was told that the log does not take what happens."""
 
     def say(self, thread: str, turn: str, text: str) -> None:
         """Note what will be said, before it is."""
@@ -107,11 +119,15 @@ class Witness:
         match event:
             case TurnStarted(turn=turn, number=number, harness=harness):
                 (self._on_codex.add if harness == "codex" else self._on_codex.discard)(thread)
+                self._warned.discard(thread)
                 self.note(Begun(thread, turn, number))
+            case NoticeRaised(level="warning", text=text) if _UNWRITTEN in text:
+                self._warned.add(thread)
             case ItemCompleted(seq=seq, item=item):
                 self.note(Logged(thread, seq, digest(item)))
             case ToolFinished(call_id=call, success=success, name=name):
-                if not (thread in self._on_codex and name in _LOG_FOLLOWS):
+                follows = thread in self._on_codex and name in _LOG_FOLLOWS
+                if not (follows or thread in self._warned):
                     self.note(Returned(thread, call, success))
             case TurnCompleted(turn=turn, status=status, error=error) if turn:
                 durable = status != "completed" or error is None
