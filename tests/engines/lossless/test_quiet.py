@@ -61,3 +61,25 @@ async def test_steps_and_upkeep_beside_a_summary_leave_the_file_alone(tmp_path: 
     # Within the turn nothing is read; its commit is the only use after it.
     assert [after - before for before, after in pairwise(uses)] == [0] * (len(uses) - 2) + [1]
     await library.close()
+
+
+async def test_a_turn_that_cannot_be_folded_is_not_looked_at_again_at_each_step(tmp_path: Path):
+    library = NotingLibrary(tmp_path / "lossless.db")
+    engine: Any = LosslessEngine(library)
+    model: Any = Speaker(steps=6)
+    uses: list[int] = []
+    shares: list[float] = []
+
+    def note(event: Event) -> None:
+        if isinstance(event, StepStarted):
+            uses.append(library.shelf.uses)
+            shares.append(thread.view.tokens / 20_000)
+
+    facts = "context_window = 20000"
+    async with opened(tmp_path, model, engine=engine, tools=(look,), facts=facts) as thread:
+        await hear(thread, words(0, 12_400), at=note)
+    assert len(uses) == 7
+    assert 0.75 < shares[0] < shares[-1] < 0.9
+    # It is looked at again when it has grown by a good piece.
+    assert [after - before for before, after in pairwise(uses[1:])].count(0) >= 3
+    await library.close()

@@ -112,6 +112,25 @@ class _Shown(Struct, frozen=True):
     """Whether some of them were only extracted."""
 
 
+class _Full(Struct, frozen=True):
+    """A view that could not be made smaller, however large it is."""
+
+    live: int
+    force: bool
+    size: int
+    worth_more: int
+    """By how much it must grow before something may have come up that can be folded."""
+
+    @classmethod
+    def at(cls, scene: _Scene, *, force: bool) -> _Full:
+        return cls(scene.live, force, scene.size, scene.measures.leaf_tokens // 4)
+
+    def covers(self, later: _Full) -> bool:
+        """Whether looking again would find what was found before."""
+        same = (self.live, self.force) == (later.live, later.force)
+        return same and self.size <= later.size < self.size + self.worth_more
+
+
 @dataclass(slots=True, eq=False, repr=False)
 class LosslessEngine:
     """Keeps the view small with summaries that can be opened again."""
@@ -125,6 +144,7 @@ class LosslessEngine:
     _read: dict[str, Reading] = field(init=False, default_factory=Recent)
     """The conversations of threads, as far as they were read."""
     _shown: dict[str, _Shown] = field(init=False, default_factory=Recent)
+    _full: dict[str, _Full] = field(init=False, default_factory=Recent)
 
     def __post_init__(self) -> None:
         self.memory = Memory(self.library)
@@ -285,6 +305,10 @@ class LosslessEngine:
         """The step from high to low water, if it is due and can be done whole."""
         measures = scene.measures
         if scene.size <= measures.high * scene.budget:
+            self._full.pop(scene.thread, None)
+            return None
+        full = _Full.at(scene, force=force)
+        if (known := self._full.get(scene.thread)) is not None and known.covers(full):
             return None
         low = int(measures.low * scene.budget)
         parts = [*await self._older(scene), *self._stretches(scene, unfinished=force)]
@@ -303,6 +327,8 @@ class LosslessEngine:
         # What is fresh or unfinished may keep a view above low water for good.
         enough = low if chosen.lacking else int(_midway(measures) * scene.budget)
         if not chosen.used or (chosen.tokens > enough and not force):
+            if not chosen.lacking:
+                self._full[scene.thread] = full
             return None
         return chosen
 
