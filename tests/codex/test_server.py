@@ -24,6 +24,7 @@ from weft.harness.codex.errors import (
     UnsupportedCodex,
 )
 from weft.harness.codex.launch import Launch
+from weft.harness.codex.process import Process
 from weft.harness.codex.protocol.asks import Answer, Ask, Decided, ToolCall, ToolOutput, ToolText
 from weft.harness.codex.protocol.notifications import (
     ItemCompleted,
@@ -202,6 +203,21 @@ async def test_killing_weft_leaves_no_real_server_behind(tmp_path: Path):
         weft.kill()
         await weft.wait()
         assert await gone(pid)
+
+
+async def test_what_a_killed_server_left_in_a_session_of_its_own_is_ended(tmp_path: Path):
+    binary = tmp_path / "server"
+    binary.write_text(
+        "#!/bin/sh\nsetsid sh -c 'echo $$ > pid; exec sleep 4000' &\nexec sleep 4000\n"
+    )
+    binary.chmod(0o755)
+    environment = {"PATH": os.environ["PATH"]}
+    launch = Launch(binary=binary, environment=environment, directory=tmp_path)
+    process = await Process.start(launch)
+    stray = await number_in(tmp_path / "pid")
+    process.child.kill()
+    await process.end()
+    assert await gone(stray)
 
 
 async def test_the_server_is_in_a_session_of_its_own(tmp_path: Path):

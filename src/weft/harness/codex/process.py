@@ -1,7 +1,7 @@
 """A running app-server process.
 
 Owns its start in a session of its own, the last lines of its standard error and its
-end. Invariant: when `end` returns, no process of its group is left.
+end. Invariant: when `end` returns, no process that it started is left.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from ...ids import new_id
 from .errors import AppServerDied, CodexMissing
 from .launch import Launch
+from .strays import MARK, end_strays
 
 __all__ = ["Process"]
 
@@ -34,6 +36,8 @@ class Process:
 
     launch: Launch
     child: asyncio.subprocess.Process
+    name: str
+    """What the processes that it starts are known by."""
     complaints: deque[str] = field(default_factory=lambda: deque(maxlen=_LINES_KEPT))
     """The last lines it wrote to standard error, without secrets."""
     _listening: asyncio.Task[None] | None = None
@@ -42,12 +46,13 @@ class Process:
     @classmethod
     async def start(cls, launch: Launch) -> Process:
         """Start it. Raises `CodexMissing` where it cannot be run."""
+        name = new_id("app")
         try:
             child = await asyncio.create_subprocess_exec(
                 str(launch.binary),
                 *launch.arguments,
                 cwd=launch.directory,
-                env=launch.environment,
+                env={**launch.environment, MARK: name},
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
@@ -57,7 +62,7 @@ class Process:
             )
         except OSError as error:
             raise CodexMissing.because(launch.binary, error) from error
-        process = cls(launch, child)
+        process = cls(launch, child, name)
         process._listening = asyncio.create_task(process._listen(), name="codex stderr")
         return process
 
@@ -82,6 +87,7 @@ class Process:
                 # Its children may outlive it in its group. Later its number may be another's.
                 self._signal(signal.SIGKILL)
                 self._over = True
+            await asyncio.to_thread(end_strays, self.name)
         await self._ends_within(grace)
         await self._hear_the_rest()
         return AppServerDied(self.child.returncode, self.complaints[-1] if self.complaints else "")
