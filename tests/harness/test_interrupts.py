@@ -7,7 +7,7 @@ import pytest
 
 from weft import Thread
 from weft.entries import Reason
-from weft.errors import NothingToSend
+from weft.errors import NothingToSend, StoreFull
 from weft.harness.events import (
     ApprovalRequested,
     ApprovalWithdrawn,
@@ -18,11 +18,14 @@ from weft.harness.events import (
     Retrying,
     StepStarted,
     TextDelta,
+    ToolFinished,
     ToolStarted,
     TurnCompleted,
     TurnStarted,
     UsageReported,
 )
+from weft.store.contract import Change, Committed, Lease
+from weft.store.memory import MemoryStore
 from weft.testing.contracts.answers import until
 from weft.testing.script import Answer, Break, Failure, Tokens
 from weft.testing.scripted import ScriptedModel
@@ -420,3 +423,30 @@ async def test_sandboxed_commands_are_gone_after_an_interrupt(tmp_path):
         assert last(events).status == "interrupted"
         assert await calls_answered_once(thread)
     assert processes("98765") == []
+
+
+class Filling(MemoryStore):
+    """A store that has no more room from some moment on."""
+
+    full = False
+
+    async def commit(self, lease: Lease, change: Change) -> Committed:
+        if self.full:
+            raise StoreFull("no room to write; make some")
+        return await super().commit(lease, change)
+
+
+async def test_no_call_is_told_of_that_the_log_has_no_room_for(tmp_path):
+    store, heard = Filling(), list[Event]()
+
+    def fill(event: Event) -> None:
+        heard.append(event)
+        store.full = isinstance(event, StepStarted)
+
+    model = scripted(Answer(calls=(call("quick"),)))
+    async with opened(tmp_path, model, tools=(quick,), store=store) as thread:
+        thread.observers.append(fill)
+        with pytest.raises(StoreFull):
+            await hear(thread, "hi")
+        store.full = False
+    assert of(heard, ToolStarted, ToolFinished) == []

@@ -208,10 +208,7 @@ class Step:
     async def _break_off(self, results: asyncio.Task[None]) -> None:
         """Give every open call its result and leave a legal log."""
         try:
-            self._start()
-            await self._dispatch.abort()
-            if self._asked:
-                await self._receive("interrupted")
+            await self._give_up()
             self._show(await self._sequencer.response_ended())
         finally:
             # Where the log cannot be written, that is the error; results only repeat it.
@@ -219,6 +216,15 @@ class Step:
             await asyncio.wait([results])
             if not results.cancelled():
                 results.exception()
+
+    async def _give_up(self) -> None:
+        """Log what was heard, and answer its calls; none that the log does not have."""
+        try:
+            if self._asked:
+                await self._receive("interrupted")
+            self._start()
+        finally:
+            await self._dispatch.abort()
 
     def _show(self, entries: Iterable[Entry]) -> None:
         for entry in entries:
