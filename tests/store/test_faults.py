@@ -71,6 +71,8 @@ asyncio.run(main())
 """
 
 UNPRIVILEGED = """
+# What loads at first use must not have to be read by nobody.
+import weft.store.searching
 if os.getuid() == 0:
     os.setgid(65534)
     os.setuid(65534)
