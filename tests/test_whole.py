@@ -61,3 +61,15 @@ async def test_what_fails_is_raised_and_told_beside_a_cancellation():
     with pytest.raises(asyncio.CancelledError) as told:
         await task
     assert isinstance(told.value.__cause__, ValueError)
+
+
+async def test_time_limits_within_the_work_hold():
+    async def slow() -> str:
+        try:
+            async with asyncio.timeout(0.01):
+                await asyncio.Event().wait()
+        except TimeoutError:
+            return "too slow"
+        return "never"
+
+    assert await whole(slow()) == "too slow"

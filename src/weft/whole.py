@@ -17,12 +17,7 @@ T = TypeVar("T")
 
 
 class _Untorn(asyncio.Task[T]):
-    """A task that is not cancelled, whoever asks."""
-
-    def cancel(self, msg: Any | None = None) -> bool:
-        """Go on."""
-        del msg
-        return False
+    """A task that only its own time limits cancel, for nobody else knows it."""
 
 
 async def whole(work: Coroutine[Any, Any, T]) -> T:
@@ -30,6 +25,8 @@ async def whole(work: Coroutine[Any, Any, T]) -> T:
     if isinstance(asyncio.current_task(), _Untorn):
         return await work
     task = _Untorn(work, loop=asyncio.get_running_loop())
+    # Whoever cancels all tasks finds the one that waits for this one, and waits for it.
+    asyncio._unregister_task(task)  # noqa: SLF001 - documented for those who bring tasks of their own
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
         try:
