@@ -418,7 +418,7 @@ class Workplace(Journal):
             approval=approval_of(settings),
             approvals=Approvals(home),
             hooks=self.hooks or Hooks(),
-            emit=self._hear,
+            emit=self._hearing.hear,
             candidates=Candidates(Chain(models=(self.model,)), self._moved, self.routes.note),
             identity=partial(self.routes.identity, Attempt(model=self.model)),
         )

@@ -14,8 +14,14 @@ from .events import CompactionFinished, Event, NoticeRaised, Retrying, TurnCompl
 __all__ = ["hushed"]
 
 
+_QUOTING = (NoticeRaised, Retrying, CompactionFinished, TurnCompleted)
+"""Events with words of others in them; nearly all that are heard are deltas."""
+
+
 def hushed(event: Event) -> Event:
     """`event`, as hosts may hear it."""
+    if not isinstance(event, _QUOTING):
+        return event
     match event:
         case NoticeRaised():
             return replace(event, text=redact(event.text))
