@@ -92,8 +92,6 @@ class Journal(Pen):
     """What the provider counted for its newest answer."""
     _renderer: Renderer = field(init=False, default_factory=Renderer)
     _ledger: Ledger = field(init=False)
-    _known: bool = field(init=False)
-    """There was a log before; a crash may have kept its last requests out of the ledger."""
     _sent: int = field(init=False, default=0)
     _staged: int = field(init=False, default=0)
     _opened: int = field(init=False)
@@ -103,7 +101,6 @@ class Journal(Pen):
     def __post_init__(self) -> None:
         self._ledger = Ledger(self.id, self.store, self.index)
         self._opened, self._crashed = self.view.upto, self.turn
-        self._known = bool(self._opened)
 
     async def admit(
         self,
@@ -233,9 +230,6 @@ class Journal(Pen):
                 f"the request was rendered in epoch {request.epoch}, thread {self.id!r} is at "
                 f"{self.view.epoch}; render it again"
             )
-        if self._known:
-            await catch_up(self._ledger, self.registry)
-            self._known = False
         self.step += 1
         mark = RequestMark(
             upto=request.upto,
@@ -347,9 +341,13 @@ class Journal(Pen):
     async def recover(self) -> tuple[Entry, ...]:
         """Answer the calls that a crash left open: with what was staged, else as unknown.
 
-        Looks only at what was there when the thread was opened, and only once.
+        The ledger gets the requests that the crash kept out of it. Looks only at what was
+        there when the thread was opened, and only once.
         """
-        entries = await self.answer_open(self._opened) if self._opened else ()
+        if not self._opened:
+            return ()
+        await catch_up(self._ledger, self.registry)
+        entries = await self.answer_open(self._opened)
         self._opened = 0
         return entries
 
