@@ -15,7 +15,7 @@ from weft.models.profile import ModelProfile, Shell
 from weft.specs import SPECS, spec_name
 from weft.tools.builtin import builtin_tools
 from weft.tools.contract import Choice, ToolResult, UserQuestion
-from weft.tools.dispatch import Dispatch
+from weft.tools.dispatch import Dispatch, by_name
 from weft.tools.image import MOST_BYTES
 
 from .scenes import Scene, told
@@ -309,7 +309,7 @@ async def test_malformed_questions_are_named(scene: Scene, changes: dict[str, ob
 
 
 async def test_a_freeform_patch_is_applied_and_answered_in_kind(scene: Scene):
-    dispatch = Dispatch(scene.tools, scene.context)
+    dispatch = Dispatch(by_name(scene.tools), scene.context)
     dispatch.submit(CustomToolCall(call_id="c1", name="apply_patch", input=PATCH))
     dispatch.finish()
     (finished,) = [each async for each in dispatch.results()]

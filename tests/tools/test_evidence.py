@@ -15,7 +15,7 @@ from weft.plan.outcome import Final, classify
 from weft.testing.script import Answer
 from weft.tools.contract import ToolCall, ToolResult
 from weft.tools.decorator import tool
-from weft.tools.dispatch import Dispatch
+from weft.tools.dispatch import Dispatch, by_name
 from weft.tools.evidence import Sent, Target
 
 from .scenes import Scene
@@ -35,7 +35,7 @@ def test_a_target_is_named_in_one_word():
 
 
 def test_after_something_was_sent_no_other_candidate_is_tried():
-    witness = Witness((message,))
+    witness = Witness(by_name((message,)))
     witness.called("message")
     witness.returned(ToolResult("sent", sent=(SENT,)))
     facts = witness.facts(Failure(reason="rate_limit", message="slow down"))
@@ -54,7 +54,7 @@ async def test_evidence_is_there_before_hooks_have_seen_the_result(scene: Scene)
 
     hooks = Hooks()
     hooks.on(ToolResultReady, ready)
-    dispatch = Dispatch((message,), replace(scene.context, witness=witness), hooks)
+    dispatch = Dispatch(by_name((message,)), replace(scene.context, witness=witness), hooks)
     dispatch.submit(FunctionCall(call_id="a", name="message", arguments="{}"))
     dispatch.finish()
     (finished,) = [each async for each in dispatch.results()]
@@ -71,7 +71,7 @@ async def test_a_call_that_is_broken_off_behind_its_tool_keeps_its_evidence(scen
 
     hooks = Hooks()
     hooks.on(ToolResultReady, hang)
-    dispatch = Dispatch((message,), scene.context, hooks)
+    dispatch = Dispatch(by_name((message,)), scene.context, hooks)
     dispatch.submit(FunctionCall(call_id="a", name="message", arguments="{}"))
     await reached.wait()
     await dispatch.abort()

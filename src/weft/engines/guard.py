@@ -15,6 +15,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 from msgspec import Struct, field
 
+from ..begun import begun
 from ..errors import EngineFailed
 from .borrowed import lent
 from .column import Column
@@ -71,7 +72,7 @@ class Guard(Struct):
     info: EngineInfo
     grace: float = _GRACE
     """Seconds that a cancelled call has to come to an end."""
-    _left: set[asyncio.Task[Any]] = field(default_factory=set)
+    _left: set[asyncio.Future[Any]] = field(default_factory=set)
     """Calls that did not end although they were cancelled."""
 
     async def call(
@@ -91,16 +92,14 @@ class Guard(Struct):
         was lent to ask the model with ends with the call.
         """
         with lent(given) as lending:
-            task = asyncio.create_task(self._run(operation, method, lending))
+            task = begun(self._run(operation, method, lending))
             cancelled: asyncio.Event | None = getattr(given, "cancelled", None)
             try:
-                done, _ = await asyncio.wait((task,), timeout=seconds)
-                while not done and extended():
-                    done, _ = await asyncio.wait((task,), timeout=seconds)
+                await _over(task, seconds, extended)
             except asyncio.CancelledError:
                 await self._stop(task, cancelled)
                 raise
-            if not done:
+            if not task.done():
                 await self._stop(task, cancelled)
                 raise self._failed(operation, f"no answer within {seconds:g} s")
         return self._judged(operation, task, expected, given)
@@ -122,7 +121,7 @@ class Guard(Struct):
     def _judged(
         self,
         operation: str,
-        task: asyncio.Task[object],
+        task: asyncio.Future[object],
         expected: type[T],
         given: Struct | None,
     ) -> T:
@@ -151,7 +150,7 @@ class Guard(Struct):
         if left:
             await asyncio.wait(left, timeout=self.grace)
 
-    async def _stop(self, task: asyncio.Task[Any], cancelled: asyncio.Event | None) -> None:
+    async def _stop(self, task: asyncio.Future[Any], cancelled: asyncio.Event | None) -> None:
         if cancelled is not None:
             cancelled.set()
         task.cancel()
@@ -159,10 +158,19 @@ class Guard(Struct):
         task.add_done_callback(self._ended)
         await asyncio.wait((task,), timeout=self.grace)
 
-    def _ended(self, task: asyncio.Task[Any]) -> None:
+    def _ended(self, task: asyncio.Future[Any]) -> None:
         self._left.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             _log.debug("a call of engine %r failed after its end: %r", self.info.id, error)
 
     def _failed(self, operation: str, reason: str) -> EngineFailed:
         return EngineFailed(self.info.id, operation, reason)
+
+
+async def _over(task: asyncio.Future[Any], seconds: float, extended: Callable[[], bool]) -> None:
+    """Wait until `task` is done, or its time is up and was not `extended`."""
+    if task.done():
+        return
+    await asyncio.wait((task,), timeout=seconds)
+    while not task.done() and extended():
+        await asyncio.wait((task,), timeout=seconds)

@@ -19,6 +19,7 @@ from ..models.contract import ContextOverflow, ModelError
 from ..models.retry import Backoff
 from ..plan.failures import failure_of
 from ..prompt.events import TurnAborted
+from ..tools.dispatch import by_name
 from ..usage import TokenUsage
 from ..whole import whole
 from .compaction import is_full, make_room
@@ -79,7 +80,7 @@ class _Turn:
     """The model was asked at least once."""
 
     def __post_init__(self) -> None:
-        self.witness, self.usage = Witness(self.run.tools), self.run.spent
+        self.witness, self.usage = Witness(by_name(self.run.tools)), self.run.spent
 
     async def steps(self) -> Outcome:
         while not self.ended:

@@ -1,7 +1,8 @@
 """A step: one request, what it brings back, and the calls it causes.
 
-Owns the order of things inside a step: a call is logged before it runs, results are
-durable when their tools end, and whatever breaks off leaves a legal log behind.
+Owns the order of things inside a step: the request is noted while it goes out, and before
+anything of its answer counts; a call is logged before it runs, results are durable when
+their tools end, and whatever breaks off leaves a legal log behind.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ from ..events import (
 )
 from ..items import CustomToolCall, FunctionCall, Item, LocalShellCall
 from ..models.contract import ModelError, ModelEvent
-from ..store.contract import LedgerRow, TurnEnd
+from ..store.contract import TurnEnd
 from ..tools.contract import CallItem
-from ..tools.dispatch import Dispatch, call_of
+from ..tools.dispatch import Dispatch, Finished, call_of
 from ..usage import TokenUsage
-from ..whole import whole
+from ..whole import ended, unbroken, whole
 from .asking import addressed
 from .contract import CALL, TurnRun
 from .events import (
@@ -70,7 +71,13 @@ class Step:
     _told: dict[str, Item] = field(default_factory=dict)
     """The items of the answer that have names."""
     _completed: Completed | None = None
+    _counted: TokenUsage | None = None
+    """What the provider says that the answer cost."""
     _asked: bool = False
+    """The log says that the request went out, and not yet what came of it."""
+    _noting: asyncio.Future[None] | None = None
+    _collecting: asyncio.Task[None] | None = None
+    """Takes results while the answer still streams."""
     _sequencer: Sequencer = field(init=False)
     _dispatch: Dispatch = field(init=False)
 
@@ -78,37 +85,42 @@ class Step:
         journal = self.run.journal
         self._sequencer = Sequencer(journal)
         self._dispatch = Dispatch(
-            self.run.tools, self.run.context(journal.step + 1), self.run.hooks
+            self.witness.tools, self.run.context(journal.step + 1), self.run.hooks
         )
 
     async def execute(self, usage_before: TokenUsage) -> None:
         """Send the request and see it through; a failure of the model is left in `error`."""
-        results = asyncio.create_task(self._collect())
         try:
             await self._ask()
             await whole(self._end(usage_before))
             self._dispatch.finish()
-            await asyncio.shield(results)
+            if self._collecting is None:
+                await self._collect()
+            else:
+                await asyncio.shield(self._collecting)
         except BaseException:
-            await whole(self._break_off(results))
+            await whole(self._break_off())
             raise
 
     async def _ask(self) -> None:
-        journal = self.run.journal
-        request = journal.request()
-        row = await whole(self._sent(request))
-        self.run.emit(step_started(journal.step, row))
+        request = self.run.journal.request()
+        self._noting = unbroken(self._sent(request))
+        if self._noting.done():
+            self._noting.result()
         try:
             async with aclosing(self.run.model.stream(addressed(self.run, request))) as answer:
                 async for batch in answer:
+                    await ended(self._noting)
                     await self._take(batch)
         except ModelError as error:
             self.error = error
+        await ended(self._noting)
 
-    async def _sent(self, request: Request) -> LedgerRow:
-        row = await self.run.journal.sent(request)
+    async def _sent(self, request: Request) -> None:
+        journal = self.run.journal
+        row = await journal.sent(request)
         self._asked = True
-        return row
+        self.run.emit(step_started(journal.step, row))
 
     async def _take(self, batch: Iterable[ModelEvent]) -> None:
         for event in batch:
@@ -122,7 +134,7 @@ class Step:
                 case RateLimits(snapshot=snapshot):
                     self.run.emit(RateLimitsReported(snapshot))
                 case Completed():
-                    self._completed = event
+                    self._completed, self._counted = event, event.usage
         if self._calls and self._completed is None:
             await whole(self._act())
 
@@ -147,6 +159,7 @@ class Step:
         self._show(await journal.append(*self._items, origin=journal.origin))
         self._items.clear()
         self._start()
+        self._collect_beside()
 
     def _start(self) -> None:
         for item in self._calls:
@@ -162,8 +175,7 @@ class Step:
     async def _end(self, usage_before: TokenUsage) -> None:
         """Log the rest of the answer; with nothing left to do, the turn ends in the same breath."""
         completed, journal = self._completed, self.run.journal
-        if completed is not None:
-            self.usage = completed.usage or TokenUsage()
+        self.usage = self._counted or TokenUsage()
         wants_more = completed is not None and completed.response.end_turn is False
         end = None
         if not (self.error or self.calls or wants_more or await journal.waiting()):
@@ -180,7 +192,7 @@ class Step:
         entries = await journal.received(
             self._items,
             status=status,
-            usage=completed.usage if completed else None,
+            usage=self._counted,
             response_id=completed.response.id if completed else None,
             error=str(self.error) if self.error else None,
             end=end,
@@ -188,25 +200,33 @@ class Step:
         self._items.clear()
         self._asked, self.ended = False, end is not None
         self._show(entries)
-        if completed is not None and completed.usage is not None:
+        if self._counted is not None:
             self.run.emit(
                 UsageReported(
-                    usage=completed.usage,
+                    usage=self._counted,
                     occupied=journal.occupied,
                     window=journal.profile.effective_window,
                 )
             )
 
+    def _collect_beside(self) -> asyncio.Task[None]:
+        self._collecting = self._collecting or asyncio.create_task(self._collect())
+        return self._collecting
+
     async def _collect(self) -> None:
         async for finished in self._dispatch.results():
-            self.witness.returned(finished.result)
-            entries = await self._sequencer.add(finished)
-            self.stop |= finished.result.stop
-            self.run.emit(call_finished(finished))
-            self._show(entries)
+            await whole(self._returned(finished))
 
-    async def _break_off(self, results: asyncio.Task[None]) -> None:
+    async def _returned(self, finished: Finished) -> None:
+        self.witness.returned(finished.result)
+        entries = await self._sequencer.add(finished)
+        self.stop |= finished.result.stop
+        self.run.emit(call_finished(finished))
+        self._show(entries)
+
+    async def _break_off(self) -> None:
         """Give every open call its result and leave a legal log."""
+        results = self._collect_beside()
         try:
             await self._give_up()
             self._show(await self._sequencer.response_ended())
@@ -220,6 +240,9 @@ class Step:
     async def _give_up(self) -> None:
         """Log what was heard, and answer its calls; none that the log does not have."""
         try:
+            if self._noting is not None:
+                await asyncio.wait([self._noting])
+                self._noting.exception()  # whoever broke off has heard of it, or of worse
             if self._asked:
                 await self._receive("interrupted")
             self._start()

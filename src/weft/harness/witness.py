@@ -6,16 +6,14 @@ only looked counts as having acted.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import msgspec
 from msgspec import Struct, field
 
 from ..items import Item, Message, Reasoning, text_of
 from ..plan.failures import Failure
 from ..plan.outcome import Facts
-from ..tools.contract import Tool, ToolResult, is_replay_safe
-from ..tools.dispatch import names_of
+from ..tools.contract import ToolResult, is_replay_safe
+from ..tools.dispatch import ToolsByName
 from ..usage import TokenUsage
 from .contract import Outcome
 from .events import TurnStatus
@@ -28,7 +26,7 @@ _PLAN = "update_plan"
 class Witness(Struct):
     """Sees one attempt."""
 
-    tools: Iterable[Tool] = ()
+    tools: ToolsByName = field(default_factory=dict)
     text: str = ""
     """The model's last words."""
     reasoned: bool = False
@@ -85,8 +83,6 @@ class Witness(Struct):
         )
 
     def _only_looks(self, name: str, namespace: str | None) -> bool:
-        for tool in self.tools:
-            if (namespace, name) in names_of(tool):
-                return is_replay_safe(tool)
+        tool = self.tools.get((namespace, name))
         # A call of a tool that is not there does nothing but fail.
-        return True
+        return tool is None or is_replay_safe(tool)

@@ -10,6 +10,7 @@ import asyncio
 
 from msgspec.structs import replace
 
+from ..begun import begun
 from ..errors import HookFailed
 from ..redact import blank, redact
 from .answers import Answer, Hook
@@ -25,13 +26,14 @@ async def called(
     hook: Hook, payload: Payload, seconds: float, *, grace: float = _TO_CLEAN_UP
 ) -> Answer | None:
     """What `hook` answers within `seconds`; `grace` is for its tidying. Raises `HookFailed`."""
-    task = asyncio.create_task(_answer(hook, payload), name=f"hook for {_tag(payload)}")
+    task = begun(_answer(hook, payload), name=f"hook for {_tag(payload)}")
     try:
-        done, _ = await asyncio.wait((task,), timeout=seconds)
+        if not task.done():
+            await asyncio.wait((task,), timeout=seconds)
     except asyncio.CancelledError:
         await _ended(task, grace)
         raise
-    if not done:
+    if not task.done():
         await _ended(task, grace)
         raise HookFailed(f"a hook for {_tag(payload)!r} did not answer within {seconds:g} s")
     if task.cancelled():
@@ -62,7 +64,7 @@ def _blanked(answer: Answer) -> Answer:
     return replace(answer, **{name: blank(text) for name, text in said.items() if text})
 
 
-async def _ended(task: asyncio.Task[Answer | None], grace: float) -> None:
+async def _ended(task: asyncio.Future[Answer | None], grace: float) -> None:
     task.cancel()
     await asyncio.wait((task,), timeout=grace)
     if task.done() and not task.cancelled():

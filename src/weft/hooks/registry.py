@@ -111,7 +111,7 @@ class Hooks(Struct):
         if isinstance(payload, AfterCompaction):
             self._begin[payload.thread] = "compact"
         hooks = self._for(payload)
-        if RULES[type(payload)].together:
+        if len(hooks) > 1 and RULES[type(payload)].together:
             answers = await asyncio.gather(*(each.tell(payload) for each in hooks))
         else:
             answers = [await each.tell(payload) for each in hooks]

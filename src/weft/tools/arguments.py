@@ -50,9 +50,16 @@ def _without_nulls(given: Any, type_: type) -> Any:
     """`given` without nulls that stand for "not given" where nothing else fits them."""
     if not isinstance(given, dict):
         return given
-    optional = {
+    if None not in given.values():
+        return given
+    optional = _optional(type_)
+    return {name: each for name, each in given.items() if each is not None or name not in optional}
+
+
+def _optional(type_: type) -> set[str]:
+    """The arguments that may be left out, and for which null is no value."""
+    return {
         field.encode_name
         for field in msgspec.structs.fields(type_)
         if not field.required and type(None) not in get_args(field.type)
     }
-    return {name: each for name, each in given.items() if each is not None or name not in optional}

@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from typing import TypeAlias
 
 from msgspec import Struct, field
 
@@ -22,9 +23,20 @@ from .bounding import bounded
 from .contract import CallItem, Tool, ToolCall, ToolContext, ToolResult, aborted_words, tool_id
 from .hooks import NO_HOOKS, ToolHooks
 
-__all__ = ["MOST_AT_ONCE", "Dispatch", "Finished", "call_of", "names_of", "output_item"]
+__all__ = [
+    "MOST_AT_ONCE",
+    "Dispatch",
+    "Finished",
+    "ToolsByName",
+    "by_name",
+    "call_of",
+    "output_item",
+]
 
 _log = logging.getLogger(__name__)
+
+ToolsByName: TypeAlias = Mapping[tuple[str | None, str], Tool]
+"""Tools by namespace, where they have one, and name."""
 
 MOST_AT_ONCE = 64
 """Calls of a step that run side by side; an answer may make many more."""
@@ -64,11 +76,10 @@ class Dispatch(Struct):
     and read `results` until they end. `abort` gives every open call its result.
     """
 
-    tools: Iterable[Tool]
+    tools: ToolsByName
     context: ToolContext
     hooks: ToolHooks = NO_HOOKS
     clock: Callable[[], float] = time.monotonic
-    _named: dict[tuple[str | None, str], Tool] = field(default_factory=dict)
     _calls: list[_Open] = field(default_factory=list)
     _open: set[_Open] = field(default_factory=set)
     _exclusive: asyncio.Task[None] | None = None
@@ -78,16 +89,12 @@ class Dispatch(Struct):
     _closed: bool = False
     _room: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MOST_AT_ONCE))
 
-    def __post_init__(self) -> None:
-        for tool in self.tools:
-            self._named |= dict.fromkeys(names_of(tool), tool)
-
     def submit(self, item: CallItem) -> int:
         """Start a call as soon as its turn has come; its place in the step."""
         if self._closed:
             raise RuntimeError("this step takes no more calls; submit before `finish`")
         call = call_of(item)
-        tool = self._named.get((call.namespace, call.name))
+        tool = self.tools.get((call.namespace, call.name))
         opened = _Open(len(self._calls), call, tool, self.clock())
         self._calls.append(opened)
         self._open.add(opened)
@@ -204,7 +211,12 @@ def output_item(call: ToolCall, result: ToolResult) -> FunctionCallOutput | Cust
     return FunctionCallOutput(call_id=call.call_id, output=result.output)
 
 
-def names_of(tool: Tool) -> list[tuple[str | None, str]]:
+def by_name(tools: Iterable[Tool]) -> ToolsByName:
+    """Tools by the names that they are called by; of two with one name, the later."""
+    return {name: tool for tool in tools for name in _names_of(tool)}
+
+
+def _names_of(tool: Tool) -> list[tuple[str | None, str]]:
     """The names a tool is called by: with its namespace, where it has one."""
     if isinstance(tool.spec, Namespace):
         return [(tool.spec.name, spec_name(member)) for member in tool.spec.tools]

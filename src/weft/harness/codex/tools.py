@@ -19,7 +19,7 @@ from ...items import CustomToolCall, FunctionCall, FunctionCallOutput, InputImag
 from ...specs import CustomTool, Namespace, ToolSpec, parameters, spec_name
 from ...specs import FunctionTool as Function
 from ...tools.contract import CallItem, Tool
-from ...tools.dispatch import Dispatch, Finished, call_of
+from ...tools.dispatch import Dispatch, Finished, by_name, call_of
 from ..contract import CALL, TurnRun
 from ..events import ToolStarted
 from ..telling import call_finished
@@ -81,7 +81,9 @@ class Hands:
 
     def __post_init__(self) -> None:
         journal = self.run.journal
-        self._dispatch = Dispatch(self.run.tools, self.run.context(journal.step), self.run.hooks)
+        self._dispatch = Dispatch(
+            by_name(self.run.tools), self.run.context(journal.step), self.run.hooks
+        )
         self._collecting = asyncio.create_task(self._collect(), name="codex tool results")
 
     async def call(self, asked: ToolCall) -> ToolOutput:

@@ -21,6 +21,7 @@ from ...plan.failures import Failure
 from ...plan.failures import failure_of as why
 from ...prompt.events import TurnAborted
 from ...store.contract import TurnState
+from ...tools.dispatch import by_name
 from ...usage import TokenUsage
 from ...whole import whole
 from ..compaction import make_room
@@ -90,7 +91,7 @@ class CodexTurn:
     _renewals: int = 0
 
     def __post_init__(self) -> None:
-        self._keeping, self.witness = Keeping(self.run), Witness(self.run.tools)
+        self._keeping, self.witness = Keeping(self.run), Witness(by_name(self.run.tools))
         self.usage = self.run.spent
 
     async def execute(self) -> Outcome:

@@ -1,0 +1,150 @@
+"""Work that begins at once."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+
+import pytest
+
+from weft.begun import begun
+from weft.whole import ended, unbroken, whole
+
+WORD = contextvars.ContextVar("WORD", default="")
+
+
+async def test_work_that_waits_for_nothing_is_done_at_once():
+    async def work() -> int:
+        return 3
+
+    done = begun(work())
+    assert done.done()
+    assert done.result() == 3
+
+
+async def test_work_that_waits_goes_on_as_one_task():
+    async def work() -> tuple[str, bool]:
+        first = asyncio.current_task()
+        await asyncio.sleep(0)
+        second = asyncio.current_task()
+        assert second is not None
+        return second.get_name(), first is second
+
+    going = begun(work(), name="mine")
+    assert not going.done()
+    assert await going == ("mine", True)
+
+
+async def test_the_caller_is_the_present_task_again():
+    before = asyncio.current_task()
+    await asyncio.gather(begun(asyncio.sleep(0)), begun(asyncio.sleep(0.001)))
+    assert asyncio.current_task() is before
+
+
+async def test_a_time_limit_that_the_first_stretch_sets_is_the_works_own():
+    async def work() -> str:
+        try:
+            async with asyncio.timeout(0.001):
+                await asyncio.Event().wait()
+        except TimeoutError:
+            return "in time"
+        return "late"
+
+    assert await begun(work()) == "in time"
+
+
+async def test_a_failure_of_the_first_stretch_is_for_whoever_asks():
+    async def work() -> None:
+        raise LookupError("gone")
+
+    failed = begun(work())
+    with pytest.raises(LookupError, match="gone"):
+        failed.result()
+
+
+async def test_work_may_cancel_itself():
+    async def work() -> None:
+        raise asyncio.CancelledError
+
+    assert begun(work()).cancelled()
+
+
+async def test_what_work_sets_stays_with_it():
+    async def work() -> str:
+        WORD.set("inner")
+        await asyncio.sleep(0)
+        return WORD.get()
+
+    assert await begun(work()) == "inner"
+    assert WORD.get() == ""
+
+
+async def test_a_cancellation_reaches_work_where_it_waits():
+    seen = []
+
+    async def work() -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            seen.append("cancelled")
+            await asyncio.sleep(0)
+            seen.append("tidied")
+            raise
+
+    going = begun(work())
+    going.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await going
+    assert seen == ["cancelled", "tidied"]
+
+
+def test_what_is_left_of_done_work_ends_with_the_loop(caplog):
+    async def work() -> int:
+        return 1
+
+    async def main() -> int:
+        return begun(work()).result()
+
+    assert asyncio.run(main()) == 1
+    assert not caplog.records
+
+
+def test_an_interrupt_is_the_callers():
+    async def work() -> None:
+        raise KeyboardInterrupt
+
+    async def main() -> None:
+        begun(work())
+
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(main())
+
+
+async def test_unbroken_work_outlives_those_who_wait_for_it():
+    gate = asyncio.Event()
+
+    async def work() -> str:
+        await gate.wait()
+        return "whole"
+
+    going = unbroken(work())
+    waiting = asyncio.create_task(ended(going))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    gate.set()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert going.result() == "whole"
+
+
+async def test_whole_work_that_waits_for_nothing_needs_no_pass_of_the_loop():
+    passed: list[str] = []
+    asyncio.get_running_loop().call_soon(passed.append, "a pass")
+
+    async def work() -> int:
+        return 5
+
+    assert await whole(work()) == 5
+    assert passed == []
