@@ -38,7 +38,9 @@ def begun(
     except asyncio.CancelledError:
         done = loop.create_future()
         done.cancel()
-    except Exception as error:  # noqa: BLE001 - it is for whoever asks for the result
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # noqa: BLE001 - it is for whoever asks for the result
         done = loop.create_future()
         done.set_exception(error)
     else:

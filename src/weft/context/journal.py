@@ -221,7 +221,7 @@ class Journal(Pen):
         return self._renderer.render(self.view)
 
     async def sent(self, request: Request) -> LedgerRow:
-        """Note durably that `request` is about to be sent, and compare it with the last one.
+        """Note that `request` goes out, and compare it with the last one.
 
         Raises `StaleEpoch` when the epoch it was rendered in has ended.
         """

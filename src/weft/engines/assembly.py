@@ -40,6 +40,8 @@ class Assembly(Struct):
     """The input that the engine was shown last."""
     _given: Sequence[ContextItem] | None = None
     """What it was shown last."""
+    _tools: tuple[object, frozenset[str]] = ((), frozenset())
+    """The thread's tools when last looked at, and their names."""
 
     @property
     def _journal(self) -> Journal:
@@ -54,7 +56,7 @@ class Assembly(Struct):
         self._given = shown["items"]
         params = AssembleParams(
             token_budget=self.frame.budget(prompt.tokens if prompt else 0),
-            available_tools=frozenset(map(spec_name, journal.tools)),
+            available_tools=self._available(),
             citations=self.frame.citations,
             model=journal.model,
             prompt=None if given is None else text_of(given.said.content),
@@ -102,6 +104,13 @@ class Assembly(Struct):
         if not projection.epoch.strip():
             raise Nonsense("it projects by epoch and does not name the epoch")
         return Projected(self.guard.info.id, projection.epoch, projection.fingerprint)
+
+    def _available(self) -> frozenset[str]:
+        tools, names = self._tools
+        if tools is not self._journal.tools:
+            tools, names = self._journal.tools, frozenset(map(spec_name, self._journal.tools))
+            self._tools = tools, names
+        return names
 
     def _said(self, given: TurnInput) -> Row:
         """The input as it will stand in the log."""

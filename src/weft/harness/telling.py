@@ -17,7 +17,7 @@ SHOWN_OUTPUT = 2_000
 
 
 def step_started(step: int, row: LedgerRow) -> StepStarted:
-    """A request is about to be sent, as the ledger sees it."""
+    """A request goes out, as the ledger sees it."""
     return StepStarted(step=step, size=row.size, shared=row.shared_size, reason=row.reason)
 
 
