@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 
 from weft.store.database import open_writer
@@ -41,3 +43,34 @@ async def test_a_light_job_in_company_waits_for_the_disk(tmp_path: Path) -> None
     assert await asyncio.gather(*others) == [FULL, FULL]
     await first
     await asyncio.to_thread(writer.close)
+
+
+WAITS_ALONE = """
+import asyncio, pathlib, sys, threading
+from weft.store.database import open_writer
+from weft.store.writer import Writer
+
+path, opened = pathlib.Path(sys.argv[1]), threading.Event()
+
+def hear(event, given):
+    if event == "open" and str(given[0]) == f"{path}-wal":
+        opened.set()
+
+async def main():
+    writer = Writer(open_writer(path), path)
+    sys.addaudithook(hear)
+    await writer.run(lambda db: db.execute("CREATE TABLE t (a)"), light=True)
+    print(await asyncio.to_thread(opened.wait, 20))
+    opened.clear()
+    await writer.run(lambda db: db.execute("INSERT INTO t VALUES (1)"))
+    print(await asyncio.to_thread(opened.wait, 0.2))
+    writer.close()
+
+asyncio.run(main())
+"""
+
+
+def test_a_light_job_that_stays_alone_is_handed_to_the_disk_a_moment_later(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", WAITS_ALONE, str(tmp_path / "log.db")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout.split(), done.stderr) == (["True", "False"], "")

@@ -276,14 +276,19 @@ class Journal(Pen):
                 await self.index.calibrate(self.model, learnt)
         return committed.entries
 
-    async def append(self, *items: Item, origin: Origin | None = None) -> tuple[Entry, ...]:
-        """Record items of the present step, such as the outputs of tools."""
+    async def append(
+        self, *items: Item, origin: Origin | None = None, light: bool = False
+    ) -> tuple[Entry, ...]:
+        """Record items of the present step, such as the outputs of tools.
+
+        They are `light` where only a request is made of them before the next change.
+        """
         drafts = tuple(self._draft(item, origin) for item in items if recordable(item))
         done: tuple[int, ...] = ()
         if self._staged:
             waiting = await staged(self.store, self.id)
             done = settled(items, self.turn, self.step, waiting)
-        committed = await self._commit(Change(entries=drafts, settle=done))
+        committed = await self._commit(Change(entries=drafts, settle=done, light=light))
         self._staged -= len(done)
         return committed.entries
 

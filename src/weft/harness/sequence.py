@@ -1,7 +1,8 @@
 """Sequencing: results are durable when their tools end, and stand in call order.
 
 Owns the two places a result can be: staged beside the log while an earlier one is
-missing, then in the log. Invariant: whatever the moment of a crash, each result is in
+missing, then in the log. The last of a step is on the disk with the answer to it, for nobody
+acts on it before. Invariant: whatever the moment of a crash, each result is in
 exactly one of them, and the next writer puts the staged ones where they belong.
 """
 
@@ -34,7 +35,7 @@ class Sequencer(Struct):
         async with self._writing:
             self._waiting[finished.position] = finished
             if self._open and finished.position == self._next:
-                return await self._flush()
+                return await self._flush(light=finished.last)
             await self.journal.stage(finished.item)
             return ()
 
@@ -44,9 +45,9 @@ class Sequencer(Struct):
             self._open = True
             return await self._flush()
 
-    async def _flush(self) -> Sequence[Entry]:
+    async def _flush(self, *, light: bool = False) -> Sequence[Entry]:
         ready = []
         while (finished := self._waiting.pop(self._next, None)) is not None:
             ready.append(finished.item)
             self._next += 1
-        return await self.journal.append(*ready) if ready else ()
+        return await self.journal.append(*ready, light=light) if ready else ()

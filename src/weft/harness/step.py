@@ -93,7 +93,6 @@ class Step:
         try:
             await self._ask()
             await whole(self._end(usage_before))
-            self._dispatch.finish()
             if self._collecting is None:
                 await self._collect()
             else:
@@ -186,6 +185,7 @@ class Step:
         await self._receive("failed" if self.error else "completed", end)
         self._show(await self._sequencer.response_ended())
         self._start()
+        self._dispatch.finish()
 
     async def _receive(self, status: ResponseStatus, end: TurnEnd | None = None) -> None:
         journal, completed = self.run.journal, self._completed

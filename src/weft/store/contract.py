@@ -203,7 +203,7 @@ class Change(Struct, frozen=True, kw_only=True):
     """Outbox rows that are done; they leave the outbox."""
     title: str | None = None
     light: bool = False
-    """It outlives this process at once, but a loss of power only with the next change."""
+    """It outlives this process at once, a loss of power with the next change or a moment later."""
 
 
 THIS_TURN = -1

@@ -1,14 +1,16 @@
 """The one thread that writes.
 
 Owns group commit: jobs that wait are run inside one transaction and made durable
-by one sync; only jobs that are all light go without. Invariant: a job's caller hears of
-success only after that, and a job that fails takes nothing of its neighbours with it.
+by one sync; where all of them are light, the sync comes with the next transaction, or when
+there was none for a moment. Invariant: a job's caller hears of success only after the sync,
+or the commit of a light job, and a job that fails takes nothing of its neighbours with it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import queue
 import sqlite3
 import threading
@@ -22,13 +24,17 @@ from msgspec import Struct, field
 from ..errors import StoreClosed
 from .database import translate
 
-__all__ = ["BATCH", "Job", "Writer", "holds_nothing"]
+__all__ = ["BATCH", "LINGER_SECONDS", "Job", "Writer", "holds_nothing"]
 
 T = TypeVar("T")
 Job: TypeAlias = Callable[[sqlite3.Connection], T]
 
 BATCH = 256
 """How many jobs may share one transaction."""
+
+
+LINGER_SECONDS = 0.05
+"""How long what was written without a sync may wait for the next one."""
 
 
 def holds_nothing(_: Any) -> None:
@@ -82,14 +88,16 @@ class Writer:
         self._tasks: queue.SimpleQueue[_Task | None] = queue.SimpleQueue()
         self._gate = threading.Lock()
         self._open = True
-        self._synced = True
+        self._syncs = True
+        self._waits = False
+        """Something was written that the disk may not have yet."""
         self._thread = threading.Thread(target=self._work, name="weft-writer", daemon=True)
         self._thread.start()
 
     async def run(
         self, job: Job[T], discard: Callable[[T], None] = holds_nothing, *, light: bool = False
     ) -> T:
-        """The job's result, once it is durable; a `light` one outlives only this process.
+        """The job's result, once it is durable; a `light` one outlives this process at once.
 
         A caller that is cancelled while it waits cannot know whether the job was
         done; it was done whole or not at all. `discard` is given a result that
@@ -119,11 +127,12 @@ class Writer:
         while batch := self._next_batch():
             self._commit(batch)
             _deliver(batch)
+        self._sync()
         self._connection.close()
 
     def _next_batch(self) -> list[_Task]:
         batch: list[_Task] = []
-        task = self._tasks.get()
+        task = self._next()
         while task is not None:
             batch.append(task)
             if len(batch) == BATCH:
@@ -137,13 +146,23 @@ class Writer:
                 self._tasks.put(None)
         return batch
 
+    def _next(self) -> _Task | None:
+        """The next job, whenever it comes; what waits for the disk does so only for a moment."""
+        if self._waits:
+            with contextlib.suppress(queue.Empty):
+                return self._tasks.get(timeout=LINGER_SECONDS)
+            self._sync()
+        return self._tasks.get()
+
     def _commit(self, batch: list[_Task]) -> None:
+        light = all(task.light for task in batch)
         try:
-            self._sync(not all(task.light for task in batch))
+            self._sync_commits(not light)
             self._connection.execute("BEGIN IMMEDIATE")
             for task in batch:
                 self._apply(task)
             self._connection.execute("COMMIT")
+            self._waits = light
         except Exception as error:  # noqa: BLE001 — every caller of the batch must hear of it
             with contextlib.suppress(sqlite3.Error):
                 if self._connection.in_transaction:
@@ -151,11 +170,22 @@ class Writer:
             for task in batch:
                 task.fail(self._told(error))
 
-    def _sync(self, wanted: bool) -> None:
+    def _sync_commits(self, wanted: bool) -> None:
         """Have commits wait for the disk, or not; the next one that does covers all before it."""
-        if wanted != self._synced:
+        if wanted != self._syncs:
             self._connection.execute(f"PRAGMA synchronous = {'FULL' if wanted else 'NORMAL'}")
-            self._synced = wanted
+            self._syncs = wanted
+
+    def _sync(self) -> None:
+        """Have the disk take what commits have written without waiting for it."""
+        if self._waits:
+            self._waits = False
+            # A disk that fails will tell whoever waits for it.
+            with (
+                contextlib.suppress(OSError),
+                self._path.with_name(f"{self._path.name}-wal").open("rb") as log,
+            ):
+                os.fdatasync(log.fileno())
 
     def _apply(self, task: _Task) -> None:
         if task.abandoned:

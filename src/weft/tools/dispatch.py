@@ -52,6 +52,8 @@ class Finished(Struct, frozen=True, kw_only=True):
     item: FunctionCallOutput | CustomToolCallOutput
     seconds: float
     aborted: bool = False
+    last: bool = False
+    """No call of the step is left."""
 
 
 class _Open(Struct, eq=False):
@@ -180,12 +182,17 @@ class Dispatch(Struct):
                 item=output_item(opened.call, result),
                 seconds=self.clock() - opened.began,
                 aborted=aborted,
+                last=self._is_over,
             )
         )
         self._end_if_done()
 
+    @property
+    def _is_over(self) -> bool:
+        return self._closed and not self._open
+
     def _end_if_done(self) -> None:
-        if self._closed and not self._open:
+        if self._is_over:
             self._ready.put_nowait(None)
 
 

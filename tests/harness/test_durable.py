@@ -1,0 +1,136 @@
+"""Which writes of a turn wait for the disk, and what waits for them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from weft.errors import StoreFull
+from weft.harness.events import StepStarted, TextDelta
+from weft.store.contract import Change, Committed, Lease
+from weft.store.sqlite import SqliteStore
+from weft.testing.script import Answer
+from weft.tools.decorator import tool
+
+from .scenes import call, hear, last, log, of, opened, scripted
+
+
+class Watched(SqliteStore):
+    """A store that remembers what was written, and how; it can hold back the notes of requests."""
+
+    written: list[str]
+    noting: asyncio.Event
+    notes: asyncio.Event | StoreFull
+
+    async def commit(self, lease: Lease, change: Change) -> Committed:
+        words = [word for draft in change.entries for word in _words(draft.kind, draft.body)]
+        words += ["staged"] * len(change.outbox)
+        if "request" in words and isinstance(self.notes, StoreFull):
+            raise self.notes
+        if "request" in words and isinstance(self.notes, asyncio.Event):
+            self.noting.set()
+            await self.notes.wait()
+        committed = await super().commit(lease, change)
+        if words:
+            self.written.append(f"{' '.join(words)}{' (light)' if change.light else ''}")
+        return committed
+
+
+def _words(kind: str, body: bytes) -> Iterator[str]:
+    for word in (b"function_call_output", b"function_call", b'"output_text"'):
+        if word in body:
+            yield {b'"output_text"': "words"}.get(word, word.decode().removeprefix("function_"))
+            return
+    if kind in {"request", "response"}:
+        yield kind
+
+
+async def watched(place: Path) -> Watched:
+    (place / "home").mkdir()
+    store = await Watched.open(place / "home")
+    assert isinstance(store, Watched)
+    store.written, store.noting, store.notes = [], asyncio.Event(), asyncio.Event()
+    store.notes.set()
+    return store
+
+
+@tool(parallel=True)
+async def quick() -> str:
+    """At once."""
+    return "done"
+
+
+@tool(parallel=True)
+async def slow() -> str:
+    """After a moment."""
+    await asyncio.sleep(0.05)
+    return "done"
+
+
+async def test_the_last_result_of_a_step_is_on_the_disk_with_the_next_answer(tmp_path: Path):
+    store = await watched(tmp_path)
+    model = scripted(
+        Answer(calls=(call("slow"), call("quick"))),
+        Answer(calls=(call("quick"),)),
+        Answer(text="Done."),
+    )
+    async with store, opened(tmp_path, model, tools=(quick, slow), store=store) as thread:
+        assert last(await hear(thread, "go")).status == "completed"
+    assert store.written == [
+        "request (light)",
+        "call call response",
+        "staged",
+        "call_output call_output (light)",
+        "request (light)",
+        "call response",
+        "call_output (light)",
+        "request (light)",
+        "words response",
+    ]
+
+
+async def test_nothing_of_an_answer_counts_before_its_request_is_noted(tmp_path: Path):
+    store = await watched(tmp_path)
+    assert isinstance(store.notes, asyncio.Event)
+    store.notes.clear()
+    model = scripted(Answer(text="Done."))
+    async with store, opened(tmp_path, model, store=store) as thread:
+        turn = asyncio.create_task(hear(thread, "go"))
+        await store.noting.wait()
+        await asyncio.sleep(0.1)
+        assert model.requests
+        assert not any("Done." in line for line in await log(thread))
+        store.notes.set()
+        events = await turn
+    kinds = [type(event) for event in of(events, StepStarted, TextDelta)]
+    assert kinds[0] is StepStarted
+    assert len(kinds) > 1
+
+
+async def test_an_answer_to_a_request_that_cannot_be_noted_counts_for_nothing(tmp_path: Path):
+    store = await watched(tmp_path)
+    store.notes = StoreFull("the disk is full")
+    model = scripted(Answer(calls=(call("quick"),)))
+    async with store, opened(tmp_path, model, tools=(quick,), store=store) as thread:
+        with pytest.raises(StoreFull):
+            await hear(thread, "go")
+    assert not any("call" in line for line in store.written)
+
+
+async def test_a_turn_that_is_interrupted_while_its_request_is_noted_ends_well(tmp_path: Path):
+    store = await watched(tmp_path)
+    assert isinstance(store.notes, asyncio.Event)
+    store.notes.clear()
+    model = scripted(Answer(text="Never heard.", delay=30.0), Answer(text="Again."))
+    async with store, opened(tmp_path, model, store=store) as thread:
+        turn = asyncio.create_task(hear(thread, "go"))
+        await store.noting.wait()
+        thread.interrupt()
+        await asyncio.sleep(0.05)
+        assert not turn.done()
+        store.notes.set()
+        assert last(await turn).status == "interrupted"
+        assert last(await hear(thread, "again")).status == "completed"
