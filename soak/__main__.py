@@ -26,12 +26,21 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m soak", description="Weft under chaos.")
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--seed", default="7", help="fixes the plan of faults")
-    parser.add_argument("--roles", default="", help="only these, with commas")
+    known = ", ".join(role.name for role in ROLES)
+    parser.add_argument("--roles", help=f"only these, with commas: {known}")
     parser.add_argument("--short", action="store_true", help="the smaller cast")
     parser.add_argument("--place", type=Path, help="where evidence is kept")
     parser.add_argument("--json", type=Path, help="write the result here, too")
     parser.add_argument("--page", type=Path, help="write the table into this page")
-    return parser.parse_args()
+    asked = parser.parse_args()
+    asked.cast = SHORT if asked.short else ROLES
+    if asked.roles:
+        names = set(asked.roles.split(","))
+        if unknown := sorted(names - {role.name for role in asked.cast}):
+            there = ", ".join(role.name for role in asked.cast)
+            parser.error(f"no role {unknown[0]!r}; there are {there}")
+        asked.cast = [role for role in asked.cast if role.name in names]
+    return asked
 
 
 def main() -> int:
@@ -40,9 +49,7 @@ def main() -> int:
     enter_namespace([sys.executable, "-m", "soak", *sys.argv[1:]])
     parent = asked.place or Path(tempfile.gettempdir())
     place = Place(parent / f"weft-soak-{secrets.token_hex(3)}")
-    chosen = SHORT if asked.short else ROLES
-    roles = [role for role in chosen if not asked.roles or role.name in asked.roles.split(",")]
-    conductor = Conductor(place, roles, asked.minutes * 60, asked.seed)
+    conductor = Conductor(place, asked.cast, asked.minutes * 60, asked.seed)
     try:
         result = asyncio.run(conductor.run())
         found = not result.report.clean

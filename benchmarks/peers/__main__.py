@@ -111,7 +111,8 @@ def names(known: Collection[str], text: str) -> tuple[str, ...]:
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    about = __doc__.splitlines()[0] if __doc__ else None
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.peers", description=about)
     parser.add_argument("--quick", action="store_true", help="Weft and the floor, in a minute")
     parser.add_argument("--only", type=partial(names, SCENARIOS), help=", ".join(SCENARIOS))
     parser.add_argument("--peers", type=partial(names, CONTESTANTS), help=", ".join(CONTESTANTS))
