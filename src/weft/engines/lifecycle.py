@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 import msgspec
-from msgspec import Struct
 
 from ..context.journal import Journal
 from ..context.row import Row
@@ -23,20 +22,15 @@ from ..errors import CannotCompact, EngineFailed, StaleEpoch
 from ..prompt.guidance import Guidance
 from ..prompt.observation import PromptContext
 from ..tools.contract import Tool
-from .advance import Advancing
-from .assembly import Assembly
 from .contract import (
     Bootstraps,
-    ContextEngine,
     Disposes,
     FollowsSubagents,
     InterceptsCompaction,
-    Maintains,
     OffersTools,
     PreparesSpawns,
     Rollback,
 )
-from .folding import Folding
 from .following import EngineFollower
 from .frame import Completes, Frame
 from .guard import Guard, own
@@ -45,10 +39,9 @@ from .linear import Compacted
 from .log import Grants
 from .publish import publish
 from .reports import EngineReported
+from .seat import Patience, Seat, seated
 from .slot import EngineSlot
 from .telling import Telling
-from .toolbox import usable
-from .upkeep import Upkeep
 from .values import (
     AssembleResult,
     BootstrapResult,
@@ -56,8 +49,6 @@ from .values import (
     CompactionTrigger,
     ContextItem,
     EndReason,
-    SpawnParams,
-    SubagentEndedParams,
 )
 from .weave import Nonsense, Woven, appended
 from .words import brief, described
@@ -72,44 +63,6 @@ _UNSERVED: dict[Operation, str] = {
     "subagent-spawn": "the agent is not started",
 }
 """What comes of an operation that a harness cannot serve an engine in."""
-
-
-class Patience(Struct, frozen=True, kw_only=True):
-    """How many seconds an engine has for each thing it is asked."""
-
-    bootstrap: float = 120.0
-    assemble: float = 30.0
-    commit: float = 60.0
-    maintain: float = 60.0
-    compact: float = 180.0
-    spawn: float = 10.0
-    dispose: float = 10.0
-    grace: float = 2.0
-    """For a call that was cancelled to come to its end."""
-
-
-class _Seat(Struct):
-    """An engine, and all that serves it in one thread."""
-
-    engine: ContextEngine
-    guard: Guard
-    assembly: Assembly
-    advancing: Advancing
-    folding: Folding
-    upkeep: Upkeep | None
-    booted: bool = False
-    _found: tuple[object, frozenset[str], tuple[tuple[Tool, ...], list[str]]] | None = None
-    """The tools it brought, the names that were taken, and what came of it."""
-
-    def usable(
-        self, brought: Sequence[Tool], taken: frozenset[str]
-    ) -> tuple[tuple[Tool, ...], list[str]]:
-        """The tools that can be offered, and what is wrong; looked at again when they change."""
-        known = self._found
-        if known is None or known[0] is not brought or known[1] != taken:
-            known = brought, taken, usable(brought, taken)
-            self._found = known if isinstance(brought, tuple) else None
-        return known[2]
 
 
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)
@@ -133,7 +86,7 @@ class Lifecycle:
     _frame: Frame = field(init=False)
     _telling: Telling = field(init=False)
     _follower: EngineFollower = field(init=False)
-    _seat: _Seat | None = field(init=False, default=None)
+    _seat: Seat | None = field(init=False, default=None)
     _looked: bool = field(init=False, default=False)
     """Whether the engine was looked for since the last turn began; once is enough."""
     _serving: bool = field(init=False, default=False)
@@ -349,51 +302,18 @@ class Lifecycle:
 
     async def prepare(self, child: str, mode: Literal["isolated", "fork"]) -> Rollback | None:
         """A child is about to start. Raises `EngineFailed`: a spawn fails closed."""
-        seat, parent = self._seat, self._frame.thread
+        seat = self._seat
         if not self._serving or seat is None or not isinstance(seat.engine, PreparesSpawns):
             return None
         if not self._host_serves("subagent-spawn", seat):
             raise EngineFailed(self.slot.name, "subagent-spawn", "this harness cannot serve it")
-        assert parent is not None, "a turn renews its frame"
-        given = SpawnParams(parent=parent, child=await self._frame.of(child), mode=mode)
-        method = seat.engine.prepare_subagent_spawn
-        try:
-            prepared: object = await seat.guard.call(
-                "prepare_subagent_spawn", method, given, object, self.patience.spawn
-            )
-        except EngineFailed as error:
-            await self._telling.failed(error, so="the agent is not started")
-            raise
-        await self._telling.worked("prepare_subagent_spawn")
-        return self._taken_back(seat, prepared) if callable(prepared) else None
-
-    def _taken_back(self, seat: _Seat, rollback: Rollback) -> Rollback:
-        """What an engine does when a child does not start; its failure is not the child's."""
-
-        async def take_back() -> None:
-            operation = "prepare_subagent_spawn rollback"
-            try:
-                await seat.guard.call(operation, rollback, None, object, self.patience.spawn)
-            except EngineFailed as error:
-                await self._telling.failed(error)
-
-        return take_back
+        return await seat.children.prepare(seat.engine, child, mode)
 
     async def ended(self, child: str, reason: EndReason) -> None:
         """A child is over."""
         seat = self._seat
-        if seat is None or not isinstance(seat.engine, FollowsSubagents):
-            return
-        given = SubagentEndedParams(child=child, reason=reason)
-        method = seat.engine.on_subagent_ended
-        try:
-            await seat.guard.call(
-                "on_subagent_ended", method, given, type(None), self.patience.spawn
-            )
-        except EngineFailed as error:
-            await self._telling.failed(error)
-        else:
-            await self._telling.worked("on_subagent_ended")
+        if seat is not None and isinstance(seat.engine, FollowsSubagents):
+            await seat.children.ended(seat.engine, child, reason)
 
     async def settled(self, seconds: float) -> None:
         """Wait, no longer than `seconds`, for what runs beside the turns."""
@@ -416,7 +336,7 @@ class Lifecycle:
             except EngineFailed as error:
                 _log.warning("%s", error)
 
-    async def _resolved(self) -> _Seat | None:
+    async def _resolved(self) -> Seat | None:
         found = await self.slot.resolve()
         engine = found.engine
         if engine is None:
@@ -431,29 +351,25 @@ class Lifecycle:
         for note in found.notes:
             self._telling.say(note)
         await self._telling.worked("resolve")
-        frame, patience = self._frame, self.patience
         # Whatever it calls itself, it is known by the name it was chosen under.
-        guard = Guard(msgspec.structs.replace(said, id=self.slot.name), patience.grace)
-        upkeep = None
-        if isinstance(engine, Maintains):
-            upkeep = Upkeep(engine, guard, frame, self._telling, patience.maintain)
-        return _Seat(
+        guard = Guard(msgspec.structs.replace(said, id=self.slot.name), self.patience.grace)
+        return seated(
             engine,
             guard,
-            Assembly(engine, guard, frame, patience.assemble),
-            Advancing(engine, guard, frame, self._follower, patience.commit),
-            Folding(engine, guard, frame, patience.compact),
-            upkeep,
+            self._frame,
+            self._telling,
+            follower=self._follower,
+            patience=self.patience,
         )
 
-    def _host_serves(self, operation: Operation, seat: _Seat) -> bool:
+    def _host_serves(self, operation: Operation, seat: Seat) -> bool:
         problem = unmet(seat.guard.info, operation, self.capabilities, self.harness)
         if problem is not None:
             self._telling.report("degraded", reason=problem)
             self._telling.say(f"{problem}; {_UNSERVED[operation]}")
         return problem is None
 
-    async def _caught_up(self, seat: _Seat, *, finalising: bool = False) -> bool:
+    async def _caught_up(self, seat: Seat, *, finalising: bool = False) -> bool:
         """Hand over what waits; whether the engine then knows every accepted turn."""
         drained = await seat.advancing.drain()
         for reason in drained.blocked:
@@ -477,7 +393,7 @@ class Lifecycle:
         view = self.journal.view
         return bool(self.journal.turn or view.rows or view.base)
 
-    async def _bootstrapped(self, seat: _Seat) -> bool:
+    async def _bootstrapped(self, seat: Seat) -> bool:
         if isinstance(seat.engine, Bootstraps):
             self._telling.report("bootstrap.started")
             given = await self._frame.past()
@@ -496,7 +412,7 @@ class Lifecycle:
         return True
 
     async def _asked(
-        self, seat: _Seat, given: TurnInput | None
+        self, seat: Seat, given: TurnInput | None
     ) -> tuple[AssembleResult, Woven] | None:
         """What the engine wants shown, re-based where it must be; None where it failed."""
         self._unassembled = self.journal.occupied
@@ -523,7 +439,7 @@ class Lifecycle:
         await self._telling.worked("assemble")
 
 
-def _failure(seat: _Seat, operation: str, error: Exception) -> EngineFailed:
+def _failure(seat: Seat, operation: str, error: Exception) -> EngineFailed:
     if isinstance(error, EngineFailed):
         return error
     failure = EngineFailed(seat.guard.info.id, operation, brief(str(error)))

@@ -1,0 +1,89 @@
+"""A seat: an engine, and all that serves it in one thread.
+
+Owns how long an engine may take for what, and putting together what asks it. Invariant:
+whatever serves an engine calls it through one guard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from ..tools.contract import Tool
+from .advance import Advancing
+from .assembly import Assembly
+from .children import Children
+from .contract import ContextEngine, Maintains
+from .folding import Folding
+from .following import EngineFollower
+from .frame import Frame
+from .guard import Guard
+from .telling import Telling
+from .toolbox import usable
+from .upkeep import Upkeep
+
+__all__ = ["Patience", "Seat", "seated"]
+
+
+class Patience(Struct, frozen=True, kw_only=True):
+    """How many seconds an engine has for each thing it is asked."""
+
+    bootstrap: float = 120.0
+    assemble: float = 30.0
+    commit: float = 60.0
+    maintain: float = 60.0
+    compact: float = 180.0
+    spawn: float = 10.0
+    dispose: float = 10.0
+    grace: float = 2.0
+    """For a call that was cancelled to come to its end."""
+
+
+class Seat(Struct):
+    """An engine, and all that serves it in one thread."""
+
+    engine: ContextEngine
+    guard: Guard
+    assembly: Assembly
+    advancing: Advancing
+    folding: Folding
+    upkeep: Upkeep | None
+    children: Children
+    booted: bool = False
+    _found: tuple[object, frozenset[str], tuple[tuple[Tool, ...], list[str]]] | None = None
+    """The tools it brought, the names that were taken, and what came of it."""
+
+    def usable(
+        self, brought: Sequence[Tool], taken: frozenset[str]
+    ) -> tuple[tuple[Tool, ...], list[str]]:
+        """The tools that can be offered, and what is wrong; looked at again when they change."""
+        known = self._found
+        if known is None or known[0] is not brought or known[1] != taken:
+            known = brought, taken, usable(brought, taken)
+            self._found = known if isinstance(brought, tuple) else None
+        return known[2]
+
+
+def seated(
+    engine: ContextEngine,
+    guard: Guard,
+    frame: Frame,
+    telling: Telling,
+    *,
+    follower: EngineFollower,
+    patience: Patience,
+) -> Seat:
+    """A seat for `engine`, which is called through `guard`."""
+    upkeep = None
+    if isinstance(engine, Maintains):
+        upkeep = Upkeep(engine, guard, frame, telling, patience.maintain)
+    return Seat(
+        engine=engine,
+        guard=guard,
+        assembly=Assembly(engine, guard, frame, patience.assemble),
+        advancing=Advancing(engine, guard, frame, follower, patience.commit),
+        folding=Folding(engine, guard, frame, patience.compact),
+        upkeep=upkeep,
+        children=Children(guard, frame, telling, patience.spawn),
+    )
