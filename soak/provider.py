@@ -18,26 +18,14 @@ from msgspec import Struct
 
 from soak.answers import Given, Mouth
 from weft.loopback import Listener, Request
-from weft.testing.fake.chat import ChatVoice
 from weft.testing.fake.heard import hear
 from weft.testing.fake.http import HungUp, Reply, read_request
-from weft.testing.fake.messages import MessagesVoice
-from weft.testing.fake.responses import ResponsesVoice
 from weft.testing.fake.voice import Spoken, Voice
+from weft.testing.fake.voices import ANSWERS, VOICES
 from weft.testing.script import Api
 
 __all__ = ["Provider", "Sent"]
 
-_PATHS: dict[str, Api] = {
-    "/v1/responses": "responses",
-    "/v1/chat/completions": "chat",
-    "/v1/messages": "messages",
-}
-_VOICES: dict[Api, Voice] = {
-    "responses": ResponsesVoice(),
-    "chat": ChatVoice(),
-    "messages": MessagesVoice(),
-}
 _STREAM = {"content-type": "text/event-stream"}
 _JSON = {"content-type": "application/json"}
 _GARBAGE = (
@@ -83,7 +71,7 @@ class Provider(Listener):
         if request.path == "/calm":
             self.mouth.calm = True
             await reply.whole(200, _JSON, b"{}")
-        elif (api := _PATHS.get(request.path)) is None:
+        elif (api := ANSWERS.get(request.path)) is None:
             await reply.whole(404, _JSON, b'{"error":{"message":"nothing here"}}')
         else:
             await self._answer(api, request, reply)
@@ -97,7 +85,7 @@ class Provider(Listener):
         sent = Sent(api, given.trouble, given.words, given.calls, given.strays, times)
         sys.stdout.buffer.write(msgspec.json.encode(sent) + b"\n")
         sys.stdout.buffer.flush()
-        voice, failure = _VOICES[api], given.answer.error
+        voice, failure = VOICES[api], given.answer.error
         await reply.wait(given.answer.delay)
         if failure is not None and failure.status:
             headers = {**_JSON, **failure.headers}
@@ -123,7 +111,7 @@ class Provider(Listener):
 
 def _frames(given: Given, voice: Voice, request: Request) -> list[bytes]:
     """The events of the answer, less or more than they should be."""
-    heard = hear(_PATHS[request.path], request)
+    heard = hear(ANSWERS[request.path], request)
     size = len(request.body) // _BYTES_PER_TOKEN
     usage = given.answer.usage
     name = given.words[0].removeprefix("word") if given.words else heard.digest

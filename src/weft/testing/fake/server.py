@@ -16,26 +16,14 @@ import msgspec
 from ...loopback import Listener, Request
 from ..script import Answer, Api, Break, Failure, Playback, Script
 from .cache import PromptCache
-from .chat import ChatVoice
 from .heard import Heard, hear
 from .http import HungUp, Reply, read_request
-from .messages import MessagesVoice
-from .responses import ResponsesVoice
 from .voice import Spoken, Voice
+from .voices import ANSWERS, VOICES
 
 __all__ = ["FakeServer"]
 
-_PATHS: dict[str, Api] = {
-    "/v1/responses": "responses",
-    "/v1/responses/compact": "responses",
-    "/v1/chat/completions": "chat",
-    "/v1/messages": "messages",
-}
-_VOICES: dict[Api, Voice] = {
-    "responses": ResponsesVoice(),
-    "chat": ChatVoice(),
-    "messages": MessagesVoice(),
-}
+_PATHS: dict[str, Api] = {**ANSWERS, "/v1/responses/compact": "responses"}
 _MARK = b',"cache_control":{"type":"ephemeral"}'
 _JSON = {"content-type": "application/json"}
 _STREAM = {"content-type": "text/event-stream", "cache-control": "no-cache"}
@@ -89,7 +77,7 @@ class FakeServer(Listener):
         api = _PATHS.get(request.path)
         if request.method != "POST" or api is None or api not in self._apis:
             missing = Failure(code="not_found_error", message=f"nothing at {request.path!r}")
-            await _refuse(reply, _VOICES["responses"], missing, 404)
+            await _refuse(reply, VOICES["responses"], missing, 404)
             return
         heard = hear(api, request)
         compacts = heard.trigger or request.path.endswith("/compact")
@@ -97,12 +85,12 @@ class FakeServer(Listener):
         if answer is None and compacts:
             answer = Answer(endpoint="compact", text="folded")
         if answer is None:
-            await _refuse(reply, _VOICES[api], _exhausted(heard), 400)
+            await _refuse(reply, VOICES[api], _exhausted(heard), 400)
         else:
             await self._give(request, heard, answer, reply)
 
     async def _give(self, request: Request, heard: Heard, answer: Answer, reply: Reply) -> None:
-        voice = _VOICES[heard.api]
+        voice = VOICES[heard.api]
         await reply.wait(answer.delay)
         if answer.error is not None and answer.error.status:
             await _refuse(reply, voice, answer.error, answer.error.status)
