@@ -290,6 +290,24 @@ async def test_very_common_words_find_the_newest_and_tell_apart_what_rare_ones_f
     assert (await home.seqs(Search("alpha", roles=("assistant",)))) == []
 
 
+async def test_words_that_stand_everywhere_tell_nothing(home):
+    await home.say("alpha gamma", *["alpha"] * 5_000)
+    assert len(await home.index.search("alpha")) > 0
+    assert await home.seqs(Search("alpha", telling=True)) == []
+    assert await home.seqs(Search("alpha gamma", telling=True)) == [1]
+    assert await home.seqs(Search("gamma", telling=True)) == [1]
+
+
+async def test_what_need_not_be_indexed_is_not_waited_for(home):
+    await home.say("alpha one")
+    assert await home.seqs(Search("alpha", threads=(home.thread,), indexed=1)) == [1]
+    await home.say("alpha two")
+    assert await home.seqs(Search("alpha", threads=(home.thread,), indexed=1)) == [1]
+    assert await home.seqs(Search("alpha", threads=(home.thread,), indexed=2)) == [2, 1]
+    await home.say("alpha three")
+    assert await home.seqs(Search("alpha", threads=(home.thread,))) == [3, 2, 1]
+
+
 async def test_a_deleted_threads_words_are_gone_and_the_rest_is_found(home):
     other = (await home.store.create()).id
     await home.say(*(f"kept{n} word" for n in range(2_500)))

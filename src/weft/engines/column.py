@@ -86,6 +86,8 @@ class Column(Sequence[T_co]):
         return self._more[index - self._count]
 
     def _cut(self, wanted: range) -> Sequence[T_co]:
+        if wanted == range(len(self)):
+            return self
         if wanted.step == 1 and wanted.start == 0 and wanted.stop <= self._count:
             return Column(self._positions, self._make, len(wanted))
         return tuple(map(self._at, wanted))

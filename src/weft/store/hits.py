@@ -40,6 +40,10 @@ class Search(Struct, frozen=True, omit_defaults=True):
     """How many entries before and after each hit to name."""
     every: bool = False
     """Only what holds every word."""
+    telling: bool = False
+    """Only by words that tell entries apart: those that stand in thousands are left out."""
+    indexed: int | None = None
+    """Up to which entry its threads must be indexed before it answers; None for all of them."""
 
 
 class Hit(Struct, frozen=True):

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
+from msgspec.structs import replace
+
 from . import cursors
 from .contract import Progress, Span, ThreadInfo
 from .finding.scope import Stretch
@@ -70,11 +72,15 @@ class Within:
 
     indexer: Indexer
     threads: Sequence[str]
+    upto: int | None = None
+    """What comes after this entry need not be indexed; None for all."""
     _spans: dict[str, list[tuple[Span, str]]] = field(default_factory=dict, init=False)
 
     async def prepare(self, most: int | None = None, *, progress: Progress | None = None) -> int:
         """Index what is new in these threads; how many entries are left."""
         infos = [await self.indexer.store.info(thread) for thread in self.threads]
+        if self.upto is not None:
+            infos = [replace(info, last=min(info.last, self.upto)) for info in infos]
         return await self.indexer.catch_up(infos, most=most, progress=progress)
 
     async def stretches(self) -> tuple[Stretch, ...]:

@@ -31,7 +31,7 @@ class Searching:
 
     async def search(self, query: Search, *, catch_up: bool) -> Hits:
         """What the query asks for, in the order that its mode says."""
-        searched = self._searched(query.threads, afresh=catch_up)
+        searched = self._searched(query.threads, query.indexed, afresh=catch_up)
         left = await searched.prepare(MOST_AT_ONCE) if catch_up else 0
         scope = Scope(
             stretches=await searched.stretches(),
@@ -57,10 +57,10 @@ class Searching:
         await self._searched(named).prepare(progress=progress)
 
     def _searched(
-        self, threads: tuple[str, ...] | None, *, afresh: bool = True
+        self, threads: tuple[str, ...] | None, upto: int | None = None, *, afresh: bool = True
     ) -> Everywhere | Within:
         if threads is not None:
-            return Within(self._indexer, threads)
+            return Within(self._indexer, threads, upto)
         if afresh or self._everywhere is None:
             self._everywhere = Everywhere(self._indexer)
         return self._everywhere

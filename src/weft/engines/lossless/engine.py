@@ -197,6 +197,9 @@ class LosslessEngine:
 
     async def maintain(self, given: MaintainParams, /) -> MaintainResult:
         """Make ready what will be needed; ask for a smaller view when all of it is ready."""
+        if given.reason == "bootstrap":
+            # Before a turn no model can be asked, and what can be done without, assembling does.
+            return MaintainResult(reason="the turn that begins does it")
         budget = given.context.token_budget if given.context else None
         complete = given.context.complete if given.context else None
         scene = self._scene(given, len(given.items), budget)
@@ -205,8 +208,7 @@ class LosslessEngine:
         made, rebase = 0, None
         if self._is_due(scene):
             scene = msgspec.structs.replace(scene, live=await self._under_way(given))
-            # Before a turn no model can be asked; extracts in its place would last.
-            if given.reason != "bootstrap" and scene.is_filling:
+            if scene.is_filling:
                 made += await self._prepare(scene, complete, given.cancelled)
             made += await self._mend(scene, given, complete)
             await self._forget_jobs(scene)

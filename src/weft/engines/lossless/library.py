@@ -70,6 +70,8 @@ class Library:
         """Notes that were read; a thread has one writer, so they are as it wrote them."""
         self._idle: dict[str, bool] = Recent()
         """Threads for which no work waits."""
+        self._nodes: dict[str, Node] = {}
+        """The nodes that were asked for last."""
 
     async def add(self, node: Node) -> Node:
         """Keep a node, and consider its job done; the one that has its name, if there is one."""
@@ -102,17 +104,20 @@ class Library:
 
     async def get(self, ids: Iterable[str]) -> dict[str, Node]:
         """Nodes by their names; those that do not exist are left out."""
-        if not (sought := tuple(ids)):
-            return {}
-        wanted = json_bytes(sought)
+        sought = tuple(ids)
+        known = {name: self._nodes[name] for name in sought if name in self._nodes}
+        missing = json_bytes([name for name in sought if name not in known])
 
         def job(db: sqlite3.Connection) -> dict[str, Node]:
             rows = db.execute(
-                "SELECT node FROM nodes WHERE id IN (SELECT value FROM json_each(?))", (wanted,)
+                "SELECT node FROM nodes WHERE id IN (SELECT value FROM json_each(?))", (missing,)
             )
             return {node.id: node for node in map(_decoded, rows)}
 
-        return await self._shelf.ask(job)
+        if len(known) < len(sought):
+            known |= await self._shelf.ask(job)
+            self._nodes = dict(known)
+        return known
 
     async def of_thread(self, thread: str) -> list[Node]:
         """The nodes that were made in a thread, in the order of its log."""

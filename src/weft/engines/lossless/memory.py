@@ -144,12 +144,16 @@ class Memory:
         nodes = await self.library.get(seen.names)
         spans = [span for node in nodes.values() for span in node.spans]
         visible = {item.seq for item in seen.items}
-        asked = Search(cue.text, threads=(thread,), limit=_LOOKED_AT)
+        # What came after them is in sight, and need not be indexed while the turn waits.
+        newest = max((last for _, last in spans), default=0)
+        asked = Search(cue.text, threads=(thread,), limit=_LOOKED_AT, telling=True, indexed=newest)
         hidden = [
             hit.seq
             for hit in await given.log.find(asked)
             if hit.seq not in visible and any(low <= hit.seq <= high for low, high in spans)
         ]
+        if not hidden:
+            return []
         said = await given.log.spans([(seq, seq) for seq in hidden])
         return [
             record

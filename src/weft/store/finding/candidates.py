@@ -11,11 +11,12 @@ import heapq
 import math
 import sqlite3
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
 from ..ancestry import MAX_SEQ
+from ..hits import Search
 from ..rows import place
 from .question import Question, Term
 from .scope import Scope, matching
@@ -27,6 +28,8 @@ _READ = 20_000
 """How many places of terms are read; a term with more is too common to be looked up."""
 _COUNTED = 100_000
 """More places than this are not counted."""
+_EVERYWHERE = 5_000
+"""A term with more places says little of what is asked for; where it must, it is left out."""
 _TELLING = 2
 """Common terms that may tell candidates apart."""
 _SHARE = 20
@@ -71,12 +74,13 @@ class Gathered(NamedTuple):
 
 
 def gather(
-    connection: sqlite3.Connection, question: Question, scope: Scope, most: int, *, every: bool
+    connection: sqlite3.Connection, question: Question, scope: Scope, most: int, query: Search
 ) -> Gathered:
     """The best `most` candidates, as far as the index can tell them."""
     known, scope = totals(connection), scope.resolved(connection)
-    terms = tuple(_weighed(connection, question.terms, known))
-    if every:
+    bound = _EVERYWHERE if query.telling else None
+    terms = tuple(_weighed(_counted(connection, question.terms, bound), known))
+    if query.every:
         held = _with_every(connection, terms, scope, max(most, _DEPTH))
     else:
         held = _held(connection, terms, scope, known, max(most, _DEPTH))
@@ -86,25 +90,33 @@ def gather(
     return Gathered(terms, found[:most], known.average)
 
 
-def _weighed(
-    connection: sqlite3.Connection, terms: Iterable[Term], known: Totals
-) -> Iterable[Weighed]:
-    """The terms and what they weigh, the rarest first; parts only of names nobody used."""
-    counted = {term: min(_documents(connection, term), known.documents) for term in terms}
-    names = {term.text for term, documents in counted.items() if term.whole and documents}
-    for term, documents in sorted(counted.items(), key=lambda each: each[1]):
-        if term.whole or (documents and term.part_of not in names):
-            odds = (known.documents - documents + 0.5) / (documents + 0.5)
-            yield Weighed(term, documents, term.weight * math.log1p(odds))
+def _counted(
+    connection: sqlite3.Connection, terms: Iterable[Term], bound: int | None
+) -> dict[Term, int]:
+    """In how many documents each term occurs, without those that are in more than `bound`."""
+    if bound is None:
+        return {term: _documents(connection, term, _COUNTED) for term in terms}
+    counted = {term: _documents(connection, term, bound + 1) for term in terms}
+    return {term: documents for term, documents in counted.items() if documents <= bound}
 
 
-def _documents(connection: sqlite3.Connection, term: Term) -> int:
+def _documents(connection: sqlite3.Connection, term: Term, most: int) -> int:
     """In how many documents a term occurs; of a very common one only that it does."""
     (documents,) = connection.execute(
         "SELECT count(*) FROM (SELECT 1 FROM words WHERE words MATCH ? LIMIT ?)",
-        (term.match, _COUNTED),
+        (term.match, most),
     ).fetchone()
     return int(documents)
+
+
+def _weighed(counted: Mapping[Term, int], known: Totals) -> Iterable[Weighed]:
+    """The terms and what they weigh, the rarest first; parts only of names nobody used."""
+    names = {term.text for term, documents in counted.items() if term.whole and documents}
+    for term, found in sorted(counted.items(), key=lambda each: each[1]):
+        if term.whole or (found and term.part_of not in names):
+            documents = min(found, known.documents)
+            odds = (known.documents - documents + 0.5) / (documents + 0.5)
+            yield Weighed(term, documents, term.weight * math.log1p(odds))
 
 
 def _with_every(

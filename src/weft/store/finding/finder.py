@@ -82,7 +82,9 @@ class Finder:
         if not question.terms:
             return Hits()
         most = max(_READ, query.limit + query.limit // 2)
-        gathered = await self.ask(lambda db: gather(db, question, scope, most, every=query.every))
+        gathered = await self.ask(lambda db: gather(db, question, scope, most, query))
+        if not gathered.candidates:
+            return Hits()
         said = await self.read([doc.place for doc in gathered.candidates])
         weights = await asyncio.to_thread(_weights, question, gathered, said)
         around = await self.around([*weights], 1, scope)
