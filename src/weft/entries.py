@@ -96,7 +96,7 @@ class FragmentMark(Struct, frozen=True, omit_defaults=True):
     part: int | None = None
 
 
-class Draft(Struct, frozen=True, kw_only=True):
+class Draft(Struct, frozen=True, kw_only=True, gc=False):
     """An entry before the store gives it a place and a time.
 
     `time` is when it happened, for what happened elsewhere; None means now.
@@ -117,7 +117,7 @@ class Draft(Struct, frozen=True, kw_only=True):
     time: int | None = None
 
 
-class Entry(Draft, frozen=True, kw_only=True):
+class Entry(Draft, frozen=True, kw_only=True, gc=False):
     """One row of the log.
 
     `seq` counts from 1 within a thread and goes on in its forks. `body` holds the

@@ -152,7 +152,7 @@ async def gathered(stack: AsyncExitStack, thread: str | None, said: Options) -> 
     lease = await place.store.acquire(thread)
     stack.push_async_callback(lease.release)
     info = await place.store.info(thread)
-    view = await load_view(place.store, info.id, facts.registry)
+    view = await load_view(place.store, info.id, facts.registry, info=info)
     asked = named or named_model(view.head, said.get("default_model"))
     await slot.seat(asked, info.id)
     return {

@@ -16,7 +16,8 @@ from ..provenance import InputProvenance, InternalEvent
 __all__ = ["Row", "Shape"]
 
 
-class Shape(Struct, frozen=True):
+# Views have thousands of them, and nothing in them leads back: the collector need not look.
+class Shape(Struct, frozen=True, gc=False):
     """As much of an item as pairing and rendering need to know."""
 
     type: str = ""
@@ -29,7 +30,7 @@ class Shape(Struct, frozen=True):
 _shape = msgspec.json.Decoder(Shape)
 
 
-class Row(Struct, frozen=True, kw_only=True):
+class Row(Struct, frozen=True, kw_only=True, gc=False):
     """One item of a view."""
 
     body: bytes

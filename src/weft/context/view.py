@@ -7,7 +7,6 @@ the log up to `upto`, and loading one costs no more than the view is long.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Sequence
 from contextlib import aclosing
 from itertools import pairwise
@@ -34,7 +33,7 @@ from ..entries import (
 )
 from ..prompt.registry import Registry
 from ..prompt.state import Baseline, Known, Unknown
-from ..store.contract import Store
+from ..store.contract import Store, ThreadInfo
 from ..wire import Json
 from .row import Row
 from .rules import Pairing
@@ -124,10 +123,18 @@ async def load_head(store: Store, digest: str) -> Head:
 
 
 async def load_view(
-    store: Store, thread: str, registry: Registry, *, upto: int | None = None
+    store: Store,
+    thread: str,
+    registry: Registry,
+    *,
+    upto: int | None = None,
+    info: ThreadInfo | None = None,
 ) -> View:
-    """The view of a thread, or what it was when entry `upto` was the newest."""
-    info = await store.info(thread)
+    """The view of a thread, or what it was when entry `upto` was the newest.
+
+    `info` is what is known of the thread, where somebody has just asked.
+    """
+    info = info or await store.info(thread)
     last = info.last if upto is None else upto
     walk = await _walk_back(store, thread, last)
     view = View(
@@ -241,8 +248,8 @@ async def _cook(store: Store, view: View, recipe: Recipe, registry: Registry) ->
     ranges = [(part.first, part.last) for part in recipe.parts if isinstance(part, Range)]
     view.gaps += _between([*ranges, (view.base, view.base)])
     entries = iter(await store.read_ranges(view.thread, ranges)) if ranges else iter(())
-    nodes = [part for part in recipe.parts if isinstance(part, Node)]
-    bodies = iter(await asyncio.gather(*(store.blob(node.blob) for node in nodes)))
+    nodes = [part.blob for part in recipe.parts if isinstance(part, Node)]
+    bodies = iter(await store.blobs(nodes) if nodes else ())
     waiting = next(entries, None)
     for part in recipe.parts:
         match part:

@@ -78,7 +78,7 @@ class Covered(Struct, frozen=True):
     last: int
 
 
-class ContextItem(Struct, frozen=True, kw_only=True):
+class ContextItem(Struct, frozen=True, kw_only=True, gc=False):
     """One item of a conversation.
 
     What came from the thread has an `id`; give it back to keep it where it is. What an

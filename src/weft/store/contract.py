@@ -319,6 +319,10 @@ class Store(Protocol):
         """The bytes under `digest`."""
         ...
 
+    async def blobs(self, digests: Sequence[str]) -> list[bytes]:
+        """The bytes under several digests in the order given, in one go."""
+        ...
+
     async def post(self, thread: str, message: Post) -> InboxMessage:
         """Leave a message for the thread's writer. Needs no lease.
 
@@ -351,7 +355,7 @@ Progress: TypeAlias = Callable[[int, int], None]
 SegmentKind: TypeAlias = Literal["params", "tools", "instructions", "item"]
 
 
-class Segment(Struct, frozen=True):
+class Segment(Struct, frozen=True, gc=False):
     """One piece of a request. `digest` covers this piece and all before it."""
 
     position: int

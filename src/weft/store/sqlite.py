@@ -222,6 +222,12 @@ class SqliteStore:
         """The bytes under `digest`."""
         return await self._readers.run(lambda db: queries.blob_data(db, digest))
 
+    async def blobs(self, digests: Sequence[str]) -> list[bytes]:
+        """The bytes under several digests in the order given, in one go."""
+        return await self._readers.run(
+            lambda db: [queries.blob_data(db, digest) for digest in digests]
+        )
+
     async def post(self, thread: str, message: Post) -> InboxMessage:
         """Leave a message for the thread's writer. Needs no lease."""
         return await self._write(lambda db: changes.post_message(db, thread, message, self._now()))

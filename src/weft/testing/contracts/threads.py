@@ -216,6 +216,14 @@ class ThreadsContract:
         with pytest.raises(NotFound):
             await store.blob("sha256:00")
 
+    async def test_several_blobs_come_in_the_order_asked_for(self, store: Store) -> None:
+        thread = (await store.create()).id
+        one, two = [await store.put_blob(thread, data) for data in (b"one", b"two")]
+        assert await store.blobs([two, one, two]) == [b"two", b"one", b"two"]
+        assert await store.blobs([]) == []
+        with pytest.raises(NotFound):
+            await store.blobs([one, "sha256:00"])
+
     async def test_a_blob_lives_as_long_as_its_last_thread(self, store: Store) -> None:
         one, two = (await store.create()).id, (await store.create()).id
         digest = await store.put_blob(one, b"common")
