@@ -75,7 +75,7 @@ class Origin(Struct, frozen=True, omit_defaults=True):
     account: str = ""
     harness: str = ""
 
-    def same_home(self, other: Self) -> bool:
+    def same_home(self, other: "Self | Head") -> bool:
         """Whether opaque parts made by one can be read by the other."""
         return (self.provider, self.api, self.account) == (
             other.provider,

@@ -60,6 +60,24 @@ def test_nothing_is_made_that_nobody_looks_at():
     assert made == [100, 99, 100]
 
 
+def test_what_was_made_for_a_part_is_not_made_again_for_the_whole():
+    made: list[int] = []
+
+    def make(number: int) -> int:
+        made.append(number)
+        return number
+
+    whole: Column[int] = Column(list(range(5)), make, more=(9,))
+    part = whole[:3]
+    assert (tuple(part), tuple(whole), whole[:], tuple(whole[:4])) == (
+        (0, 1, 2),
+        (0, 1, 2, 3, 4, 9),
+        whole,
+        (0, 1, 2, 3),
+    )
+    assert (made, part[-1], whole[4]) == ([0, 1, 2, 3, 4], 2, 4)
+
+
 @given(NUMBERS, NUMBERS)
 def test_columns_of_other_views_begin_each_other_by_what_they_say(one: list[int], other: list[int]):
     prefix: Any = tuple(map(str, one))

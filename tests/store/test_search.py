@@ -304,6 +304,8 @@ async def test_what_need_not_be_indexed_is_not_waited_for(home):
     await home.say("alpha two")
     assert await home.seqs(Search("alpha", threads=(home.thread,), indexed=1)) == [1]
     assert await home.seqs(Search("alpha", threads=(home.thread,), indexed=2)) == [2, 1]
+    with pytest.raises(NotFound):
+        await home.index.search(Search("alpha", threads=("thr_none",), indexed=1))
     await home.say("alpha three")
     assert await home.seqs(Search("alpha", threads=(home.thread,))) == [3, 2, 1]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
-from ..entries import Head, Origin
+from ..entries import Head
 from ..ids import is_prefixed
 from ..items import (
     CustomToolCall,
@@ -45,7 +45,7 @@ _PLAIN_TYPES = frozenset(
         "local_shell_call",
     }
 )
-_MEDIA = (b'"input_image"', b'"input_audio"', b'"image_generation_call"')
+_AUDIO, _IMAGE = b'"input_audio"', b'"input_image"'
 _PASSTHROUGH = b'"internal_chat_message_metadata_passthrough"'
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
@@ -57,9 +57,7 @@ def outbound(row: Row, head: Head) -> bytes | None:
         if repaired is None:
             return None
         row = repaired
-    home = row.origin is not None and row.origin.same_home(
-        Origin(provider=head.provider, api=head.api, account=head.account)
-    )
+    home = row.origin is not None and row.origin.same_home(head)
     if _goes_as_is(row, head, home=home):
         return row.body
     made = _addressed(row.item)
@@ -82,7 +80,9 @@ def _goes_as_is(row: Row, head: Head, *, home: bool) -> bool:
             return False
     elif shape.type not in _PLAIN_TYPES or shape.id or row.origin or b'"encrypted_' in body:
         return False
-    if not (head.images and head.audio) and any(mark in body for mark in _MEDIA):
+    if not head.audio and _AUDIO in body:
+        return False
+    if not head.images and (shape.type == "image_generation_call" or _IMAGE in body):
         return False
     return _PASSTHROUGH not in body
 

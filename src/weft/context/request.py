@@ -142,12 +142,10 @@ class _Encoded:
                 self.rows.append(row)
 
     def put(self, kind: SegmentKind, data: bytes, seq: int | None = None) -> None:
-        chained = hashlib.blake2b(self.digest, digest_size=16)
-        chained.update(data)
-        self.digest = chained.digest()
+        self.digest = hashlib.blake2b(self.digest + data, digest_size=16).digest()
         self.data += data
         position = len(self.segments)
-        self.segments.append(Segment(position, kind, len(data), chained.hexdigest(), seq))
+        self.segments.append(Segment(position, kind, len(data), self.digest.hex(), seq))
         self.ends.append(len(self.data))
 
     def copy(self) -> _Encoded:

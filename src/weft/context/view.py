@@ -7,7 +7,7 @@ the log up to `upto`, and loading one costs no more than the view is long.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import aclosing
 from itertools import pairwise
 
@@ -148,10 +148,11 @@ async def load_view(
     )
     view.reason = walk.reason
     _settle(view, walk.settings)
+    blobs = iter(await _blobs(store, walk))
     if walk.head is not None:
-        view.head = await load_head(store, walk.head)
+        view.head = _head.decode(next(blobs))
     if walk.recipe is not None:
-        await _cook(store, view, walk.recipe, registry)
+        await _cook(store, view, walk.recipe, blobs, registry)
     for entry in reversed(walk.items):
         view.add(Row.of_entry(entry), registry)
     return view
@@ -243,13 +244,21 @@ async def _walk_back(store: Store, thread: str, last: int) -> _Walk:
     return walk
 
 
-async def _cook(store: Store, view: View, recipe: Recipe, registry: Registry) -> None:
+async def _blobs(store: Store, walk: _Walk) -> list[bytes]:
+    """The head, if there is one, and the summaries of the recipe."""
+    parts = walk.recipe.parts if walk.recipe is not None else ()
+    summaries = (part.blob for part in parts if isinstance(part, Node))
+    wanted = [*([walk.head] if walk.head is not None else ()), *summaries]
+    return await store.blobs(wanted) if wanted else []
+
+
+async def _cook(
+    store: Store, view: View, recipe: Recipe, summaries: Iterator[bytes], registry: Registry
+) -> None:
     """Show what a recipe names."""
     ranges = [(part.first, part.last) for part in recipe.parts if isinstance(part, Range)]
     view.gaps += _between([*ranges, (view.base, view.base)])
     entries = iter(await store.read_ranges(view.thread, ranges)) if ranges else iter(())
-    nodes = [part.blob for part in recipe.parts if isinstance(part, Node)]
-    bodies = iter(await store.blobs(nodes) if nodes else ())
     waiting = next(entries, None)
     for part in recipe.parts:
         match part:
@@ -259,7 +268,7 @@ async def _cook(store: Store, view: View, recipe: Recipe, registry: Registry) ->
                         view.add(Row.of_entry(waiting), registry)
                     waiting = next(entries, None)
             case Node():
-                view.add(Row.of_node(part, next(bodies)), registry)
+                view.add(Row.of_node(part, next(summaries)), registry)
             case Inline():
                 view.add(Row.of_inline(part), registry)
             case Snapshots():

@@ -8,18 +8,27 @@ nothing; and what is made of a row is its reader's own, so that nobody else sees
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import chain, islice
-from typing import Any, TypeVar, overload
+from itertools import islice
+from typing import Any, Generic, TypeVar, overload
 
 __all__ = ["Column", "begins"]
 
 T_co = TypeVar("T_co", covariant=True)
 
 
+class _Made(Generic[T_co]):
+    """What was made of the first rows. Replaced whole: its readers may be threads."""
+
+    __slots__ = ("values",)
+
+    def __init__(self) -> None:
+        self.values: tuple[T_co, ...] = ()
+
+
 class Column(Sequence[T_co]):
     """One value for each row of a conversation, in order."""
 
-    __slots__ = ("_count", "_made", "_make", "_more", "_positions")
+    __slots__ = ("_count", "_made", "_make", "_more", "_positions", "_whole")
 
     def __init__(
         self,
@@ -27,13 +36,16 @@ class Column(Sequence[T_co]):
         make: Callable[[int], T_co],
         count: int | None = None,
         more: tuple[T_co, ...] = (),
+        made: _Made[T_co] | None = None,
     ) -> None:
         self._positions = positions
         """Where the rows stand; others may append to it."""
         self._make = make
         self._count = len(positions) if count is None else count
         self._more = more
-        self._made: tuple[T_co, ...] | None = None
+        self._made: _Made[T_co] = _Made() if made is None else made
+        """Columns that its reader cuts from it share it."""
+        self._whole: tuple[T_co, ...] | None = None
 
     def __len__(self) -> int:
         return self._count + len(self._more)
@@ -79,24 +91,27 @@ class Column(Sequence[T_co]):
         )
 
     def _at(self, index: int) -> T_co:
-        if self._made is not None:
-            return self._made[index]
-        if index < self._count:
-            return self._make(self._positions[index])
-        return self._more[index - self._count]
+        if index >= self._count:
+            return self._more[index - self._count]
+        if index < len(made := self._made.values):
+            return made[index]
+        return self._make(self._positions[index])
 
     def _cut(self, wanted: range) -> Sequence[T_co]:
         if wanted == range(len(self)):
             return self
         if wanted.step == 1 and wanted.start == 0 and wanted.stop <= self._count:
-            return Column(self._positions, self._make, len(wanted))
+            return Column(self._positions, self._make, len(wanted), made=self._made)
         return tuple(map(self._at, wanted))
 
     def _all(self) -> tuple[T_co, ...]:
-        if self._made is None:
-            rows = islice(self._positions, self._count)
-            self._made = tuple(chain(map(self._make, rows), self._more))
-        return self._made
+        if self._whole is None:
+            made = self._made.values
+            if len(made) < self._count:
+                missing = islice(self._positions, len(made), self._count)
+                self._made.values = made = (*made, *map(self._make, missing))
+            self._whole = (*made[: self._count], *self._more)
+        return self._whole
 
 
 def begins(items: Sequence[T_co], earlier: Sequence[T_co]) -> bool:

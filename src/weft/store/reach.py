@@ -11,8 +11,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from msgspec.structs import replace
-
 from . import cursors
 from .contract import Progress, Span, ThreadInfo
 from .finding.scope import Stretch
@@ -78,10 +76,17 @@ class Within:
 
     async def prepare(self, most: int | None = None, *, progress: Progress | None = None) -> int:
         """Index what is new in these threads; how many entries are left."""
+        if await self._is_known():
+            return 0
         infos = [await self.indexer.store.info(thread) for thread in self.threads]
-        if self.upto is not None:
-            infos = [replace(info, last=min(info.last, self.upto)) for info in infos]
         return await self.indexer.catch_up(infos, most=most, progress=progress)
+
+    async def _is_known(self) -> bool:
+        """Whether all that must be indexed is, whatever else came since."""
+        if self.upto is None:
+            return False
+        known, upto = await self.indexer.ask(cursors.completed), self.upto
+        return all(known.get(thread, -1) >= upto for thread in self.threads)
 
     async def stretches(self) -> tuple[Stretch, ...]:
         """Where the entries of these threads are."""
