@@ -260,7 +260,7 @@ class LosslessEngine:
         parts = [*await self._older(scene), *scene.stretches(unfinished=force)]
         nodes = await self.library.find(part.key for part in parts)
         # Extracts need no model, so there is nothing to wait for.
-        merged = [part for part in parts if part.merged]
+        merged = [part for part in parts if part.merged and part.key not in nodes]
         nodes |= await self._ready(scene, merged)
         chosen = choose(scene.items, parts, nodes, low)
         if force and chosen.tokens > low and chosen.lacking:

@@ -115,7 +115,8 @@ def stretches(
     summaries are left to those who condense them.
     """
     end = fresh_from(items, measures) if upto is None else upto
-    cuts, most, sizes = _cuts(items), measures.leaf_tokens, _Sizes(items)
+    # Where a list may be cut depends on what stands before it, and on the item after the cut.
+    cuts, most, sizes = _cuts(items[: end + 1]), measures.leaf_tokens, _Sizes(items[:end])
     found: list[Stretch] = []
     for start, stop in _runs(items, live, end):
         borders = [cut for cut in cuts if start <= cut <= stop]

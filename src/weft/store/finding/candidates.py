@@ -11,7 +11,7 @@ import heapq
 import math
 import sqlite3
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
@@ -29,7 +29,7 @@ _READ = 20_000
 _COUNTED = 100_000
 """More places than this are not counted."""
 _EVERYWHERE = 5_000
-"""A term with more places says little of what is asked for; where it must, it is left out."""
+"""A term with more places tells nothing, for those who look for what tells."""
 _TELLING = 2
 """Common terms that may tell candidates apart."""
 _SHARE = 20
@@ -78,8 +78,10 @@ def gather(
 ) -> Gathered:
     """The best `most` candidates, as far as the index can tell them."""
     known, scope = totals(connection), scope.resolved(connection)
-    bound = _EVERYWHERE if query.telling else None
-    terms = tuple(_weighed(_counted(connection, question.terms, bound), known))
+    sought = question.terms
+    if query.telling:
+        sought = tuple(term for term in sought if not _is_everywhere(connection, term))
+    terms = tuple(_weighed(connection, sought, known))
     if query.every:
         held = _with_every(connection, terms, scope, max(most, _DEPTH))
     else:
@@ -90,33 +92,33 @@ def gather(
     return Gathered(terms, found[:most], known.average)
 
 
-def _counted(
-    connection: sqlite3.Connection, terms: Iterable[Term], bound: int | None
-) -> dict[Term, int]:
-    """In how many documents each term occurs, without those that are in more than `bound`."""
-    if bound is None:
-        return {term: _documents(connection, term, _COUNTED) for term in terms}
-    counted = {term: _documents(connection, term, bound + 1) for term in terms}
-    return {term: documents for term, documents in counted.items() if documents <= bound}
+def _is_everywhere(connection: sqlite3.Connection, term: Term) -> bool:
+    """Whether a term is in so many documents that it says nothing of any."""
+    found = connection.execute(
+        "SELECT 1 FROM words WHERE words MATCH ? LIMIT 1 OFFSET ?", (term.match, _EVERYWHERE)
+    )
+    return found.fetchone() is not None
 
 
-def _documents(connection: sqlite3.Connection, term: Term, most: int) -> int:
+def _weighed(
+    connection: sqlite3.Connection, terms: Iterable[Term], known: Totals
+) -> Iterable[Weighed]:
+    """The terms and what they weigh, the rarest first; parts only of names nobody used."""
+    counted = {term: min(_documents(connection, term), known.documents) for term in terms}
+    names = {term.text for term, documents in counted.items() if term.whole and documents}
+    for term, documents in sorted(counted.items(), key=lambda each: each[1]):
+        if term.whole or (documents and term.part_of not in names):
+            odds = (known.documents - documents + 0.5) / (documents + 0.5)
+            yield Weighed(term, documents, term.weight * math.log1p(odds))
+
+
+def _documents(connection: sqlite3.Connection, term: Term) -> int:
     """In how many documents a term occurs; of a very common one only that it does."""
     (documents,) = connection.execute(
         "SELECT count(*) FROM (SELECT 1 FROM words WHERE words MATCH ? LIMIT ?)",
-        (term.match, most),
+        (term.match, _COUNTED),
     ).fetchone()
     return int(documents)
-
-
-def _weighed(counted: Mapping[Term, int], known: Totals) -> Iterable[Weighed]:
-    """The terms and what they weigh, the rarest first; parts only of names nobody used."""
-    names = {term.text for term, documents in counted.items() if term.whole and documents}
-    for term, found in sorted(counted.items(), key=lambda each: each[1]):
-        if term.whole or (found and term.part_of not in names):
-            documents = min(found, known.documents)
-            odds = (known.documents - documents + 0.5) / (documents + 0.5)
-            yield Weighed(term, documents, term.weight * math.log1p(odds))
 
 
 def _with_every(
