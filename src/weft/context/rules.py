@@ -65,6 +65,7 @@ _OUTPUTS: dict[str, Family] = {
     "custom_tool_call_output": "custom",
     "tool_search_output": "search",
 }
+_PAIRED = frozenset(_CALLS) | frozenset(_OUTPUTS)
 _NO_IMAGE = InputText("image content omitted because you do not support image input")
 _NO_AUDIO = InputText("audio content omitted because you do not support audio input")
 
@@ -101,6 +102,8 @@ class Pairing(Struct):
 
     def admits(self, shape: Shape, position: int) -> bool:
         """Whether the item belongs in the list: no orphan, no duplicate."""
+        if shape.type not in _PAIRED:
+            return True
         if (call := _call_key(shape)) is not None:
             if call in self.open or not call[1]:
                 return False

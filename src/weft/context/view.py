@@ -84,7 +84,8 @@ class View(Struct):
         self.pairing.admits(row.shape, len(self.rows))
         self.rows.append(row)
         self.tokens += row.tokens
-        fold(self.baselines, [row], registry)
+        if row.fragments or row.contextual:
+            fold(self.baselines, [row], registry)
 
     @property
     def open_calls(self) -> list[Row]:

@@ -47,6 +47,7 @@ def read(items: Sequence[ContextItem], before: Reading | None = None) -> Reading
     known = before if before is not None and begins(items, before.items) else Reading()
     new = items[len(known.items) :]
     entries = [item for item in new if item.seq is not None]
+    calls = [item for item in new if b"new_context" in item.body or b"note_write" in item.body]
     turns = [item.turn for item in entries if item.turn > 0]
     return Reading(
         items=items,
@@ -54,15 +55,13 @@ def read(items: Sequence[ContextItem], before: Reading | None = None) -> Reading
         names=known.names + tuple(item.name for item in new if item.name is not None),
         first=entries[0].seq if known.first is None and entries else known.first,
         oldest=min((known.oldest or turns[0], *turns)) if turns else known.oldest,
-        wish=max((known.wish, *(item.turn for item in entries if _is_wish(item)))),
-        noted=known.noted.union(name for item in new if (name := _note_of(item))),
+        wish=max((known.wish, *(call.turn for call in calls if _is_wish(call)))),
+        noted=known.noted.union(name for call in calls if (name := _note_of(call))),
     )
 
 
 def _is_wish(item: ContextItem) -> bool:
-    if b"new_context" not in item.body:
-        return False
-    said = item.item
+    said = item.item if item.seq is not None else None
     if not isinstance(said, FunctionCall) or said.name != "new_context":
         return False
     try:
@@ -74,7 +73,7 @@ def _is_wish(item: ContextItem) -> bool:
 
 def _note_of(item: ContextItem) -> str:
     """The name of the note that a call writes; nothing for anything else."""
-    call = item.item if b"note_write" in item.body else None
+    call = item.item
     if not isinstance(call, FunctionCall) or call.name != "note_write":
         return ""
     try:
