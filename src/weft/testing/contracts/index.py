@@ -125,6 +125,18 @@ class IndexContract:
         assert await index.search(Search("fox dog", every=True)) == []
         (hit,) = await index.search("brown")
         assert hit.snippet == "the quick brown fox"
+        assert await index.search(Search("brown", telling=True)) == [hit]
+
+    async def test_what_must_be_indexed_is_found_and_what_need_not_is_found_later(
+        self, store: Store, index: Index
+    ) -> None:
+        thread = (await store.create()).id
+        await append(store, thread, Change(entries=(says("the first fox"), says("a second fox"))))
+        asked = Search("first", threads=(thread,), indexed=1)
+        assert [hit.seq for hit in await index.search(asked)] == [1]
+        await append(store, thread, Change(entries=(says("the third fox"),)))
+        assert [hit.seq for hit in await index.search(asked)] == [1]
+        assert await _found(index, "third") == [(thread, 3)]
 
     async def test_calls_and_their_outputs_are_found(self, store: Store, index: Index) -> None:
         thread = (await store.create()).id
