@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
 from typing import Protocol
+
+from msgspec import field
 
 from .auth.errors import AuthError
 from .items import Item
@@ -25,6 +26,7 @@ from .models.contract import (
 )
 from .models.format import WireFormat
 from .plan.failures import UNUSABLE
+from .service import Service, later
 
 __all__ = ["Bearers", "Renewing"]
 
@@ -39,16 +41,15 @@ class Bearers(Protocol):
         ...
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class Renewing:
+class Renewing(Service):
     """A model that is opened anew where its credential is another one."""
 
-    bearers: Bearers = field(repr=False)
-    opened: Callable[[str], Model] = field(repr=False)
+    bearers: Bearers
+    opened: Callable[[str], Model]
     """The model with a bearer; without one it only tells what it can do."""
-    bearer: str = field(default="", repr=False)
-    _model: Model = field(init=False)
-    _older: list[Model] = field(init=False, default_factory=list)
+    bearer: str = ""
+    _model: Model = later()
+    _older: list[Model] = field(default_factory=list)
     """Those before; others may still listen to what they answer."""
 
     def __post_init__(self) -> None:

@@ -8,11 +8,11 @@ uses what its environment and its settings say, as ever.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
+from msgspec import field
 
 from .auth.errors import AuthError
 from .errors import ConfigError
@@ -22,6 +22,7 @@ from .plan.failures import UNUSABLE, Failure
 from .plan.fallback import Attempt, Chain
 from .plan.turn_plan import Authority
 from .renewing import Renewing
+from .service import Service
 
 if TYPE_CHECKING:
     from .auth.profile import Source
@@ -35,21 +36,20 @@ __all__ = ["Routes"]
 _KEYLESS = ProviderConfig(key_required=False)
 
 
-@dataclass(slots=True, kw_only=True, eq=False, repr=False)
-class Routes:
+class Routes(Service, kw_only=True):
     """The candidates of one thread."""
 
     thread: str
     catalog: Catalog
-    environ: Mapping[str, str] = field(repr=False)
-    providers: Mapping[str, ProviderConfig] = field(default_factory=dict, repr=False)
+    environ: Mapping[str, str]
+    providers: Mapping[str, ProviderConfig] = field(default_factory=dict)
     wallet: Wallet | None = None
     """The profiles to choose from; None where only the environment has keys."""
     fallbacks: tuple[str, ...] = ()
     """Models to ask where the one that was asked for does not answer."""
     strict: bool = False
     """The user chose the model: only that one is asked."""
-    _chosen: str = field(init=False, default="")
+    _chosen: str = ""
     """The profile that a person chose for the thread."""
 
     async def begin(self, model: str, *, looking: bool = False) -> Chain:

@@ -11,15 +11,13 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Self, Unpack
 
 import msgspec
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import UNSET, Raw, UnsetType, field
 
 from .context.cuts import step_boundary
-from .context.journal import Journal
 from .entries import Reason, Recipe
 from .errors import ConfigError, NothingToSend
 from .ids import new_id
@@ -48,7 +46,6 @@ _PLAIN = ("linear", "legacy")
 """Names of the engine that needs no looking for."""
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class Thread(Workplace):
     """A conversation that this process writes.
 
@@ -56,14 +53,14 @@ class Thread(Workplace):
     model's connection, tools, the sandbox) is made at the first `run`.
     """
 
-    _turns: asyncio.Lock = field(init=False, default_factory=asyncio.Lock)
-    _task: asyncio.Task[None] | None = field(init=False, default=None)
-    _interrupted: bool = field(init=False, default=False)
+    _turns: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _task: asyncio.Task[None] | None = None
+    _interrupted: bool = False
 
     def __post_init__(self) -> None:
         from .subagents import AgentLimits, Subagents
 
-        Journal.__post_init__(self)
+        super().__post_init__()
         self.lent = self.executor
         self.subagents = Subagents(
             parent=self,

@@ -11,11 +11,11 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec import field
 
 from .config import home as default_home
 from .context.journal import Journal
@@ -28,6 +28,7 @@ from .prompt.overlay import OverlaySuffixState
 from .redact import guard_logs
 from .rights import approval_of, policy_of
 from .routing import Routes
+from .service import later
 from .specs import ToolSpec, spec_name
 from .store.contract import Change, Committed
 
@@ -63,19 +64,18 @@ _OF_THE_MODEL = frozenset(
 """What a model is told because it is that model."""
 
 
-@dataclass(slots=True, init=False, eq=False, repr=False)
-class Workplace(Journal):
+class Workplace(Journal, kw_only=True):
     """A journal with everything around it that turns need."""
 
     toolset: Sequence[Tool] | None = None
     """The tools of the host; None for the built-in ones."""
     executor: ToolExecutor | None = None
-    served: HarnessSlot = field(kw_only=True)
+    served: HarnessSlot
     """Which harness was chosen, and the one that runs the turns."""
     hooks: Hooks | None = None
     client: Model | None = None
     """A model to use instead of the one that `model` names."""
-    environ: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     """Where keys and addresses of providers are looked up."""
     providers: Mapping[str, ProviderConfig] = field(default_factory=dict)
     """Providers beside those that Weft knows, or changes to them."""
@@ -94,7 +94,7 @@ class Workplace(Journal):
     """Threads beyond its family that its engine may read; ``*`` for all."""
     agents: AgentLimits | None = None
     """What bounds the agents that it may start; None where it starts none."""
-    routes: Routes = field(kw_only=True)
+    routes: Routes
     """Who may answer, and with whose credentials."""
     overlays: Overlays | None = None
     """What is added to the prompts of some providers' models."""
@@ -103,27 +103,27 @@ class Workplace(Journal):
     channels: Mapping[str, Channel] = field(default_factory=dict)
     """Where its replies go, besides into the log."""
     observers: list[Callable[[Event], None]] = field(default_factory=list)
-    subagents: Subagents = field(init=False, repr=False)
+    subagents: Subagents = later()
     """The agents that it has started."""
-    _agent: Agent | None = field(init=False, default=None)
-    _opened_for: Attempt | None = field(init=False, default=None)
-    _asked_for: str | None = field(init=False, default=None)
+    _agent: Agent | None = None
+    _opened_for: Attempt | None = None
+    _asked_for: str | None = None
     """The model that was asked for, while another one answers."""
     """The view was folded, so that no account's cache is warm."""
-    _builtin: bool = field(init=False, default=False)
-    _brought: tuple[Tool | ToolSpec, ...] = field(init=False, default=())
-    _recall: tuple[Tool, ...] = field(init=False, default=())
+    _builtin: bool = False
+    _brought: tuple[Tool | ToolSpec, ...] = ()
+    _recall: tuple[Tool, ...] = ()
     """The tools that the engine brings."""
-    plan: TurnPlan | None = field(init=False, default=None)
+    plan: TurnPlan | None = None
     """What was decided for the newest attempt."""
-    _specs: tuple[ToolSpec, ...] = field(init=False, default=())
+    _specs: tuple[ToolSpec, ...] = ()
     """The tools as they were offered, before the plan put them into form."""
-    _told: set[str] = field(init=False, default_factory=set)
-    _lifecycle: Lifecycle | None = field(init=False, default=None)
-    _desk: Desk | None = field(init=False, default=None)
-    lent: ToolExecutor | None = field(init=False)
+    _told: set[str] = field(default_factory=set)
+    _lifecycle: Lifecycle | None = None
+    _desk: Desk | None = None
+    lent: ToolExecutor | None = later()
     """The executor that the host brought."""
-    _ears: Hearing | None = field(init=False, default=None)
+    _ears: Hearing | None = None
 
     @property
     def harness(self) -> Harness:
@@ -180,9 +180,9 @@ class Workplace(Journal):
 
             tools = (*tools, *agent_tools(self.subagents))
         tools = (*tools, *self._recall)
-        self.toolset = tuple(tool for tool in tools if not isinstance(tool, msgspec.Struct))
+        self.toolset = tuple(tool for tool in tools if not isinstance(tool, ToolSpec))
         self._specs = self.tools = tuple(
-            tool if isinstance(tool, msgspec.Struct) else tool.spec for tool in tools
+            tool if isinstance(tool, ToolSpec) else tool.spec for tool in tools
         )
 
     def _offer_again(self) -> None:

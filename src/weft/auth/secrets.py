@@ -8,7 +8,6 @@ newer version wrote into the file stays in it.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -18,6 +17,7 @@ from msgspec.structs import replace as changed
 
 from ..configuration.private import replace_file
 from ..redact import know
+from ..service import Service
 from ..wire import UNREADABLE, json_bytes
 from . import disk
 from .errors import AuthError, ProfileUnusable
@@ -51,16 +51,15 @@ class _Kept(Struct, kw_only=True):
     profiles: dict[str, Raw] = {}
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class SecretStore:
+class SecretStore(Service):
     """The credentials of one home, by profile id.
 
     `vault` is the keyring to use, or a function that looks for one when it is needed.
     """
 
     home: Path
-    vault: Vault | FindVault | None = field(default=find_vault, repr=False)
-    _found: tuple[Vault | None, str] | None = field(init=False, default=None, repr=False)
+    vault: Vault | FindVault | None = find_vault
+    _found: tuple[Vault | None, str] | None = None
 
     @property
     def path(self) -> Path:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Protocol, TypeAlias, TypeVar
 
+from ..service import Service
 from .errors import AuthError
 
 __all__ = ["PATIENCE", "FindVault", "SystemKeyring", "Vault", "find_vault"]
@@ -45,13 +45,12 @@ FindVault: TypeAlias = Callable[[], tuple[Vault | None, str]]
 """Looks for a keyring: the one to use, or why there is none."""
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class SystemKeyring:
+class SystemKeyring(Service):
     """The keyring that the package `keyring` finds."""
 
-    backend: Any = field(repr=False)
+    backend: Any
     patience: float = PATIENCE
-    _broken: str = field(init=False, default="")
+    _broken: str = ""
 
     def get(self, realm: str, name: str) -> str | None:
         """The secret; None if there is none."""

@@ -11,15 +11,16 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import field
 from msgspec.structs import replace
 
 from ..configuration.keys import key_variable
 from ..errors import StoreError
 from ..redact import know
+from ..service import Service, later
 from . import health as rules
 from .aliases import provider_for_auth
 from .errors import AuthError, ProfileUnusable
@@ -43,23 +44,22 @@ def _usual_variable(provider: str) -> str:
     return key_variable(provider, {})
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class Wallet:
+class Wallet(Service):
     """The profiles of one home, as turns use them; safe in any number of processes."""
 
     home: Path
-    environ: Mapping[str, str] = field(default_factory=dict, repr=False)
+    environ: Mapping[str, str] = field(default_factory=dict)
     orders: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Configured orders: ids of profiles by provider."""
     variable: Callable[[str], str] = _usual_variable
     """In which variable the key of a provider is looked for."""
-    vault: Vault | FindVault | None = field(default=find_vault, repr=False)
+    vault: Vault | FindVault | None = find_vault
     """The keyring, or how to look for one."""
-    transport: Callable[[], Transport] | None = field(default=None, repr=False)
+    transport: Callable[[], Transport] | None = None
     clock: Clock = now
-    secrets: SecretStore = field(init=False)
-    state: AuthState = field(init=False)
-    _refresher: Refresher | None = field(init=False, default=None, repr=False)
+    secrets: SecretStore = later()
+    state: AuthState = later()
+    _refresher: Refresher | None = None
 
     def __post_init__(self) -> None:
         self.secrets = SecretStore(self.home, self.vault)

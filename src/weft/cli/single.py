@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
-from dataclasses import dataclass, field
 from typing import TypeVar
 
 import click
@@ -17,6 +16,7 @@ from ..configuration import Settings
 from ..harness.events import AgentReported, ApprovalRequested, Event, QuestionsAsked, TurnCompleted
 from ..prompt.input import UserPart
 from ..sandbox.approvals import Decision, No, NoAndStop
+from ..service import Service, later
 from ..thread import Thread
 from ..wire import Json
 from .activity import unwrapped
@@ -33,16 +33,15 @@ _UPKEEP_SECONDS = 60.0
 _NOBODY = "nobody is there to approve it; find another way or stop"
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class Single:
+class Single(Service):
     """Runs one turn of a thread on the command line."""
 
     thread: Thread
     report: Report
     settings: Settings
     attended: bool
-    meter: Meter = field(init=False)
-    _breaker: Breaker = field(init=False)
+    meter: Meter = later()
+    _breaker: Breaker = later()
 
     def __post_init__(self) -> None:
         self.meter = Meter(self.settings.prices)

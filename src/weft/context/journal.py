@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, field
 
 from ..entries import (
     Draft,
@@ -36,6 +35,7 @@ from ..prompt.input import user_message
 from ..prompt.observation import PromptContext
 from ..prompt.tell import observe
 from ..provenance import InputProvenance, InternalEvent
+from ..service import later
 from ..store.contract import (
     THIS_TURN,
     Admission,
@@ -78,7 +78,6 @@ _OPENING_ENTRIES = 1_000
 """Within so many entries after its admission, a turn's input stands."""
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class Journal(Pen):
     """A conversation that this process writes.
 
@@ -86,16 +85,16 @@ class Journal(Pen):
     `received` and what tools put out (`append`), and `finish` the turn.
     """
 
-    newest: LedgerRow | None = field(init=False, default=None)
+    newest: LedgerRow | None = None
     """The newest request that this writer has sent."""
-    usage: TokenUsage | None = field(init=False, default=None)
+    usage: TokenUsage | None = None
     """What the provider counted for its newest answer."""
-    _renderer: Renderer = field(init=False, default_factory=Renderer)
-    _ledger: Ledger = field(init=False)
-    _sent: int = field(init=False, default=0)
-    _staged: int = field(init=False, default=0)
-    _opened: int = field(init=False)
-    _crashed: int = field(init=False)
+    _renderer: Renderer = field(default_factory=Renderer)
+    _ledger: Ledger = later()
+    _sent: int = 0
+    _staged: int = 0
+    _opened: int = later()
+    _crashed: int = later()
     """The newest turn when the thread was opened; a crash may have left it open."""
 
     def __post_init__(self) -> None:

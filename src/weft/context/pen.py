@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, field
 
 from ..entries import (
     Control,
@@ -42,6 +41,7 @@ from ..prompt.instructions import base_instructions
 from ..prompt.machine import observe_machine
 from ..prompt.observation import PromptContext
 from ..prompt.registry import Registry
+from ..service import Service
 from ..specs import ToolSpec
 from ..store.contract import (
     THIS_TURN,
@@ -69,8 +69,7 @@ from .view import View, advance
 __all__ = ["Pen"]
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class Pen:
+class Pen(Service):
     """The right to write one thread, and what it shows."""
 
     id: str
@@ -97,13 +96,13 @@ class Pen:
     """Those who must not miss a turn."""
     turn: int = 0
     step: int = 0
-    has_mail: bool = field(init=False, default=False)
+    has_mail: bool = False
     """Whether others had left messages when something was last written."""
-    _profiled: tuple[str, ModelProfile] | None = field(init=False, default=None)
-    _counted: tuple[int, int] | None = field(init=False, default=None)
+    _profiled: tuple[str, ModelProfile] | None = None
+    _counted: tuple[int, int] | None = None
     """Tokens that the provider counted, and the rows they cover."""
-    _head_size: int = field(init=False, default=0)
-    _writing: asyncio.Lock = field(init=False, default_factory=asyncio.Lock)
+    _head_size: int = 0
+    _writing: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held from looking at the view to the entry that was decided on it."""
 
     @property

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from ..entries import Head
 from ..errors import NothingToSend
 from ..models.format import ItemWriter, WireFormat
 from ..models.formats import format_named
+from ..service import Service, later
 from ..store.contract import Segment, SegmentKind
 from .outbound import outbound
 from .row import Row
@@ -57,8 +57,7 @@ class Request(Struct, frozen=True):
         return len(self.segments) - HEAD_SEGMENTS
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class RequestEncoder:
+class RequestEncoder(Service):
     """Encodes the growing list of one epoch, each row once.
 
     Rows from the first unanswered call on are put in anew each time: what stands
@@ -67,10 +66,10 @@ class RequestEncoder:
 
     head: Head
     cache_key: str = ""
-    _format: WireFormat = field(init=False)
-    _encoded: _Encoded = field(init=False)
-    _read: int = field(init=False, default=0)
-    _open: list[Row] = field(init=False, default_factory=list)
+    _format: WireFormat = later()
+    _encoded: _Encoded = later()
+    _read: int = 0
+    _open: list[Row] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._format = format_named(self.head.api)
@@ -106,12 +105,11 @@ class RequestEncoder:
                 yield row if data is row.body else msgspec.structs.replace(row, body=data)
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class Renderer:
+class Renderer(Service):
     """Renders a thread's requests, reusing the bytes of the present epoch."""
 
-    _epoch: int = field(init=False, default=-1)
-    _encoder: RequestEncoder | None = field(init=False, default=None)
+    _epoch: int = -1
+    _encoder: RequestEncoder | None = None
 
     def render(self, view: View) -> Request:
         """The request that `view` is."""
@@ -124,8 +122,7 @@ class Renderer:
         return self._encoder.encode(view.rows, epoch=view.epoch, upto=view.upto)
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class _Encoded:
+class _Encoded(Service):
     """Bytes of a body, and the segments they fall into."""
 
     writer: ItemWriter

@@ -134,8 +134,8 @@ class Guard(Struct):
         if not isinstance(result, expected):
             kind = type(result).__name__
             raise self._failed(operation, f"it answered with {kind}, not {expected.__name__}")
-        if not isinstance(result, Struct):
-            return result
+        if not (isinstance(result, Struct) and issubclass(expected, Struct)):
+            return result  # nothing, or an engine, which is no value
         try:
             return _taken(result, expected, given)
         except ValueError as error:

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from dataclasses import dataclass, field
 from typing import Literal
 
 import msgspec
+from msgspec import field
 
 from ..context.journal import Journal
 from ..context.row import Row
@@ -21,6 +21,7 @@ from ..context.turn_input import TurnInput
 from ..errors import CannotCompact, EngineFailed, StaleEpoch
 from ..prompt.guidance import Guidance
 from ..prompt.observation import PromptContext
+from ..service import Service, later
 from ..tools.contract import Tool
 from .contract import (
     Bootstraps,
@@ -65,8 +66,7 @@ _UNSERVED: dict[Operation, str] = {
 """What comes of an operation that a harness cannot serve an engine in."""
 
 
-@dataclass(slots=True, kw_only=True, eq=False, repr=False)
-class Lifecycle:
+class Lifecycle(Service, kw_only=True):
     """The engine of one thread. With the linear engine chosen, nothing here costs anything."""
 
     journal: Journal
@@ -77,25 +77,25 @@ class Lifecycle:
     completes: Completes | None = None
     grants: Grants | None = None
     """Whose logs the engine may read besides the thread's own."""
-    notify: Callable[[str], None] = field(default=lambda _: None)
+    notify: Callable[[str], None] = lambda _: None
     """Tells the user, in one line."""
-    report: Callable[[EngineReported], None] = field(default=lambda _: None)
+    report: Callable[[EngineReported], None] = lambda _: None
     patience: Patience = field(default_factory=Patience)
-    guidance: str | None = field(init=False, default=None)
+    guidance: str | None = None
     """What the engine adds to the prompt."""
-    _frame: Frame = field(init=False)
-    _telling: Telling = field(init=False)
-    _follower: EngineFollower = field(init=False)
-    _seat: Seat | None = field(init=False, default=None)
-    _looked: bool = field(init=False, default=False)
+    _frame: Frame = later()
+    _telling: Telling = later()
+    _follower: EngineFollower = later()
+    _seat: Seat | None = None
+    _looked: bool = False
     """Whether the engine was looked for since the last turn began; once is enough."""
-    _serving: bool = field(init=False, default=False)
-    _precheck: bool = field(init=False, default=False)
-    _unassembled: int = field(init=False, default=0)
+    _serving: bool = False
+    _precheck: bool = False
+    _unassembled: int = 0
     """The size of the view before it was assembled."""
-    _assembled: int = field(init=False, default=0)
+    _assembled: int = 0
     """The base that assembling led to; once it is replaced, the size before says nothing."""
-    _instead: tuple[ContextItem, ...] | None = field(init=False, default=None)
+    _instead: tuple[ContextItem, ...] | None = None
 
     def __post_init__(self) -> None:
         self._frame = Frame(

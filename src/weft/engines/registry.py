@@ -10,11 +10,11 @@ from __future__ import annotations
 import asyncio
 import functools
 import re
-from dataclasses import dataclass, field
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from ..errors import ConfigError, EngineConflict
+from ..service import Service, later
 from .contract import ContextEngine
 from .making import EngineProblem, Unusable, made
 from .offers import HOST, EngineContext, Factory, Offer, installed, named
@@ -51,15 +51,14 @@ class Resolution(Struct, frozen=True, kw_only=True):
     """What the user should know although the engine works: who else claims its id."""
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class EngineRegistry:
+class EngineRegistry(Service):
     """The engines of one process."""
 
     patience: float = 30.0
     """Seconds that an import may take, and a factory."""
-    _registered: dict[str, Offer] = field(init=False)
-    _refused: list[EngineConflict] = field(default_factory=list, init=False)
-    _installed: tuple[Offer, ...] | None = field(default=None, init=False)
+    _registered: dict[str, Offer] = later()
+    _refused: list[EngineConflict] = field(default_factory=list)
+    _installed: tuple[Offer, ...] | None = None
 
     def __post_init__(self) -> None:
         self._registered = {

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from dataclasses import dataclass, field
 
 from msgspec import Struct
 
@@ -19,6 +18,7 @@ from ..models.contract import ContextOverflow, ModelError
 from ..models.retry import Backoff
 from ..plan.failures import failure_of
 from ..prompt.events import TurnAborted
+from ..service import Service, later
 from ..tools.dispatch import by_name
 from ..usage import TokenUsage
 from ..whole import whole
@@ -64,13 +64,12 @@ class LoopHarness(Struct):
             raise
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class _Turn:
+class _Turn(Service):
     """What a turn has come to between two steps."""
 
     run: TurnRun
-    witness: Witness = field(init=False)
-    usage: TokenUsage = field(init=False)
+    witness: Witness = later()
+    usage: TokenUsage = later()
     failures: int = 0
     overflowed: bool = False
     stuck: bool = False

@@ -7,11 +7,10 @@ connection or a secret in its `repr`.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from ..engines.offers import HOST
 
@@ -45,17 +44,18 @@ class Support(Struct, frozen=True, kw_only=True):
     """Where it was asked for and cannot: whether Weft's own loop may run the turn."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HarnessOffer:
+class HarnessOffer(Struct, frozen=True, kw_only=True):
     """What a harness is made with."""
 
     home: Path
     """Weft's home; a harness keeps what it keeps in a directory of its own below it."""
-    environ: Mapping[str, str] = field(repr=False)
+    environ: Mapping[str, str]
     providers: Mapping[str, ProviderConfig] = field(default_factory=dict)
     """Providers beside those that Weft knows, or changes to them."""
-    config: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    config: Mapping[str, Any] = field(default_factory=dict)
     """The harness's own table of the configuration."""
+
+    __repr__ = object.__repr__  # nobody is told what the environment holds
 
 
 Factory: TypeAlias = "Callable[[HarnessOffer], Harness | Awaitable[Harness]]"

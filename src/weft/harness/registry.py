@@ -11,14 +11,15 @@ import asyncio
 import functools
 import inspect
 import re
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from msgspec import field
 from msgspec.structs import replace
 
 from ..engines.offers import Offer, installed, seconded
 from ..engines.words import described
 from ..errors import ConfigError, HarnessConflict, MissingHarness, WeftError
+from ..service import Service, later
 from .builtin import AUTO, BUILT_IN, WEFT
 from .offers import HarnessOffer, Registration
 
@@ -45,16 +46,15 @@ def _plain(name: str) -> str:
     return name.strip().lower()
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class HarnessRegistry:
+class HarnessRegistry(Service):
     """The harnesses of one process."""
 
     patience: float = 30.0
     """Seconds that an import may take."""
-    _registered: dict[str, Registration] = field(init=False)
-    _refused: list[HarnessConflict] = field(default_factory=list, init=False)
-    _problems: dict[str, str] = field(default_factory=dict, init=False)
-    _loaded: bool = field(default=False, init=False)
+    _registered: dict[str, Registration] = later()
+    _refused: list[HarnessConflict] = field(default_factory=list)
+    _problems: dict[str, str] = field(default_factory=dict)
+    _loaded: bool = False
 
     def __post_init__(self) -> None:
         self._registered = {each.id: each for each in BUILT_IN}

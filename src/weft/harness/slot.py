@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import field
+
 from ..engines.words import described
+from ..service import Service
 from .builtin import AUTO, CODEX
 from .contract import Closes, Forgets, Harness
 from .offers import HarnessOffer, Route
@@ -31,8 +33,7 @@ __all__ = ["HarnessSlot"]
 _log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True, kw_only=True, eq=False, repr=False)
-class HarnessSlot:
+class HarnessSlot(Service, kw_only=True):
     """The place of one thread's harness."""
 
     wish: str | Harness
@@ -41,17 +42,17 @@ class HarnessSlot:
     brought: bool = False
     """Whether the host brought the model, so that it is reached whatever its name."""
     home: Path
-    environ: Mapping[str, str] = field(repr=False)
+    environ: Mapping[str, str]
     providers: Mapping[str, ProviderConfig] = field(default_factory=dict)
     rules: HarnessRules = field(default_factory=HarnessRules)
     registry: HarnessRegistry = field(default_factory=harness_registry)
     pin: str | None = None
     """What was wished for since the thread was opened."""
-    _made: dict[str, Harness] = field(init=False, default_factory=dict)
-    _thread: str = field(init=False, default="")
+    _made: dict[str, Harness] = field(default_factory=dict)
+    _thread: str = ""
     """Whom it serves; nobody before the thread is made."""
-    _harness: Harness | None = field(init=False, default=None)
-    _selection: Selection | None = field(init=False, default=None)
+    _harness: Harness | None = None
+    _selection: Selection | None = None
 
     @property
     def harness(self) -> Harness:

@@ -10,9 +10,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from contextlib import aclosing
-from dataclasses import dataclass, field
 
-from msgspec import Raw
+from msgspec import Raw, field
 
 from ..context.journal import ResponseStatus
 from ..context.request import Request
@@ -27,6 +26,7 @@ from ..events import (
 )
 from ..items import CustomToolCall, FunctionCall, Item, LocalShellCall
 from ..models.contract import ModelError, ModelEvent
+from ..service import Service, later
 from ..store.contract import TurnEnd
 from ..tools.contract import CallItem
 from ..tools.dispatch import Dispatch, Finished, call_of
@@ -49,8 +49,7 @@ from .witness import Witness
 __all__ = ["Step"]
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class Step:
+class Step(Service):
     """One request of a turn. Run it once, then look at how it went."""
 
     run: TurnRun
@@ -78,8 +77,8 @@ class Step:
     _noting: asyncio.Future[None] | None = None
     _collecting: asyncio.Task[None] | None = None
     """Takes results while the answer still streams."""
-    _sequencer: Sequencer = field(init=False)
-    _dispatch: Dispatch = field(init=False)
+    _sequencer: Sequencer = later()
+    _dispatch: Dispatch = later()
 
     def __post_init__(self) -> None:
         journal = self.run.journal

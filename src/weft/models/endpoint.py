@@ -10,11 +10,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, field
 from typing import Protocol
+
+from msgspec import field
 
 from ..events import header_signals
 from ..redact import redact
+from ..service import Service
 from .contract import Connected, ModelError, ModelEvent, ModelRequest, StreamCut
 from .failures import request_id_of, status_failure
 from .retry import Backoff
@@ -57,16 +59,15 @@ class AnswerReader(Protocol):
         ...
 
 
-@dataclass(slots=True)
-class Endpoint:
+class Endpoint(Service):
     """Where a provider is, and how to get in."""
 
     base_url: str
-    transport: Transport = field(repr=False)
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    transport: Transport
+    headers: Mapping[str, str] = field(default_factory=dict)
     timeouts: Timeouts = PATIENT
-    backoff: Backoff = field(default_factory=Backoff, repr=False)
-    largest: int = field(default=LARGEST_STREAM, repr=False)
+    backoff: Backoff = field(default_factory=Backoff)
+    largest: int = LARGEST_STREAM
 
     async def stream(
         self, path: str, request: ModelRequest, reader: AnswerReader, headers: Mapping[str, str]

@@ -8,7 +8,6 @@ that provider only, and shown to nobody.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TypeAlias
 
@@ -58,18 +57,19 @@ _OPENERS = {"scripted": "weft.testing.scripted:open_scripted"}
 """Openers of our own that the library must not import by itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class Opening:
+class Opening(msgspec.Struct, frozen=True):
     """What an opener is given: the model, and where to look things up."""
 
     provider: str
     model: str
     """The name without the provider."""
     catalog: Catalog
-    environ: Mapping[str, str] = field(repr=False)
-    config: Mapping[str, ProviderConfig] = field(repr=False)
+    environ: Mapping[str, str]
+    config: Mapping[str, ProviderConfig]
     transport: Transport | None = None
     """A transport to share; the model closes only one of its own."""
+
+    __repr__ = object.__repr__  # nobody is told what the environment holds
 
     @property
     def profile(self) -> ModelProfile:

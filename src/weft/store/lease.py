@@ -13,13 +13,13 @@ import sqlite3
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 
 import msgspec
 
 from ..errors import StoreError, StoreReadOnly, ThreadBusy
+from ..service import Service
 from ..wire import json_bytes
 from .contract import Holder
 from .queries import thread_number
@@ -79,14 +79,13 @@ class FileLock:
             os.close(descriptor)
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class SqliteLease:
+class SqliteLease(Service):
     """The right to write one thread of a `SqliteStore`."""
 
     thread: str
     fence: int
     lock: FileLock
-    give_back: Callable[[SqliteLease], Awaitable[None]] = field(repr=False)
+    give_back: Callable[[SqliteLease], Awaitable[None]]
 
     async def release(self) -> None:
         """Give the thread back. Harmless when called twice."""

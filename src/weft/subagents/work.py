@@ -10,15 +10,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import aclosing
-from dataclasses import dataclass, field
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from ..errors import NotFound
 from ..harness.events import AgentReported, TurnCompleted
 from ..items import Message
 from ..prompt.input import user_message
 from ..redact import redact
+from ..service import Service, later
 from ..store.contract import Post, Store
 from ..whole import whole
 from .mail import ENDED, instructed
@@ -34,8 +34,7 @@ class _Turn(Struct, frozen=True):
     said: Message | None = None
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class Work:
+class Work(Service):
     """An agent at work on an order."""
 
     order: Order
@@ -43,14 +42,14 @@ class Work:
     store: Store
     opened: Opener
     hear: Callable[[AgentReported], None]
-    failure: str = field(init=False, default="")
+    failure: str = ""
     """Why it could not go on, if it could not."""
-    task: asyncio.Task[None] = field(init=False)
+    task: asyncio.Task[None] = later()
     """Runs it; done when it was announced."""
-    child: Child | None = field(init=False, default=None)
-    _stopped: bool = field(init=False, default=False)
-    _over: bool = field(init=False, default=False)
-    _deciding: asyncio.Lock = field(init=False, default_factory=asyncio.Lock)
+    child: Child | None = None
+    _stopped: bool = False
+    _over: bool = False
+    _deciding: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held from looking at what waits to the decision that nothing does."""
 
     async def run(self) -> None:

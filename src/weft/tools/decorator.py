@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
 from typing import Any, get_type_hints, overload
 from weakref import WeakKeyDictionary
 
@@ -41,8 +40,7 @@ _SHAPES: WeakKeyDictionary[Any, dict[tuple[str, str], _Shape]] = WeakKeyDictiona
 """Those of methods: each thread makes the same tools of the same methods."""
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class FunctionBacked:
+class FunctionBacked(msgspec.Struct, frozen=True, eq=False):
     """A tool that calls a function; still callable like the function itself."""
 
     function: _Function
@@ -111,7 +109,7 @@ def tool(
 
     def made(function: _Function) -> FunctionBacked:
         plain = _tool(function, name, description)
-        return replace(plain, parallel=parallel, replay_safe=replay_safe)
+        return msgspec.structs.replace(plain, parallel=parallel, replay_safe=replay_safe)
 
     return made if function is None else made(function)
 

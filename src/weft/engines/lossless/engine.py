@@ -11,9 +11,11 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from msgspec import field
+
+from ...service import Service, later
 from ...tools.contract import Tool
 from ..info import EngineInfo, Transcript
 from ..values import (
@@ -70,20 +72,19 @@ _PRESSED = 2
 """How many times the room of summaries they may take before good ones are merged with weak."""
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class LosslessEngine:
+class LosslessEngine(Service):
     """Keeps the view small with summaries that can be opened again."""
 
     library: Library
     measures: Measures = field(default_factory=Measures)
     guards: Guards = field(default_factory=Guards)
     info: EngineInfo = INFO
-    memory: Memory = field(init=False)
-    _made: Workshop | None = field(init=False, default=None)
-    _read: dict[str, Reading] = field(init=False, default_factory=Recent)
+    memory: Memory = later()
+    _made: Workshop | None = None
+    _read: dict[str, Reading] = field(default_factory=Recent)
     """The conversations of threads, as far as they were read."""
-    _shown: dict[str, Shown] = field(init=False, default_factory=Recent)
-    _full: dict[str, Full] = field(init=False, default_factory=Recent)
+    _shown: dict[str, Shown] = field(default_factory=Recent)
+    _full: dict[str, Full] = field(default_factory=Recent)
 
     def __post_init__(self) -> None:
         self.memory = Memory(self.library)

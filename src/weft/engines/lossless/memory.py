@@ -11,12 +11,14 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import field
 
 from ...errors import WeftError
 from ...prompt.markers import Markers
 from ...prompt.registry import builtin_vocabulary
+from ...service import Service, later
 from ...store.contract import Search
 from ...tools.contract import Tool
 from ..recall import recalled as recalled_item
@@ -55,19 +57,18 @@ _HOW = {
 }
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class Memory:
+class Memory(Service):
     """The memory of one engine, over all of its threads."""
 
     library: Library
-    tools: tuple[Tool, ...] = field(init=False)
+    tools: tuple[Tool, ...] = later()
     """The tools that open the past; the same for good."""
-    _desk: Desk = field(init=False)
-    _offered: dict[str, frozenset[str]] = field(init=False, default_factory=Recent)
+    _desk: Desk = later()
+    _offered: dict[str, frozenset[str]] = field(default_factory=Recent)
     """The tools that the model of a thread really has."""
-    _granted: dict[str, int] = field(init=False, default_factory=Recent)
+    _granted: dict[str, int] = field(default_factory=Recent)
     """The turn whose wish for a fresh start was dealt with last."""
-    _told: dict[str, tuple[str, str]] = field(init=False, default_factory=Recent)
+    _told: dict[str, tuple[str, str]] = field(default_factory=Recent)
     """What a thread's view stands on, and what was told with it: the same for good."""
 
     def __post_init__(self) -> None:
