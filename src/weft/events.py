@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Raw, Struct, field
 
 from .items import Item, decode_item
+from .patterns import regex
 from .usage import Credits, RateLimitSnapshot, RateLimitWindow, TokenUsage, WireUsage
 from .wire import Json
 
@@ -49,7 +50,7 @@ __all__ = [
     "retry_delay",
 ]
 
-_DELAY = re.compile(r"try again in\s*(\d+(?:\.\d+)?)\s*(s|ms|seconds?)", re.IGNORECASE)
+_DELAY = regex(r"try again in\s*(\d+(?:\.\d+)?)\s*(s|ms|seconds?)", re.IGNORECASE)
 
 
 class _Event(Struct, frozen=True, omit_defaults=True):

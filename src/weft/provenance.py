@@ -15,6 +15,8 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar
 import msgspec
 from msgspec import Struct, field
 
+from .patterns import regex
+
 __all__ = [
     "AGENT_MEDIATED",
     "SUBAGENT_ANNOUNCE",
@@ -56,7 +58,7 @@ _ROLES: tuple[Literal["subagent"], ...] = ("subagent",)
 _LINE, _LABEL, _ADDRESS, _PROSE, _RESULT = 200, 500, 1_000, 2_000, 24_000
 _CUT = "…[truncated]"
 _JOINERS = "\u200c\u200d"
-_LOOSE_JOINERS = re.compile(f"(?<![^\x00-\x7f])[{_JOINERS}]+|[{_JOINERS}]+(?![^\x00-\x7f])")
+_LOOSE_JOINERS = regex(f"(?<![^\x00-\x7f])[{_JOINERS}]+|[{_JOINERS}]+(?![^\x00-\x7f])")
 
 
 class InputProvenance(Struct, frozen=True, omit_defaults=True, kw_only=True):

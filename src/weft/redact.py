@@ -14,6 +14,7 @@ import threading
 from collections.abc import Iterable
 from urllib.parse import quote
 
+from .patterns import regex
 from .wire import json_bytes
 
 __all__ = [
@@ -36,15 +37,15 @@ _SHORTEST = 6
 _MOST = 4096
 """How many secrets are known at a time; the oldest are forgotten first."""
 
-_CREDENTIALS = re.compile(r"(?<=://)[^/\s@]{1,500}@")
-_SCHEME = re.compile(r"\b(bearer|basic)\s+[^\s\"',;]+", re.IGNORECASE)
-_SHAPES = re.compile(
+_CREDENTIALS = regex(r"(?<=://)[^/\s@]{1,500}@")
+_SCHEME = regex(r"\b(bearer|basic)\s+[^\s\"',;]+", re.IGNORECASE)
+_SHAPES = regex(
     r"\b(?:(?:sk|pk|rk|gsk|xai|hf|npm|glpat|whsec|gh[opsur]|xox[a-z]|github_pat)[-_][\w*-]{8,}"
     r"|AIza[\w-]{30,}|(?:AKIA|ASIA)[A-Z0-9]{16}\b)"
     r"|(?<![\w-])eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*"
     r"|-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----[^-]*(?:-----END [A-Z ]{0,30}PRIVATE KEY-----)?"
 )
-_NAMED = re.compile(
+_NAMED = regex(
     r"((?<![\w-])[\w-]{0,40}?(?:api[_-]?key|access[_-]?key|private[_-]?key|secret(?:[_-]?key)?"
     r"|token|password|passwd|passphrase|credential|authorization|cookie|jwt)s?"
     r"\\?[\"']?\s{0,3}[=:]\s{0,3}\\?[\"']?)"

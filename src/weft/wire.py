@@ -17,6 +17,8 @@ from typing import Any, Generic, TypeAlias, TypeVar, cast, get_args, get_origin
 import msgspec
 from msgspec import Raw, Struct, field
 
+from .patterns import regex
+
 __all__ = [
     "NULL",
     "UNREADABLE",
@@ -47,7 +49,7 @@ _EXTRA = "·extra"
 _RARE = '"·'.encode()
 _RARE_SPELLINGS = (_RARE, b'"\\u00b7', b'"\\u00B7')
 
-_BRACKETS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[{]|[\]}]', re.DOTALL)
+_BRACKETS = regex(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[{]|[\]}]', re.DOTALL)
 
 _encode = msgspec.json.Encoder().encode
 _members = msgspec.json.Decoder(dict[str, Raw]).decode

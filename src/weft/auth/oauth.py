@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -22,6 +21,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ..patterns import regex
 from ..redact import know
 from ..whole import whole
 from ..wire import UNREADABLE
@@ -45,7 +45,7 @@ LARGEST_ANSWER = 256 * 1024
 """Bytes of a token endpoint's answer."""
 _USUAL_SPAN = 3600
 _SHORTEST_SPAN, _LONGEST_SPAN = 60, 366 * 24 * 3600
-_CODE = re.compile(r"[a-z_]{1,40}")
+_CODE = regex(r"[a-z_]{1,40}")
 
 
 class _Answer(Struct):

@@ -6,11 +6,11 @@ credential shows its secrets to nobody who prints, logs or compares it by accide
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
+from ..patterns import regex
 from .errors import AuthError
 
 __all__ = [
@@ -53,7 +53,7 @@ LATEST = 253_402_300_799_000
 Moment: TypeAlias = Annotated[int, Meta(ge=0, le=LATEST)]
 """Milliseconds since 1970."""
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,199}")
+_NAME = regex(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,199}")
 
 
 class _Hidden(

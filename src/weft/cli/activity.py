@@ -21,6 +21,7 @@ from ..harness.events import (
     ToolStarted,
     TurnCompleted,
 )
+from ..patterns import regex
 from ..plan.fallback import Attempt, Tried
 from .output import one_line
 
@@ -31,8 +32,8 @@ _NOTICE = 1_000
 """What the user is told ends with what to do, so it is shown to its end."""
 _NAME = 40
 _BEGIN, _END = "*** Begin Patch\n", "\n*** End Patch"
-_PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE)
-_EXIT = re.compile(r"^(?:Process exited with code|Exit code:) (-?\d+)$", re.MULTILINE)
+_PATCHED = regex(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE)
+_EXIT = regex(r"^(?:Process exited with code|Exit code:) (-?\d+)$", re.MULTILINE)
 
 
 def activity(event: Event) -> str | None:

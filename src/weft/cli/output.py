@@ -16,6 +16,8 @@ import click
 import msgspec
 from msgspec import Struct
 
+from ..patterns import regex
+
 __all__ = [
     "Column",
     "iso",
@@ -31,12 +33,12 @@ __all__ = [
 
 # Control characters but tab and newline; what turns the direction of text or ends a
 # line in some terminals; halves of characters; what nobody sees and programs act upon.
-_UNSAFE = re.compile(
+_UNSAFE = regex(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff"
     "\xad\u180e\u200b\u2060-\u2064\u206a-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
 # The same in encoded JSON, which escapes the first control characters by itself.
-_UNSAFE_JSON = re.compile(
+_UNSAFE_JSON = regex(
     rb"\x7f|\xc2[\x80-\x9f\xad]|\xd8\x9c|\xe1\xa0\x8e|\xe2\x80[\x8b\x8e\x8f\xa8-\xae]"
     rb"|\xe2\x81[\xa0-\xaf]|\xef\xbb\xbf|\xef\xbf[\xb9-\xbb]|\xf3\xa0[\x80\x81][\x80-\xbf]"
 )
@@ -55,6 +57,8 @@ class Column(Struct, frozen=True):
 
 def printable(text: str) -> str:
     """`text` with what a terminal would act upon written as escapes."""
+    if text.isprintable():
+        return text
     return _UNSAFE.sub(lambda found: ascii(found[0])[1:-1], text)
 
 

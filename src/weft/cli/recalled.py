@@ -6,7 +6,6 @@ range is opened. Invariant: what does not fit is named, so that it can be opened
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncIterator, Sequence
 
 import click
@@ -14,6 +13,7 @@ from msgspec import Struct
 
 from ..entries import Entry
 from ..errors import NotFound
+from ..patterns import regex
 from ..store.contract import Store, ThreadInfo
 from ..store.finding.spoken import Spoken, spoken
 from ..truncate import Policy, approx_tokens, truncate_text
@@ -30,7 +30,7 @@ __all__ = [
     "stretch_of",
 ]
 
-_ID = re.compile(r"(.+):(\d+)(?:-(\d+))?")
+_ID = regex(r"(.+):(\d+)(?:-(\d+))?")
 _NODE = "sum_"
 _PAGE = 200
 

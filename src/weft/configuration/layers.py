@@ -15,6 +15,7 @@ import msgspec
 from msgspec import UNSET, Struct
 
 from ..errors import ConfigError
+from ..patterns import regex
 from .check import Key, dotted, hint_of, leaves, nearest
 from .environment import from_environment, variable_of
 from .files import ConfigFile, project_file
@@ -23,7 +24,7 @@ from .trust import Trust
 
 __all__ = ["Config", "Explained", "Kind", "Layer", "load_config"]
 
-_SECRET = re.compile(r"auth|cookie|credential|dsn|key|pass|secret|token", re.IGNORECASE)
+_SECRET = regex(r"auth|cookie|credential|dsn|key|pass|secret|token", re.IGNORECASE)
 
 Kind: TypeAlias = Literal["default", "user", "project", "environment", "flag"]
 

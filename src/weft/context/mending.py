@@ -8,13 +8,13 @@ the bytes of the one before; a row that needs no repair is handed back as it is.
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Collection
 from typing import Literal, TypeAlias
 
 import msgspec
 
 from ..items import FunctionCall, Item, Unknown, encode_item
+from ..patterns import regex
 from ..wire import json_bytes
 from .row import Row, shape_of
 
@@ -28,8 +28,8 @@ nine letters and digits; ``no_reasoning``: it is not shown, not even to whom it 
 ``object_arguments``: arguments are a JSON object, because the server reads them.
 """
 
-_PLAIN = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_NINE = re.compile(r"[A-Za-z0-9]{9}")
+_PLAIN = regex(r"[A-Za-z0-9_-]{1,64}")
+_NINE = regex(r"[A-Za-z0-9]{9}")
 _object = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 

@@ -13,14 +13,16 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
+from ..patterns import regex
+
 __all__ = ["Directives", "is_public_url", "read_directives"]
 
-_LINE = re.compile(r" {0,3}MEDIA:[ \t]*(\S.*?)[ \t]*")
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
+_LINE = regex(r" {0,3}MEDIA:[ \t]*(\S.*?)[ \t]*")
+_FENCE = regex(r" {0,3}(`{3,}|~{3,})(.*)")
 _QUOTES = {'"': '"', "'": "'", "`": "`"}
 _TRAILING = ".,;:!?)]}>"
-_MARK = re.compile(r"\[\[\s*(audio_as_voice|reply_to_current|reply_to\s*:\s*([^\[\]\n]+?))\s*\]\]")
-_INLINE_CODE = re.compile(r"(?<!`)(`{1,2})(?!`)[^`\n]+\1(?!`)")
+_MARK = regex(r"\[\[\s*(audio_as_voice|reply_to_current|reply_to\s*:\s*([^\[\]\n]+?))\s*\]\]")
+_INLINE_CODE = regex(r"(?<!`)(`{1,2})(?!`)[^`\n]+\1(?!`)")
 _NOT_PUBLIC = ("localhost", "local", "internal", "home.arpa", "lan")
 
 

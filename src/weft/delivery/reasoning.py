@@ -10,22 +10,24 @@ import re
 from collections.abc import Callable
 from functools import lru_cache
 
+from ..patterns import regex
+
 __all__ = ["is_reasoned", "may_become_reasoned"]
 
 _NAMES = r"(?:(?:antml:|mm:)?(?:thinking|thought|think)|antthinking)"
-_OPEN = re.compile(rf"\s*<({_NAMES})(?:\s[^<>]*)?>", re.IGNORECASE)
-_BEGUN_OPEN = re.compile(rf"\s*<(?:{_NAMES}\s[^<>]*|([a-z:]*))", re.IGNORECASE)
+_OPEN = regex(rf"\s*<({_NAMES})(?:\s[^<>]*)?>", re.IGNORECASE)
+_BEGUN_OPEN = regex(rf"\s*<(?:{_NAMES}\s[^<>]*|([a-z:]*))", re.IGNORECASE)
 _BEGINNINGS = tuple(
     f"{prefix}{name}" for prefix in ("", "ant", "antml:", "mm:") for name in ("thinking", "thought")
 )
 _LABELS = ("analysis", "reasoning", "think", "thinking", "thought")
-_LABEL = re.compile(rf"\s*(?:{'|'.join(_LABELS)})[^\S\n]*:?[^\S\n]*\n", re.IGNORECASE)
-_LAST_WORD = re.compile(r"[\w'’]+\Z")  # noqa: RUF001 - the apostrophe that models write
+_LABEL = regex(rf"\s*(?:{'|'.join(_LABELS)})[^\S\n]*:?[^\S\n]*\n", re.IGNORECASE)
+_LAST_WORD = regex(r"[\w'’]+\Z")  # noqa: RUF001 - the apostrophe that models write
 _LONGEST_INTENT = 240
 _LONGEST_WISH = _LONGEST_INTENT + 120
 """An intent, with what may stand between it and the end of the token."""
 
-_INTENT = re.compile(
+_INTENT = regex(
     r"""\b(?:
         (?:stay|remain|keep|be|staying|remaining|keeping)\s+(?:silent|quiet)
       | (?:do\s+not|don['’]t|should\s+not|shouldn['’]t|must\s+not|need\s+not|needn['’]t|
@@ -38,11 +40,11 @@ _INTENT = re.compile(
     )\b""",  # noqa: RUF001 - the apostrophe that models write
     re.IGNORECASE | re.VERBOSE,
 )
-_PLACEHOLDER = re.compile(
+_PLACEHOLDER = regex(
     r"[\s.…·\-–—*_]+|\(?(?:none|nothing|silence|silent|n/a)[.)]*",  # noqa: RUF001
     re.IGNORECASE,
 )
-_ANSWER = re.compile(
+_ANSWER = regex(
     r"\b(?:here\s+(?:is|are)|here['’]s|please|you\s+(?:can|could|should|may)|try|retry|"  # noqa: RUF001
     r"yes|sure|answer\s+is|the\s+answer|let\s+me\s+know|hope\s+(?:this|that)\s+helps|done)\b",
     re.IGNORECASE,

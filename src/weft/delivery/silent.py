@@ -11,6 +11,7 @@ import re
 from functools import lru_cache
 
 from ..errors import ConfigError
+from ..patterns import regex
 from .reasoning import is_reasoned, may_become_reasoned
 from .token import NO_REPLY
 
@@ -30,10 +31,10 @@ __all__ = [
 
 _EDGES = r"""\s*_~`"'.,!?;:()\-–—…“”‘’«»"""  # noqa: RUF001 - marks that models write
 _BLANK = " \t\n\r"
-_ARTIFACT = re.compile(
+_ARTIFACT = regex(
     r"(?:<\|[a-z_]{1,40}\|>(?:analysis|commentary|final|assistant)?|[\u2500-\u257f]|\s)+"
 )
-_BEGUN_ARTIFACT = re.compile(
+_BEGUN_ARTIFACT = regex(
     r"(?:<\|[a-z_]{1,40}\|>(?:analysis|commentary|final|assistant)?|[\u2500-\u257f]|\s)*"
     r"(?:<(?:\|[a-z_]{0,40}\|?)?|<\|[a-z_]{1,40}\|>[a-z]{1,10})?"
 )

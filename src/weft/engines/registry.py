@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import re
 
 from msgspec import Struct, field
 
 from ..errors import ConfigError, EngineConflict
+from ..patterns import regex
 from ..service import Service, later
 from .contract import ContextEngine
 from .making import EngineProblem, Unusable, made
@@ -36,7 +36,7 @@ DEFAULT = "linear"
 
 _WEFT = "weft"
 _ALIASES = {"legacy": DEFAULT}
-_ID = re.compile(r"[a-z][a-z0-9_-]{0,63}")
+_ID = regex(r"[a-z][a-z0-9_-]{0,63}")
 
 
 class Resolution(Struct, frozen=True, kw_only=True):

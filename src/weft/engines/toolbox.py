@@ -6,20 +6,20 @@ nobody else has, and something to run.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
+from ..patterns import regex
 from ..specs import spec_name
 from ..tools.contract import Tool
 from .words import brief, described
 
 __all__ = ["usable"]
 
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_NAME = regex(r"[A-Za-z0-9_-]{1,64}")
 
 
 def usable(brought: Iterable[Any], taken: Collection[str]) -> tuple[tuple[Tool, ...], list[str]]:

@@ -7,7 +7,6 @@ thread, and keeps the fragments of the runtime where they belong.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
@@ -23,6 +22,7 @@ from ..entries import Draft, Flags, Inline, Node, RecipePart
 from ..errors import WeftError
 from ..ids import derived_id
 from ..items import Message, Unknown
+from ..patterns import regex
 from ..store.contract import THIS_TURN
 from .conversation import PROMPT, named_rows
 from .values import ContextItem
@@ -40,7 +40,7 @@ __all__ = [
 
 _ADDED = Flags.VOLATILE | Flags.HIDDEN
 _ROLES = ("user", "assistant", "developer")
-_NAME = re.compile(r"thr_[\w-]{1,64}:[\w.-]{1,128}")
+_NAME = regex(r"thr_[\w-]{1,64}:[\w.-]{1,128}")
 
 
 class Nonsense(WeftError):

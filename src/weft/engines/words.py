@@ -6,8 +6,7 @@ anywhere and holds nothing that looks like a secret.
 
 from __future__ import annotations
 
-import re
-
+from ..patterns import regex
 from ..redact import redact
 from ..sandbox.environment import is_secret
 
@@ -15,8 +14,8 @@ __all__ = ["brief", "described"]
 
 _LONGEST = 300
 
-_NAME = re.compile(r"([A-Za-z][\w-]*)[\"']?\s*[=:]\s*[\"']?")
-_VALUE = re.compile(r"[^\s\"',;&]+")
+_NAME = regex(r"([A-Za-z][\w-]*)[\"']?\s*[=:]\s*[\"']?")
+_VALUE = regex(r"[^\s\"',;&]+")
 
 
 def brief(text: str) -> str:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
-import re
 from typing import TYPE_CHECKING
 
 from msgspec import field
@@ -19,6 +18,7 @@ from msgspec.structs import replace
 from ..engines.offers import Offer, installed, seconded
 from ..engines.words import described
 from ..errors import ConfigError, HarnessConflict, MissingHarness, WeftError
+from ..patterns import regex
 from ..service import Service, later
 from .builtin import AUTO, BUILT_IN, WEFT
 from .offers import HarnessOffer, Registration
@@ -33,7 +33,7 @@ ENTRY_POINTS = "weft.harnesses"
 
 _ALIASES = {"": WEFT, "loop": WEFT, "codex-app-server": "codex", "default": AUTO}
 _RESERVED = frozenset({AUTO, *_ALIASES})
-_ID = re.compile(r"[a-z][a-z0-9_-]{0,63}")
+_ID = regex(r"[a-z][a-z0-9_-]{0,63}")
 
 
 def canonical(name: str) -> str:

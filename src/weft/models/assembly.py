@@ -8,7 +8,6 @@ only what is done is ever handed out whole.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -23,6 +22,7 @@ from ..events import (
     ToolInputDelta,
 )
 from ..items import Item, Message, OutputText, Reasoning, ReasoningText, encode_item
+from ..patterns import regex
 from ..wire import UNREADABLE
 from .contract import ModelError, ModelEvent
 from .formats.tools import INPUT, FlatTool, call_item
@@ -33,11 +33,11 @@ __all__ = ["MOST_DOUBTS", "Assembly", "CallInProgress", "FreeformDeltas"]
 MOST_DOUBTS = 64
 """How often it is looked whether a call is whole before its server has said so."""
 
-_OPENING = re.compile(rf'\s*\{{\s*"{INPUT}"\s*:\s*"')
+_OPENING = regex(rf'\s*\{{\s*"{INPUT}"\s*:\s*"')
 _LONGEST_OPENING = 1024
-_CHARACTERS = re.compile(r'(?:[^"\\]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+')
+_CHARACTERS = regex(r'(?:[^"\\]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+')
 _LONGEST_ESCAPE = len(r"\ud83d\ude00")
-_HALF_CHARACTER = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}$")
+_HALF_CHARACTER = regex(r"\\u[dD][89abAB][0-9a-fA-F]{2}$")
 _object = msgspec.json.Decoder(dict[str, Raw])
 
 

@@ -13,6 +13,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct, structs
 
 from ..errors import ConfigError
+from ..patterns import regex
 from ..redact import know
 from .contract import AuthFailed, Capabilities, Model
 from .endpoint import Endpoint
@@ -26,7 +27,7 @@ Api: TypeAlias = Literal["responses", "chat", "messages"]
 
 ANTHROPIC_VERSION = "2023-06-01"
 
-_SECRET = re.compile("key|token|secret|auth|cookie", re.IGNORECASE)
+_SECRET = regex("key|token|secret|auth|cookie", re.IGNORECASE)
 """Names of headers that let someone in."""
 
 

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from ..events import retry_delay
+from ..patterns import regex
 from ..wire import UNREADABLE
 from .contract import AuthFailed, ContextOverflow, InvalidRequest, ModelError, RateLimited
 
@@ -27,7 +28,7 @@ __all__ = [
     "stream_failure",
 ]
 
-_TOO_LARGE = re.compile(
+_TOO_LARGE = regex(
     r"prompt is too long|context (?:length|window|limit|size)|maximum context"
     r"|exceeds? the (?:model'?s |available )?context|input is too long|too many (?:input )?tokens"
     r"|reduce the length of the (?:messages|prompt)",

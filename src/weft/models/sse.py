@@ -7,8 +7,7 @@ so that thousands of deltas in it cost one step of the loop.
 
 from __future__ import annotations
 
-import re
-
+from ..patterns import regex
 from .transport.errors import TransportError
 
 __all__ = ["LARGEST_EVENT", "LARGEST_STREAM", "EventParser", "EventTooLarge", "StreamTooLarge"]
@@ -22,7 +21,7 @@ _BOM = b"\xef\xbb\xbf"
 
 # Nearly every event is one `data` line, alone or behind one `event` line. Splitting
 # at such events leaves nothing in between, unless there is one of another shape.
-_PLAIN = re.compile(rb"(?m)^(?:event:[^\n]*\n)?data: ([^\n]*)\n\n")
+_PLAIN = regex(rb"(?m)^(?:event:[^\n]*\n)?data: ([^\n]*)\n\n")
 
 
 class EventTooLarge(TransportError):

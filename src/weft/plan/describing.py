@@ -12,14 +12,15 @@ from typing import Any
 import msgspec
 
 from ..items import InputAudio, InputImage, Part, Refusal, Unknown
+from ..patterns import regex
 
 __all__ = ["described"]
 
 _LONGEST = 300
 _LONGEST_DATA = 1_000
 _DEEPEST, _MOST_ITEMS, _MOST_KEYS = 4, 16, 32
-_INLINE = re.compile(r"data:([\w.+-]+/[\w.+-]+)[\w;=.+-]*;base64,[A-Za-z0-9+/=_-]*", re.IGNORECASE)
-_MIME = re.compile(r"data:([\w.+-]+/[\w.+-]+)?", re.IGNORECASE)
+_INLINE = regex(r"data:([\w.+-]+/[\w.+-]+)[\w;=.+-]*;base64,[A-Za-z0-9+/=_-]*", re.IGNORECASE)
+_MIME = regex(r"data:([\w.+-]+/[\w.+-]+)?", re.IGNORECASE)
 
 
 def described(parts: tuple[Part, ...]) -> str:

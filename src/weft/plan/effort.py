@@ -6,9 +6,8 @@ a level is never lowered while a higher one would do; None leaves it to the mode
 
 from __future__ import annotations
 
-import re
-
 from ..models.profile import ModelProfile
+from ..patterns import regex
 from .target import OPENAI_FAMILY
 
 __all__ = ["declared_efforts", "turn_effort", "wire_effort"]
@@ -17,7 +16,7 @@ _LADDER = ("none", "minimal", "low", "medium", "high", "xhigh", "max", "ultra")
 _PRO = ("medium", "high", "xhigh")
 _IMPLICIT = {"gpt-5.4-pro": _PRO, "gpt-5.5-pro": _PRO}
 """What models take that are listed under the name of a smaller sibling."""
-_VERSION = re.compile(r"gpt-(\d{1,3})(?:\.(\d{1,3}))?(?![\d.])")
+_VERSION = regex(r"gpt-(\d{1,3})(?:\.(\d{1,3}))?(?![\d.])")
 
 
 def declared_efforts(profile: ModelProfile) -> tuple[str, ...]:

@@ -8,13 +8,13 @@ more than they are long, and raises nothing.
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
+from ..patterns import regex
 from ..wire import Json, nests_deeper
 
 __all__ = ["MOST_BYTES", "MOST_LEVELS", "Flaw", "Node", "look_at", "nodes"]
@@ -49,8 +49,8 @@ maxItems minItems uniqueItems maxContains minContains maxProperties minPropertie
 dependentRequired dependencies contentEncoding contentMediaType
 deprecated readOnly writeOnly nullable discriminator
 """
-_INDEX = re.compile(r"[0-9]{1,9}")
-_KNOWN = frozenset((*_MAPS, *_LISTS, *_SINGLES, *re.findall(r"\S+", _PLAIN)))
+_INDEX = regex(r"[0-9]{1,9}")
+_KNOWN = frozenset((*_MAPS, *_LISTS, *_SINGLES, *_PLAIN.split()))
 
 
 class Flaw(Struct, frozen=True):

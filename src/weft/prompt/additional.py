@@ -14,6 +14,7 @@ from typing import ClassVar, Literal
 from msgspec import Struct
 
 from ..errors import ConfigError
+from ..patterns import regex
 from .fragment import Fragment, FragmentRole, Markers
 from .observation import ContextValue, PromptContext
 from .state import Absent, Known, StateFragment, Unknown, fingerprint
@@ -25,8 +26,8 @@ __all__ = [
     "ValueSnapshot",
 ]
 
-_KEY = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
-_EXTERNAL = re.compile(r"\s*<(external_[a-z][a-z0-9_-]*)>.*</\1>\s*", re.IGNORECASE | re.DOTALL)
+_KEY = regex(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
+_EXTERNAL = regex(r"\s*<(external_[a-z][a-z0-9_-]*)>.*</\1>\s*", re.IGNORECASE | re.DOTALL)
 
 _WITHDRAWN = "This value was withdrawn; do not rely on it."
 

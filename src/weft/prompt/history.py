@@ -10,13 +10,14 @@ import re
 from typing import ClassVar
 
 from ..items import Message
+from ..patterns import regex
 from .fragment import Fragment, FragmentRole, Markers, Vocabulary
 
 __all__ = ["History", "history_in", "node_message"]
 
 _RECORD = "This is a record of what happened, not a request: nothing in it asks for anything now."
 _DEGRADED = "It was put together from excerpts, without a model; expand it before relying on it."
-_SHOWN = re.compile(
+_SHOWN = regex(
     r"\n?Summary (?P<node>\S+) \(depth (?P<depth>\d+)\) of entries (?P<first>\d+) to (?P<last>\d+)"
     r"(?:, turns (?P<turns>[\d-]+))?\.\n(?P<notes>.*?)\n<summary>\n(?P<text>.*)\n</summary>",
     re.DOTALL,

@@ -8,7 +8,6 @@ texts are the bytes that the source gave.
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -17,13 +16,14 @@ from msgspec import Struct
 
 from ..bounded import read_bounded
 from ..errors import ConfigError
+from ..patterns import regex
 
 __all__ = ["MOST_BYTES", "PLAIN_NAME", "ImportedPrompt", "ImportedPrompts", "Manifest"]
 
 MOST_BYTES = 4 << 20
 """The longest text that is read."""
 
-PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+PLAIN_NAME = regex(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 """Names that are safe as file names."""
 
 

@@ -14,6 +14,7 @@ from typing import Any, Protocol, TypeAlias
 from ..errors import FragmentError
 from ..installed import installed_points
 from ..items import InputText, Item, Message
+from ..patterns import regex
 from .fragment import Fragment
 from .markers import Markers, Vocabulary
 from .state import StateFragment
@@ -34,7 +35,7 @@ ENTRY_POINTS = "weft.fragments"
 _RESERVED = frozenset(
     {"assistant", "compaction", "developer", "message", "summary", "system", "tool", "user"}
 )
-_ID = re.compile(r"[a-z][a-z0-9_.-]{0,63}")
+_ID = regex(r"[a-z][a-z0-9_.-]{0,63}")
 
 
 class Reader(Protocol):

@@ -6,16 +6,15 @@ passes can be recognised, bounded and kept apart from every other.
 
 from __future__ import annotations
 
-import re
-
 from ..errors import FragmentError
+from ..patterns import regex
 from .fragment import MAX_CAP_TOKENS, Fragment
 from .markers import Markers
 
 __all__ = ["check_apart", "check_fragment"]
 
-_START = re.compile(r"<[A-Za-z][\w .:-]*>?|[^<\s].{7,}")
-_END = re.compile(r"</[A-Za-z][\w .:-]*>?")
+_START = regex(r"<[A-Za-z][\w .:-]*>?|[^<\s].{7,}")
+_END = regex(r"</[A-Za-z][\w .:-]*>?")
 
 
 def check_fragment(cls: type[Fragment]) -> None:

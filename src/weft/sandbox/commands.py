@@ -14,6 +14,7 @@ from itertools import pairwise
 from pathlib import PurePath
 from typing import TYPE_CHECKING, TypeAlias
 
+from ..patterns import regex
 from .words import words
 
 if TYPE_CHECKING:
@@ -36,14 +37,14 @@ _STRUCTURE = words(
 _JOINTS = frozenset(("&&", "||", ";", "|", '"', "\n"))
 _EXPANDED = frozenset("{}\\$` \t\n")
 _GLOBS = frozenset("*?[")
-_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_ESCAPE = regex(r"\\(.)", re.DOTALL)
 _ESCAPABLE = frozenset('$`"\\\n')
 _RESERVED = words(
     "case coproc do done elif else esac fi for function if in select then time until while"
 )
 _WORDS = words("word string raw_string number concatenation")
-_UNREADABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
-_BLANK = re.compile(rb"(?:[ \t\n]++(?:\\\n)?+)*+")
+_UNREADABLE = regex("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
+_BLANK = regex(rb"(?:[ \t\n]++(?:\\\n)?+)*+")
 
 
 def segments(argv: Sequence[str]) -> tuple[Argv, ...]:

@@ -6,10 +6,10 @@ secret reaches a command only if the user named it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 
+from ..patterns import regex
 from .words import words
 
 __all__ = ["command_environment", "is_secret"]
@@ -38,7 +38,7 @@ _NAMES = words(
     "SSH_AUTH_SOCK SSH_AGENT_PID GPG_AGENT_INFO DBUS_SESSION_BUS_ADDRESS DOCKER_HOST "
     "DOCKER_AUTH_CONFIG DATABASE_URL PGPASSFILE SSHPASS KUBECONFIG NETRC XAUTHORITY"
 )
-_URL_WITH_PASSWORD = re.compile(r"://[^/\s:@]*:[^/\s@]+@")
+_URL_WITH_PASSWORD = regex(r"://[^/\s:@]*:[^/\s@]+@")
 
 
 def command_environment(

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from pathlib import PurePath
 
+from ..patterns import regex
 from .commands import LONGEST_SCRIPT, loose_commands, plain_commands
 from .words import words
 
@@ -36,9 +37,9 @@ _GIT_ACTS = ("--output", "--ext-diff", "--textconv", "--exec", "--open-files-in-
 _BRANCH_LISTS = words(
     "--list -l --all -a --remotes -r --show-current -v -vv --verbose --no-color --color"
 )
-_SUSPECT = re.compile(r"r[\\'\"]*m[\\'\"]*\s|\beval\b|sh\b[^\n]{0,80}?\s-\w*c")
+_SUSPECT = regex(r"r[\\'\"]*m[\\'\"]*\s|\beval\b|sh\b[^\n]{0,80}?\s-\w*c")
 """A removal or a script within, in a script that is too long for a closer look."""
-_SED_PRINT = re.compile(r"\d+(,\d+)?p")
+_SED_PRINT = regex(r"\d+(,\d+)?p")
 
 
 def is_safe_read_only(argv: Sequence[str]) -> bool:

@@ -6,7 +6,6 @@ block that it stands in.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 
 from ..entries import Entry, Notice, own_parts
@@ -23,12 +22,13 @@ from ..items import (
     item_type,
     text_of,
 )
+from ..patterns import regex
 from ..store.contract import ThreadInfo
 from .rollout import iso
 
 __all__ = ["MarkdownPage"]
 
-_TICKS = re.compile("`+")
+_TICKS = regex("`+")
 
 
 @dataclass(slots=True)

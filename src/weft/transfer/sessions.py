@@ -8,12 +8,12 @@ so that keys alone tell what a log has.
 from __future__ import annotations
 
 import hashlib
-import re
 from pathlib import Path
 from typing import Protocol
 
 from msgspec import Struct
 
+from ..patterns import regex
 from ..prompt.registry import Registry
 from ..provenance import plain_text
 from .lines import Line
@@ -22,7 +22,7 @@ from .tally import Tally
 
 __all__ = ["Session", "SessionFormat", "Spot", "clean_id", "clean_line", "existing", "line_key"]
 
-_PLAIN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}")
+_PLAIN_ID = regex(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}")
 _TITLE = 200
 
 

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 
 import click
 
+from ...patterns import regex
 from ...store.contract import Hits, Index, Search, SearchMode, Store
 from ..batch import Batch, item_json
 from ..home import Home
@@ -31,7 +32,7 @@ _MUCH = 2_000
 _EVERYTHING = 10_000_000
 """Tokens that no entry and its neighbours have."""
 _UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
-_AGO = re.compile(r"(\d+)([smhdw])")
+_AGO = regex(r"(\d+)([smhdw])")
 
 
 class _Recall(click.Group):

@@ -6,13 +6,13 @@ for blank lines between them; a code block is never cut.
 
 from __future__ import annotations
 
-import re
+from ...patterns import regex
 
 __all__ = ["Blocks"]
 
 _SHOWN = 1_000
 """Pieces of a line that are looked at while it is being written."""
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+_FENCE = regex(r" {0,3}(`{3,}|~{3,})")
 
 
 class Blocks:

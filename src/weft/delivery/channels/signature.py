@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import re
 from collections.abc import Mapping
+
+from ...patterns import regex
 
 __all__ = ["SIGNATURE_HEADER", "TIMESTAMP_HEADER", "is_signed", "sign", "signed_headers"]
 
@@ -17,7 +18,7 @@ SIGNATURE_HEADER = "x-weft-signature"
 TIMESTAMP_HEADER = "x-weft-timestamp"
 
 _SCHEME = "sha256="
-_STAMP = re.compile(r"[0-9]{1,15}")
+_STAMP = regex(r"[0-9]{1,15}")
 
 
 def sign(secret: str, timestamp: int, body: bytes) -> str:

@@ -7,7 +7,6 @@ by then, and nothing that a native compaction says is taken for the conversation
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -18,6 +17,7 @@ from ...context.journal import ResponseStatus
 from ...context.row import shape_of
 from ...entries import Entry
 from ...items import decode_item
+from ...patterns import regex
 from ...usage import TokenUsage
 from ..contract import TurnRun
 from ..events import (
@@ -47,7 +47,7 @@ from .provided import is_answer
 
 __all__ = ["Following"]
 
-_COUNTED = re.compile(r"\b(\d+)/(\d+)\b")
+_COUNTED = regex(r"\b(\d+)/(\d+)\b")
 """How Codex says which try it is, and of how many."""
 _STATES = {"inProgress": "in_progress"}
 """How far steps of a plan are, in the words of the model's own tool."""

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import signal
 from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 from ...ids import new_id
+from ...patterns import regex
 from .errors import AppServerDied, CodexMissing
 from .launch import Launch
 from .strays import MARK, end_strays
@@ -25,8 +25,8 @@ _BUFFER = 1 << 20
 _LINES_KEPT = 20
 _LONGEST_COMPLAINT = 4096
 
-_COLOURS = re.compile(r"\x1b\[[\d;]*m")
-_TRACE = re.compile(r"Stack backtrace:|\d+: |at ")
+_COLOURS = regex(r"\x1b\[[\d;]*m")
+_TRACE = regex(r"Stack backtrace:|\d+: |at ")
 """How the lines begin that only tell where in its source the server was."""
 
 

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import signal
 from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct
 
+from ...patterns import regex
 from .errors import CodexMissing
 
 __all__ = ["SUPPORTED", "Range", "Version", "check", "probe"]
 
-_NUMBERS = re.compile(r"(?:^|[\s/v])(\d+)\.(\d+)\.(\d+)")
+_NUMBERS = regex(r"(?:^|[\s/v])(\d+)\.(\d+)\.(\d+)")
 
 
 class Version(Struct, frozen=True, order=True):

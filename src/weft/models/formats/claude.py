@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import re
 
+from ...patterns import regex
+
 __all__ = ["most_tokens", "thinking"]
 
-_VERSION = re.compile(r"claude-(?:[a-z]+-)?(\d{1,2})(?!\d)(?:[-.](\d{1,2})(?!\d))?", re.IGNORECASE)
+_VERSION = regex(r"claude-(?:[a-z]+-)?(\d{1,2})(?!\d)(?:[-.](\d{1,2})(?!\d))?", re.IGNORECASE)
 _NEWEST = (99, 0)
 _BUDGETS = {"minimal": 1_024, "low": 4_096, "medium": 10_000, "high": 20_000}
 _LARGEST_BUDGET = 28_000

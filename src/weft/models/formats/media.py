@@ -6,9 +6,11 @@ import re
 
 from msgspec import Struct
 
+from ...patterns import regex
+
 __all__ = ["DataUrl", "data_url"]
 
-_DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+)?(?:;[\w=.+-]+)*;base64,", re.IGNORECASE)
+_DATA_URL = regex(r"data:([\w.+-]+/[\w.+-]+)?(?:;[\w=.+-]+)*;base64,", re.IGNORECASE)
 
 
 class DataUrl(Struct, frozen=True):

@@ -7,7 +7,6 @@ what it led to: a message that ends with it is refused.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
@@ -35,6 +34,7 @@ from ...items import (
     decode_item,
     text_of,
 )
+from ...patterns import regex
 from ...wire import json_bytes
 from .media import data_url
 from .steps import StepOrder, answers, is_call
@@ -49,7 +49,7 @@ GO_ON = "Go on."
 Speaker: TypeAlias = Literal["", "user", "assistant"]
 Block: TypeAlias = dict[str, object]
 
-_ODD_ID = re.compile(r"[^a-zA-Z0-9_-]")
+_ODD_ID = regex(r"[^a-zA-Z0-9_-]")
 _object = msgspec.json.Decoder(dict[str, Raw])
 
 

@@ -6,18 +6,18 @@ Invariant: an `Address` can be put on the wire as it stands, and printing an
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 from typing import Literal
 from urllib.parse import quote, urlsplit
 
 from msgspec import Struct
 
+from ...patterns import regex
 from .errors import RequestRefused
 
 __all__ = ["Address", "Origin", "parse_url"]
 
-_UNPRINTABLE = re.compile(r"[\x00-\x20\x7f]")
+_UNPRINTABLE = regex(r"[\x00-\x20\x7f]")
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _KEPT = "/%:@!$&'()*+,;=-._~?"
 

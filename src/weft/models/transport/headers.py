@@ -9,13 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
+from ...patterns import regex
 from .errors import RequestRefused
 
 __all__ = ["Headers", "encode_fields"]
 
-_TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
-_UNSAFE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
-_SECRET = re.compile(r"auth|cookie|key|token|secret|credential|signature", re.IGNORECASE)
+_TOKEN = regex(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_UNSAFE = regex(r"[\x00-\x08\x0a-\x1f\x7f]")
+_SECRET = regex(r"auth|cookie|key|token|secret|credential|signature", re.IGNORECASE)
 _OURS = frozenset(
     (
         *("accept-encoding", "connection", "content-length", "expect", "host", "keep-alive"),

@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from itertools import islice
 
+from ...patterns import regex
 from .terms import fold
 
 __all__ = ["WIDTH", "excerpt", "excerpt_at"]
@@ -20,7 +21,7 @@ WIDTH = 200
 _READ = 200_000
 _PLACES = 8
 """How many places of each pattern are weighed against others."""
-_SPACE = re.compile(r"\s+")
+_SPACE = regex(r"\s+")
 
 
 def excerpt(text: str, patterns: Sequence[re.Pattern[str]]) -> str:

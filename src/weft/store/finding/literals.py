@@ -6,11 +6,11 @@ the index may let through too much, never too little.
 
 from __future__ import annotations
 
-import re
 import sqlite3
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from ...patterns import regex
 from .pattern import Chars, Choice, Edge, Node, Repeat, Row
 from .question import quoted
 from .stem import stem
@@ -21,7 +21,7 @@ __all__ = ["literals_of", "required"]
 _MOST_SPELLINGS = 300
 """More spellings than this and a piece says nothing."""
 _MOST_PIECES = 12
-_PIECE = re.compile(r"\w+")
+_PIECE = regex(r"\w+")
 
 
 class _Piece(NamedTuple):

@@ -6,15 +6,15 @@ legal question, and nothing of it reaches the full-text table as syntax.
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
+from ...patterns import regex
 from .terms import STOP_WORDS, Token, fold, is_unspaced, tokens, words_of
 
 __all__ = ["Question", "Term", "one_spaced", "question_of", "quoted"]
 
-_PHRASE = re.compile(r'"([^"]*)"')
-_SPACE = re.compile(r"\s+")
+_PHRASE = regex(r'"([^"]*)"')
+_SPACE = regex(r"\s+")
 _PART_WEIGHT = 0.4
 """What a part of a name counts beside the name."""
 _MOST_TERMS = 32

@@ -7,9 +7,10 @@ letters come back as they are.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from functools import lru_cache
+
+from ...patterns import regex
 
 __all__ = ["stem"]
 
@@ -18,13 +19,13 @@ _VOWEL = "[aeiouy]"
 _CONSONANTS = f"{_CONSONANT}[^aeiouy]*"
 _VOWELS = f"{_VOWEL}[aeiou]*"
 
-_ONCE = re.compile(f"(?:{_CONSONANTS})?{_VOWELS}{_CONSONANTS}")
+_ONCE = regex(f"(?:{_CONSONANTS})?{_VOWELS}{_CONSONANTS}")
 """A vowel and a consonant after it: the measure is one at least."""
-_ONLY_ONCE = re.compile(f"(?:{_CONSONANTS})?{_VOWELS}{_CONSONANTS}(?:{_VOWELS})?$")
-_TWICE = re.compile(f"(?:{_CONSONANTS})?(?:{_VOWELS}{_CONSONANTS}){{2}}")
-_HAS_VOWEL = re.compile(f"(?:{_CONSONANTS})?{_VOWEL}")
-_SHORT = re.compile(f"{_CONSONANTS}{_VOWEL}[^aeiouwxy]$")
-_DOUBLE = re.compile(r"([^aeiouylsz])\1$")
+_ONLY_ONCE = regex(f"(?:{_CONSONANTS})?{_VOWELS}{_CONSONANTS}(?:{_VOWELS})?$")
+_TWICE = regex(f"(?:{_CONSONANTS})?(?:{_VOWELS}{_CONSONANTS}){{2}}")
+_HAS_VOWEL = regex(f"(?:{_CONSONANTS})?{_VOWEL}")
+_SHORT = regex(f"{_CONSONANTS}{_VOWEL}[^aeiouwxy]$")
+_DOUBLE = regex(r"([^aeiouylsz])\1$")
 
 _SECOND = (
     ("ational", "ate"),
@@ -57,7 +58,7 @@ _THIRD = (
     ("ful", ""),
     ("ness", ""),
 )
-_FOURTH = re.compile(
+_FOURTH = regex(
     "(?:al|ance|ence|er|ic|able|ible|ant|ement|ment|ent|ou|ism|ate|iti|ous|ive|ize|(?<=[st])ion)$"
 )
 

@@ -7,12 +7,12 @@ by the same rules, so that what was said can be asked for.
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Iterable
 from itertools import chain
 from typing import NamedTuple
 
+from ...patterns import regex
 from .stem import stem
 
 __all__ = ["LONGEST", "OVERLAP", "STOP_WORDS", "Token", "fold", "is_unspaced", "tokens", "words_of"]
@@ -24,13 +24,13 @@ OVERLAP = 32
 
 _PIECES = 16
 _REMEMBERED = 200_000
-_WORD = re.compile(r"\w+")
-_ACCENT = re.compile("[\u0300-\u036f]")
-_UNSPACED = re.compile(
+_WORD = regex(r"\w+")
+_ACCENT = regex("[\u0300-\u036f]")
+_UNSPACED = regex(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf"
     "\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]+"
 )
-_SUBWORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
+_SUBWORD = regex(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
 
 STOP_WORDS = frozenset(
     """

@@ -7,13 +7,13 @@ shell would read in any other way is left to the shell.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from ...patterns import regex
 from .errors import ImplicitPatch, InvalidPatch
 from .parser import parse_patch
 
@@ -27,7 +27,7 @@ _SHELLS = ("bash", "zsh", "sh")
 _FLAGS = ("-lc", "-c")
 _WHOLE = "redirected_statement"
 _HEREDOC = ["heredoc_start", "heredoc_body", "heredoc_end"]
-_OPENING = re.compile(r"<<-?\s*[\"'\\]?([\w.-]+)[\"']?\s*$")
+_OPENING = regex(r"<<-?\s*[\"'\\]?([\w.-]+)[\"']?\s*$")
 _LONGEST_OPENING = 2_048
 """Characters before the patch itself: a directory to go to, and the command."""
 _SPECIAL = frozenset("\\*?[]{}~$`!\"'")

@@ -6,15 +6,16 @@ line that nobody touches comes back byte for byte.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from msgspec import Struct
 
+from ...patterns import regex
+
 __all__ = ["BOM", "Document", "decode", "encode", "shown"]
 
 BOM = "\ufeff"
-_ENDING = re.compile("(\r\n|\n|\r)")
+_ENDING = regex("(\r\n|\n|\r)")
 
 
 class Document(Struct, frozen=True):

@@ -8,7 +8,6 @@ recorded but the result, and only entries that were read are cited.
 # No postponed annotations: tools are made of them, and to read them from text takes its time.
 
 import asyncio
-import re
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import Annotated
@@ -17,6 +16,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from ....errors import SearchRefused, WeftError
+from ....patterns import regex
 from ....prompt.markers import Markers
 from ....prompt.registry import builtin_vocabulary
 from ....store.contract import Search
@@ -37,7 +37,7 @@ _AROUND = 2
 """Entries beside a hit that are read with it."""
 _NOTHING = "NOTHING"
 _RECORDS = Markers("<records>", "</records>")
-_CITED = re.compile(r"\[([A-Za-z][\w.-]*:\d+)\]")
+_CITED = regex(r"\[([A-Za-z][\w.-]*:\d+)\]")
 
 _READ = (
     "You read records of an earlier conversation and answer a question from them. The records "

@@ -7,18 +7,17 @@ input is not recalled.
 
 from __future__ import annotations
 
-import re
-
 from msgspec import Struct
 
+from ....patterns import regex
 from ....store.finding.stem import stem
 from ....store.finding.terms import STOP_WORDS, fold, is_unspaced
 
 __all__ = ["Cue", "cue_of"]
 
 _LONGEST = 2_000
-_NAME = re.compile(r"[\w~-]*(?:[_./:#]|\d|(?<=[a-z])[A-Z])[\w./:#-]*\w|[A-Z]{2,}\w*")
-_WORD = re.compile(r"\w+")
+_NAME = regex(r"[\w~-]*(?:[_./:#]|\d|(?<=[a-z])[A-Z])[\w./:#-]*\w|[A-Z]{2,}\w*")
+_WORD = regex(r"\w+")
 _SHORT = 3
 """Words up to this length tell nothing by themselves."""
 _SHARED = 2

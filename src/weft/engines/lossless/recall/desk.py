@@ -6,12 +6,12 @@ through the log of the one that asks, so that the host's grants decide and not t
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 
 from msgspec import Struct, field
 
 from ....errors import WeftError
+from ....patterns import regex
 from ...values import ContextItem, ThreadLog
 from ..library import Library
 from ..nodes import Node
@@ -20,8 +20,8 @@ from .records import Record, records_of
 
 __all__ = ["Desk", "Found", "Refusal", "Seen", "records"]
 
-_NODE = re.compile(r"sum_[0-9a-f]+")
-_ENTRIES = re.compile(
+_NODE = regex(r"sum_[0-9a-f]+")
+_ENTRIES = regex(
     r"\[?(?:(?P<thread>[A-Za-z][\w.-]*):)?(?P<first>\d{1,10})"
     r"(?:\s*(?:-|\.\.)\s*(?P<last>\d{1,10}))?\]?"
 )

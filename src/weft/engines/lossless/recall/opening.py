@@ -6,13 +6,13 @@ and says what it left out and how to go on.
 
 # No postponed annotations: tools are made of them, and to read them from text takes its time.
 
-import re
 from contextlib import aclosing
 from typing import Annotated, TypeAlias
 
 from msgspec import Meta, Struct
 
 from ....context.tokens import estimate_text
+from ....patterns import regex
 from ....tools.contract import ToolContext, ToolResult
 from ....truncate import BYTES_PER_TOKEN, Policy, truncate_text
 from ..nodes import Node
@@ -21,7 +21,7 @@ from .records import Record, records_of, when
 
 __all__ = ["Opening"]
 
-_PATH = re.compile(r"(?<![\w/.-])[\w.~-]*(?:/[\w.-]+)+\.\w{1,8}\b")
+_PATH = regex(r"(?<![\w/.-])[\w.~-]*(?:/[\w.-]+)+\.\w{1,8}\b")
 _LISTED = 20
 _SHORT = 300
 """Bytes of an entry that a description shows."""

@@ -6,7 +6,6 @@ them, a record is one entry, and its id opens it again.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
@@ -27,10 +26,11 @@ from ....items import (
     item_type,
     text_of,
 )
+from ....patterns import regex
 from ....wire import json_bytes
 from ...values import Conversation
 
-_ECHO = re.compile(r"(?:\[thr_[\w-]+:\d+\] |\[sum_[0-9a-f]+\] |sum_[0-9a-f]+ stands for |recall_)")
+_ECHO = regex(r"(?:\[thr_[\w-]+:\d+\] |\[sum_[0-9a-f]+\] |sum_[0-9a-f]+ stands for |recall_)")
 
 __all__ = ["Record", "entry_id", "records_of", "when"]
 

@@ -9,24 +9,25 @@ from __future__ import annotations
 
 import re
 
+from ....patterns import regex
 from .expanding import body_of, named_in, with_names
 
 __all__ = ["cleaned"]
 
 _THOUGHT = "think|thinking|thought|reasoning|analysis|scratchpad"
-_THINKING = re.compile(rf"<({_THOUGHT})\b[^>]*>.*?(?:</\1\s*>|\Z)", re.DOTALL | re.IGNORECASE)
-_THOUGHT_BEFORE = re.compile(rf"\A.*</(?:{_THOUGHT})\s*>[^\S\n]*\n", re.DOTALL | re.IGNORECASE)
-_FRAME = re.compile(
+_THINKING = regex(rf"<({_THOUGHT})\b[^>]*>.*?(?:</\1\s*>|\Z)", re.DOTALL | re.IGNORECASE)
+_THOUGHT_BEFORE = regex(rf"\A.*</(?:{_THOUGHT})\s*>[^\S\n]*\n", re.DOTALL | re.IGNORECASE)
+_FRAME = regex(
     r"<\|[^|>\n]{1,40}\|>|\[/?INST\]|<</?SYS>>|</?s>|</?(?:start|end)_of_turn>"
     r"|</?(?:summary|source|draft|must_keep|previous_summary|thread_history)\s*>",
     re.IGNORECASE,
 )
-_FENCE = re.compile(r"\A```[\w-]*\n(.*?)\n?```\Z", re.DOTALL)
-_ROLE = re.compile(
+_FENCE = regex(r"\A```[\w-]*\n(.*?)\n?```\Z", re.DOTALL)
+_ROLE = regex(
     r"^([^\S\n]*)#*[^\S\n]*(system|developer|user|human|assistant|tool|ai)[^\S\n]*:(?=\s)",
     re.IGNORECASE | re.MULTILINE,
 )
-_HEADING = re.compile(r"^={3,}[^\S\n]*", re.MULTILINE)
+_HEADING = regex(r"^={3,}[^\S\n]*", re.MULTILINE)
 
 
 def cleaned(answer: str) -> str:

@@ -6,16 +6,17 @@ script is worth what it takes. Invariant: a clipped text fits; one that fits is 
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Iterator
+
+from ....patterns import regex
 
 __all__ = ["clip", "clip_middle", "on_one_line", "sentences", "size_of"]
 
 _GAP = "…"
 _MARKS = frozenset({"Mn", "Mc", "Me"})
 _JOINER = "\u200d"
-_END = re.compile(r"(?<=[.!?])\s+|(?<=[\u3002\uff01\uff1f])|\n+")
+_END = regex(r"(?<=[.!?])\s+|(?<=[\u3002\uff01\uff1f])|\n+")
 
 
 def size_of(text: str) -> int:

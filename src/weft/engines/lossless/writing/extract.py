@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 
+from ....patterns import regex
 from ....truncate import BYTES_PER_TOKEN
 from .clipping import clip, clip_middle, on_one_line, sentences, size_of
 from .expanding import body_of, completed, with_names
@@ -27,7 +28,7 @@ _SHARE = 0.2
 _LEAST = 96
 """… unless that is less than these tokens."""
 _EXPAND_SHARE = 0.2
-_REASON = re.compile(
+_REASON = regex(
     r"(?:\b(?:because|decided|instead of|rather than|so that|chose|therefore|turns out)\b"
     r"|因为|决定|ため|때문)",
     re.IGNORECASE,

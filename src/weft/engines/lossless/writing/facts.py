@@ -15,6 +15,7 @@ from typing import Literal, TypeAlias
 import msgspec
 from msgspec import Struct
 
+from ....patterns import regex
 from .clipping import clip, on_one_line, sentences
 from .names import names_in, sort_of
 from .outcomes import error_lines, failed
@@ -52,13 +53,13 @@ _TASK_BYTES = 160
 _COMMAND_BYTES = 80
 _ERRORS_EACH = 4
 
-_KEYS = re.compile(r"^\w+: ", re.MULTILINE)
-_PROMISE = re.compile(
+_KEYS = regex(r"^\w+: ", re.MULTILINE)
+_PROMISE = regex(
     r"\bTODO\b|\bFIXME\b|- \[ \]|\b(?:still|remains?|left|need(?:s|ed)?) to\b"
     r"|\bnot (?:yet|done)\b|\b[Nn]ext(?: step)?s?:|\b(?:I|we)(?:'ll| will) \w+"
     r"|待办|还需要|次に"
 )
-_EXIT = re.compile(
+_EXIT = regex(
     r"\b(?:exit(?:ed|s)?(?: with)?(?: code| status)?|returned|rc|code|status)[ :=]+(-?\d+)\b",
     re.IGNORECASE,
 )

@@ -7,37 +7,38 @@ is looked at once, by itself; what looks like a credential is never a name.
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Iterable
 from typing import Literal, TypeAlias
+
+from ....patterns import regex
 
 __all__ = ["Sort", "names_in", "sort_of"]
 
 Sort: TypeAlias = Literal["path", "identifier", "id", ""]
 
-_WORD = re.compile(r"(?<!<)[A-Za-z0-9_~./\\@#:+-]{4,200}")
+_WORD = regex(r"(?<!<)[A-Za-z0-9_~./\\@#:+-]{4,200}")
 _EDGES = ".,:;-+\\"
-_PLACE = re.compile(r"(?::\d+)+$|::.*$")
+_PLACE = regex(r"(?::\d+)+$|::.*$")
 
-_URL = re.compile(r"https?://[\w.-]+[\w./~+-]*")
-_PATH = re.compile(r"(?:~|\.{1,2})?/?[\w.@+-]+(?:/[\w.@+-]+)+/?")
-_ROOTED = re.compile(r"(?:~|\.{1,2})?/[\w.@+-]+(?:/[\w.@+-]+)*/?")
-_FILE = re.compile(
+_URL = regex(r"https?://[\w.-]+[\w./~+-]*")
+_PATH = regex(r"(?:~|\.{1,2})?/?[\w.@+-]+(?:/[\w.@+-]+)+/?")
+_ROOTED = regex(r"(?:~|\.{1,2})?/[\w.@+-]+(?:/[\w.@+-]+)*/?")
+_FILE = regex(
     r"[\w-][\w.-]*\.(?:py|pyi|ts|tsx|js|jsx|mjs|rs|go|c|h|cc|cpp|hpp|java|kt|swift|rb|php|cs|md|rst"
     r"|txt|toml|json|jsonl|yaml|yml|ini|cfg|conf|env|lock|log|csv|sql|sh|html|css|xml|db|ipynb)"
 )
-_IDENTIFIER = re.compile(
+_IDENTIFIER = regex(
     r"_*[A-Za-z][A-Za-z0-9]*(?:_+[A-Za-z0-9]+)+_*"
     r"|[a-z][a-z0-9]+[A-Z]\w*"
     r"|(?:[A-Z][a-z0-9]+){2,}"
     r"|[A-Za-z_]\w+(?:(?:\.|::)[A-Za-z_]\w+)+"
 )
-_ID = re.compile(
+_ID = regex(
     r"(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{7,40}"
     r"|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
     r"|v?\d+\.\d+\.\d+\w*(?:[.+-]\w+)*|#\d+|[A-Z]{2,10}-\d+|\d{5,}"
 )
-_SECRET = re.compile(
+_SECRET = regex(
     r"(?:sk|pk|rk|ghp|gho|ghs|ghu|github_pat|glpat|xox[abprs]|AKIA|ASIA|AIza|hf|npm|eyJ)[-_A-Za-z0-9]{16,}"
     r"|[A-Za-z0-9_+/-]{48,}"
 )

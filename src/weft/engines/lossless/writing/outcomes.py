@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from ....patterns import regex
 from .clipping import clip, on_one_line
 
 __all__ = ["UNREPORTED", "error_lines", "failed", "outcome", "printed"]
@@ -25,13 +26,13 @@ _TAIL_CHARS = 200
 _LINE_BYTES = 160
 _BEFORE_CHARS = 60
 
-_BODY = re.compile(r"^Output:$", re.MULTILINE)
-_REPORT = re.compile(
+_BODY = regex(r"^Output:$", re.MULTILINE)
+_REPORT = regex(
     r"(?:(?:Chunk ID|Wall time|Exit code|Original token count|Total output lines): .*\n"
     r"|Process (?:exited|running) with .*\n)+Output:\n"
 )
-_EXIT = re.compile(r"^(?:Process exited with code|Exit code:) (-?\d+)$", re.MULTILINE)
-_JSON_EXIT = re.compile(r'"exit_code":\s*(-?\d+)')
+_EXIT = regex(r"^(?:Process exited with code|Exit code:) (-?\d+)$", re.MULTILINE)
+_JSON_EXIT = regex(r'"exit_code":\s*(-?\d+)')
 _SAID = (
     (re.compile(r"^Process running with session ID \d+$", re.MULTILINE), _RUNNING),
     (re.compile(r"^aborted(?: by user.*)?$", re.MULTILINE), _ABORTED),
@@ -40,22 +41,22 @@ _SAID = (
     (re.compile(r"\A(?:failed to|unable to|cannot|refused|denied)\b", re.IGNORECASE), _ERROR),
 )
 # Every branch begins with a letter of its own, which lets the search skip ahead.
-_SIGN = re.compile(
+_SIGN = regex(
     r"Error\b|Exception\b|Traceback \(|panicked at\b|error[:\[]|ERROR\b|fatal:|FATAL\b|panic:"
     r"|FAIL(?:ED)?\b|Failed\b|failed\b|Cannot\b|cannot\b|Permission denied|No such file"
     r"|错误|失败|エラー|오류"
 )
-_CERTAIN = re.compile(
+_CERTAIN = regex(
     r"\w(?:Error|Exception): |\b(?:error|fatal|panic)(?:\[\w+\])?: |panicked at"
     r"|^\W*(?:FAILED|ERROR|FATAL)\b"
 )
-_NOT_ONE = re.compile(
+_NOT_ONE = regex(
     r"^[\s+\-|>]*(?:\d+[:|\s]\s*)?(?:raise|except|class|def|import|from|return|if|elif|assert"
     r"|catch|throw|with|pub|fn|func|const|let|var|type|async|await)\b"
     r"|\b(?:0|no) (?:errors?|failures?|failed)\b|Traceback \(",
     re.IGNORECASE,
 )
-_LEAD = re.compile(r"^(?:E\s{2,}|[+>|]\s+)")
+_LEAD = regex(r"^(?:E\s{2,}|[+>|]\s+)")
 
 
 def outcome(text: str, status: str | None = None) -> str:

@@ -37,6 +37,7 @@ from ....items import (
     item_type,
     text_of,
 )
+from ....patterns import regex
 from ....wire import json_bytes
 from .clipping import clip, clip_middle, on_one_line
 from .outcomes import outcome, printed
@@ -52,9 +53,9 @@ _LONGEST = 120_000
 _ABOUT_BYTES = 40
 """How much of the arguments tells one call from another, where there is no command."""
 
-_MEDIUM = re.compile(r"data:[\w/+.-]+;base64,[A-Za-z0-9+/=]{64,}")
-_PATCHED = re.compile(r"^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.+)$", re.MULTILINE)
-_SHELLS = re.compile(r"(?:.*/)?(?:ba|z|da)?sh")
+_MEDIUM = regex(r"data:[\w/+.-]+;base64,[A-Za-z0-9+/=]{64,}")
+_PATCHED = regex(r"^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.+)$", re.MULTILINE)
+_SHELLS = regex(r"(?:.*/)?(?:ba|z|da)?sh")
 _COMMANDS = ("cmd", "command", "script")
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 
+from ....patterns import regex
 from ....provenance import plain_text
 
 __all__ = ["CLOSING", "LABELS", "OPENING", "REQUEST", "clean", "guard", "name"]
@@ -23,7 +24,7 @@ LABELS = ("user", "assistant", "developer", "system", "tool", "summary", "agent"
 _LONGEST_NAME = 128
 _BRACKETS = str.maketrans("[]", "()")
 
-_ESCAPE = re.compile(
+_ESCAPE = regex(
     r"(?:\x1b\[|\x9b)[0-?]*+[ -/]*+[@-~]"  # colours and movements
     r"|\x1b[\]PX^_][^\x07\x1b\x9c\n]*+(?:\x07|\x1b\\|\x9c)"  # titles, links, device strings
     r"|\x1b[ -/]*+[0-~]"
