@@ -98,7 +98,7 @@ class Journal(Pen):
     """The newest turn when the thread was opened; a crash may have left it open."""
 
     def __post_init__(self) -> None:
-        self._ledger = Ledger(self.id, self.store, self.index)
+        self._ledger = Ledger(self.id, self.store, self.index, self.view.upto == 0)
         self._opened, self._crashed = self.view.upto, self.turn
 
     async def admit(

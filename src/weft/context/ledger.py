@@ -72,10 +72,11 @@ class Ledger(Struct):
     thread: str
     store: Store
     index: Index
+    _loaded: bool = False
+    """Whether the newest request is known; a thread without entries has sent none."""
     _before: LedgerRow | None = None
     _segments: Sequence[Segment] | None = None
     """Those of the request before, once it matters where they end."""
-    _loaded: bool = False
 
     async def newest(self) -> LedgerRow | None:
         """The newest request that it knows of."""

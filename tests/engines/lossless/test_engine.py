@@ -253,7 +253,10 @@ async def test_the_factory_makes_an_engine_from_its_table(tmp_path: Path):
     engine = lossless(EngineContext(home=tmp_path / "own", config={"high": 0.6, "low": 0.3}))
     assert engine.measures == Measures(high=0.6, low=0.3)
     await assembled(engine, past(2))
-    assert (tmp_path / "own" / "lossless.db").exists()
+    file = tmp_path / "own" / "lossless.db"
+    assert not file.exists(), "there is nothing to keep yet"
+    await engine.commit_turn(past(0).turn("one", "two"))
+    assert file.exists()
     await engine.dispose()
 
 

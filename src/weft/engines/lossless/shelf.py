@@ -11,9 +11,10 @@ import asyncio
 import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from threading import Lock
-from typing import Literal, TypeVar
+from typing import TypeAlias, TypeVar
 
 from ...errors import StoreClosed, StoreCorrupt, StoreTooNew
 from ...store.database import (
@@ -28,6 +29,7 @@ from ...store.database import (
 __all__ = ["Shelf"]
 
 T = TypeVar("T")
+_Job: TypeAlias = Callable[[sqlite3.Connection], T]
 
 APPLICATION_ID = int.from_bytes(b"WEFN", "big")
 VERSION = 1
@@ -96,7 +98,10 @@ _TABLES = (
 
 
 class _Keeper:
-    """The connection to a file, and the thread on which it is used."""
+    """The connection to a file, and the thread on which it is used.
+
+    What reads and changes is called on that thread.
+    """
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
@@ -104,8 +109,19 @@ class _Keeper:
         self.pool = ThreadPoolExecutor(1, thread_name_prefix="weft-lossless")
         self._connection: sqlite3.Connection | None = None
 
-    def transact(self, begin: str, job: Callable[[sqlite3.Connection], T]) -> T:
-        """Run a job as one transaction. Called on the keeper's thread."""
+    def read(self, job: _Job[T]) -> T:
+        """What a job reads; a file is there only once something was changed."""
+        if self._connection is None and self.path is not None and not self.path.exists():
+            with closing(_in_memory()) as nothing:
+                return job(nothing)
+        return self._transact("BEGIN", job)
+
+    def change(self, job: _Job[T]) -> T:
+        """What a job did, durable."""
+        return self._transact("BEGIN IMMEDIATE", job)
+
+    def _transact(self, begin: str, job: _Job[T]) -> T:
+        """Run a job as one transaction."""
         with sqlite_errors(self.path or Path("lossless.db")):
             if self._connection is None:
                 self._connection = self._open()
@@ -128,8 +144,7 @@ class _Keeper:
 
     def _open(self) -> sqlite3.Connection:
         if self.path is None:
-            memory = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-            return _laid_out(memory)
+            return _in_memory()
         ensure_writable(self.path)
         connection = connect(self.path, "mode=rwc")
         with closed_on_error(connection):
@@ -171,13 +186,13 @@ class Shelf:
         self._keeper: _Keeper | None = None
         self._closed = False
 
-    async def ask(self, job: Callable[[sqlite3.Connection], T]) -> T:
+    async def ask(self, job: _Job[T]) -> T:
         """What `job` reads."""
-        return await self._run("BEGIN", job)
+        return await self._run(_Keeper.read, job)
 
-    async def change(self, job: Callable[[sqlite3.Connection], T]) -> T:
+    async def change(self, job: _Job[T]) -> T:
         """What `job` did, durable."""
-        return await self._run("BEGIN IMMEDIATE", job)
+        return await self._run(_Keeper.change, job)
 
     async def close(self) -> None:
         """Let go of the file. Harmless when called twice."""
@@ -185,15 +200,13 @@ class Shelf:
         if keeper is not None:
             await asyncio.to_thread(_let_go, keeper)
 
-    async def _run(
-        self, begin: Literal["BEGIN", "BEGIN IMMEDIATE"], job: Callable[[sqlite3.Connection], T]
-    ) -> T:
+    async def _run(self, use: Callable[[_Keeper, _Job[T]], T], job: _Job[T]) -> T:
         if self._closed:
             raise StoreClosed("the library of summaries was closed; open it again")
         if self._keeper is None:
             self._keeper = _kept(self.path)
         keeper, loop = self._keeper, asyncio.get_running_loop()
-        return await loop.run_in_executor(keeper.pool, keeper.transact, begin, job)
+        return await loop.run_in_executor(keeper.pool, use, keeper, job)
 
 
 def _check(connection: sqlite3.Connection, path: Path) -> None:
@@ -203,6 +216,10 @@ def _check(connection: sqlite3.Connection, path: Path) -> None:
         raise StoreTooNew(f"{str(path)!r} was written by a newer Weft; upgrade, or move it away")
     if version and application != APPLICATION_ID:
         raise StoreCorrupt(f"{str(path)!r} is no library of summaries; move it away")
+
+
+def _in_memory() -> sqlite3.Connection:
+    return _laid_out(sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False))
 
 
 def _laid_out(connection: sqlite3.Connection) -> sqlite3.Connection:
