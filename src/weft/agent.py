@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct, field
@@ -19,10 +19,8 @@ from .attempts import Attempts, Candidates
 from .context.journal import Journal
 from .context.turn_input import TurnInput
 from .engines.lifecycle import Lifecycle
-from .engines.linear import Compacted
 from .errors import NotFound
 from .harness.compaction import fold, fold_natively, is_full, make_room, with_native
-from .harness.completion import EngineComplete
 from .harness.contract import (
     CALL,
     Compacts,
@@ -68,6 +66,10 @@ from .tools.executor import ToolExecutor
 from .usage import TokenUsage
 from .whole import whole
 from .wire import json_bytes
+
+if TYPE_CHECKING:
+    from .engines.linear import Compacted
+    from .harness.completion import EngineComplete
 
 __all__ = ["Agent", "Input"]
 
@@ -182,6 +184,8 @@ class Agent(Struct, kw_only=True):
 
     def complete(self, purpose: str) -> EngineComplete:
         """Access to the thread's model, for one purpose of an engine's."""
+        from .harness.completion import EngineComplete
+
         return EngineComplete(self._run(), purpose)
 
     def answer(self, question: str, answer: Decision | Answers) -> None:

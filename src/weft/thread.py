@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Self, Unpack
 import msgspec
 from msgspec import UNSET, Raw, UnsetType, field
 
-from .context.cuts import step_boundary
 from .entries import Reason, Recipe
 from .errors import ConfigError, NothingToSend
 from .ids import new_id
@@ -222,6 +221,8 @@ class Thread(Workplace):
 
         Inside a step, the cut moves to the step's start.
         """
+        from .context.cuts import step_boundary
+
         last = self.view.upto if at is None else at
         cut = await step_boundary(self.store, self.id, self.registry, last)
         return (await self.store.fork(self.id, cut, title=title)).id

@@ -12,7 +12,6 @@ import click
 from msgspec import Struct
 
 from ..harness.events import Event, StepStarted, TextDelta, ToolStarted, TurnCompleted
-from .activity import activity
 from .output import printable, say_json
 
 if TYPE_CHECKING:
@@ -139,6 +138,8 @@ class PlainReport(Struct):
             click.echo(printable(rest), nl=False)
 
     def _did(self, event: Event) -> None:
+        from .activity import activity
+
         if isinstance(event, ToolStarted | StepStarted):
             self._ended()
         if isinstance(event, ToolStarted) and not self.live:

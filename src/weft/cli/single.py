@@ -19,7 +19,6 @@ from ..sandbox.approvals import Decision, No, NoAndStop
 from ..service import Service, later
 from ..thread import Thread
 from ..wire import Json
-from .activity import unwrapped
 from .breaking import Breaker
 from .meter import Meter
 from .output import one_line, working
@@ -78,6 +77,8 @@ class Single(Service):
         return done
 
     async def _asked(self, event: Event) -> None:
+        from .activity import unwrapped
+
         match event:
             case AgentReported():
                 names, news = unwrapped(event)

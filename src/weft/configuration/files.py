@@ -14,7 +14,6 @@ from msgspec import Struct
 from ..bounded import read_bounded
 from ..errors import ConfigError
 from .check import Key
-from .lines import lines_of
 
 __all__ = ["DEEPEST", "MOST_BYTES", "ConfigFile", "project_file"]
 
@@ -52,8 +51,16 @@ class ConfigFile(Struct, frozen=True):
 
     def locate(self, key: Key) -> str:
         """The file and the line on which `key` is said."""
+        from .lines import lines_of
+
         line = lines_of(self.text).get(key)
         return f"{self.path}:{line}" if line else str(self.path)
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    import tomllib  # only where there is a file
+
+    return tomllib.loads(text)
 
 
 def project_file(cwd: Path, root_marker: str = ".git") -> Path | None:

@@ -50,7 +50,6 @@ from ..store.contract import (
 from ..truncate import approx_tokens
 from ..usage import TokenUsage
 from ..wire import Json
-from .calibration import learn
 from .compose import (
     change_of_head,
     missing_outputs,
@@ -61,8 +60,6 @@ from .compose import (
 )
 from .ledger import Ledger
 from .pen import Pen
-from .preview import preview
-from .rebuild import catch_up
 from .request import HEAD_SEGMENTS, Renderer, Request
 from .staging import ToolOutput, answers, settled, stage, staged
 from .turn_input import TurnInput
@@ -208,6 +205,8 @@ class Journal(Pen):
 
     async def preview(self, said: str) -> tuple[View, Request]:
         """What would be sent if `said` were admitted now. Writes nothing."""
+        from .preview import preview
+
         states = observe(self.registry, await self.observe())
         told = opening(self.view, self.registry, states, user_message(said))
         drafts = (*missing_outputs(self.view), *told)
@@ -261,6 +260,8 @@ class Journal(Pen):
         With `end` the turn ends with it. What was counted for a request that others have
         put more into says nothing about our estimates: it does not calibrate.
         """
+        from .calibration import learn
+
         estimated = self.view.tokens + self.head_tokens
         mark = ResponseMark(self._sent, status, response_id, usage, error)
         drafts = [self._draft(item, self.origin) for item in items if recordable(item)]
@@ -350,6 +351,8 @@ class Journal(Pen):
         """
         if not self._opened:
             return ()
+        from .rebuild import catch_up
+
         await catch_up(self._ledger, self.registry)
         entries = await self.answer_open(self._opened)
         self._opened = 0

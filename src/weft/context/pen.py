@@ -59,10 +59,8 @@ from .compose import (
     change_of_head,
     item_draft,
 )
-from .cuts import step_boundary, turn_start
 from .head import Choices, build_head
 from .recipe import ranges, rebase
-from .task import task_snapshot
 from .turn_input import Follower
 from .view import View, advance
 
@@ -147,6 +145,8 @@ class Pen(Service):
 
     async def rollback(self, turns: int = 1) -> None:
         """Hide the last `turns` turns. Raises `IllegalCut` when there are fewer."""
+        from .cuts import turn_start
+
         async with self._writing:
             cut = await turn_start(self.store, self.id, turns)
             await self._hide(Rollback(cut, turns))
@@ -156,6 +156,8 @@ class Pen(Service):
 
         Returns the last entry that stays.
         """
+        from .cuts import step_boundary
+
         async with self._writing:
             kept = await step_boundary(self.store, self.id, self.registry, seq)
             await self._hide(Rollback(kept + 1))
@@ -177,6 +179,8 @@ class Pen(Service):
         after: Sequence[RecipePart] = (),
     ) -> Recipe:
         """A recipe that keeps the rows from `keep_from` on, in the usual layout."""
+        from .task import task_snapshot
+
         return rebase(
             self.view,
             self.registry,

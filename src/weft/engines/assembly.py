@@ -22,7 +22,6 @@ from ..store.contract import THIS_TURN
 from .contract import ContextEngine
 from .frame import Frame
 from .guard import Guard
-from .publish import planned
 from .values import AssembleParams, AssembleResult, ContextItem
 from .weave import Nonsense, Woven, check_live, prompt_name, tokens_of, weave
 
@@ -92,6 +91,8 @@ class Assembly(Struct):
         view = journal.view
         if woven.head is None or (projection is not None and view.projection == projection):
             return
+        from .publish import planned
+
         recipe = await planned(journal, woven)
         await journal.publish(
             recipe, epoch=view.epoch, upto=view.upto, by=self.guard.info.id, projection=projection

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -18,8 +19,6 @@ from .contract import ContextEngine, InterceptsCompaction
 from .conversation import aligned, named_rows
 from .frame import Frame
 from .guard import Guard
-from .linear import Compacted
-from .publish import publish
 from .values import (
     CompactionTrigger,
     CompactParams,
@@ -29,6 +28,9 @@ from .values import (
 )
 from .weave import Nonsense, check_live
 from .words import brief
+
+if TYPE_CHECKING:
+    from .linear import Compacted
 
 __all__ = ["Folding"]
 
@@ -102,6 +104,9 @@ class Folding(Struct):
         return done.summary or None
 
     async def _published(self, result: CompactResult, epoch: int, upto: int) -> Compacted:
+        from .linear import Compacted
+        from .publish import publish
+
         journal, name = self.frame.journal, self.guard.info.id
         if not result.ok or not result.compacted or result.rebase is None:
             why = brief(result.reason) or "it says that nothing can be folded"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 from msgspec import field
@@ -36,9 +36,7 @@ from .following import EngineFollower
 from .frame import Completes, Frame
 from .guard import Guard, own
 from .info import LOOP_CAPABILITIES, Capability, EngineInfo, Operation, unmet
-from .linear import Compacted
 from .log import Grants
-from .publish import publish
 from .reports import EngineReported
 from .seat import Patience, Seat, seated
 from .slot import EngineSlot
@@ -53,6 +51,9 @@ from .values import (
 )
 from .weave import Nonsense, Woven, appended
 from .words import brief, described
+
+if TYPE_CHECKING:
+    from .linear import Compacted
 
 __all__ = ["Lifecycle", "Patience"]
 
@@ -220,6 +221,8 @@ class Lifecycle(Service, kw_only=True):
         seat = self._seat
         if instead is None or seat is None:
             return
+        from .publish import publish
+
         view = self.journal.view
         try:
             await publish(

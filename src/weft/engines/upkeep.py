@@ -15,7 +15,6 @@ from ..errors import EngineFailed, StaleEpoch
 from .contract import Maintains
 from .frame import Frame
 from .guard import Guard
-from .publish import publish, seen_at
 from .telling import Telling
 from .values import ContextItem, MaintainParams, MaintainReason, MaintainResult
 from .weave import Nonsense, check_live
@@ -67,6 +66,8 @@ class Upkeep(Struct):
         wanted, self._wanted = self._wanted, None
         if wanted is None:
             return
+        from .publish import publish, seen_at
+
         journal = self.frame.journal
         try:
             if live:

@@ -8,17 +8,18 @@ left the view as it was.
 from __future__ import annotations
 
 from functools import partial
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import msgspec
 
-from ..engines.linear import Compacted, LinearCompaction
 from ..errors import CannotCompact, EngineFailed, HookFailed, TooLong
 from ..hooks.payloads import AfterCompaction, BeforeCompaction
 from ..models.contract import ModelError
-from .completion import completer, provider_fold
 from .contract import Compacts, NativeCompaction, TurnRun
 from .events import CompactionFinished, CompactionStarted, NoticeRaised
+
+if TYPE_CHECKING:
+    from ..engines.linear import Compacted
 
 __all__ = ["fold", "fold_natively", "is_full", "make_room", "with_native"]
 
@@ -72,6 +73,8 @@ async def fold_natively(run: TurnRun, harness: Compacts) -> Compacted:
 
     The harness tells everybody, as it does where it folds without being asked.
     """
+    from ..engines.linear import Compacted
+
     await _permitted(run, "manual")
     before = run.journal.view.tokens
     native = await harness.compact(run)
@@ -134,6 +137,9 @@ async def _permitted(run: TurnRun, trigger: Trigger) -> None:
 
 async def _by_runtime(run: TurnRun, trigger: Trigger, *, live: bool) -> Compacted:
     """The linear fold, with the words of an engine that wants to find them itself."""
+    from ..engines.linear import LinearCompaction
+    from .completion import completer, provider_fold
+
     linear = LinearCompaction(
         completer(run),
         provider_fold(run),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -20,7 +20,6 @@ from ..context.compose import item_draft
 from ..context.request import Request, RequestEncoder
 from ..context.row import Row
 from ..context.rules import synthetic_output
-from ..engines.linear import Complete, ProviderFold
 from ..entries import Head
 from ..errors import CannotCompact, CompletionFailed, TooLong
 from ..events import OutputItemDone
@@ -46,6 +45,9 @@ from ..models.contract import (
 from ..prompt.input import user_message
 from .asking import addressed
 from .contract import TurnRun
+
+if TYPE_CHECKING:
+    from ..engines.linear import Complete, ProviderFold
 
 __all__ = ["EngineComplete", "completer", "provider_fold"]
 

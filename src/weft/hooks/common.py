@@ -14,7 +14,6 @@ from msgspec import UNSET, Struct, UnsetType
 from ..errors import HookFailed
 from ..wire import UNREADABLE, Json, json_bytes
 from .answers import Answer
-from .familiar import familiar, unfamiliar
 from .payloads import (
     AfterCompaction,
     BeforeCompaction,
@@ -128,12 +127,16 @@ def _with(payload: ToolResultReady, words: str) -> Answer | None:
 
 
 def _parameters(updated: dict[str, Any] | None, payload: Payload) -> dict[str, Json] | UnsetType:
+    from .familiar import unfamiliar
+
     if updated is None or not isinstance(payload, BeforeToolCall):
         return UNSET
     return unfamiliar(payload.tool, payload.arguments, updated)
 
 
 def _of_its_own(payload: Payload) -> dict[str, Any]:
+    from .familiar import familiar
+
     match payload:
         case BeforeToolCall() | ToolResultReady():
             name, given = familiar(payload.tool, payload.arguments)

@@ -20,8 +20,6 @@ from ..tools.contract import ToolCall, ToolContext, ToolResult, tool_id
 from ..tools.hooks import Block, HookVerdict, Merge, merged
 from ..wire import Json
 from .answers import Answer, Hook
-from .calling import called
-from .matching import matches
 from .payloads import (
     AfterCompaction,
     AfterToolCall,
@@ -46,6 +44,8 @@ class _Registered(Struct, frozen=True):
     seconds: float
 
     async def ask(self, payload: Payload) -> Answer | None:
+        from .calling import called
+
         return await called(self.hook, payload, self.seconds)
 
     async def tell(self, payload: Payload) -> Answer | None:
@@ -133,6 +133,8 @@ class Hooks(Struct):
         return answers
 
     def _for(self, payload: Payload) -> list[_Registered]:
+        from .matching import matches
+
         tool = getattr(payload, "tool", "")
         found: list[_Registered] = []
         for each in self._hooks.get(type(payload), ()):

@@ -19,7 +19,6 @@ from ..items import Message, Part
 from ..prompt.events import TurnAborted
 from ..prompt.unanswered import Unanswered
 from ..provenance import InputProvenance
-from .describing import described
 
 __all__ = ["MARKER", "Merged", "merged", "note_for", "repaired", "repairs_for", "unanswered"]
 
@@ -76,6 +75,8 @@ def merged(
 
     What says nothing, and what no person said, is not told; nor what the prompt repeats.
     """
+    from .describing import described
+
     text = described(earlier)
     if not text or (prompt and not _is_personal(provenance)):
         return Merged(prompt=prompt, shown=False)

@@ -11,10 +11,8 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from .commands import Argv, segments
 from .policy import SandboxMode
-from .prefixes import PrefixRule, is_banned, matching
-from .safety import is_dangerous, is_safe_read_only
+from .prefixes import Argv, PrefixRule, is_banned, matching
 
 __all__ = [
     "ApprovalPolicy",
@@ -138,6 +136,8 @@ def decide(
     remembered: Remembered = _NOTHING,
 ) -> Verdict:
     """What is to happen with `command`."""
+    from .commands import segments
+
     confined = mode != "danger-full-access"
     outside = confined and command.escalation is not None
     parts = segments(command.argv)
@@ -188,6 +188,8 @@ def was_denied(exit_code: int, *outputs: str) -> bool:
 
 
 def _needs_asking(unknown: Sequence[Argv], approval: ApprovalPolicy) -> bool:
+    from .safety import is_dangerous, is_safe_read_only
+
     if any(map(is_dangerous, unknown)):
         return True
     return approval == "untrusted" and not all(map(is_safe_read_only, unknown))
@@ -204,6 +206,8 @@ def _reason(command: Command) -> str:
 def _rejection(command: Command, unknown: Sequence[Argv]) -> str:
     import shlex
 
+    from .safety import is_dangerous
+
     if any(map(is_dangerous, unknown)):
         why = "it removes files by force, and nobody is asked for approval"
     else:
@@ -215,6 +219,8 @@ def _proposal(
     command: Command, parts: Sequence[Argv], unknown: Sequence[Argv], *, outside: bool
 ) -> Argv | None:
     """The prefix to offer: the model's own, else a lone command as it stands."""
+    from .safety import is_dangerous
+
     wished = command.escalation.prefix if command.escalation else ()
     prefix = wished or (parts[0] if len(parts) == 1 else ())
     if is_banned(prefix) or any(map(is_dangerous, parts)):

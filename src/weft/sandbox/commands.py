@@ -12,21 +12,19 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import PurePath
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from ..patterns import regex
+from .prefixes import Argv
 from .words import words
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser, Tree
 
-__all__ = ["LONGEST_SCRIPT", "Argv", "loose_commands", "plain_commands", "segments"]
+__all__ = ["LONGEST_SCRIPT", "loose_commands", "plain_commands", "segments"]
 
 LONGEST_SCRIPT = 4 << 10
 """Characters of a script that is parsed; of a broken one that takes the square of its length."""
-
-Argv: TypeAlias = tuple[str, ...]
-"""A program and its arguments."""
 
 _SHELLS = ("bash", "zsh", "sh")
 _SCRIPT_FLAGS = ("-lc", "-c")

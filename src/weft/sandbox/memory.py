@@ -18,8 +18,7 @@ from msgspec import Struct, field
 from ..bounded import read_bounded
 from ..errors import ConfigError
 from .approvals import Ask, Decision, ForPrefix, ForThread, Remembered
-from .commands import Argv, segments
-from .prefixes import PrefixRule, is_banned, matching
+from .prefixes import Argv, PrefixRule, is_banned, matching
 
 __all__ = ["MOST_BYTES", "Approvals"]
 
@@ -95,6 +94,8 @@ class Approvals(Struct):
 
 
 def _accepted(ask: Ask, prefix: Argv) -> PrefixRule:
+    from .commands import segments
+
     if is_banned(prefix):
         raise ConfigError(f"the prefix {list(prefix)!r} would approve too much; name more of it")
     rule = PrefixRule(prefix, outside=ask.outside)

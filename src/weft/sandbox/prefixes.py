@@ -7,13 +7,16 @@ arguments, never text, and none that can run anything at all is accepted.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TypeAlias
 
 from msgspec import Struct
 
-from .commands import Argv
 from .words import words
 
-__all__ = ["PrefixRule", "is_banned", "matching"]
+__all__ = ["Argv", "PrefixRule", "is_banned", "matching"]
+
+Argv: TypeAlias = tuple[str, ...]
+"""A program and its arguments."""
 
 _INTERPRETERS = words(
     "python python2 python3 pypy pypy3 perl ruby node nodejs deno bun php lua luajit Rscript julia "

@@ -17,11 +17,11 @@ from ..harness.events import (
     Event,
     QuestionsAsked,
 )
-from .work import Work
 
 if TYPE_CHECKING:
     from ..agent import Answers
     from ..sandbox.approvals import Decision
+    from .work import Work
 
 __all__ = ["Asked"]
 

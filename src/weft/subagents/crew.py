@@ -24,8 +24,6 @@ from ..store.contract import Change, InboxMessage
 from ..tools.agents import AgentInfo, AgentStatus, Refused, SpawnOrder, Waited
 from ..whole import whole
 from .asked import Asked
-from .birth import born
-from .mail import announcement, instruction, outcome, status_of
 from .values import (
     TOPIC,
     AgentLimits,
@@ -40,11 +38,11 @@ from .values import (
     kin_setting,
     told_of,
 )
-from .work import Work
 
 if TYPE_CHECKING:
     from ..agent import Answers
     from ..sandbox.approvals import Decision
+    from .work import Work
 
 __all__ = ["Subagents"]
 
@@ -104,6 +102,8 @@ class Subagents(Struct, kw_only=True):
 
     async def send(self, target: str, message: str, *, interrupt: bool = False) -> str | Refused:
         """Say something to an agent: into its turn, or as a new one; the message's key."""
+        from .mail import instruction
+
         kin = self.known.get(target)
         if kin is None:
             return _stranger(target)
@@ -225,6 +225,8 @@ class Subagents(Struct, kw_only=True):
 
     async def _spawned(self, wanted: SpawnOrder) -> AgentInfo:
         # On one line: it is told in lists.
+        from .birth import born
+
         nickname = " ".join(wanted.nickname.split()) or f"agent {len(self.known) + 1}"
         kin = Kin(
             owner=self.parent.id,
@@ -257,6 +259,8 @@ class Subagents(Struct, kw_only=True):
         return order.turn
 
     def _work(self, order: Order) -> Work:
+        from .work import Work
+
         work = Work(
             order=order,
             parent=self.parent.id,
@@ -288,6 +292,8 @@ class Subagents(Struct, kw_only=True):
             del self._works[work.order.child]
 
     async def _announce(self, work: Work, reason: EndReason) -> None:
+        from .mail import announcement, outcome
+
         store, order = self.parent.store, work.order
         try:
             ended = await outcome(store, order, work.failure)
@@ -337,6 +343,8 @@ class Subagents(Struct, kw_only=True):
         )
 
     async def _status(self, child: str) -> AgentStatus:
+        from .mail import status_of
+
         if child in self._works:
             return "running"
         try:

@@ -11,17 +11,18 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct, field
 
 from ..items import CustomToolCall, CustomToolCallOutput, FunctionCallOutput, LocalShellCall
 from ..specs import Namespace, spec_name
 from ..wire import Unknown, json_bytes
-from .around import Around
-from .bounding import bounded
 from .contract import CallItem, Tool, ToolCall, ToolContext, ToolResult, aborted_words, tool_id
 from .hooks import NO_HOOKS, ToolHooks
+
+if TYPE_CHECKING:
+    from .around import Around
 
 __all__ = [
     "MOST_AT_ONCE",
@@ -151,6 +152,8 @@ class Dispatch(Struct):
         self._deliver(opened, result)
 
     async def _answered(self, opened: _Open) -> ToolResult:
+        from .around import Around
+
         if opened.tool is None:
             return ToolResult(f"unsupported call: {tool_id(opened.call)}", success=False)
         opened.around = Around(
@@ -161,6 +164,8 @@ class Dispatch(Struct):
         return await self._bounded(opened.call, result)
 
     async def _bounded(self, call: ToolCall, result: ToolResult) -> ToolResult:
+        from .bounding import bounded
+
         try:
             return await bounded(result, self.context)
         except Exception:  # noqa: BLE001 - whatever fails, the call keeps its result

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
@@ -19,10 +19,7 @@ from ..specs import FunctionTool, parameters
 from ..truncate import Policy
 from .arguments import BadArguments, read_arguments
 from .contract import Progress, ToolCall, ToolContext, ToolResult
-from .excerpt import Excerpt
 from .executor import Bounds, ProcessSpec
-from .interception import intercepted
-from .keeping import Keeper
 from .permission import (
     ESCALATION,
     Rejected,
@@ -31,8 +28,10 @@ from .permission import (
     permitted,
     stopped_by_sandbox,
 )
-from .reporting import body, exec_report
 from .sessions import Session, Sessions
+
+if TYPE_CHECKING:
+    from .excerpt import Excerpt
 
 __all__ = ["ExecCommand", "WriteStdin"]
 
@@ -102,6 +101,8 @@ class _Reporter(Struct, frozen=True):
     ) -> ToolResult:
         import secrets
 
+        from .reporting import body, exec_report
+
         ended = session.ended
         if ended:
             self.sessions.remove(session)
@@ -142,6 +143,9 @@ class ExecCommand:
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolResult:
         """Run the command until it ends or its patience does."""
+        from .interception import intercepted
+        from .reporting import exec_report
+
         try:
             asked = read_arguments(call.name, call.arguments, _Exec)
         except BadArguments as error:
@@ -188,6 +192,8 @@ class ExecCommand:
     async def _started(
         self, context: ToolContext, asked: _Exec, command: Command, bounds: Bounds
     ) -> Session:
+        from .keeping import Keeper
+
         process = await context.executor.start(
             ProcessSpec(
                 argv=command.argv,

@@ -19,10 +19,8 @@ from ..specs import CustomTool, FunctionTool
 from .arguments import BadArguments, read_arguments
 from .contract import ToolCall, ToolContext, ToolResult
 from .executor import Bounds
-from .patch.errors import PatchError, PatchRefused
 from .patch.specs import freeform_spec, function_spec
 from .permission import Rejected, settled
-from .reporting import freeform_report
 
 if TYPE_CHECKING:
     from .patch.hunks import Patch
@@ -58,6 +56,8 @@ class PatchTool:
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolResult:
         """Apply the patch."""
+        from .reporting import freeform_report
+
         text = call.arguments
         if isinstance(self.spec, FunctionTool):
             try:
@@ -72,6 +72,7 @@ class PatchTool:
 
 async def patched(text: str, cwd: Path, context: ToolContext) -> Patched:
     """Apply the patch in `text`, asking where that is called for."""
+    from .patch.errors import PatchError
     from .patch.parser import parse_patch
 
     began = time.monotonic()
@@ -90,6 +91,8 @@ async def patched(text: str, cwd: Path, context: ToolContext) -> Patched:
 async def _applied(
     text: str, paths: Sequence[str], cwd: Path, context: ToolContext
 ) -> str | Rejected:
+    from .patch.errors import PatchRefused
+
     bounds = await _allowed(paths, context, writable=True)
     if isinstance(bounds, Rejected):
         return bounds

@@ -6,6 +6,8 @@ Invariant: every byte that was kept can be reached.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from msgspec import Struct
 
 from ..errors import NotFound
@@ -13,8 +15,9 @@ from ..specs import FunctionTool, parameters
 from ..truncate import BYTES_PER_TOKEN, Policy
 from .arguments import BadArguments, read_arguments
 from .contract import ToolCall, ToolContext, ToolResult
-from .excerpt import looks_binary
-from .keeping import KeptOutput, open_kept, read_range, search
+
+if TYPE_CHECKING:
+    from .keeping import KeptOutput
 
 __all__ = ["ReadOutput"]
 
@@ -78,6 +81,8 @@ class ReadOutput:
             return ToolResult(f"{call.name} failed: {error}", success=False)
 
     async def _told(self, asked: _Read, context: ToolContext) -> str:
+        from .keeping import open_kept
+
         output = await open_kept(context.kept, asked.handle)
         limit = min(max(asked.limit, 1), self._most)
         start = asked.offset if asked.offset >= 0 else output.size + asked.offset
@@ -88,6 +93,9 @@ class ReadOutput:
 
 
 async def _stretch(context: ToolContext, output: KeptOutput, start: int, limit: int) -> str:
+    from .excerpt import looks_binary
+    from .keeping import read_range
+
     data = await read_range(context.kept, output, start, limit)
     if looks_binary(data):
         # Three characters show one byte.
@@ -101,6 +109,8 @@ async def _stretch(context: ToolContext, output: KeptOutput, start: int, limit: 
 async def _matches(
     context: ToolContext, output: KeptOutput, pattern: str, start: int, limit: int
 ) -> str:
+    from .keeping import search
+
     lines: list[str] = []
     room = limit
     more = ""

@@ -13,12 +13,13 @@ from collections.abc import Callable
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from .excerpt import Excerpt, HeadTail
 from .executor import Process
-from .keeping import Keeper
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from .excerpt import Excerpt
+    from .keeping import Keeper
 
 __all__ = ["MOST", "Session", "Sessions"]
 
@@ -31,6 +32,8 @@ class Session:
     """One process, and its output so far."""
 
     def __init__(self, process: Process, keeper: Keeper, *, tty: bool = False) -> None:
+        from .excerpt import HeadTail
+
         self.process, self.keeper, self.tty = process, keeper, tty
         self.number: int | None = None
         """What a model calls it by, once it outlives its call."""

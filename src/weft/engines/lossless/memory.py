@@ -21,7 +21,6 @@ from ...prompt.registry import builtin_vocabulary
 from ...service import Service, later
 from ...store.contract import Search
 from ...tools.contract import Tool
-from ..recall import recalled as recalled_item
 from ..values import AssembleParams, ContextItem, ThreadLog
 from .library import Library, Note
 from .reading import Reading
@@ -178,6 +177,8 @@ def _is_asked(given: AssembleParams) -> bool:
 
 def _fitting(found: Sequence[Record], most: int) -> tuple[ContextItem, ...]:
     """One item with the best records that fit, in log order."""
+    from ..recall import recalled as recalled_item
+
     kept: list[Record] = []
     best: tuple[ContextItem, ...] = ()
     for record in found:

@@ -6,7 +6,6 @@ conversation that has grown costs what is new in it.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
 import msgspec
@@ -71,12 +70,18 @@ def _is_wish(item: ContextItem) -> bool:
     return True
 
 
+class _Named(Struct):
+    """As much of a note as its name."""
+
+    name: str
+
+
 def _note_of(item: ContextItem) -> str:
     """The name of the note that a call writes; nothing for anything else."""
     call = item.item
     if not isinstance(call, FunctionCall) or call.name != "note_write":
         return ""
     try:
-        return str(json.loads(call.arguments)["name"])
-    except (ValueError, TypeError, KeyError):
+        return msgspec.json.decode(call.arguments, type=_Named).name
+    except msgspec.DecodeError:  # the tool has refused it
         return ""
