@@ -33,7 +33,6 @@ _log = logging.getLogger(__name__)
 
 _VERSION = 2
 _TYPES = frozenset(("api_key", "token", "oauth"))
-_codec: msgspec.json.Decoder[Credential] = msgspec.json.Decoder(ApiKey | Token | OAuth)
 
 
 class _Typed(Struct):
@@ -97,7 +96,7 @@ class SecretStore(Service):
             if vault is None or not self._locked_away(kept, name, credential, vault, where):
                 kept.profiles[name] = Raw(json_bytes(changed(credential, keyring=False)))
             self._write(kept, whole)
-        return profile_of(name, _codec.decode(kept.profiles[name]))
+        return profile_of(name, _credential(kept.profiles[name]))
 
     def remove(self, name: str) -> bool:
         """Forget a profile; whether there was one."""
@@ -175,7 +174,7 @@ class SecretStore(Service):
         try:
             if msgspec.json.decode(raw, type=_Typed).type not in _TYPES:
                 return None
-            return _codec.decode(raw)
+            return _credential(raw)
         except UNREADABLE:
             raise AuthError(
                 f"the profile {name!r} in {str(self.path)!r} cannot be read; "
@@ -225,6 +224,10 @@ def _check(name: str, credential: Credential) -> None:
                 f"that is no key for {provider!r}: it is empty or has characters no key has; "
                 "copy it again"
             )
+
+
+def _credential(raw: Raw) -> Credential:
+    return msgspec.json.decode(raw, type=ApiKey | Token | OAuth)
 
 
 def _in_keyring(raw: Raw) -> bool:

@@ -5,7 +5,6 @@ Invariant: lines are looked for only when somebody wants to know; a file is read
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +35,7 @@ class ConfigFile(Struct, frozen=True):
         """The file; None when there is none. Raises `ConfigError`."""
         try:
             text = read_bounded(path, MOST_BYTES).decode()
-            table = tomllib.loads(text)
+            table = _parsed(text)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:

@@ -15,7 +15,7 @@ from msgspec import Raw, Struct
 from ..context.pen import Pen
 from ..ids import new_id
 from ..store.contract import Admission, OutboxDraft, TurnEnd
-from ..wire import json_bytes
+from ..wire import Json, json_bytes
 
 __all__ = ["Begun", "EngineFollower", "Work", "decode_work", "topic_of"]
 
@@ -33,7 +33,9 @@ class Work(Struct, frozen=True, omit_defaults=True):
     """Not a turn: these entries were hidden."""
 
 
-decode_work = msgspec.json.Decoder(Work).decode
+def decode_work(body: Json) -> Work:
+    """The work that a row of the outbox asks for."""
+    return msgspec.json.decode(body, type=Work)
 
 
 class Begun(Struct, frozen=True):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from msgspec import Struct
 
@@ -22,7 +22,7 @@ from .words import brief
 __all__ = ["EngineSlot", "Find", "Found"]
 
 
-class Found(NamedTuple):
+class Found(Struct, frozen=True):
     """An engine, or why there is none, and what the user should know of it."""
 
     engine: ContextEngine | None

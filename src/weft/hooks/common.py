@@ -71,9 +71,6 @@ class _Output(Struct, frozen=True, rename="camel"):
         return None
 
 
-_output = msgspec.json.Decoder(_Output)
-
-
 def common_event(payload: Payload) -> bytes:
     """What a hook reads about an event."""
     told = {
@@ -94,7 +91,7 @@ def common_answer(out: bytes, payload: Payload) -> Answer | None:
     if not text.startswith("{"):
         return _plain(text, payload)
     try:
-        said = _output.decode(text)
+        said = msgspec.json.decode(text, type=_Output)
     except UNREADABLE as error:
         raise HookFailed(f"it answered what is no hook output: {error}") from error
     specific = said.hook_specific_output

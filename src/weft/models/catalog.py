@@ -2,7 +2,7 @@
 
 Owns the lookup: the longest entry whose name starts the slug, then the same with
 one leading namespace taken off, then the fallback. Facts come in three layers,
-each overriding the one before field by field: the built-in file, what a
+each overriding the one before field by field: the built-in ones, what a
 provider reports of itself, the user's file.
 """
 
@@ -17,8 +17,9 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ..errors import ConfigError
+from .facts import FACTS
 from .profile import ModelProfile
-from .tables import Table, check_fields, nearest, parse, read
+from .tables import Table, check_fields, checked, nearest, parse, read
 
 __all__ = ["Catalog"]
 
@@ -48,7 +49,10 @@ class Catalog(Struct, frozen=True):
 
     def extended(self, data: bytes, source: str) -> Catalog:
         """This catalog with the entries of a TOML document on top."""
-        sections = parse(data, source)
+        return self.joined(parse(data, source), source)
+
+    def joined(self, sections: Table, source: str) -> Catalog:
+        """This catalog with checked sections on top."""
         fallback = {**self.fallback, **sections["fallback"]}
         entries, changes = dict(self.entries), dict(self.changes)
         for name, fields in sections["models"].items():
@@ -118,7 +122,6 @@ def _base(
 
 @cache
 def _built_in() -> Catalog:
-    file = Path(__file__).with_name("catalog.toml")
+    source = "the built-in catalog"
     empty = Catalog(frozenset(), {}, {})
-    built_in = empty.extended(file.read_bytes(), "the built-in catalog")
-    return replace(built_in, changes={})
+    return replace(empty.joined(checked(FACTS, source), source), changes={})

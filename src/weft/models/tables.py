@@ -7,7 +7,6 @@ name that exists.
 
 from __future__ import annotations
 
-import tomllib
 import types
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -20,7 +19,7 @@ from ..errors import ConfigError
 from ..truncate import Policy
 from .profile import ModelProfile
 
-__all__ = ["MOST_BYTES", "Table", "check_fields", "nearest", "parse", "read"]
+__all__ = ["MOST_BYTES", "Table", "check_fields", "checked", "nearest", "parse", "read"]
 
 MOST_BYTES = 4 << 20
 """The largest file that is read."""
@@ -36,22 +35,33 @@ _FIELDS = {name: hint for name, hint in _HINTS.items() if name not in _DERIVED}
 
 def parse(data: bytes, source: str) -> dict[str, Any]:
     """The sections of a catalog file, each checked."""
+    import tomllib
+
     try:
         sections = tomllib.loads(data.decode())
     except (ValueError, RecursionError) as error:  # also numbers of thousands of digits
         raise ConfigError(f"{source} is not valid TOML: {error}; correct or remove it") from error
+    return checked(sections, source)
+
+
+def checked(sections: Table, source: str) -> dict[str, Any]:
+    """The sections of a catalog, with every value in its proper type. Raises `ConfigError`."""
     _known(sections, _SECTIONS, f"{source}: section")
-    models = _table(sections.get("models", {}), f"{source}: models")
-    for name, fields in models.items():
-        where = f"{source}: models.{name!r}"
-        checked = {key: value for key, value in _table(fields, where).items() if key != "like"}
-        models[name] = {**_like(fields, where), **check_fields(checked, where)}
+    models = {
+        name: _entry(fields, f"{source}: models.{name!r}")
+        for name, fields in _table(sections.get("models", {}), f"{source}: models").items()
+    }
     fallback = _table(sections.get("fallback", {}), f"{source}: fallback")
     return {
         "providers": _providers(sections.get("providers", []), source),
         "fallback": check_fields(fallback, f"{source}: fallback"),
         "models": models,
     }
+
+
+def _entry(fields: Any, where: str) -> dict[str, Any]:
+    own = {key: value for key, value in _table(fields, where).items() if key != "like"}
+    return {**_like(fields, where), **check_fields(own, where)}
 
 
 def check_fields(fields: Table, source: str) -> dict[str, Any]:

@@ -8,7 +8,9 @@ the log from the first entry on.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 __all__ = ["MAX_SEQ", "Link", "Stretch", "clip", "stretches"]
 
@@ -16,7 +18,7 @@ MAX_SEQ = (1 << 32) - 1
 """The highest sequence or turn number a thread can reach."""
 
 
-class Link(NamedTuple):
+class Link(Struct, frozen=True):
     """A thread's place in its family."""
 
     number: int
@@ -26,7 +28,7 @@ class Link(NamedTuple):
     turn_cut: int
 
 
-class Stretch(NamedTuple):
+class Stretch(Struct, frozen=True):
     """The rows that one thread contributes to a log; bounds are included."""
 
     number: int
@@ -58,4 +60,4 @@ def clip(line: Iterable[Stretch], first: int, last: int | None) -> Iterator[Stre
     for stretch in line:
         low, high = max(stretch.first, first), min(stretch.last, end)
         if low <= high:
-            yield stretch._replace(first=low, last=high)
+            yield replace(stretch, first=low, last=high)

@@ -52,7 +52,6 @@ _events = msgspec.json.Decoder(tuple[InternalEvent, ...]).decode
 _event = msgspec.json.Decoder(InternalEvent).decode
 _elements = msgspec.json.Decoder(list[Raw]).decode
 _provenance = msgspec.json.Decoder(InputProvenance).decode
-_usage = msgspec.json.Decoder(TokenUsage).decode
 _tagged = msgspec.json.Decoder(_Tagged).decode
 
 
@@ -163,7 +162,7 @@ def turn_from(row: Row) -> Turn:
         first=first,
         ended=ended,
         outcome=None if outcome is None else Raw(outcome),
-        usage=None if usage is None else _usage(usage),
+        usage=None if usage is None else msgspec.json.decode(usage, type=TokenUsage),
     )
 
 

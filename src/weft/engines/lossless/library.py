@@ -27,8 +27,6 @@ _EVER = 1 << 62
 LEASE_MS = 300_000
 """How long a job belongs to the worker that took it."""
 
-_node = msgspec.msgpack.Decoder(Node)
-
 
 class Job(Struct, frozen=True, kw_only=True):
     """A summary that is to be made."""
@@ -329,7 +327,7 @@ def keep_node(db: sqlite3.Connection, node: Node) -> None:
 
 
 def _decoded(row: tuple[bytes]) -> Node:
-    return _node.decode(row[0])
+    return msgspec.msgpack.decode(row[0], type=Node)
 
 
 def _job(row: tuple[str, str, int, int, int, int, str | None]) -> Job:
