@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Collection
 from functools import lru_cache
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -37,31 +36,32 @@ def _is_mentioned(heading: bytes) -> bool:
     others = (finder for finder in sys.meta_path if finder is not PathFinder)
     if any(hasattr(finder, "find_distributions") for finder in others):
         return True  # packages that are in no directory
-    return any(heading in said for place in map(Path, sys.path) for said in _said_in(place))
+    return any(heading in _said_in(place) for place in map(Path, sys.path))
 
 
-def _said_in(place: Path) -> Collection[bytes | _Archive]:
+def _said_in(place: Path) -> bytes | _Archive:
     """What the packages in a place on the search path offer."""
     try:
         return _offers(place, place.stat().st_mtime_ns)
     except NotADirectoryError:
-        return (_ARCHIVE,)
+        return _ARCHIVE
     except OSError:
-        return ()
+        return b""
 
 
 @lru_cache(maxsize=256)
-def _offers(place: Path, _changed: int) -> tuple[bytes, ...]:
-    with os.scandir(place) as found:  # a `Path` for each of so many names would cost more
-        names = [each.name for each in found]
-    about = [place / name for name in names if name.endswith(_METADATA)]
-    about += [place / name / "EGG-INFO" for name in names if name.endswith(".egg")]
-    return tuple(filter(None, (_read(each / "entry_points.txt") for each in about)))
+def _offers(place: Path, _changed: int) -> bytes:
+    with os.scandir(place) as found:
+        paths = [each.path for each in found]
+    about = [path for path in paths if path.endswith(_METADATA)]
+    about += [f"{path}/EGG-INFO" for path in paths if path.endswith(".egg")]
+    return b"\n".join(_read(f"{each}/entry_points.txt") for each in about)
 
 
-def _read(file: Path) -> bytes:
+def _read(file: str) -> bytes:
     try:
-        return file.read_bytes()
+        with open(file, "rb") as opened:  # noqa: PTH123 - a `Path` for each of so many takes longer
+            return opened.read()
     except OSError:
         return b""
 
