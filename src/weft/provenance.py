@@ -8,7 +8,6 @@ follows from them, so that nobody has to guess it from text. Invariants: None me
 # No postponed annotations: decoders read them, and to read them from text takes its time.
 
 import re
-import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
@@ -58,6 +57,9 @@ _ROLES: tuple[Literal["subagent"], ...] = ("subagent",)
 _LINE, _LABEL, _ADDRESS, _PROSE, _RESULT = 200, 500, 1_000, 2_000, 24_000
 _CUT = "…[truncated]"
 _JOINERS = "\u200c\u200d"
+_KEPT = frozenset("\n\t" + _JOINERS)
+_HIDING = frozenset(("Cc", "Cf", "Cs"))
+"""Categories of characters: control and format characters, halves of characters."""
 _LOOSE_JOINERS = regex(f"(?<![^\x00-\x7f])[{_JOINERS}]+|[{_JOINERS}]+(?![^\x00-\x7f])")
 
 
@@ -212,13 +214,11 @@ def plain_text(text: str) -> str:
     """
     if text.isascii() and text.replace("\n", "").replace("\t", "").isprintable():
         return text
+    from unicodedata import category
+
     text = text.replace("\r\n", "\n").replace("\r", "\n")
-    seen = (char for char in text if char in "\n\t" + _JOINERS or not _hides(char))
+    seen = (char for char in text if char in _KEPT or category(char) not in _HIDING)
     return _LOOSE_JOINERS.sub("", "".join(seen))
-
-
-def _hides(char: str) -> bool:
-    return unicodedata.category(char) in ("Cc", "Cf", "Cs")
 
 
 def _fields(value: object) -> dict[str, Any]:

@@ -7,7 +7,6 @@ answer came is tried again here; a stream that breaks later is the caller's to r
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
@@ -18,6 +17,12 @@ from .contract import ModelError
 __all__ = ["Backoff"]
 
 T = TypeVar("T")
+
+
+def _chance() -> float:
+    import random  # where something has failed, and not before
+
+    return random.random()  # noqa: S311 - it spreads waits, nothing more
 
 
 class Backoff(Struct, frozen=True):
@@ -31,7 +36,7 @@ class Backoff(Struct, frozen=True):
     jitter: float = 0.1
     patience: float = 60.0
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    random: Callable[[], float] = random.random
+    random: Callable[[], float] = _chance
 
     async def run(self, call: Callable[[], Awaitable[T]]) -> T:
         """What `call` returns, asked for again while it fails in a way that may pass."""

@@ -88,6 +88,8 @@ def _check(parts: tuple[UserPart, ...]) -> None:
 
 def _encodable(text: str) -> str:
     """`text` without halves of characters, which a command line or a host may let in."""
+    if text.isascii():
+        return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
