@@ -12,7 +12,7 @@ from weft.configuration.trust import Trust
 from weft.errors import ConfigError, HookFailed
 from weft.hooks import Answer as Says
 from weft.hooks import Hooks
-from weft.hooks.configured import EVENTS, add_installed, configured_hooks, untrusted_hooks
+from weft.hooks.configured import add_installed, configured_hooks, events, untrusted_hooks
 from weft.hooks.payloads import TurnStarted
 from weft.hooks.project import ProjectHook, project_hooks
 
@@ -69,7 +69,7 @@ def place(tmp_path: Path) -> Place:
 
 
 def test_the_settings_know_every_event_and_no_other():
-    assert sorted(get_args(HookEvent)) == sorted(EVENTS)
+    assert sorted(get_args(HookEvent)) == sorted(events())
 
 
 async def test_a_trusted_project_is_not_enough_for_its_hook_to_run(place: Place):

@@ -16,21 +16,22 @@ from ..configuration.trust import Trust
 from ..errors import ConfigError
 from ..installed import installed_points
 from .answers import Hook
-from .common import COMMON_EVENTS
 from .payloads import Payload
 from .project import ProjectHook, Watched, project_hooks
 from .registry import Hooks
 
-__all__ = ["ENTRY_POINTS", "EVENTS", "add_installed", "configured_hooks", "untrusted_hooks"]
+__all__ = ["ENTRY_POINTS", "add_installed", "configured_hooks", "events", "untrusted_hooks"]
 
 ENTRY_POINTS = "weft.hooks"
 """The group in which packages offer functions that register their hooks."""
 
-EVENTS: dict[str, type[Payload]] = {
-    **{str(payload.__struct_config__.tag): payload for payload in get_args(Payload)},
-    **COMMON_EVENTS,
-}
-"""Every name of an event that a configuration may use."""
+
+def events() -> dict[str, type[Payload]]:
+    """The events by every name that a configuration may use."""
+    from .common import COMMON_EVENTS
+
+    ours = {str(payload.__struct_config__.tag): payload for payload in get_args(Payload)}
+    return {**ours, **COMMON_EVENTS}
 
 
 def configured_hooks(config: Config, home: Path) -> Hooks:
@@ -41,7 +42,7 @@ def configured_hooks(config: Config, home: Path) -> Hooks:
         hook = _command(settings, projects.get(name), trust)
         if hook is not None:
             hooks.on(
-                EVENTS[settings.event],
+                events()[settings.event],
                 hook,
                 tools=settings.tools,
                 priority=settings.priority,
@@ -77,6 +78,7 @@ def add_installed(hooks: Hooks, group: str = ENTRY_POINTS) -> tuple[str, ...]:
 
 def _command(settings: HookSettings, project: ProjectHook | None, trust: Trust) -> Hook | None:
     from .command import CommandHook
+    from .common import COMMON_EVENTS
 
     common = settings.event in COMMON_EVENTS
     if project is None:

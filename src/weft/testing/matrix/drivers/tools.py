@@ -13,7 +13,7 @@ from msgspec import UNSET, Raw, Struct
 from ....errors import ConfigError
 from ....harness.events import EvidenceFound, ToolFinished, TurnCompleted
 from ....hooks import Answer, CommandHook, Hooks
-from ....hooks.configured import EVENTS
+from ....hooks.configured import events
 from ....hooks.matching import matches
 from ....hooks.payloads import AfterToolCall, BeforeToolCall, Payload, ToolResultReady
 from ....hooks.rules import RULES
@@ -70,7 +70,7 @@ class _Notebook:
 
     def add(self, part: _Part) -> None:
         """Register a hook, or a program for one."""
-        event = EVENTS[part.event]
+        event = events()[part.event]
         common = part.event != str(event.__struct_config__.tag)
         hook = CommandHook(part.command, common=common) if part.command else self._hook(part)
         for _ in range(part.times):
@@ -138,7 +138,7 @@ async def matching(given: Given, stage: Stage | None) -> Given:
 async def rules(given: Given, stage: Stage | None) -> Given:
     """How long hooks of an event may take, and whether one that fails has said no."""
     del stage
-    found = [RULES[EVENTS[name]] for name in given["events"]]
+    found = [RULES[events()[name]] for name in given["events"]]
     return {
         "seconds": [rule.seconds for rule in found],
         "closed": [rule.closed for rule in found],
