@@ -16,7 +16,6 @@ from msgspec import Raw, Struct
 from ..specs import CustomTool, FunctionTool, Namespace, ToolSpec
 from ..wire import Json, Unknown, json_bytes
 from .schema_flaws import Flaw, look_at
-from .schema_strict import is_strict
 from .target import Target
 
 __all__ = ["NO_PARAMETERS", "Diagnostic", "Inventory", "normalise"]
@@ -73,6 +72,8 @@ def normalise(specs: Sequence[ToolSpec], target: Target) -> Inventory:
     kept = tuple(_without(given, refused)) if refused else given
     if not target.openai:
         return Inventory(specs=kept, diagnostics=found)
+    from .schema_strict import is_strict
+
     formed = tuple(_each(kept, _formed))
     functions = list(_functions(formed))
     strict = bool(functions) and all(is_strict(each.parameters) for _, each in functions)
