@@ -48,7 +48,7 @@ NOT_YET = {
     "weft.engines.lossless.recall.cues", "weft.prompt.soundness", "weft.cli.repl",
 }  # fmt: skip
 
-MOST = 298
+MOST = 300
 """Modules of ours. Whoever needs more should load something else later."""
 
 
