@@ -75,6 +75,7 @@ class Step(Service):
     _asked: bool = False
     """The log says that the request went out, and not yet what came of it."""
     _noting: asyncio.Future[None] | None = None
+    """The note that the request went out, while it is written and after."""
     _collecting: asyncio.Task[None] | None = None
     """Takes results while the answer still streams."""
     _sequencer: Sequencer = later()
