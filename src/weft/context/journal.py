@@ -88,6 +88,8 @@ class Journal(Pen):
     """What the provider counted for its newest answer."""
     _renderer: Renderer = field(default_factory=Renderer)
     _ledger: Ledger = later()
+    _known: bool = later()
+    """There was a log before; a crash may have kept its last requests out of the ledger."""
     _sent: int = 0
     _staged: int = 0
     _opened: int = later()
@@ -97,6 +99,7 @@ class Journal(Pen):
     def __post_init__(self) -> None:
         self._ledger = Ledger(self.id, self.store, self.index, self.view.upto == 0)
         self._opened, self._crashed = self.view.upto, self.turn
+        self._known = bool(self._opened)
 
     async def admit(
         self,
@@ -229,6 +232,7 @@ class Journal(Pen):
                 f"{self.view.epoch}; render it again"
             )
         self.step += 1
+        await self._catch_up()
         mark = RequestMark(
             upto=request.upto,
             epoch=request.epoch,
@@ -243,6 +247,14 @@ class Journal(Pen):
         self._head_size = sum(part.size for part in request.segments[:HEAD_SEGMENTS])
         self.newest = await self._ledger.record(request, entry)
         return self.newest
+
+    async def _catch_up(self) -> None:
+        """Give the ledger the requests that a crash kept out of it, once."""
+        if self._known:
+            from .rebuild import catch_up
+
+            await catch_up(self._ledger, self.registry)
+            self._known = False
 
     async def received(
         self,
@@ -346,15 +358,9 @@ class Journal(Pen):
     async def recover(self) -> tuple[Entry, ...]:
         """Answer the calls that a crash left open: with what was staged, else as unknown.
 
-        The ledger gets the requests that the crash kept out of it. Looks only at what was
-        there when the thread was opened, and only once.
+        Looks only at what was there when the thread was opened, and only once.
         """
-        if not self._opened:
-            return ()
-        from .rebuild import catch_up
-
-        await catch_up(self._ledger, self.registry)
-        entries = await self.answer_open(self._opened)
+        entries = await self.answer_open(self._opened) if self._opened else ()
         self._opened = 0
         return entries
 

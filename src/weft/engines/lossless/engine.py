@@ -99,6 +99,7 @@ class LosslessEngine(Service):
 
     async def bootstrap(self, given: BootstrapParams, /) -> BootstrapResult:
         """Nothing to read: the thread's log is the store."""
+        self.library.open_soon()
         self.memory.forget(given.thread.id)
         self._shown.pop(given.thread.id, None)
         return BootstrapResult(bootstrapped=True, reason="the log has it all")

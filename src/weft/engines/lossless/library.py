@@ -205,6 +205,10 @@ class Library:
         """Whether it is known that no work waits for a thread."""
         return thread in self._idle
 
+    def open_soon(self) -> None:
+        """A thread with a past begins a turn, and what is known of it will be asked for."""
+        self._shelf.open_soon()
+
     def forget(self, thread: str) -> None:
         """Read about a thread anew when it is asked for."""
         self._idle.pop(thread, None)

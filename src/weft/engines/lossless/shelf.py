@@ -11,12 +11,12 @@ import asyncio
 import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from threading import Lock
 from typing import TypeAlias, TypeVar
 
-from ...errors import StoreClosed, StoreCorrupt, StoreTooNew
+from ...errors import StoreClosed, StoreCorrupt, StoreTooNew, WeftError
 from ...store.database import (
     BUSY_SECONDS,
     closed_on_error,
@@ -116,6 +116,11 @@ class _Keeper:
                 return job(nothing)
         return self._transact("BEGIN", job)
 
+    def open(self) -> None:
+        """Open the file, if there is one; whoever asks first hears what is wrong with it."""
+        with suppress(WeftError):
+            self.read(lambda _: None)
+
     def change(self, job: _Job[T]) -> T:
         """What a job did, durable."""
         return self._transact("BEGIN IMMEDIATE", job)
@@ -186,6 +191,11 @@ class Shelf:
         self._keeper: _Keeper | None = None
         self._closed = False
 
+    def open_soon(self) -> None:
+        """Have the file opened while others work."""
+        keeper = self._kept()
+        keeper.pool.submit(keeper.open)
+
     async def ask(self, job: _Job[T]) -> T:
         """What `job` reads."""
         return await self._run(_Keeper.read, job)
@@ -201,12 +211,15 @@ class Shelf:
             await asyncio.to_thread(_let_go, keeper)
 
     async def _run(self, use: Callable[[_Keeper, _Job[T]], T], job: _Job[T]) -> T:
+        keeper, loop = self._kept(), asyncio.get_running_loop()
+        return await loop.run_in_executor(keeper.pool, use, keeper, job)
+
+    def _kept(self) -> _Keeper:
         if self._closed:
             raise StoreClosed("the library of summaries was closed; open it again")
         if self._keeper is None:
             self._keeper = _kept(self.path)
-        keeper, loop = self._keeper, asyncio.get_running_loop()
-        return await loop.run_in_executor(keeper.pool, use, keeper, job)
+        return self._keeper
 
 
 def _check(connection: sqlite3.Connection, path: Path) -> None:
@@ -225,12 +238,18 @@ def _in_memory() -> sqlite3.Connection:
 def _laid_out(connection: sqlite3.Connection) -> sqlite3.Connection:
     # What a power cut may lose here can be made again from the log.
     connection.execute("PRAGMA synchronous = NORMAL")
+    if _is_laid_out(connection):
+        return connection
     connection.execute("BEGIN IMMEDIATE")
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if version == 0:
+    if not _is_laid_out(connection):
         for table in _TABLES:
             connection.execute(table)
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {VERSION}")
     connection.execute("COMMIT")
     return connection
+
+
+def _is_laid_out(connection: sqlite3.Connection) -> bool:
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    return bool(version)
