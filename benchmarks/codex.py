@@ -312,7 +312,7 @@ async def main() -> None:
         "text, re-based twice": await projected(codex, "text", Recalling(REBASED), turns),
     }
     times = await overhead(codex, options.rounds)
-    costs = await epochs(codex, options.sizes, options.rounds // 8)
+    costs = await epochs(codex, options.sizes, max(1, options.rounds // 8))
     print(json.dumps({"projection": rows, "turns": times, "epochs": costs}, indent=2))
     if not options.json:
         print(table(f"{turns} turns", rows), table("items", costs), sep="\n\n")
