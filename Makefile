@@ -39,6 +39,8 @@ format: $(STAMP) ## put the code in its usual shape
 bench: $(STAMP) ## Weft and its peers side by side, then our own parts; ratios within one run
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --group bench
 	$(BIN)/python -m benchmarks.peers --json benchmarks/results/peers.json
+	@# What targets compare, more often: it is quick, and moves from round to round.
+	$(BIN)/python -m benchmarks.peers --only cold_start,tool_loop,deltas --peers floor,weft,weft_exec,codex --rounds 15 --json benchmarks/results/peers.json --more
 	$(BIN)/python -m benchmarks.parts --json benchmarks/results/peers.json
 	$(BIN)/python -m benchmarks.page
 	$(BIN)/python -m benchmarks.log
