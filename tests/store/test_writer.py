@@ -64,6 +64,9 @@ async def main():
     opened.clear()
     await writer.run(lambda db: db.execute("INSERT INTO t VALUES (1)"))
     print(await asyncio.to_thread(opened.wait, 0.2))
+    await writer.run(lambda db: db.execute("INSERT INTO t VALUES (2)"), light=True)
+    await writer.run(lambda db: None)
+    print(await asyncio.to_thread(opened.wait, 20))
     writer.close()
 
 asyncio.run(main())
@@ -73,4 +76,4 @@ asyncio.run(main())
 def test_a_light_job_that_stays_alone_is_handed_to_the_disk_a_moment_later(tmp_path: Path) -> None:
     command = [sys.executable, "-c", WAITS_ALONE, str(tmp_path / "log.db")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert (done.stdout.split(), done.stderr) == (["True", "False"], "")
+    assert (done.stdout.split(), done.stderr) == (["True", "False", "True"], "")

@@ -17,7 +17,7 @@ __all__ = ["LINGER_SECONDS", "Behind"]
 T = TypeVar("T")
 
 LINGER_SECONDS = 0.05
-"""How long a write may wait for company. A crash loses what came within it."""
+"""How long a write may wait for company, or for the disk; that long a crash may reach back."""
 
 
 class Behind(Generic[T]):

@@ -22,19 +22,16 @@ from typing import Any, TypeAlias, TypeVar, cast
 from msgspec import Struct, field
 
 from ..errors import StoreClosed
+from .behind import LINGER_SECONDS
 from .database import translate
 
-__all__ = ["BATCH", "LINGER_SECONDS", "Job", "Writer", "holds_nothing"]
+__all__ = ["BATCH", "Job", "Writer", "holds_nothing"]
 
 T = TypeVar("T")
 Job: TypeAlias = Callable[[sqlite3.Connection], T]
 
 BATCH = 256
 """How many jobs may share one transaction."""
-
-
-LINGER_SECONDS = 0.05
-"""How long what was written without a sync may wait for the next one."""
 
 
 def holds_nothing(_: Any) -> None:
@@ -162,7 +159,8 @@ class Writer:
             for task in batch:
                 self._apply(task)
             self._connection.execute("COMMIT")
-            self._waits = light
+            # A later commit need not have written, and so not synced: only `_sync` is sure.
+            self._waits |= light
         except Exception as error:  # noqa: BLE001 — every caller of the batch must hear of it
             with contextlib.suppress(sqlite3.Error):
                 if self._connection.in_transaction:
