@@ -102,7 +102,8 @@ def test_a_killed_writer_loses_nothing_it_acknowledged(tmp_path, manner, round_)
     acks = chance.randrange(changes * 9 // 10)
     acknowledged = killed_after(acks, chance.uniform(0, 0.003), command)
     bodies = asyncio.run(log_after_the_kill(tmp_path, thread))
-    assert acks <= acknowledged <= len(bodies) < APPENDS
+    # No upper bound: on a busy machine the kill may come after the last of them.
+    assert acks <= acknowledged <= len(bodies)
     if manner == "batches":
         assert len(bodies) % 7 == 0
     for number, body in enumerate(bodies, 1):
