@@ -14,7 +14,7 @@ help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 $(STAMP): pyproject.toml
-	@test -n "$(PYTHON)" || { echo "Weft needs Python 3.11 or newer; none was found. Install one, or say make PYTHON=/path/to/python3"; exit 1; }
+	@test -n "$(PYTHON)" || { echo "Treadle needs Python 3.11 or newer; none was found. Install one, or say make PYTHON=/path/to/python3"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --upgrade 'pip>=25.1'
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --editable '.[codex]' --group test --group check
@@ -36,11 +36,11 @@ format: $(STAMP) ## put the code in its usual shape
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(STAMP) ## Weft and its peers side by side, then our own parts; ratios within one run
+bench: $(STAMP) ## Treadle and its peers side by side, then our own parts; ratios within one run
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --group bench
 	$(BIN)/python -m benchmarks.peers --json benchmarks/results/peers.json
 	@# What targets compare, more often: it is quick, and moves from round to round.
-	$(BIN)/python -m benchmarks.peers --only cold_start,tool_loop,deltas --peers floor,weft,weft_exec,codex --rounds 15 --json benchmarks/results/peers.json --more
+	$(BIN)/python -m benchmarks.peers --only cold_start,tool_loop,deltas --peers floor,treadle,treadle_exec,codex --rounds 15 --json benchmarks/results/peers.json --more
 	$(BIN)/python -m benchmarks.parts --json benchmarks/results/peers.json
 	$(BIN)/python -m benchmarks.page
 	$(BIN)/python -m benchmarks.log
@@ -50,10 +50,10 @@ bench: $(STAMP) ## Weft and its peers side by side, then our own parts; ratios w
 	$(BIN)/python -m benchmarks.lossless
 	$(BIN)/python -m benchmarks.codex
 
-bench-quick: $(STAMP) ## Weft beside the floor, in less than a minute
+bench-quick: $(STAMP) ## Treadle beside the floor, in less than a minute
 	@$(BIN)/python -m benchmarks.peers --quick
 
-soak: $(STAMP) ## Weft under chaos, and an audit of what is left (SOAK_MINUTES=10, SOAK_SEED=7)
+soak: $(STAMP) ## Treadle under chaos, and an audit of what is left (SOAK_MINUTES=10, SOAK_SEED=7)
 	$(BIN)/python -m soak --minutes $${SOAK_MINUTES:-10} --seed $${SOAK_SEED:-7} $(SOAK_OPTIONS)
 
 soak-tests: $(STAMP) ## the long crash and model tests (SOAK_ROUNDS=300)
@@ -63,7 +63,7 @@ mutate: $(STAMP) ## break one policy after the other, and see that the contract 
 	$(BIN)/python scripts/mutate.py
 
 release-rows: $(STAMP) ## remember the rows of the contract matrix as released
-	$(BIN)/python -m weft.testing.matrix.released
+	$(BIN)/python -m treadle.testing.matrix.released
 
 docs: $(STAMP) ## build the documentation into site/
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --group docs

@@ -1,4 +1,4 @@
-"""Weft on the Codex app-server: what is sent, what of it is known, and what we add in time.
+"""Treadle on the Codex app-server: what is sent, what of it is known, and what we add in time.
 
 A fake model on 127.0.0.1 answers the real binary at once. First, 12 turns with 0.3 KB asked
 and 1.5 KB answered, alone and with an engine that brings 3 KB of another memory to each:
@@ -26,11 +26,11 @@ from typing import Any, TypeAlias
 
 from msgspec import Raw
 
-from weft import Thread
-from weft.context.compose import item_draft
-from weft.engines.info import EngineInfo
-from weft.engines.recall import recalled
-from weft.engines.values import (
+from treadle import Thread
+from treadle.context.compose import item_draft
+from treadle.engines.info import EngineInfo
+from treadle.engines.recall import recalled
+from treadle.engines.values import (
     AssembleParams,
     AssembleResult,
     CompactParams,
@@ -38,23 +38,23 @@ from weft.engines.values import (
     IngestParams,
     IngestResult,
 )
-from weft.harness.codex.connection import Connection
-from weft.harness.codex.harness import CodexHarness
-from weft.harness.codex.options import CodexOptions, Projection
-from weft.harness.codex.protocol.asks import Answer as Reply
-from weft.harness.codex.protocol.asks import Ask
-from weft.harness.codex.protocol.notifications import TurnCompleted
-from weft.harness.codex.protocol.requests import TextInput, ThreadStart, TurnStart
-from weft.harness.codex.route import PROVIDER
-from weft.harness.codex.subscription import Subscription
-from weft.harness.events import Event, HarnessReported, TurnStarted
-from weft.items import Message, OutputText, encode_item
-from weft.models.connect import ProviderConfig
-from weft.prompt.input import user_message
-from weft.store.contract import THIS_TURN, Change, Past
-from weft.store.sqlite import SqliteStore
-from weft.testing.fake import FakeServer
-from weft.testing.script import Answer, Script
+from treadle.harness.codex.connection import Connection
+from treadle.harness.codex.harness import CodexHarness
+from treadle.harness.codex.options import CodexOptions, Projection
+from treadle.harness.codex.protocol.asks import Answer as Reply
+from treadle.harness.codex.protocol.asks import Ask
+from treadle.harness.codex.protocol.notifications import TurnCompleted
+from treadle.harness.codex.protocol.requests import TextInput, ThreadStart, TurnStart
+from treadle.harness.codex.route import PROVIDER
+from treadle.harness.codex.subscription import Subscription
+from treadle.harness.events import Event, HarnessReported, TurnStarted
+from treadle.items import Message, OutputText, encode_item
+from treadle.models.connect import ProviderConfig
+from treadle.prompt.input import user_message
+from treadle.store.contract import THIS_TURN, Change, Past
+from treadle.store.sqlite import SqliteStore
+from treadle.testing.fake import FakeServer
+from treadle.testing.script import Answer, Script
 
 Figures: TypeAlias = dict[str, float]
 
@@ -94,7 +94,7 @@ class Place:
 
     def __init__(self, directory: Path, server: FakeServer, options: CodexOptions) -> None:
         self.server, self.directory = server, directory
-        for name in ("home", "weft", "project"):
+        for name in ("home", "treadle", "project"):
             (directory / name).mkdir(parents=True)
         self.settings: dict[str, Any] = {
             "environ": {"PATH": os.environ["PATH"], "HOME": str(directory / "home")},
@@ -103,7 +103,7 @@ class Place:
                     api="responses", base_url=server.base_url, key="sk-planted", retries=0
                 )
             },
-            "home": directory / "weft",
+            "home": directory / "treadle",
         }
         self.harness = CodexHarness(options, **self.settings)
 
@@ -126,7 +126,7 @@ class Place:
         return await (await self.harness.servers.server(way, lifted=False)).connection()
 
     async def directly(self) -> tuple[Connection, str, Subscription]:
-        """A thread of Codex's that Weft knows nothing of."""
+        """A thread of Codex's that Treadle knows nothing of."""
         connection, way = await self.connection(), self.harness.servers.way("openai")
         start = ThreadStart(
             cwd=str(self.directory / "project"),
@@ -261,7 +261,7 @@ async def epochs(options: CodexOptions, sizes: Sequence[int], rounds: int) -> di
 
 async def shown(place: Place, items: int) -> tuple[float, float]:
     """A turn behind a past: when Codex knew the past, and when the turn was over."""
-    name = await written(place.directory / "weft", items)
+    name = await written(place.directory / "treadle", items)
     async with place.thread(name) as thread:
         clock = Clock()
         thread.observers.append(clock)

@@ -20,12 +20,19 @@ from pathlib import Path
 
 from msgspec import Raw
 
-from weft.context.compose import item_draft
-from weft.entries import Inline, Range, Reason, Recipe
-from weft.items import FunctionCall, FunctionCallOutput, InputText, Message, OutputText, encode_item
-from weft.store.contract import Change
-from weft.store.sqlite import SqliteStore
-from weft.thread import Thread
+from treadle.context.compose import item_draft
+from treadle.entries import Inline, Range, Reason, Recipe
+from treadle.items import (
+    FunctionCall,
+    FunctionCallOutput,
+    InputText,
+    Message,
+    OutputText,
+    encode_item,
+)
+from treadle.store.contract import Change
+from treadle.store.sqlite import SqliteStore
+from treadle.thread import Thread
 
 WORDS = "the quick brown fox jumps over the lazy dog and runs the tests again " * 6
 CHUNK = 1_000

@@ -26,13 +26,13 @@ from typing import TypeAlias, TypeVar
 
 from msgspec import Raw
 
-from weft.context.compose import item_draft
-from weft.context.turn_input import TurnInput
-from weft.engines.lifecycle import Lifecycle
-from weft.engines.lossless.factory import lossless
-from weft.engines.offers import EngineContext
-from weft.engines.slot import EngineSlot
-from weft.items import (
+from treadle.context.compose import item_draft
+from treadle.context.turn_input import TurnInput
+from treadle.engines.lifecycle import Lifecycle
+from treadle.engines.lossless.factory import lossless
+from treadle.engines.offers import EngineContext
+from treadle.engines.slot import EngineSlot
+from treadle.items import (
     FunctionCall,
     FunctionCallOutput,
     Item,
@@ -40,11 +40,11 @@ from weft.items import (
     OutputText,
     encode_item,
 )
-from weft.prompt.input import user_message
-from weft.store.contract import THIS_TURN, Change, Past
-from weft.store.index import SqliteIndex
-from weft.store.sqlite import SqliteStore
-from weft.thread import Thread
+from treadle.prompt.input import user_message
+from treadle.store.contract import THIS_TURN, Change, Past
+from treadle.store.index import SqliteIndex
+from treadle.store.sqlite import SqliteStore
+from treadle.thread import Thread
 
 Figures: TypeAlias = dict[str, float]
 T = TypeVar("T")

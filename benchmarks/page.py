@@ -52,7 +52,7 @@ def between(page: str) -> str:
 def _sections(results: Results) -> Iterator[str]:
     yield _opening(results)
     yield "### Targets"
-    yield "Weft has everything on: the durable log, the ledger, fragments, hooks, lossless."
+    yield "Treadle has everything on: the durable log, the ledger, fragments, hooks, lossless."
     yield _targets(results)
     yield "### Time"
     yield _table(results, TIME)
@@ -209,10 +209,10 @@ def _processor_note() -> str:
 
 def _notes() -> str:
     return (
-        "A thread is opened, and the clock runs until its first request. Weft, Codex and the "
+        "A thread is opened, and the clock runs until its first request. Treadle, Codex and the "
         "OpenAI Agents SDK read a past from their disk, Pydantic AI from the file its host keeps; "
         "the others have it in memory. A past of 100,000 items is far more than a window holds; "
-        "it was measured with Weft alone."
+        "it was measured with Treadle alone."
     )
 
 

@@ -57,7 +57,7 @@ PARTS = (
     ("hooks/", "hooks"),
     ("", "loop"),
 )
-"""Which part a file of Weft belongs to; the first that fits."""
+"""Which part a file of Treadle belongs to; the first that fits."""
 REST = "event loop"
 """What nobody of ours called: the event loop's own work."""
 ORDER = (
@@ -121,8 +121,8 @@ class Profiler:
 
 
 def part_of(file: str) -> str | None:
-    """The part of Weft that a file belongs to; None if it is not ours."""
-    _, ours, path = file.replace("\\", "/").rpartition("/src/weft/")
+    """The part of Treadle that a file belongs to; None if it is not ours."""
+    _, ours, path = file.replace("\\", "/").rpartition("/src/treadle/")
     if not ours:
         return None
     return next(part for beginning, part in PARTS if path.startswith(beginning))
@@ -175,7 +175,7 @@ def _asked_by(
 async def measured(server: Server, kind: str, profiler: Profiler | None) -> float:
     """Milliseconds on a processor for one round, turn or delta."""
     from common import Job  # type: ignore[import-not-found]
-    from weft_library import opened  # type: ignore[import-not-found]
+    from treadle_library import opened  # type: ignore[import-not-found]
 
     script, count = KINDS[kind]
     scenario = {"tool round": "tool_loop"}.get(kind, "turns")

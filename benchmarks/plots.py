@@ -1,6 +1,6 @@
 """Plots of the peers' results: the images of `docs/benchmarks.md`.
 
-Invariant: a contestant has the same colour in every plot, and Weft stands out.
+Invariant: a contestant has the same colour in every plot, and Treadle stands out.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .peers.targets import Medians
 
 __all__ = ["draw"]
 
-WEFT = "#c8102e"
+TREADLE = "#c8102e"
 GREYS = ("#1f77b4", "#2ca02c", "#9467bd", "#8c564b", "#e377c2", "#7f7f7f", "#bcbd22", "#17becf")
 
 
@@ -49,7 +49,7 @@ def _turns(found: Medians, path: Path) -> None:
     figure, axes = _axes()
     for name, figures in found["turns"].items():
         costs = [figures[f"turn_{stop}_ms"] for stop in STOPS]
-        width = 3.0 if name == "weft" else 1.5
+        width = 3.0 if name == "treadle" else 1.5
         axes.plot(
             STOPS,
             costs,
@@ -108,9 +108,9 @@ def _saved(figure: Any, path: Path) -> None:
 
 
 def _colour(name: str) -> str:
-    if name.startswith("weft"):
-        return WEFT
-    others = [each for each in CONTESTANTS if not each.startswith("weft")]
+    if name.startswith("treadle"):
+        return TREADLE
+    others = [each for each in CONTESTANTS if not each.startswith("treadle")]
     return GREYS[others.index(name) % len(GREYS)]
 
 

@@ -1,6 +1,6 @@
 """Search at growing sizes: what indexing costs, how fast answers come, and how good they are.
 
-A made-up corpus is written through the store and indexed as `weft recall` does. Latencies
+A made-up corpus is written through the store and indexed as `treadle recall` does. Latencies
 are medians, also of CPU time, which a busy machine moves less. Recall is the share of
 needles among the first hits, asked for in their own words (five hits) and in others about
 the same names (ten).
@@ -21,10 +21,10 @@ from itertools import islice
 from pathlib import Path
 from typing import TypeAlias
 
-from weft.entries import Draft
-from weft.items import FunctionCallOutput, InputText, Message, OutputText, encode_item
-from weft.store import Change, SqliteIndex, SqliteStore
-from weft.store.contract import Search
+from treadle.entries import Draft
+from treadle.items import FunctionCallOutput, InputText, Message, OutputText, encode_item
+from treadle.store import Change, SqliteIndex, SqliteStore
+from treadle.store.contract import Search
 
 from .corpus import Corpus
 

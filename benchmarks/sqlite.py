@@ -17,8 +17,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from weft.entries import Draft
-from weft.store import Change, SqliteStore
+from treadle.entries import Draft
+from treadle.store import Change, SqliteStore
 
 ROUNDS = 60
 COMMITS = 50
@@ -104,7 +104,7 @@ async def measure(directory: Path) -> dict[str, dict[str, list[float]]]:
     def note(figure: str, candidate: str, seconds: float) -> None:
         found.setdefault(figure, {}).setdefault(candidate, []).append(seconds)
 
-    async with await SqliteStore.open(directory / "weft") as store:
+    async with await SqliteStore.open(directory / "treadle") as store:
         thread = (await store.create()).id
         await store_commits(store, thread, 1_000 // COMMITS)
         with drivers(directory) as candidates:

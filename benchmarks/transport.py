@@ -36,8 +36,8 @@ Samples: TypeAlias = dict[str, dict[str, list[float]]]
 # Each defines `session()`, which gives a way to make requests, and `read(session, url)`,
 # which gives the pieces of an answer. Nothing but that client is imported.
 CLIENTS = {
-    "weft": """
-from weft.models.transport import AsyncTransport as session
+    "treadle": """
+from treadle.models.transport import AsyncTransport as session
 async def read(session, url):
     async with await session.post(url, b"{}", {"content-type": "application/json"}) as response:
         async for chunk in response.chunks():
@@ -76,7 +76,7 @@ print(json.dumps({{"cold start": (time.perf_counter() - started) * 1e3}}))
 
 STREAM = """
 import asyncio, json, statistics, sys, time
-from weft.models.sse import EventParser
+from treadle.models.sse import EventParser
 {client}
 async def once(opened):
     started, busy = time.perf_counter(), time.process_time()
@@ -155,7 +155,7 @@ def measure(url: str, packages: Path, rounds: int) -> Samples:
 def run(script: str, name: str, url: str, packages: Path) -> dict[str, float]:
     code = script.format(client=CLIENTS[name], deltas=DELTAS, repeats=REPEATS)
     environment = {**os.environ, "NO_PROXY": "*"}
-    if name != "weft":
+    if name != "treadle":
         environment["PYTHONPATH"] = str(packages)
     done = subprocess.run(
         [sys.executable, "-c", code, url], env=environment, capture_output=True, check=True
@@ -167,7 +167,7 @@ def run(script: str, name: str, url: str, packages: Path) -> dict[str, float]:
 def table(results: dict[str, dict[str, float]]) -> str:
     lines = [f"| | {' | '.join(CLIENTS)} |", f"|---|{'---|' * len(CLIENTS)}"]
     for part, clients in results.items():
-        ours = clients["weft"]
+        ours = clients["treadle"]
         cells = (f"{took:.1f} ms ({took / ours:.2f}x)" for took in clients.values())
         lines.append(f"| {part} | {' | '.join(cells)} |")
     return "\n".join(lines)

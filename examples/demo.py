@@ -1,4 +1,4 @@
-"""What Weft does, in a few seconds: no key, no network, nothing left behind.
+"""What Treadle does, in a few seconds: no key, no network, nothing left behind.
 
 A scripted model, spoken to over real HTTP on the loopback interface, mends a failing test
 in a small project: it reads, patches and runs the test in the real sandbox. Then the
@@ -14,10 +14,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-import weft
-from weft.harness.events import Event, TextDelta, ToolFinished, ToolStarted, TurnCompleted
-from weft.testing import ScriptedModel
-from weft.testing.script import Answer, Call
+import treadle
+from treadle.harness.events import Event, TextDelta, ToolFinished, ToolStarted, TurnCompleted
+from treadle.testing import ScriptedModel
+from treadle.testing.script import Answer, Call
 
 CODE = "def add(a, b):\n    return a - b\n"
 TEST = (
@@ -55,7 +55,7 @@ LATER = [Answer(text="I mended `add` in calc.py, which subtracted, and saw its t
 
 
 async def main() -> None:
-    with tempfile.TemporaryDirectory(prefix="weft-demo-") as directory:
+    with tempfile.TemporaryDirectory(prefix="treadle-demo-") as directory:
         home, project = Path(directory, "home"), Path(directory, "project")
         home.mkdir()
         (project / ".git").mkdir(parents=True)
@@ -71,16 +71,16 @@ async def main() -> None:
 async def mend(home: Path, project: Path) -> str:
     say("make test_calc.py pass")
     model = ScriptedModel(MENDING, "demo")
-    async with weft.Thread.open(
+    async with treadle.Thread.open(
         model=model, cwd=project, home=home, tools=None, sandbox="workspace-write", approval="never"
     ) as thread:
         async for event in thread.run("make test_calc.py pass"):
             tell(event)
         say("What the model saw last")
-        print(weft.layout(thread.request(), thread.registry), end="")
+        print(treadle.layout(thread.request(), thread.registry), end="")
         say("The thread is compacted: one summary, and what you said word for word")
         folded = await thread.compact()
-        print(weft.layout(thread.request(), thread.registry), end="")
+        print(treadle.layout(thread.request(), thread.registry), end="")
         print(f"{folded.tokens_before} tokens became {folded.tokens_after}")
     await model.close()
     return thread.id
@@ -89,7 +89,7 @@ async def mend(home: Path, project: Path) -> str:
 async def recall(home: Path, thread_id: str) -> None:
     """What the second process does."""
     model = ScriptedModel(LATER, "demo")
-    async with weft.Thread.open(thread_id, model=model, home=home, tools=None) as thread:
+    async with treadle.Thread.open(thread_id, model=model, home=home, tools=None) as thread:
         async for event in thread.run("what did you do?"):
             tell(event)
     await model.close()
@@ -111,8 +111,8 @@ def tell(event: Event) -> None:
 
 async def show_ledger(home: Path, thread_id: str) -> None:
     say("The ledger: what each request shared with the one before, and why not")
-    store = await weft.SqliteStore.open(home)
-    index = weft.SqliteIndex(store, home)
+    store = await treadle.SqliteStore.open(home)
+    index = treadle.SqliteIndex(store, home)
     print("request  epoch   bytes  shared     %  reason")
     for row in await index.rows(thread_id):
         share = 100 * row.shared_size / row.size
@@ -123,7 +123,7 @@ async def show_ledger(home: Path, thread_id: str) -> None:
     await index.close()
     await store.close()
     print("\nThe model was scripted (its answers stand in examples/demo.py).")
-    print("With a real one:  OPENAI_API_KEY=… .venv/bin/weft exec 'explain this repository'")
+    print("With a real one:  OPENAI_API_KEY=… .venv/bin/treadle exec 'explain this repository'")
 
 
 def say(text: str) -> None:

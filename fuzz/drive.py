@@ -1,6 +1,6 @@
 """One target under atheris: `python -m fuzz.drive TARGET [libFuzzer options] [corpora]`.
 
-Owns the instrumentation. Invariant: nothing of Weft is imported before it is on, for
+Owns the instrumentation. Invariant: nothing of Treadle is imported before it is on, for
 code that is not instrumented guides nobody.
 """
 
@@ -16,7 +16,9 @@ def main() -> None:
     import atheris
 
     name, *options = sys.argv[1:]
-    with atheris.instrument_imports(include=["weft", "fuzz.targets"], enable_loader_override=False):
+    with atheris.instrument_imports(
+        include=["treadle", "fuzz.targets"], enable_loader_override=False
+    ):
         from fuzz import check_of
 
         check = check_of(name)

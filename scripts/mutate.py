@@ -18,7 +18,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 MISSED_AT_MOST = 1
-_PLAY = "import sys; from weft.cli.app import run; sys.exit(run())"
+_PLAY = "import sys; from treadle.cli.app import run; sys.exit(run())"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +26,7 @@ class Mutation:
     """One line, and what it becomes."""
 
     file: str
-    """Below ``src/weft``."""
+    """Below ``src/treadle``."""
     before: str
     """The line without what indents it; it stands there once."""
     after: str
@@ -87,7 +87,7 @@ class Copy:
 
     def noticed(self, mutation: Mutation, known: set[str]) -> set[str]:
         """The rows that fail with the change and did not without."""
-        file = self.place / "weft" / mutation.file
+        file = self.place / "treadle" / mutation.file
         sound = file.read_text(encoding="utf-8")
         file.write_text(mutation.applied(sound), encoding="utf-8")
         for compiled in (file.parent / "__pycache__").glob(f"{file.stem}.*.pyc"):
@@ -102,7 +102,7 @@ def main() -> int:
     """Break everything in turn; the exit code."""
     missed = 0
     known: dict[tuple[str, str], set[str]] = {}
-    with tempfile.TemporaryDirectory(prefix="weft-mutate-") as scratch:
+    with tempfile.TemporaryDirectory(prefix="treadle-mutate-") as scratch:
         copy = Copy.made(Path(scratch))
         for number, each in enumerate(mutations(), start=1):
             place = (each.domain, each.harness)

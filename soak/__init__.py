@@ -1,4 +1,4 @@
-"""The soak: Weft under chaos for as long as you like, and an auditor behind it.
+"""The soak: Treadle under chaos for as long as you like, and an auditor behind it.
 
     python -m soak --minutes 10 --seed 7 --json results.json --page docs/reliability.md
 

@@ -23,7 +23,7 @@ __all__ = ["main"]
 
 def arguments() -> argparse.Namespace:
     """What was asked for."""
-    parser = argparse.ArgumentParser(prog="python -m soak", description="Weft under chaos.")
+    parser = argparse.ArgumentParser(prog="python -m soak", description="Treadle under chaos.")
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--seed", default="7", help="fixes the plan of faults")
     known = ", ".join(role.name for role in ROLES)
@@ -48,7 +48,7 @@ def main() -> int:
     asked = arguments()
     enter_namespace([sys.executable, "-m", "soak", *sys.argv[1:]])
     parent = asked.place or Path(tempfile.gettempdir())
-    place = Place(parent / f"weft-soak-{secrets.token_hex(3)}")
+    place = Place(parent / f"treadle-soak-{secrets.token_hex(3)}")
     conductor = Conductor(place, asked.cast, asked.minutes * 60, asked.seed)
     try:
         result = asyncio.run(conductor.run())

@@ -6,8 +6,8 @@ import asyncio
 import os
 from pathlib import Path
 
-from weft.tools.contract import Tool
-from weft.tools.decorator import tool
+from treadle.tools.contract import Tool
+from treadle.tools.decorator import tool
 
 __all__ = ["acting"]
 

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from weft.testing.script import Answer, Break, Call, Failure, Tokens
+from treadle.testing.script import Answer, Break, Call, Failure, Tokens
 
 __all__ = ["WORDS", "Given", "Mouth", "Trouble"]
 

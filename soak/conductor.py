@@ -26,8 +26,8 @@ from soak.provider import Sent
 from soak.roles import Role
 from soak.strikes import Strikes
 from soak.verdict import Result, evidence_of, happened
-from weft.testing.audit import Finding, Report, audit
-from weft.testing.audit.remains import processes_marked
+from treadle.testing.audit import Finding, Report, audit
+from treadle.testing.audit.remains import processes_marked
 
 __all__ = ["Conductor"]
 

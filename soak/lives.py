@@ -19,20 +19,20 @@ from msgspec import Struct, structs
 
 from soak.acting import acting
 from soak.roles import Life, Stint
-from weft import Thread
-from weft.errors import CannotCompact, CompletionFailed, WeftError
-from weft.harness.codex.harness import CodexHarness
-from weft.harness.contract import Harness
-from weft.harness.events import TurnCompleted
-from weft.harness.loop import LoopHarness
-from weft.ids import new_id
-from weft.models.catalog import Catalog
-from weft.models.connect import ProviderConfig
-from weft.models.contract import ModelError
-from weft.models.retry import Backoff
-from weft.testing.audit import Witness
-from weft.tools.builtin import builtin_tools
-from weft.tools.contract import Tool
+from treadle import Thread
+from treadle.errors import CannotCompact, CompletionFailed, TreadleError
+from treadle.harness.codex.harness import CodexHarness
+from treadle.harness.contract import Harness
+from treadle.harness.events import TurnCompleted
+from treadle.harness.loop import LoopHarness
+from treadle.ids import new_id
+from treadle.models.catalog import Catalog
+from treadle.models.connect import ProviderConfig
+from treadle.models.contract import ModelError
+from treadle.models.retry import Backoff
+from treadle.testing.audit import Witness
+from treadle.tools.builtin import builtin_tools
+from treadle.tools.contract import Tool
 
 __all__ = ["MODELS", "Opened", "Surprised", "Trouble", "Worker"]
 
@@ -47,7 +47,7 @@ _TURNS = 30
 _SECONDS = 300.0
 """No turn may take longer: then it hangs."""
 _SWITCHES = 0.2
-"""How often a thread of Codex's is gone on with by Weft's own loop."""
+"""How often a thread of Codex's is gone on with by Treadle's own loop."""
 _MANNERS = {
     "listen": 60,
     "leave": 10,
@@ -123,7 +123,7 @@ class Worker:
                 self.lives[slot] = self._new()
             try:
                 await self._stretch(slot)
-            except WeftError as error:
+            except TreadleError as error:
                 self.witness.note(Trouble(type(error).__name__, str(error)))
                 await asyncio.sleep(0.2)
             except Exception:  # noqa: BLE001 - whatever it is, the auditor must hear of it
@@ -132,7 +132,7 @@ class Worker:
 
     def _new(self) -> Life:
         provider = "openai"
-        if self.stint.role.harness == "weft":
+        if self.stint.role.harness == "treadle":
             provider = self.chance.choice([*self.stint.keys])
         return Life(
             thread="",
@@ -146,7 +146,7 @@ class Worker:
         if self.stint.role.harness == "codex":
             # Now and then the loop takes a conversation over, and gives it back.
             other = self.chance.random() < _SWITCHES
-            self._change(slot, harness="weft" if other else "codex")
+            self._change(slot, harness="treadle" if other else "codex")
         life = self.lives[slot]
         async with self._opened(life) as thread:
             self._change(slot, thread=thread.id)
@@ -175,7 +175,7 @@ class Worker:
         )
 
     def _harness(self, name: str) -> Harness:
-        if name == "weft":
+        if name == "treadle":
             return LoopHarness(patience=Backoff(retries=3, base=0.05))
         if self._codex is None:
             self._codex = CodexHarness(

@@ -20,7 +20,7 @@ __all__ = ["Disk", "Door", "Place", "Stranger", "enter_namespace"]
 
 _NOBODY = 65534
 _ROOMY = 2 << 30
-_ENTERED = "WEFT_SOAK_NAMESPACE"
+_ENTERED = "TREADLE_SOAK_NAMESPACE"
 
 
 def enter_namespace(arguments: list[str]) -> None:
@@ -63,7 +63,7 @@ class Stranger:
 
 
 def _works(command: tuple[str, ...], place: Path) -> bool:
-    """Whether Weft can be run like that, and reach `place`."""
+    """Whether Treadle can be run like that, and reach `place`."""
     script = "import os, sys, soak.lives; os.listdir(sys.argv[1])"
     trial = [*command, sys.executable, "-c", script, str(place)]
     return subprocess.run(trial, check=False, capture_output=True).returncode == 0
@@ -82,7 +82,7 @@ class Place:
         self.root.chmod(0o755)
 
     def home(self, name: str, stranger: Stranger | None = None) -> Path:
-        """A home of Weft, made if need be, whose models have small windows."""
+        """A home of Treadle, made if need be, whose models have small windows."""
         home = self.root / "homes" / name
         home.mkdir(mode=0o700, exist_ok=True)
         (home / "models.toml").write_text(_MODELS)

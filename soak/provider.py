@@ -17,12 +17,12 @@ import msgspec
 from msgspec import Struct
 
 from soak.answers import Given, Mouth
-from weft.loopback import Listener, Request
-from weft.testing.fake.heard import hear
-from weft.testing.fake.http import HungUp, Reply, read_request
-from weft.testing.fake.voice import Spoken, Voice
-from weft.testing.fake.voices import ANSWERS, VOICES
-from weft.testing.script import Api
+from treadle.loopback import Listener, Request
+from treadle.testing.fake.heard import hear
+from treadle.testing.fake.http import HungUp, Reply, read_request
+from treadle.testing.fake.voice import Spoken, Voice
+from treadle.testing.fake.voices import ANSWERS, VOICES
+from treadle.testing.script import Api
 
 __all__ = ["Provider", "Sent"]
 

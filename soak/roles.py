@@ -21,7 +21,7 @@ class Role(Struct, frozen=True, kw_only=True):
     """A sort of worker: what it runs, and how often it is struck."""
 
     name: str
-    harness: Literal["weft", "codex"] = "weft"
+    harness: Literal["treadle", "codex"] = "treadle"
     home: str = "common"
     """Workers of one home write one log."""
     slots: int = 4
@@ -41,7 +41,7 @@ class Life(Struct, frozen=True, kw_only=True):
 
     thread: str
     engine: Literal["linear", "lossless"]
-    harness: Literal["weft", "codex"]
+    harness: Literal["treadle", "codex"]
     model: str
     turns: int = 0
     asked: tuple[str, str] | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from soak.verdict import Result
-from weft.testing.audit.findings import KNOWN, ROWS
+from treadle.testing.audit.findings import KNOWN, ROWS
 
 __all__ = ["BEGIN", "END", "table", "write_page"]
 

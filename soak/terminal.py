@@ -1,4 +1,4 @@
-"""Terminals: people who run `weft exec` and close the window.
+"""Terminals: people who run `treadle exec` and close the window.
 
 Owns a terminal for each command. Invariant: what the command printed is written down
 before the terminal does anything else, so that what it acknowledged is known.
@@ -21,15 +21,15 @@ import msgspec
 
 from soak.lives import MODELS, Opened, Surprised, Trouble
 from soak.roles import Life, Stint
-from weft.harness.events import Event, TurnCompleted, TurnStarted
-from weft.ids import new_id
-from weft.testing.audit import Witness
+from treadle.harness.events import Event, TurnCompleted, TurnStarted
+from treadle.ids import new_id
+from treadle.testing.audit import Witness
 
 __all__ = ["Terminals"]
 
 _MANNERS = {"listen": 50, "close the window": 25, "Ctrl-C": 15, "terminate": 10}
 _ENDS = (0, 1, 130, 120, -signal.SIGHUP, -signal.SIGINT, -signal.SIGTERM)
-"""How `weft exec` may end: Python says 120 where its last words find no terminal, and what
+"""How `treadle exec` may end: Python says 120 where its last words find no terminal, and what
 comes before it has begun ends it as it ends any program."""
 _SECONDS = 300.0
 _LINE = 1 << 22
@@ -65,7 +65,7 @@ class Terminals:
                 life = Life(
                     thread="",
                     engine=self.chance.choice(["linear", "lossless"]),
-                    harness="weft",
+                    harness="treadle",
                     model=MODELS["openai"],
                 )
             thread = await self._command(number, life)
@@ -87,14 +87,14 @@ class Terminals:
                 thread = await self._heard(slot, life, text, window)
                 code = await process.wait()
         except TimeoutError:
-            self.witness.note(Surprised(f"`weft exec` hung ({manner})"))
+            self.witness.note(Surprised(f"`treadle exec` hung ({manner})"))
             os.kill(process.pid, signal.SIGKILL)
             return life.thread
         finally:
             window.close()
             await watching
         if code not in _ENDS:
-            self.witness.note(Surprised(f"`weft exec` ended with {code} ({manner})"))
+            self.witness.note(Surprised(f"`treadle exec` ended with {code} ({manner})"))
         return thread
 
     async def _started(self, life: Life, text: str, tty: int) -> asyncio.subprocess.Process:
@@ -102,7 +102,7 @@ class Terminals:
         words = ["exec", "--json", "--yolo", "--engine", life.engine, "--model", life.model]
         words += ["--resume", life.thread] if life.thread else []
         return await asyncio.create_subprocess_exec(
-            *(sys.executable, "-c", "from weft.cli import main; main()", *words, text),
+            *(sys.executable, "-c", "from treadle.cli import main; main()", *words, text),
             cwd=stint.project,
             stdin=tty,
             stdout=asyncio.subprocess.PIPE,
@@ -114,7 +114,7 @@ class Terminals:
                 "PATH": os.environ["PATH"],
                 "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
                 "HOME": stint.project,
-                "WEFT_HOME": stint.home,
+                "TREADLE_HOME": stint.home,
                 "OPENAI_API_KEY": stint.keys["openai"],
             },
         )

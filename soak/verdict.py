@@ -11,7 +11,7 @@ from msgspec import Struct
 from soak.answers import WORDS
 from soak.player import Player
 from soak.provider import Sent
-from weft.testing.audit import Evidence, Report, read_acks
+from treadle.testing.audit import Evidence, Report, read_acks
 
 __all__ = ["Result", "evidence_of", "happened"]
 

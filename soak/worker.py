@@ -4,7 +4,7 @@
 
 Writes acknowledgements to its standard output, one line at a time, and reads what the
 conductor wants from its standard input. Invariant: the clock is exchanged before
-anything of Weft is imported, so that no part keeps the true one.
+anything of Treadle is imported, so that no part keeps the true one.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def main(stint: str) -> None:
     clock = SkewedClock()
     clock.install()
     logging.basicConfig(level=logging.INFO, stream=sys.stderr)
-    logging.getLogger("weft").setLevel(logging.DEBUG)
+    logging.getLogger("treadle").setLevel(logging.DEBUG)
     asyncio.run(_work(stint, clock))
 
 

@@ -7,9 +7,9 @@ import pytest
 from blockbuster import blockbuster_ctx
 from hypothesis import HealthCheck, settings
 
-from weft.redact import forget
+from treadle.redact import forget
 
-pytest_plugins = ["pytester", "weft.testing.guard", "weft.testing.matrix.plugin"]
+pytest_plugins = ["pytester", "treadle.testing.guard", "treadle.testing.matrix.plugin"]
 
 settings.register_profile(
     "quick",
@@ -37,6 +37,6 @@ def the_loop_never_blocks(request: pytest.FixtureRequest) -> Iterator[None]:
     if not inspect.iscoroutinefunction(getattr(request, "function", None)):
         yield
         return
-    # Not `weft.thread`: hooks and engines begin below it, and may do as they like.
-    with blockbuster_ctx(["weft.store", "weft.context", "weft.opening"]):
+    # Not `treadle.thread`: hooks and engines begin below it, and may do as they like.
+    with blockbuster_ctx(["treadle.store", "treadle.context", "treadle.opening"]):
         yield

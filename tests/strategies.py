@@ -8,9 +8,9 @@ import msgspec
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from weft.context.row import Row
-from weft.entries import Draft, Origin
-from weft.items import (
+from treadle.context.row import Row
+from treadle.entries import Draft, Origin
+from treadle.items import (
     Compaction,
     CustomToolCall,
     CustomToolCallOutput,

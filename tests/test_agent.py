@@ -19,20 +19,20 @@ from tests.harness.scenes import (
     outline,
     scripted,
 )
-from weft.context.turn_input import TurnInput
-from weft.entries import Reason
-from weft.errors import LeaseLost, StoreError, ThreadBusy
-from weft.events import OutputItemDone
-from weft.harness.events import Event, StepStarted, TurnStarted
-from weft.hooks import Hooks
-from weft.hooks.payloads import BeforePromptBuild
-from weft.hooks.registry import Answer as HookAnswer
-from weft.models.contract import ModelError, ModelEvent, ModelRequest
-from weft.prompt.events import HookContext
-from weft.prompt.input import user_message
-from weft.testing.script import Answer
-from weft.testing.scripted import ScriptedModel
-from weft.tools.decorator import tool
+from treadle.context.turn_input import TurnInput
+from treadle.entries import Reason
+from treadle.errors import LeaseLost, StoreError, ThreadBusy
+from treadle.events import OutputItemDone
+from treadle.harness.events import Event, StepStarted, TurnStarted
+from treadle.hooks import Hooks
+from treadle.hooks.payloads import BeforePromptBuild
+from treadle.hooks.registry import Answer as HookAnswer
+from treadle.models.contract import ModelError, ModelEvent, ModelRequest
+from treadle.prompt.events import HookContext
+from treadle.prompt.input import user_message
+from treadle.testing.script import Answer
+from treadle.testing.scripted import ScriptedModel
+from treadle.tools.decorator import tool
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ async def test_a_turn_says_plainly_which_sandbox_it_has(tmp_path, mode, said):
         turn=started.turn,
         number=1,
         model="scripted:script",
-        harness="weft",
+        harness="treadle",
         sandbox=said,
         harness_reason="brought",
         transport="https+sse",
@@ -136,7 +136,7 @@ async def test_a_log_that_cannot_be_written_ends_the_turn_with_its_cause(tmp_pat
 
 
 async def test_a_model_nobody_can_reach_is_told_at_the_first_run(tmp_path: Path):
-    from weft import Thread
+    from treadle import Thread
 
     async with Thread.open(
         model="openai:gpt-5.5", home=tmp_path, cwd=tmp_path, environ={}

@@ -7,22 +7,22 @@ from pathlib import Path
 from typing import Any
 
 from tests.harness.scenes import call, hear, last, of
-from weft import Thread
-from weft.auth.profile import ApiKey
-from weft.auth.wallet import Wallet
-from weft.harness.events import AttemptFailed, TurnCompleted
-from weft.harness.loop import LoopHarness
-from weft.hooks import Hooks
-from weft.hooks.payloads import TurnStarted
-from weft.models.connect import ProviderConfig
-from weft.models.retry import Backoff
-from weft.plan.fallback import Attempt, Tried
-from weft.plan.overlays import Overlays
-from weft.prompt.contributions import Audience, Contribution
-from weft.prompt.observation import PromptContext
-from weft.testing.fake import FakeServer
-from weft.testing.script import Answer, Failure, Script
-from weft.tools.decorator import tool
+from treadle import Thread
+from treadle.auth.profile import ApiKey
+from treadle.auth.wallet import Wallet
+from treadle.harness.events import AttemptFailed, TurnCompleted
+from treadle.harness.loop import LoopHarness
+from treadle.hooks import Hooks
+from treadle.hooks.payloads import TurnStarted
+from treadle.models.connect import ProviderConfig
+from treadle.models.retry import Backoff
+from treadle.plan.fallback import Attempt, Tried
+from treadle.plan.overlays import Overlays
+from treadle.prompt.contributions import Audience, Contribution
+from treadle.prompt.observation import PromptContext
+from treadle.testing.fake import FakeServer
+from treadle.testing.script import Answer, Failure, Script
+from treadle.tools.decorator import tool
 
 FIRST, SECOND = "alpha:gpt-5.5", "beta:gpt-5.4"
 BUSY = Answer(error=Failure(status=500, code="oops", message="it broke"))

@@ -7,8 +7,8 @@ import contextvars
 
 import pytest
 
-from weft.begun import begun
-from weft.whole import ended, unbroken, whole
+from treadle.begun import begun
+from treadle.whole import ended, unbroken, whole
 
 WORD = contextvars.ContextVar("WORD", default="")
 

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
-from weft.auth.keys import KeyFile
-from weft.configuration import Config, Explained, Settings, load_config
-from weft.configuration.files import ConfigFile, project_file
-from weft.configuration.settings import (
+from treadle.auth.keys import KeyFile
+from treadle.configuration import Config, Explained, Settings, load_config
+from treadle.configuration.files import ConfigFile, project_file
+from treadle.configuration.settings import (
     AgentsMd,
     CodexSettings,
     HookSettings,
@@ -20,8 +20,8 @@ from weft.configuration.settings import (
     Price,
     ProviderSettings,
 )
-from weft.configuration.trust import Trust
-from weft.errors import ConfigError
+from treadle.configuration.trust import Trust
+from treadle.errors import ConfigError
 
 
 @dataclass
@@ -38,7 +38,7 @@ class Place:
         return file
 
     def own(self, text: str, *, trusted: bool = True) -> Path:
-        file = self.project / ".weft" / "config.toml"
+        file = self.project / ".treadle" / "config.toml"
         file.parent.mkdir(exist_ok=True)
         file.write_text(text)
         if trusted:
@@ -69,7 +69,7 @@ def test_nothing_settled_leaves_the_defaults(place):
 def test_the_later_layer_wins_key_by_key(place):
     place.user('model = "a"\neffort = "low"\nnetwork = true\nsandbox = "read-only"\n')
     place.own('effort = "medium"\napproval = "untrusted"\n')
-    place.environ = {"WEFT_NETWORK": "off", "WEFT_EFFORT": "high"}
+    place.environ = {"TREADLE_NETWORK": "off", "TREADLE_EFFORT": "high"}
     config = place.load(model=("--model", "b"))
     assert config.settings == Settings(
         model="b", effort="high", network=False, sandbox="read-only", approval="untrusted"
@@ -111,13 +111,13 @@ def test_tables_are_joined_leaf_by_leaf(place):
 
 def test_a_harness_is_settled_for_all_for_a_model_for_a_provider_and_in_its_own_table(place):
     place.user(
-        "harness = 'weft'\n"
+        "harness = 'treadle'\n"
         "[models.'openai:gpt-5.5']\nharness = 'codex'\n"
         "[providers.mine]\nharness = 'parrot'\n"
         "[codex]\nbinary = '/opt/codex'\nprojection = 'text'\nrequest_timeout = 5\n"
         "[harnesses.parrot]\nvolume = 11\napi_key = 'hunter2'\n"
     )
-    place.environ = {"WEFT_HARNESS": "codex"}
+    place.environ = {"TREADLE_HARNESS": "codex"}
     config = place.load()
     assert config.settings == Settings(
         harness="codex",
@@ -136,15 +136,15 @@ def test_every_value_knows_where_it_is_from(place):
         '# mine\nmodel = "a"\n\nwritable_roots = [\n  "/srv", # one\n]\n\n'
         'developer_instructions = """\nmodel = "no"\n"""\n[providers.x]\napi = "chat"\n'
     )
-    place.environ = {"WEFT_MODEL": "b"}
+    place.environ = {"TREADLE_MODEL": "b"}
     config = place.load(sandbox=("--yolo", "danger-full-access"))
     assert config.explain("model") == [
-        Explained(key="model", value="b", layer="environment", source="WEFT_MODEL"),
+        Explained(key="model", value="b", layer="environment", source="TREADLE_MODEL"),
         Explained(key="model", value="a", layer="user", source=f"{user}:2", used=False),
         Explained(key="model", value="openai:gpt-5.5", layer="default", source="", used=False),
     ]
     assert {entry.key: entry.source for entry in config.explain() if entry.source} == {
-        "model": "WEFT_MODEL",
+        "model": "TREADLE_MODEL",
         "sandbox": "--yolo",
         "writable_roots": f"{user}:4",
         "developer_instructions": f"{user}:8",
@@ -164,7 +164,7 @@ def test_engines_have_tables_in_words_of_their_own_joined_key_by_key(place):
         "[engines.mine.store]\nkind = 'disk'\n[engines.other]\non = true\n"
     )
     place.own("[engines.mine]\nname = 'b'\n")
-    place.environ = {"WEFT_CITATIONS": "off"}
+    place.environ = {"TREADLE_CITATIONS": "off"}
     config = place.load(engine=("--engine", "other"))
     assert config.settings == Settings(
         engine="other",
@@ -283,12 +283,12 @@ def test_what_is_wrong_is_named_with_its_place_and_what_is_accepted(place, text,
 
 def test_variables_are_read_in_the_type_of_their_key(place):
     place.environ = {
-        "WEFT_NETWORK": "1",
-        "WEFT_WRITABLE_ROOTS": "/a:/b",
-        "WEFT_TOOL_OUTPUT_TOKEN_LIMIT": "500",
-        "WEFT_VERBOSITY": "",
-        "WEFT_HOME": "/somewhere",
-        "WEFT_THREAD_ID": "thr_1",
+        "TREADLE_NETWORK": "1",
+        "TREADLE_WRITABLE_ROOTS": "/a:/b",
+        "TREADLE_TOOL_OUTPUT_TOKEN_LIMIT": "500",
+        "TREADLE_VERBOSITY": "",
+        "TREADLE_HOME": "/somewhere",
+        "TREADLE_THREAD_ID": "thr_1",
     }
     assert place.load().settings == Settings(
         network=True, writable_roots=("/a", "/b"), tool_output_token_limit=500
@@ -296,14 +296,14 @@ def test_variables_are_read_in_the_type_of_their_key(place):
 
 
 def test_a_variable_that_is_wrong_or_nearly_right_is_an_error(place):
-    place.environ = {"WEFT_SANDBOX": "off"}
+    place.environ = {"TREADLE_SANDBOX": "off"}
     assert place.refused() == snapshot(
-        "WEFT_SANDBOX: 'sandbox' is 'off'; accepted: 'read-only', 'workspace-write', "
+        "TREADLE_SANDBOX: 'sandbox' is 'off'; accepted: 'read-only', 'workspace-write', "
         "'danger-full-access'"
     )
-    place.environ = {"WEFT_SANBOX": "read-only"}
+    place.environ = {"TREADLE_SANBOX": "read-only"}
     assert place.refused() == (
-        "the variable 'WEFT_SANBOX' sets nothing; did you mean 'WEFT_SANDBOX'? Unset it"
+        "the variable 'TREADLE_SANBOX' sets nothing; did you mean 'TREADLE_SANDBOX'? Unset it"
     )
 
 

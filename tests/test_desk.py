@@ -3,12 +3,12 @@ from __future__ import annotations
 import io
 
 from tests.harness.scenes import hear, last, of, opened, scripted
-from weft.delivery.channels.queue import QueueChannel
-from weft.delivery.channels.terminal import TerminalChannel
-from weft.delivery.route import Origin
-from weft.harness.events import NoticeRaised
-from weft.provenance import InputProvenance
-from weft.testing.script import Answer, Failure
+from treadle.delivery.channels.queue import QueueChannel
+from treadle.delivery.channels.terminal import TerminalChannel
+from treadle.delivery.route import Origin
+from treadle.harness.events import NoticeRaised
+from treadle.provenance import InputProvenance
+from treadle.testing.script import Answer, Failure
 
 
 async def test_a_reply_goes_out_when_its_turn_has_ended(tmp_path):

@@ -35,7 +35,7 @@ def test_python_blocks_run(code: str, tmp_path: Path):
     done = subprocess.run(
         [sys.executable, "-W", "error", script],
         cwd=tmp_path,
-        env={**os.environ, "WEFT_HOME": str(home)},
+        env={**os.environ, "TREADLE_HOME": str(home)},
         capture_output=True,
         text=True,
         check=False,

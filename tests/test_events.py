@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from weft.events import (
+from treadle.events import (
     Completed,
     Created,
     ErrorDetails,
@@ -34,9 +34,9 @@ from weft.events import (
     header_signals,
     retry_delay,
 )
-from weft.items import CustomToolCall, Unknown
-from weft.usage import Credits, RateLimitSnapshot, RateLimitWindow, TokenUsage
-from weft.wire import json_bytes
+from treadle.items import CustomToolCall, Unknown
+from treadle.usage import Credits, RateLimitSnapshot, RateLimitWindow, TokenUsage
+from treadle.wire import json_bytes
 
 
 def event(kind: str, **fields: object) -> bytes:

@@ -7,7 +7,7 @@ import sys
 import tomllib
 from pathlib import Path
 
-import weft
+import treadle
 
 PROBE = """
 import json, sys
@@ -23,7 +23,7 @@ print(json.dumps([touched, sorted(sys.modules)]))
 """
 
 HEAVY = {
-    "click", "rich", "weft.cli", "http.client", "urllib.request", "aiohttp", "httpx", "httpx2",
+    "click", "rich", "treadle.cli", "http.client", "urllib.request", "aiohttp", "httpx", "httpx2",
     "requests", "urllib3", "openai", "anthropic", "prompt_toolkit", "apsw",
 }  # fmt: skip
 
@@ -35,27 +35,27 @@ def probe(module: str) -> tuple[list[list[str]], set[str]]:
     return touched, set(modules)
 
 
-def test_import_weft_does_no_io_and_loads_nothing_heavy():
-    touched, modules = probe("weft")
+def test_import_treadle_does_no_io_and_loads_nothing_heavy():
+    touched, modules = probe("treadle")
     assert touched == []
-    assert not modules & (HEAVY | {"weft.thread", "sqlite3", "asyncio"})
+    assert not modules & (HEAVY | {"treadle.thread", "sqlite3", "asyncio"})
 
 
 def test_the_thread_loads_neither_the_command_line_nor_an_http_client():
-    touched, modules = probe("weft.thread")
+    touched, modules = probe("treadle.thread")
     assert touched == []
     assert not modules & HEAVY
 
 
 def test_every_public_name_is_there_and_has_a_docstring():
-    undocumented = [name for name in weft.__all__ if not getattr(weft, name).__doc__]
+    undocumented = [name for name in treadle.__all__ if not getattr(treadle, name).__doc__]
     assert undocumented == []
-    assert sorted(weft.__all__) == dir(weft)
-    assert len(weft.__all__) <= 30
+    assert sorted(treadle.__all__) == dir(treadle)
+    assert len(treadle.__all__) <= 30
 
 
 def test_every_module_names_its_public_surface():
-    source = Path(weft.__file__).parent
+    source = Path(treadle.__file__).parent
     modules = [path for path in source.rglob("*.py") if not path.name.startswith("__")]
     without = [
         str(path.relative_to(source))
@@ -69,8 +69,10 @@ def test_every_policy_of_the_plan_is_closed_to_harnesses():
     project = Path(__file__).parent.parent / "pyproject.toml"
     rules = tomllib.loads(project.read_text(encoding="utf-8"))["tool"]["importlinter"]["contracts"]
     (rule,) = [each for each in rules if each["name"].startswith("Harnesses go by the plan")]
-    files = (Path(weft.__file__).parent / "plan").glob("[!_]*.py")
+    files = (Path(treadle.__file__).parent / "plan").glob("[!_]*.py")
     values = {"failures", "fallback", "outcome", "traits", "turn_plan"}
-    policy = {f"weft.plan.{file.stem}" for file in files if file.stem not in values}
-    assert policy == {name for name in rule["forbidden_modules"] if name.startswith("weft.plan.")}
-    assert "weft.delivery" in rule["forbidden_modules"]
+    policy = {f"treadle.plan.{file.stem}" for file in files if file.stem not in values}
+    assert policy == {
+        name for name in rule["forbidden_modules"] if name.startswith("treadle.plan.")
+    }
+    assert "treadle.delivery" in rule["forbidden_modules"]

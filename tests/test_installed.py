@@ -6,9 +6,9 @@ from zipfile import ZipFile
 
 import pytest
 
-from weft.installed import installed_points
+from treadle.installed import installed_points
 
-GROUP = "weft.trial"
+GROUP = "treadle.trial"
 POINTS = f"[{GROUP}]\nsecond = house:Second\nfirst = house:First\n"
 
 
@@ -52,7 +52,7 @@ def test_the_current_directory_counts_where_it_is_on_the_path(
 def test_a_group_whose_name_begins_alike_is_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    offered(tmp_path, points="[weft.trials]\nfirst = house:First\n")
+    offered(tmp_path, points="[treadle.trials]\nfirst = house:First\n")
     monkeypatch.syspath_prepend(tmp_path)
     assert names() == []
 

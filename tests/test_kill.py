@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from weft.store import SqliteStore
-from weft.store.contract import Change
-from weft.testing.contracts.drafts import says
+from treadle.store import SqliteStore
+from treadle.store.contract import Change
+from treadle.testing.contracts.drafts import says
 
 ROUNDS = int(os.environ.get("SOAK_ROUNDS", "32"))
 APPENDS = 1_000
@@ -24,9 +24,9 @@ CHILD = """
 import asyncio, sys
 from pathlib import Path
 from msgspec import Raw
-from weft.entries import Draft
-from weft.store import SqliteStore
-from weft.store.contract import THIS_TURN, Admission, Change
+from treadle.entries import Draft
+from treadle.store import SqliteStore
+from treadle.store.contract import THIS_TURN, Admission, Change
 
 directory, thread, manner, appends = sys.argv[1:]
 

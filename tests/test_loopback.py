@@ -4,9 +4,9 @@ import asyncio
 
 from inline_snapshot import snapshot
 
-from weft.events import Completed, Created, OutputItemDone, decode_event
-from weft.items import Message, OutputText
-from weft.testing.loopback import Answer, Loopback, Request, answer_text, stream
+from treadle.events import Completed, Created, OutputItemDone, decode_event
+from treadle.items import Message, OutputText
+from treadle.testing.loopback import Answer, Loopback, Request, answer_text, stream
 
 
 async def exchange(server: Loopback, request: bytes) -> bytes:

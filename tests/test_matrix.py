@@ -1,5 +1,5 @@
 from __future__ import annotations
 
 
-def test_a_promise_is_kept(weft_row):
-    weft_row.check()
+def test_a_promise_is_kept(treadle_row):
+    treadle_row.check()

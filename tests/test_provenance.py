@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.provenance import (
+from treadle.provenance import (
     AGENT_MEDIATED,
     Attachment,
     InputProvenance,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.redact import BLANK, RedactingFilter, Redactor, guard_logs, know, redact
+from treadle.redact import BLANK, RedactingFilter, Redactor, guard_logs, know, redact
 
 SECRETS = st.text(min_size=6, max_size=40).filter(
     lambda text: len(text.strip()) >= 6 and BLANK not in text
@@ -49,7 +49,7 @@ def test_a_known_secret_is_found_as_programs_spell_it():
         ("https://me:pass@host/x", "https://…@host/x"),
         ('{"refresh_token": "abcd1234", "n": 1}', '{"refresh_token": "…", "n": 1}'),
         ('"{\\"api_key\\": \\"abcd1234\\"}"', '"{\\"api_key\\": \\"…\\"}"'),
-        ("OPENAI_API_KEY=abcd1234 weft", "OPENAI_API_KEY=… weft"),
+        ("OPENAI_API_KEY=abcd1234 treadle", "OPENAI_API_KEY=… treadle"),
         ("password: hunter22; next", "password: …; next"),
         ("ghp_abcdefghijkl and xoxb-12345678", "… and …"),
         ("AKIAABCDEFGHIJKLMNOP", "…"),
@@ -68,7 +68,7 @@ def test_what_looks_like_a_secret_is_taken_out(text, shown):
         "max_tokens=4096",
         "the token: none",
         "ask-me-anything-about-it",
-        "read src/weft/tokens.py:12 and https://host/path@2x.png",
+        "read src/treadle/tokens.py:12 and https://host/path@2x.png",
         "password reset was requested",
     ],
 )
@@ -94,7 +94,7 @@ def test_a_redactor_forgets_the_oldest_and_shows_none():
 
 def test_log_records_lose_their_secrets_in_words_arguments_and_tracebacks(caplog):
     know("planted-in-the-log")
-    logger = logging.getLogger("weft.test_redaction")
+    logger = logging.getLogger("treadle.test_redaction")
     guard_logs()
     guard_logs()
     assert [type(each) for each in logger.filters] == [RedactingFilter]

@@ -12,18 +12,18 @@ import pytest
 
 from tests.auth.scenes import HOUR, TokenEndpoint, oauth
 from tests.harness.scenes import call, hear, last, of
-from weft import Thread
-from weft.auth import ApiKey, Wallet
-from weft.auth.order import Pin
-from weft.harness.events import AttemptFailed
-from weft.harness.loop import LoopHarness
-from weft.models.connect import ProviderConfig
-from weft.models.contract import AuthFailed
-from weft.models.retry import Backoff
-from weft.redact import RedactingFilter
-from weft.testing.fake import FakeServer
-from weft.testing.script import Answer, Break, Failure, Script
-from weft.tools.decorator import tool
+from treadle import Thread
+from treadle.auth import ApiKey, Wallet
+from treadle.auth.order import Pin
+from treadle.harness.events import AttemptFailed
+from treadle.harness.loop import LoopHarness
+from treadle.models.connect import ProviderConfig
+from treadle.models.contract import AuthFailed
+from treadle.models.retry import Backoff
+from treadle.redact import RedactingFilter
+from treadle.testing.fake import FakeServer
+from treadle.testing.script import Answer, Break, Failure, Script
+from treadle.tools.decorator import tool
 
 MODEL = "alpha:gpt-5.5"
 LONG = int(time.time() * 1000) + 24 * HOUR
@@ -164,9 +164,9 @@ async def test_reset_and_compaction_let_go_of_a_profile_that_nobody_chose(tmp_pa
 
 
 async def test_loggers_are_guarded_when_a_thread_opens_and_before_each_turn(tmp_path):
-    early = logging.getLogger("weft.of_the_test.early")
+    early = logging.getLogger("treadle.of_the_test.early")
     async with opened(tmp_path, Answer(text="fine"), environ={"ALPHA_API_KEY": "sk-x"}) as found:
         assert [type(each) for each in early.filters] == [RedactingFilter]
-        late = logging.getLogger("weft.of_the_test.late")
+        late = logging.getLogger("treadle.of_the_test.late")
         await hear(found[0], "hi")
     assert [type(each) for each in late.filters] == [RedactingFilter]

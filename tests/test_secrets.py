@@ -22,23 +22,23 @@ from tests.auth.scenes import HOUR, TokenEndpoint, oauth
 from tests.codex.scenes import codex
 from tests.engines.sample_engines import MinimalEngine
 from tests.harness.scenes import call, hear
-from weft import Thread
-from weft.auth import ApiKey, Wallet
-from weft.delivery.channels.webhook import WebhookChannel
-from weft.errors import WeftError
-from weft.harness.codex.harness import CodexHarness
-from weft.harness.codex.options import CodexOptions
-from weft.harness.contract import Harness
-from weft.harness.loop import LoopHarness
-from weft.hooks import CommandHook, Hooks
-from weft.hooks.payloads import AfterToolCall, BeforeCompaction, BeforeToolCall, ToolResultReady
-from weft.loopback import Listener
-from weft.models.connect import ProviderConfig
-from weft.models.retry import Backoff
-from weft.models.transport import AsyncTransport
-from weft.testing.fake import FakeServer
-from weft.testing.script import Answer, Failure, Script
-from weft.tools.decorator import tool
+from treadle import Thread
+from treadle.auth import ApiKey, Wallet
+from treadle.delivery.channels.webhook import WebhookChannel
+from treadle.errors import TreadleError
+from treadle.harness.codex.harness import CodexHarness
+from treadle.harness.codex.options import CodexOptions
+from treadle.harness.contract import Harness
+from treadle.harness.loop import LoopHarness
+from treadle.hooks import CommandHook, Hooks
+from treadle.hooks.payloads import AfterToolCall, BeforeCompaction, BeforeToolCall, ToolResultReady
+from treadle.loopback import Listener
+from treadle.models.connect import ProviderConfig
+from treadle.models.retry import Backoff
+from treadle.models.transport import AsyncTransport
+from treadle.testing.fake import FakeServer
+from treadle.testing.script import Answer, Failure, Script
+from treadle.tools.decorator import tool
 
 MODEL = "openai:gpt-5.5"
 LONG = int(time.time() * 1000) + 24 * HOUR
@@ -49,7 +49,7 @@ ACCESS, REFRESH = "planted-access-0", "planted-refresh-0"
 WEBHOOK = "quince-hook-5567-cd"
 PLANTED = (API_KEY, ENV_KEY, ACCESS, REFRESH, WEBHOOK)
 
-HARNESSES = pytest.mark.parametrize("harness", ["weft", "codex"])
+HARNESSES = pytest.mark.parametrize("harness", ["treadle", "codex"])
 
 
 def spelled(secret: str) -> Iterator[bytes]:
@@ -69,8 +69,8 @@ class Witness:
         self.place, self.caplog = place, caplog
         self.heard: list[bytes] = []
         self.quoted = False
-        """The provider repeats keys. Codex keeps that in its own history, before Weft hears of it;
-        for then, that history is for the owner's eyes only, and nothing else is let off."""
+        """The provider repeats keys. Codex keeps that in its own history, before Treadle hears
+        of it; for then, that history is for the owner's eyes only, and nothing else is let off."""
 
     def hear(self, what: object) -> None:
         self.heard += [repr(what).encode(errors="replace"), str(what).encode(errors="replace")]
@@ -122,7 +122,7 @@ def _rows(path: Path) -> bytes:
 
 @pytest.fixture
 def witness(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Iterator[Witness]:
-    caplog.set_level(logging.DEBUG, "weft")
+    caplog.set_level(logging.DEBUG, "treadle")
     seen = Witness(tmp_path, caplog)
     yield seen
     seen.check()
@@ -178,7 +178,7 @@ async def listen(thread: Thread, witness: Witness, *said: str) -> None:
         try:
             for event in await hear(thread, each):
                 witness.hear(event)
-        except WeftError as error:
+        except TreadleError as error:
             witness.hear(error)
 
 
@@ -233,7 +233,7 @@ async def test_no_tool_and_no_hook_tells_a_key(tmp_path, witness, harness):
     options: dict[str, Any] = {"tools": (fail, show), "hooks": hooks, "wallet": wallet}
     async with staged(tmp_path, harness, *answers, **options) as thread:
         await listen(thread, witness, "hi")
-        with pytest.raises(WeftError) as raised:
+        with pytest.raises(TreadleError) as raised:
             await thread.compact()
         witness.hear(raised.value)
 

@@ -15,7 +15,7 @@ from soak.roles import ROLES, SHORT
 from soak.table import BEGIN, END, table, write_page
 from soak.verdict import Result
 
-from weft.testing.audit import Finding, Report
+from treadle.testing.audit import Finding, Report
 
 ROOT = Path(__file__).parents[1]
 
@@ -36,7 +36,7 @@ def test_a_short_soak_finds_nothing(tmp_path: Path):
     assert result.done["blow: fill the disk"] > 0
     assert all(result.done[f"threads of {role.name}"] for role in SHORT)
     assert result.report.looked["acknowledged"] > 0
-    assert list(tmp_path.glob("weft-soak-*")) == []
+    assert list(tmp_path.glob("treadle-soak-*")) == []
 
 
 def test_a_seed_fixes_the_plan():

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from weft import sync
-from weft.errors import NotFound
-from weft.harness.events import ApprovalRequested, TextDelta, ToolStarted, TurnCompleted
-from weft.sandbox.approvals import Once
+from treadle import sync
+from treadle.errors import NotFound
+from treadle.harness.events import ApprovalRequested, TextDelta, ToolStarted, TurnCompleted
+from treadle.sandbox.approvals import Once
 
 
 def scripted(tmp_path: Path, *answers: dict[str, Any]) -> str:
@@ -121,10 +121,10 @@ def test_what_a_turn_raises_reaches_the_script(options):
 SCRIPT = """
 import sys
 from pathlib import Path
-import weft.sync
-from weft.harness.events import ToolProgress
+import treadle.sync
+from treadle.harness.events import ToolProgress
 model, home = sys.argv[1:]
-with weft.sync.Thread.open(
+with treadle.sync.Thread.open(
     model=model, home=Path(home), cwd=home, sandbox="danger-full-access", approval="never"
 ) as thread:
     try:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.items import EncryptedContent, InputAudio, InputImage, InputText
-from weft.truncate import (
+from treadle.items import EncryptedContent, InputAudio, InputImage, InputText
+from treadle.truncate import (
     Policy,
     approx_tokens,
     formatted_truncate,

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 from msgspec import Raw
 
-from weft import items, specs
-from weft.ids import item_prefix
-from weft.items import (
+from treadle import items, specs
+from treadle.ids import item_prefix
+from treadle.items import (
     ITEMS,
     PARTS,
     FunctionCallOutput,
@@ -25,8 +25,8 @@ from weft.items import (
     item_type,
     text_of,
 )
-from weft.specs import SPECS, CustomTool, FunctionTool, Grammar, Namespace, WebSearchTool
-from weft.wire import json_bytes
+from treadle.specs import SPECS, CustomTool, FunctionTool, Grammar, Namespace, WebSearchTool
+from treadle.wire import json_bytes
 
 META = Raw(b'{"turn_id":"t"}')
 TEXT = InputText("hi")

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from weft.whole import whole
+from treadle.whole import whole
 
 
 async def moments(done: list[str]) -> str:

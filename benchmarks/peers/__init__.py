@@ -1,1 +1,1 @@
-"""Weft and its peers, side by side: one instant server, one script for each contestant."""
+"""Treadle and its peers, side by side: one instant server, one script for each contestant."""

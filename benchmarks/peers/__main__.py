@@ -1,4 +1,4 @@
-"""Weft and its peers through the same scenarios, against one instant server.
+"""Treadle and its peers through the same scenarios, against one instant server.
 
     python -m benchmarks.peers [--quick] [--only SCENARIO,…] [--peers NAME,…]
                                [--rounds N] [--json FILE [--more]]
@@ -24,7 +24,7 @@ from .runs import RunFailed, Server, run
 from .scenarios import QUICK, SCENARIOS, SIZES
 from .targets import Medians, verdicts
 
-QUICK_PEERS = ("floor", "raw", "weft", "weft_exec")
+QUICK_PEERS = ("floor", "raw", "treadle", "treadle_exec")
 COLD = "codex"
 """Who else is there for the cold start, which is measured by it."""
 
@@ -113,7 +113,7 @@ def names(known: Collection[str], text: str) -> tuple[str, ...]:
 def arguments() -> argparse.Namespace:
     about = __doc__.splitlines()[0] if __doc__ else None
     parser = argparse.ArgumentParser(prog="python -m benchmarks.peers", description=about)
-    parser.add_argument("--quick", action="store_true", help="Weft and the floor, in a minute")
+    parser.add_argument("--quick", action="store_true", help="Treadle and the floor, in a minute")
     parser.add_argument("--only", type=partial(names, SCENARIOS), help=", ".join(SCENARIOS))
     parser.add_argument("--peers", type=partial(names, CONTESTANTS), help=", ".join(CONTESTANTS))
     parser.add_argument("--rounds", type=int, default=3)

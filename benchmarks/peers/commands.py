@@ -29,9 +29,9 @@ def command(
 ) -> list[str]:
     """The command line of a run."""
     python = python_of(contestant)
-    if contestant.name == "weft_exec":
-        weft = str(python.with_name("weft"))
-        return [weft, "exec", "--engine", "lossless", "Say hello."]
+    if contestant.name == "treadle_exec":
+        treadle = str(python.with_name("treadle"))
+        return [treadle, "exec", "--engine", "lossless", "Say hello."]
     if contestant.name == "codex" and scenario == "cold_start":
         from codex_cli_bin import (  # type: ignore[import-untyped]
             bundled_codex_path,
@@ -53,8 +53,8 @@ def environment(contestant: Contestant, address: str, scratch: Path) -> dict[str
     root = HERE.parent.parent
     sources = f"{root / 'src'}{os.pathsep}{root}"
     ours = {"PYTHONPATH": sources, "CODEX_HOME": str(scratch / "codex")}
-    if contestant.name == "weft_exec":
-        ours |= {"WEFT_HOME": str(scratch / "home"), "OPENAI_BASE_URL": f"{address}/text/v1"}
+    if contestant.name == "treadle_exec":
+        ours |= {"TREADLE_HOME": str(scratch / "home"), "OPENAI_BASE_URL": f"{address}/text/v1"}
     return usual | ours
 
 

@@ -43,8 +43,8 @@ CONTESTANTS = {
     for each in (
         Contestant("floor", "bare aiohttp + msgspec", "floor", "floor", _BARE),
         Contestant("raw", "raw asyncio + msgspec", "raw", "floor", _BARE),
-        Contestant("weft", "Weft", "weft_library", None, (*_ALL, "resume_long")),
-        Contestant("weft_exec", "`weft exec`", "", None, ("cold_start",)),
+        Contestant("treadle", "Treadle", "treadle_library", None, (*_ALL, "resume_long")),
+        Contestant("treadle_exec", "`treadle exec`", "", None, ("cold_start",)),
         Contestant("codex", "Codex", "codex", None, _ALL),
         Contestant("pydantic_ai", "Pydantic AI", "pydantic_agent", "pydantic_ai", _ALL),
         Contestant("openai_agents", "OpenAI Agents SDK", "openai_agents", "openai_agents", _ALL),

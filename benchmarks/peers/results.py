@@ -33,7 +33,7 @@ class Results:
     runs: dict[str, dict[str, list[Figures]]] = field(default_factory=dict)
     failures: dict[str, dict[str, str]] = field(default_factory=dict)
     parts: dict[str, dict[str, float]] = field(default_factory=dict)
-    """What the parts of Weft's own turns cost, by kind of turn."""
+    """What the parts of Treadle's own turns cost, by kind of turn."""
     remark: str = ""
     """What a reader has to know about how they came about."""
 

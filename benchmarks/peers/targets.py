@@ -67,7 +67,7 @@ def _said(measured: Callable[[Medians], float] | None, found: Medians) -> float 
 
 
 def _ratio(
-    scenario: str, figure: str, mine: str = "weft", other: str = "floor"
+    scenario: str, figure: str, mine: str = "treadle", other: str = "floor"
 ) -> Callable[[Medians], float]:
     def measured(found: Medians) -> float:
         return found[scenario][mine][figure] / found[scenario][other][figure]
@@ -82,7 +82,7 @@ def _growth(unit: str) -> Callable[[Medians], float]:
     """
 
     def measured(found: Medians) -> float:
-        ours, bare = found["turns"]["weft"], found["turns"]["raw"]
+        ours, bare = found["turns"]["treadle"], found["turns"]["raw"]
         sending = max(0.0, bare[f"turn_1000_{unit}"] - bare[f"turn_10_{unit}"])
         return (ours[f"turn_1000_{unit}"] - sending) / ours[f"turn_10_{unit}"]
 
@@ -98,20 +98,20 @@ def _memory(found: Medians) -> float:
 
 
 def _per_thread(found: Medians) -> float:
-    return found["threads"]["weft"]["mb_each"]
+    return found["threads"]["treadle"]["mb_each"]
 
 
 def _resumed(found: Medians) -> float:
-    ours = found["resume_long"]["weft"]
+    ours = found["resume_long"]["treadle"]
     return ours["resumed_ms"] / ours["new_ms"]
 
 
 TARGETS = (
     Target(
-        "cold start of `weft exec`, beside `codex exec`",
+        "cold start of `treadle exec`, beside `codex exec`",
         1.0,
         TIMES,
-        _ratio("cold_start", "first_request_ms", "weft_exec", "codex"),
+        _ratio("cold_start", "first_request_ms", "treadle_exec", "codex"),
     ),
     Target(
         "the 5th tool round, beside the floor",

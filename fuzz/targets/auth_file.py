@@ -6,12 +6,12 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from weft.auth.errors import AuthError
-from weft.auth.oauth import _read, _refused, _span
-from weft.auth.profile import ApiKey
-from weft.auth.secrets import SecretStore
-from weft.auth.tokens import read_tokens
-from weft.redact import forget
+from treadle.auth.errors import AuthError
+from treadle.auth.oauth import _read, _refused, _span
+from treadle.auth.profile import ApiKey
+from treadle.auth.secrets import SecretStore
+from treadle.auth.tokens import read_tokens
+from treadle.redact import forget
 
 __all__ = ["WORDS", "check"]
 
@@ -33,7 +33,7 @@ WORDS = (
     *(b'"refresh":"', b'"token_url":"https://x/"', b'"expires_in":', b'"access_token":"', b"\xff"),
     *(b"9" * 30, b"1e999", b"null", b"\\ud800", b"[", b'"realm":"', b'"error":"', b"\\u0000"),
 )
-_HOME = Path(tempfile.mkdtemp(prefix="weft-fuzz-auth-"))
+_HOME = Path(tempfile.mkdtemp(prefix="treadle-fuzz-auth-"))
 
 
 def check(data: bytes) -> None:

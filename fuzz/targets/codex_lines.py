@@ -6,12 +6,12 @@ import asyncio
 from contextlib import suppress
 
 from fuzz.cutting import chunks, head_and_rest
-from weft.harness.codex.connection import Connection
-from weft.harness.codex.errors import CodexError
-from weft.harness.codex.figures import limits_of, resets_in, usage_of
-from weft.harness.codex.protocol.asks import Answer, Ask
-from weft.harness.codex.protocol.items import read_item
-from weft.harness.codex.protocol.notifications import (
+from treadle.harness.codex.connection import Connection
+from treadle.harness.codex.errors import CodexError
+from treadle.harness.codex.figures import limits_of, resets_in, usage_of
+from treadle.harness.codex.protocol.asks import Answer, Ask
+from treadle.harness.codex.protocol.items import read_item
+from treadle.harness.codex.protocol.notifications import (
     NOTIFICATIONS,
     ItemCompleted,
     ItemStarted,
@@ -20,8 +20,8 @@ from weft.harness.codex.protocol.notifications import (
     RawItem,
     RawResponse,
 )
-from weft.items import decode_item
-from weft.wire import json_bytes
+from treadle.items import decode_item
+from treadle.wire import json_bytes
 
 __all__ = ["WORDS", "check"]
 

@@ -6,9 +6,9 @@ import tempfile
 from pathlib import Path
 
 from fuzz.cutting import head_and_rest
-from weft.harness.codex.rollout import left_since, newest_compaction
-from weft.items import decode_item
-from weft.models.soundness import is_readable
+from treadle.harness.codex.rollout import left_since, newest_compaction
+from treadle.items import decode_item
+from treadle.models.soundness import is_readable
 
 __all__ = ["WORDS", "check"]
 
@@ -26,7 +26,7 @@ WORDS = (
     ),
     *(b'"token_count"', b'{"type":"message","role":"assistant","content":[]}', b"\xff", b"1e999"),
 )
-_PLACE = Path(tempfile.gettempdir()) / "weft-fuzz-rollout"
+_PLACE = Path(tempfile.gettempdir()) / "treadle-fuzz-rollout"
 
 
 def check(data: bytes) -> None:

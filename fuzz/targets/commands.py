@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import get_args
 
-from weft.sandbox.approvals import ApprovalPolicy, Command, Escalation, Run, decide
-from weft.sandbox.commands import loose_commands, plain_commands
-from weft.sandbox.safety import is_dangerous, is_safe_read_only
-from weft.tools.patch import PatchError, find_patch
+from treadle.sandbox.approvals import ApprovalPolicy, Command, Escalation, Run, decide
+from treadle.sandbox.commands import loose_commands, plain_commands
+from treadle.sandbox.safety import is_dangerous, is_safe_read_only
+from treadle.tools.patch import PatchError, find_patch
 
 __all__ = ["WORDS", "check"]
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import msgspec
 
-from weft.configuration import load_config
-from weft.errors import ConfigError
+from treadle.configuration import load_config
+from treadle.errors import ConfigError
 
 __all__ = ["WORDS", "check"]
 
@@ -23,7 +23,7 @@ WORDS = (
 
 @cache
 def _home() -> Path:
-    return Path(tempfile.mkdtemp(prefix="weft-fuzz-"))
+    return Path(tempfile.mkdtemp(prefix="treadle-fuzz-"))
 
 
 def check(data: bytes) -> None:

@@ -7,8 +7,8 @@ from functools import cache
 from tests.prompt.samples import SAMPLES
 
 from fuzz.cutting import head_and_rest
-from weft.prompt import default_registry
-from weft.prompt.registry import Registry
+from treadle.prompt import default_registry
+from treadle.prompt.registry import Registry
 
 __all__ = ["WORDS", "check"]
 

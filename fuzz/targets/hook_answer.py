@@ -6,10 +6,10 @@ from typing import Any
 
 import msgspec
 
-from weft.errors import HookFailed
-from weft.hooks.answers import Answer
-from weft.hooks.command import read_answer
-from weft.hooks.payloads import BeforePromptBuild, BeforeToolCall, ToolResultReady
+from treadle.errors import HookFailed
+from treadle.hooks.answers import Answer
+from treadle.hooks.command import read_answer
+from treadle.hooks.payloads import BeforePromptBuild, BeforeToolCall, ToolResultReady
 
 __all__ = ["WORDS", "check"]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from fuzz.cutting import chunks, head_and_rest
-from weft.events import header_signals
-from weft.models.failures import status_failure
-from weft.models.transport.errors import TransportError
-from weft.models.transport.exchange import Exchange
-from weft.wire import json_bytes
+from treadle.events import header_signals
+from treadle.models.failures import status_failure
+from treadle.models.transport.errors import TransportError
+from treadle.models.transport.exchange import Exchange
+from treadle.wire import json_bytes
 
 __all__ = ["WORDS", "check"]
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fuzz.cutting import head_and_rest
-from weft.tools.patch import Edit, InvalidPatch, PatchError, PatchParser, parse_patch, plan_patch
-from weft.tools.patch.diff import plan_diffs
-from weft.tools.patch.files import digest
+from treadle.tools.patch import Edit, InvalidPatch, PatchError, PatchParser, parse_patch, plan_patch
+from treadle.tools.patch.diff import plan_diffs
+from treadle.tools.patch.files import digest
 
 __all__ = ["WORDS", "check"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from fuzz.cutting import head_and_rest
-from weft.models.contract import ModelError
-from weft.models.failures import complaint_in, status_failure, stream_failure
+from treadle.models.contract import ModelError
+from treadle.models.failures import complaint_in, status_failure, stream_failure
 
 __all__ = ["WORDS", "check"]
 

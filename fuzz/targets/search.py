@@ -5,11 +5,11 @@ from __future__ import annotations
 from contextlib import suppress
 
 from fuzz.cutting import head_and_rest
-from weft.errors import SearchRefused
-from weft.store.finding.automaton import Automaton, Work, WorkSpent
-from weft.store.finding.literals import literals_of
-from weft.store.finding.pattern import parsed
-from weft.store.finding.question import question_of
+from treadle.errors import SearchRefused
+from treadle.store.finding.automaton import Automaton, Work, WorkSpent
+from treadle.store.finding.literals import literals_of
+from treadle.store.finding.pattern import parsed
+from treadle.store.finding.question import question_of
 
 __all__ = ["WORDS", "check"]
 

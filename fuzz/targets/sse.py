@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fuzz.cutting import chunks, head_and_rest
-from weft.models.sse import EventParser, EventTooLarge
+from treadle.models.sse import EventParser, EventTooLarge
 
 __all__ = ["WORDS", "check"]
 

@@ -11,11 +11,11 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from fuzz.cutting import head_and_rest
-from weft.entries import Draft, FragmentMark, Origin
-from weft.errors import WeftError
-from weft.provenance import InputProvenance
-from weft.store import Change, SqliteStore
-from weft.testing.contracts.drafts import append, said, turn_of
+from treadle.entries import Draft, FragmentMark, Origin
+from treadle.errors import TreadleError
+from treadle.provenance import InputProvenance
+from treadle.store import Change, SqliteStore
+from treadle.testing.contracts.drafts import append, said, turn_of
 
 __all__ = ["WORDS", "check"]
 
@@ -37,7 +37,7 @@ _COLUMNS = (
 def check(data: bytes) -> None:
     """Whatever the file holds, reading it gives values or a typed error."""
     (choice,), value = head_and_rest(data)
-    with tempfile.TemporaryDirectory(prefix="weft-fuzz-") as place:
+    with tempfile.TemporaryDirectory(prefix="treadle-fuzz-") as place:
         path = Path(place) / "log.db"
         shutil.copyfile(_sound(), path)
         if choice < len(_COLUMNS):
@@ -50,7 +50,7 @@ def check(data: bytes) -> None:
 @functools.cache
 def _sound() -> Path:
     """A small log in which every table has a row."""
-    place = Path(tempfile.mkdtemp(prefix="weft-fuzz-log-"))
+    place = Path(tempfile.mkdtemp(prefix="treadle-fuzz-log-"))
     asyncio.run(_written(place))
     with closing(sqlite3.connect(place / "log.db")) as database:
         database.execute("PRAGMA journal_mode = DELETE")
@@ -92,10 +92,10 @@ def _scramble(path: Path, value: bytes) -> None:
 
 
 async def _read(place: Path) -> None:
-    with suppress(WeftError):
+    with suppress(TreadleError):
         async with await SqliteStore.open(place, busy_seconds=0.1) as store:
             for info in await store.threads():
-                with suppress(WeftError):
+                with suppress(TreadleError):
                     await store.read(info.id)
-                with suppress(WeftError):
+                with suppress(TreadleError):
                     await store.turns(info.id)

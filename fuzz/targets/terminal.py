@@ -8,10 +8,10 @@ import re
 from rich.console import Console
 
 from fuzz.cutting import head_and_rest
-from weft.cli.activity import called, patch_in
-from weft.cli.output import one_line, printable
-from weft.cli.repl.blocks import Blocks
-from weft.cli.repl.screen import Screen
+from treadle.cli.activity import called, patch_in
+from treadle.cli.output import one_line, printable
+from treadle.cli.repl.blocks import Blocks
+from treadle.cli.repl.screen import Screen
 
 __all__ = ["WORDS", "check"]
 

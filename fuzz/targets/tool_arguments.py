@@ -7,16 +7,16 @@ from contextlib import suppress
 from msgspec import Struct
 
 from fuzz.cutting import head_and_rest
-from weft.context.mending import mended
-from weft.context.row import Row
-from weft.entries import Draft
-from weft.errors import HookFailed
-from weft.hooks.familiar import familiar, unfamiliar
-from weft.items import FunctionCall, encode_item
-from weft.models.assembly import FreeformDeltas
-from weft.models.formats.tools import freeform_input
-from weft.tools.arguments import BadArguments, read_arguments
-from weft.wire import json_bytes
+from treadle.context.mending import mended
+from treadle.context.row import Row
+from treadle.entries import Draft
+from treadle.errors import HookFailed
+from treadle.hooks.familiar import familiar, unfamiliar
+from treadle.items import FunctionCall, encode_item
+from treadle.models.assembly import FreeformDeltas
+from treadle.models.formats.tools import freeform_input
+from treadle.tools.arguments import BadArguments, read_arguments
+from treadle.wire import json_bytes
 
 __all__ = ["WORDS", "check"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from msgspec import Raw
 
-from weft.plan.schema import normalise
-from weft.plan.target import Target
-from weft.specs import FunctionTool, Namespace
+from treadle.plan.schema import normalise
+from treadle.plan.target import Target
+from treadle.specs import FunctionTool, Namespace
 
 __all__ = ["WORDS", "check"]
 

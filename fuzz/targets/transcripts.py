@@ -8,10 +8,10 @@ from functools import cache
 from pathlib import Path
 
 from fuzz.cutting import head_and_rest
-from weft.prompt.registry import Registry, default_registry
-from weft.store.memory import MemoryStore
-from weft.transfer.detect import FORMATS, detect
-from weft.transfer.importing import import_paths
+from treadle.prompt.registry import Registry, default_registry
+from treadle.store.memory import MemoryStore
+from treadle.transfer.detect import FORMATS, detect
+from treadle.transfer.importing import import_paths
 
 __all__ = ["WORDS", "check"]
 
@@ -36,7 +36,7 @@ WORDS = (
 
 @cache
 def _file() -> Path:
-    return Path(tempfile.mkdtemp(prefix="weft-fuzz-"), "any.jsonl")
+    return Path(tempfile.mkdtemp(prefix="treadle-fuzz-"), "any.jsonl")
 
 
 @cache

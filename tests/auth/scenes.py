@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
-from weft.auth import OAuth
-from weft.loopback import Listener
+from treadle.auth import OAuth
+from treadle.loopback import Listener
 
 HOUR = 3_600_000
 
@@ -69,7 +69,7 @@ def oauth(url: str, expires: int = 0, provider: str = "openai") -> OAuth:
         refresh="planted-refresh-0",
         expires=expires,
         token_url=url,
-        client_id="weft-tests",
+        client_id="treadle-tests",
     )
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from weft.auth.aliases import (
+from treadle.auth.aliases import (
     Forwarded,
     Login,
     Requirement,
@@ -11,10 +11,10 @@ from weft.auth.aliases import (
     forwarded,
     prepared,
 )
-from weft.auth.aliases import provider_for_auth as alias
-from weft.auth.errors import RouteRefused
-from weft.auth.order import Candidate
-from weft.auth.profile import Kind, Profile, Source
+from treadle.auth.aliases import provider_for_auth as alias
+from treadle.auth.errors import RouteRefused
+from treadle.auth.order import Candidate
+from treadle.auth.profile import Kind, Profile, Source
 
 
 def candidate(name: str, kind: Kind = "oauth", source: Source = "auto") -> Candidate:
@@ -43,7 +43,7 @@ def test_names_of_one_account_mean_one_provider(name, means):
 
 @pytest.mark.parametrize("provider", ["openai", "openai-codex", "codex-cli"])
 @pytest.mark.parametrize("profile", ["openai:work", "openai-codex:work"])
-@pytest.mark.parametrize("harness", ["weft", "codex"])
+@pytest.mark.parametrize("harness", ["treadle", "codex"])
 def test_an_account_serves_every_name_of_its_provider_on_both_harnesses(provider, profile, harness):
     found = plan(provider, harness, candidate(profile))
     assert (found.profile, found.mode, found.candidates) == (profile, "oauth", (profile,))
@@ -63,7 +63,7 @@ def test_models_that_only_codex_reaches_use_accounts_of_openai(profile):
     )
 
 
-@pytest.mark.parametrize("harness", ["weft", "codex", "other"])
+@pytest.mark.parametrize("harness", ["treadle", "codex", "other"])
 @pytest.mark.parametrize("provider", ["anthropic", "claude-cli", "deepseek", "openai-proxy"])
 def test_a_profile_never_goes_to_another_provider(provider, harness):
     assert plan(provider, harness, candidate("openai:work", source="user")) == Forwarded(

@@ -5,11 +5,11 @@ import json
 
 import pytest
 
-from weft.auth import AuthError, OAuth, ProfileUnusable, Token
-from weft.auth.oauth import Refresher
-from weft.auth.secrets import SecretStore
-from weft.auth.tokens import read_tokens
-from weft.models.transport import AsyncTransport
+from treadle.auth import AuthError, OAuth, ProfileUnusable, Token
+from treadle.auth.oauth import Refresher
+from treadle.auth.secrets import SecretStore
+from treadle.auth.tokens import read_tokens
+from treadle.models.transport import AsyncTransport
 
 from .scenes import HOUR, Child, Clock, TokenEndpoint, oauth
 
@@ -33,7 +33,7 @@ async def test_a_pair_that_has_ended_is_replaced_and_kept_before_it_is_used(tmp_
         {
             "grant_type": "refresh_token",
             "refresh_token": "planted-refresh-0",
-            "client_id": "weft-tests",
+            "client_id": "treadle-tests",
         }
     ]
     assert isinstance(fresh, OAuth)
@@ -65,9 +65,9 @@ async def test_a_pair_that_was_refused_is_replaced_once_for_all_who_were_refused
 async def test_many_processes_refresh_a_profile_once(tmp_path):
     code = """
 import asyncio
-from weft.auth.oauth import Refresher
-from weft.auth.secrets import SecretStore
-from weft.models.transport import AsyncTransport
+from treadle.auth.oauth import Refresher
+from treadle.auth.secrets import SecretStore
+from treadle.models.transport import AsyncTransport
 asking = Refresher(SecretStore(home, None), AsyncTransport, lambda: 1_700_000_000_000)
 print(asyncio.run(asking.fresh("openai:me")).bearer)
 """
@@ -81,9 +81,9 @@ print(asyncio.run(asking.fresh("openai:me")).bearer)
 async def test_a_process_killed_between_refresh_and_write_leaves_the_old_pair_whole(tmp_path):
     code = """
 import asyncio, os
-from weft.auth.oauth import Refresher
-from weft.auth.secrets import SecretStore
-from weft.models.transport import AsyncTransport
+from treadle.auth.oauth import Refresher
+from treadle.auth.secrets import SecretStore
+from treadle.models.transport import AsyncTransport
 class Dies(SecretStore):
     def put(self, *given):
         os.kill(os.getpid(), 9)

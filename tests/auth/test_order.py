@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.auth.health import NEUTRAL, Health, Obstacle, failed, obstacle
-from weft.auth.order import (
+from treadle.auth.health import NEUTRAL, Health, Obstacle, failed, obstacle
+from treadle.auth.order import (
     Candidate,
     Pin,
     Wishes,
@@ -16,7 +16,7 @@ from weft.auth.order import (
     pin_holds,
     pin_moves,
 )
-from weft.auth.profile import Kind, Profile, Source
+from treadle.auth.profile import Kind, Profile, Source
 
 NOW = 1_000_000_000_000
 

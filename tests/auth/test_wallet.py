@@ -5,10 +5,10 @@ import logging
 
 import pytest
 
-from weft.auth import ApiKey, AuthError, OAuth, ProfileUnusable, Token, Wallet
-from weft.auth.health import Health, Reason
-from weft.auth.order import Pin, attempts, may_rotate
-from weft.redact import redact
+from treadle.auth import ApiKey, AuthError, OAuth, ProfileUnusable, Token, Wallet
+from treadle.auth.health import Health, Reason
+from treadle.auth.order import Pin, attempts, may_rotate
+from treadle.redact import redact
 
 from .scenes import HOUR, Child, Clock, TokenEndpoint, everything_in, oauth
 
@@ -113,7 +113,7 @@ async def test_a_pin_is_let_go_when_its_profile_is_gone_or_the_provider_is_anoth
 
 
 async def test_a_thread_cannot_be_pinned_to_what_is_not_there(tmp_path):
-    with pytest.raises(AuthError, match="there is no profile 'openai:none'; `weft auth`"):
+    with pytest.raises(AuthError, match="there is no profile 'openai:none'; `treadle auth`"):
         await keys(tmp_path, "a").pin("t", "openai:none")
 
 
@@ -168,7 +168,7 @@ async def test_two_processes_that_rotate_the_same_profiles_agree(tmp_path):
     keys(tmp_path, "a", "b")
     code = """
 import asyncio
-from weft.auth import Wallet
+from treadle.auth import Wallet
 async def turn(wallet):
     for n in range(15):
         found = await wallet.resolve("openai", thread=sys.argv[2], model="m")

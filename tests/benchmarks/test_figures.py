@@ -95,28 +95,28 @@ def test_medians_are_of_the_rounds_that_have_a_figure():
 
 MEASURED: Medians = {
     "cold_start": {
-        "weft_exec": {"first_request_ms": 150.0},
+        "treadle_exec": {"first_request_ms": 150.0},
         "codex": {"first_request_ms": 200.0},
-        "weft": {"peak_mb": 40.0},
+        "treadle": {"peak_mb": 40.0},
         "floor": {"peak_mb": 36.0},
     },
     "tool_loop": {
-        "weft": {"round_5_ms": 2.0, "round_55_ms": 3.0, "peak_mb": 90.0},
+        "treadle": {"round_5_ms": 2.0, "round_55_ms": 3.0, "peak_mb": 90.0},
         "floor": {"round_5_ms": 0.25, "round_55_ms": 0.25, "peak_mb": 36.0},
     },
     "turns": {
-        "weft": {"turn_10_ms": 2.0, "turn_1000_ms": 3.0, "peak_mb": 40.0},
+        "treadle": {"turn_10_ms": 2.0, "turn_1000_ms": 3.0, "peak_mb": 40.0},
         "raw": {"turn_10_ms": 0.1, "turn_1000_ms": 0.5},
         "floor": {"peak_mb": 36.0},
     },
-    "threads": {"weft": {"mb_each": 2.5}},
+    "threads": {"treadle": {"mb_each": 2.5}},
 }
 
 
 def test_a_target_is_told_by_processor_time_too():
     loops: Medians = {
         "tool_loop": {
-            "weft": {"round_5_ms": 9.0, "round_cpu_ms": 3.0},
+            "treadle": {"round_5_ms": 9.0, "round_cpu_ms": 3.0},
             "floor": {"round_5_ms": 1.0, "round_cpu_ms": 0.5},
         }
     }

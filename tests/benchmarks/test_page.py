@@ -14,7 +14,7 @@ ROOT = PAGE.parent.parent
 
 def results(**runs: dict[str, list[dict[str, float]]]) -> Results:
     machine = {"cores": 2, "python": "3.11.7", "system": "Linux x86_64", "load": 0.2}
-    return Results(machine, "2026-11-15", versions={"weft": "0.1.0"}, runs=runs)
+    return Results(machine, "2026-11-15", versions={"treadle": "0.1.0"}, runs=runs)
 
 
 def test_the_page_says_what_the_committed_results_say():
@@ -42,14 +42,14 @@ def test_results_name_no_host_and_no_path():
 
 def test_a_target_is_judged_by_the_results():
     tool_loop = {
-        "weft": [{"round_5_ms": 4.0, "round_55_ms": 1.0, "round_cpu_ms": 1.5, "peak_mb": 40.0}],
+        "treadle": [{"round_5_ms": 4.0, "round_55_ms": 1.0, "round_cpu_ms": 1.5, "peak_mb": 40.0}],
         "floor": [{"round_5_ms": 0.25, "round_55_ms": 0.25, "round_cpu_ms": 0.25, "peak_mb": 36.0}],
     }
     text = generated(results(tool_loop=tool_loop)).replace(TIMES, "x")
     assert "| the 5th tool round, beside the floor | 8x | 16.00x | 6.00x | **not met** |" in text
     assert "| the 55th tool round, beside the floor | 8x | 4.00x | 6.00x | met |" in text
     assert "| a streamed delta, beside the floor | 2x | n/a | n/a | not measured |" in text
-    assert "| Weft | n/a | 4.00 / 1.00 (4.0x) | n/a | n/a | n/a |" in text
+    assert "| Treadle | n/a | 4.00 / 1.00 (4.0x) | n/a | n/a | n/a |" in text
 
 
 def test_why_a_peer_has_no_figures_is_told():
@@ -71,10 +71,10 @@ def test_what_people_wrote_stays():
 
 
 def test_results_come_back_from_their_file(tmp_path: Path):
-    told = results(turns={"weft": [{"turn_10_ms": 1.23456}]})
+    told = results(turns={"treadle": [{"turn_10_ms": 1.23456}]})
     told.write(tmp_path / "results" / "peers.json")
     read = Results.read(tmp_path / "results" / "peers.json")
-    assert read == results(turns={"weft": [{"turn_10_ms": 1.235}]})
+    assert read == results(turns={"treadle": [{"turn_10_ms": 1.235}]})
 
 
 def test_every_contestant_has_its_driver_and_pinned_requirements():

@@ -6,10 +6,10 @@ import json
 import pytest
 from benchmarks.parts import REST, Function, Profiled, by_part, part_of
 
-from weft.items import InputText, Message, encode_item
+from treadle.items import InputText, Message, encode_item
 
-STORE: Function = ("/x/src/weft/store/writer.py", 1, "write")
-LEDGER: Function = ("/x/src/weft/context/ledger.py", 1, "compare")
+STORE: Function = ("/x/src/treadle/store/writer.py", 1, "write")
+LEDGER: Function = ("/x/src/treadle/context/ledger.py", 1, "compare")
 LIBRARY: Function = ("/lib/json/encoder.py", 1, "encode")
 BUILTIN: Function = ("~", 0, "<built-in>")
 LOOP: Function = ("/lib/asyncio/base_events.py", 1, "_run_once")
@@ -18,7 +18,7 @@ LOOP: Function = ("/lib/asyncio/base_events.py", 1, "_run_once")
 def test_files_belong_to_parts():
     assert part_of(STORE[0]) == "store"
     assert part_of(LEDGER[0]) == "ledger"
-    assert part_of("/x/src/weft/harness/loop.py") == "loop"
+    assert part_of("/x/src/treadle/harness/loop.py") == "loop"
     assert part_of(LIBRARY[0]) is None
 
 

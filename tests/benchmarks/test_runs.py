@@ -23,14 +23,14 @@ def server() -> Iterator[Server]:
 
 
 @pytest.mark.parametrize("scenario", ["cold_start", "tool_loop"])
-def test_weft_goes_through_a_scenario(server: Server, scenario: str):
-    ran = run(server, CONTESTANTS["weft"], scenario, SIZES)
+def test_treadle_goes_through_a_scenario(server: Server, scenario: str):
+    ran = run(server, CONTESTANTS["treadle"], scenario, SIZES)
     assert all(figure > 0 for figure in ran.figures.values())
     assert ran.figures.get("prefix_share", 1.0) == 1.0
 
 
 def test_a_turn_of_the_command_line_is_measured_too(server: Server):
-    assert set(run(server, CONTESTANTS["weft_exec"], "cold_start", SIZES).figures) == {
+    assert set(run(server, CONTESTANTS["treadle_exec"], "cold_start", SIZES).figures) == {
         "first_request_ms",
         "peak_mb",
     }
@@ -51,7 +51,7 @@ def test_an_unknown_scenario_is_refused_by_name():
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_breaking_off_leaves_no_process_behind(number: signal.Signals):
-    line = [sys.executable, "-m", "benchmarks.peers", "--only", "turns", "--peers", "weft"]
+    line = [sys.executable, "-m", "benchmarks.peers", "--only", "turns", "--peers", "treadle"]
     with subprocess.Popen(
         line, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     ) as process:

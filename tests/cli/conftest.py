@@ -5,35 +5,37 @@ from pathlib import Path
 
 import pytest
 
-from weft.items import FunctionCall, FunctionCallOutput, Message, OutputText
-from weft.thread import Thread
-from weft.usage import TokenUsage
+from treadle.items import FunctionCall, FunctionCallOutput, Message, OutputText
+from treadle.thread import Thread
+from treadle.usage import TokenUsage
 
-from .terminal import Weft
+from .terminal import Treadle
 
 
 @pytest.fixture
-def weft(tmp_path: Path) -> Weft:
+def treadle(tmp_path: Path) -> Treadle:
     project = tmp_path / "project"
     (project / ".git").mkdir(parents=True)
     (project / "AGENTS.md").write_text("Keep it simple.\n")
     home = tmp_path / "home"
     home.mkdir(mode=0o700)
-    return Weft(home, project)
+    return Treadle(home, project)
 
 
 @pytest.fixture
-def worked(weft: Weft) -> str:
+def worked(treadle: Treadle) -> str:
     """A thread with a turn of two steps, a note, a turn that was rolled back and a third."""
-    return asyncio.run(work(weft))
+    return asyncio.run(work(treadle))
 
 
 def answer(text: str) -> Message:
     return Message(id="msg_1", role="assistant", content=(OutputText(text=text),))
 
 
-async def work(weft: Weft) -> str:
-    async with Thread.open(model="openai:gpt-5.5", cwd=weft.project, home=weft.home) as thread:
+async def work(treadle: Treadle) -> str:
+    async with Thread.open(
+        model="openai:gpt-5.5", cwd=treadle.project, home=treadle.home
+    ) as thread:
         await thread.admit("make the test pass")
         await thread.sent(thread.request())
         call = FunctionCall(name="exec_command", arguments='{"cmd":"make test"}', call_id="c1")

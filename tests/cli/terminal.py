@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-SCRIPT = Path(sys.executable).with_name("weft")
+SCRIPT = Path(sys.executable).with_name("treadle")
 
 
 @dataclass
@@ -37,7 +37,7 @@ class Done:
 
 
 @dataclass
-class Weft:
+class Treadle:
     """The real console script, in a home and a project of its own."""
 
     home: Path
@@ -50,7 +50,7 @@ class Weft:
             "PATH": f"{SCRIPT.parent}:{os.environ.get('PATH', os.defpath)}",
             "HOME": str(self.project),
             "SHELL": "/bin/bash",
-            "WEFT_HOME": str(self.home),
+            "TREADLE_HOME": str(self.home),
             "PYTHONWARNINGS": "error",
             **self.environ,
         }

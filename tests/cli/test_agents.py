@@ -4,11 +4,11 @@ import json
 import re
 from typing import Any
 
-from weft.cli.activity import activity
-from weft.harness.events import AgentReported, TextDelta, ToolStarted, TurnCompleted
+from treadle.cli.activity import activity
+from treadle.harness.events import AgentReported, TextDelta, ToolStarted, TurnCompleted
 
 from .scripts import call, scripted, shell
-from .terminal import Weft
+from .terminal import Treadle
 from .test_chat import gate, talk
 from .test_exec import inputs
 
@@ -19,29 +19,29 @@ def spawns(message: str, name: str) -> dict[str, Any]:
     return call("spawn_agent", message=message, task_name=name)
 
 
-def test_a_message_is_left_for_a_thread_and_read_without_a_prompt(weft: Weft):
+def test_a_message_is_left_for_a_thread_and_read_without_a_prompt(treadle: Treadle):
     model = scripted(
-        weft, {"when": "hi", "text": "Hello."}, {"when": "look twice", "text": "I looked twice."}
+        treadle, {"when": "hi", "text": "Hello."}, {"when": "look twice", "text": "I looked twice."}
     )
-    weft("exec", "hi", "--model", model)
-    left = weft("send", "last", "look twice")
+    treadle("exec", "hi", "--model", model)
+    left = treadle("send", "last", "look twice")
     assert ID.sub("THREAD", left.text) == "left for THREAD\n"
-    assert weft("exec", "--last").text == "I looked twice.\n"
-    assert inputs(weft) == ["hi", "look twice"]
-    assert "nothing waits for thread" in weft.refused("exec", "--last")
+    assert treadle("exec", "--last").text == "I looked twice.\n"
+    assert inputs(treadle) == ["hi", "look twice"]
+    assert "nothing waits for thread" in treadle.refused("exec", "--last")
 
 
-def test_a_message_of_another_thread_says_so_and_is_left_once(weft: Weft):
-    sender, reader = weft("new").text.strip(), weft("new").text.strip()
+def test_a_message_of_another_thread_says_so_and_is_left_once(treadle: Treadle):
+    sender, reader = treadle("new").text.strip(), treadle("new").text.strip()
     sent = [
-        weft("send", reader, "-", "--from", sender, "--channel", "ci", "--key", "k", "--json",
+        treadle("send", reader, "-", "--from", sender, "--channel", "ci", "--key", "k", "--json",
              stdin=b"all green").json
         for _ in range(2)
     ]  # fmt: skip
     assert sent == [{"thread": reader, "number": 1, "key": "k"}] * 2
-    model = scripted(weft, {"when": "all green", "text": "Good."})
-    assert weft("exec", "--resume", reader, "--model", model).text == "Good.\n"
-    (said,) = [e for e in weft("show", reader, "--json").json_lines if e.get("provenance")]
+    model = scripted(treadle, {"when": "all green", "text": "Good."})
+    assert treadle("exec", "--resume", reader, "--model", model).text == "Good.\n"
+    (said,) = [e for e in treadle("show", reader, "--json").json_lines if e.get("provenance")]
     assert said["provenance"] == {
         "kind": "inter_session",
         "origin_thread": sender,
@@ -51,16 +51,16 @@ def test_a_message_of_another_thread_says_so_and_is_left_once(weft: Weft):
     }
 
 
-def test_a_message_needs_words_and_a_reader(weft: Weft):
-    thread = weft("new").text.strip()
-    assert "There is no TEXT to send." in weft.refused("send", thread, " ", code=2)
-    assert "no thread 'thr_none'" in weft.refused("send", "thr_none", "hello")
+def test_a_message_needs_words_and_a_reader(treadle: Treadle):
+    thread = treadle("new").text.strip()
+    assert "There is no TEXT to send." in treadle.refused("send", thread, " ", code=2)
+    assert "no thread 'thr_none'" in treadle.refused("send", "thr_none", "hello")
 
 
-def test_exec_waits_for_agents_and_prints_the_last_answer_only(weft: Weft):
-    wait = gate(weft, "agent")
+def test_exec_waits_for_agents_and_prints_the_last_answer_only(treadle: Treadle):
+    wait = gate(treadle, "agent")
     model = scripted(
-        weft,
+        treadle,
         {"when": "read it", "calls": [shell(f"cat {wait}")]},
         {"when": "from the gate", "text": "It says enough."},
         {"when": "go", "calls": [spawns("read it", "reader")]},
@@ -73,68 +73,68 @@ def test_exec_waits_for_agents_and_prints_the_last_answer_only(weft: Weft):
         {"when": "It says", "text": "All known."},
         {"when": "It says", "text": "All known."},
     )
-    done = weft("exec", "go", "--model", model, "--yolo")
+    done = treadle("exec", "go", "--model", model, "--yolo")
     assert done.text == "All known.\n"
     assert f"• [reader] cat {wait}" in done.err.splitlines()
 
 
-def test_what_agents_do_is_part_of_the_events(weft: Weft):
+def test_what_agents_do_is_part_of_the_events(treadle: Treadle):
     model = scripted(
-        weft,
+        treadle,
         {"when": "look around", "text": "Nothing here."},
         {"when": "go", "calls": [spawns("look around", "scout")]},
         {"when": "agent_id", "calls": [call("wait_agent")]},
         {"text": "Over."},
     )
-    lines = weft("exec", "go", "--model", model, "--json").json_lines
+    lines = treadle("exec", "go", "--model", model, "--json").json_lines
     reports = [line for line in lines if line["type"] == "agent.reported"]
     assert {report["nickname"] for report in reports} == {"scout"}
     assert [r["event"]["text"] for r in reports if r["event"]["type"] == "turn.completed"] == [
         "Nothing here."
     ]
     assert (lines[-1]["type"], lines[-1]["text"]) == ("turn.completed", "Over.")
-    told = weft("prompt", "next", "--thread", "last").lines
+    told = treadle("prompt", "next", "--thread", "last").lines
     assert "<subagents>" in "".join(told)
     for thread in ("last", reports[0]["thread"]):
-        rebuilt = weft("cache", thread, "--rebuild", "--check").lines[-1]
+        rebuilt = treadle("cache", thread, "--rebuild", "--check").lines[-1]
         assert rebuilt.endswith("from the log; every byte is the same")
 
 
-def test_nobody_is_there_to_approve_what_an_agent_wants(weft: Weft):
+def test_nobody_is_there_to_approve_what_an_agent_wants(treadle: Treadle):
     model = scripted(
-        weft,
+        treadle,
         {"when": "do it", "calls": [shell("touch made")]},
         {"when": "nobody is there", "text": "I may not."},
         {"when": "go", "calls": [spawns("do it", "doer")]},
         {"when": "agent_id", "calls": [call("wait_agent")]},
         {"text": "It may not."},
     )
-    done = weft("exec", "go", "--model", model, "--approval", "untrusted")
+    done = treadle("exec", "go", "--model", model, "--approval", "untrusted")
     assert done.text == "It may not.\n"
     assert "! refused, for nobody can be asked: " in done.err
-    assert not (weft.project / "made").exists()
+    assert not (treadle.project / "made").exists()
 
 
-def test_agents_can_be_turned_off(weft: Weft):
-    (weft.home / "config.toml").write_text("[agents]\nenabled = false\n")
-    model = scripted(weft, {"calls": [spawns("look", "scout")]}, {"text": "Alone."})
-    done = weft("exec", "go", "--model", model, "--json")
+def test_agents_can_be_turned_off(treadle: Treadle):
+    (treadle.home / "config.toml").write_text("[agents]\nenabled = false\n")
+    model = scripted(treadle, {"calls": [spawns("look", "scout")]}, {"text": "Alone."})
+    done = treadle("exec", "go", "--model", model, "--json")
     (finished,) = [line for line in done.json_lines if line["type"] == "tool.finished"]
     assert finished["output"] == "unsupported call: spawn_agent"
-    body = json.loads(weft("prompt", "go", "--model", model, "--json").out)
+    body = json.loads(treadle("prompt", "go", "--model", model, "--json").out)
     assert "spawn_agent" not in {tool.get("name") for tool in body["tools"]}
 
 
-def test_a_conversation_waits_for_agents_and_asks_what_they_ask(weft: Weft):
+def test_a_conversation_waits_for_agents_and_asks_what_they_ask(treadle: Treadle):
     model = scripted(
-        weft,
+        treadle,
         {"when": "do it", "calls": [shell("touch made")]},
         {"when": "exited with code 0", "text": "It is made."},
         {"when": "go", "calls": [spawns("do it", "doer")]},
         {"when": "agent_id", "text": "On its way."},
         {"when": "It is made", "text": "Well done."},
     )
-    with talk(weft, "chat", "--model", model, "--approval", "untrusted", "--sandbox",
+    with talk(treadle, "chat", "--model", model, "--approval", "untrusted", "--sandbox",
               "danger-full-access") as person:  # fmt: skip
         person.say("go")
         person.expect("[doer] asks")
@@ -143,7 +143,7 @@ def test_a_conversation_waits_for_agents_and_asks_what_they_ask(weft: Weft):
         person.answer("y")
         person.expect("Well done.")
         person.leave()
-    assert (weft.project / "made").exists()
+    assert (treadle.project / "made").exists()
 
 
 def test_agents_are_told_in_lines_that_name_them():

@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from inline_snapshot import snapshot
 
-from .terminal import Weft
+from .terminal import Treadle
 
 
 class Provider(BaseHTTPRequestHandler):
@@ -49,9 +49,9 @@ def provider() -> Iterator[str]:
         server.server_close()
 
 
-def add(weft: Weft, *names: str) -> None:
+def add(treadle: Treadle, *names: str) -> None:
     for name in names:
-        weft("auth", "add", "openai", "--name", name, stdin=b"sk-planted-key\n")
+        treadle("auth", "add", "openai", "--name", name, stdin=b"sk-planted-key\n")
 
 
 def pair(url: str, **more: object) -> bytes:
@@ -59,18 +59,20 @@ def pair(url: str, **more: object) -> bytes:
     return json.dumps({**tokens, "token_url": f"{url}/token", **more}).encode()
 
 
-def test_profiles_of_every_kind_are_kept_and_listed_without_their_secrets(weft):
-    said = [weft("auth", "add", "openai", stdin=b"sk-planted-key\n")]
-    said.append(weft("auth", "add", "openai", "--name", "sub", "--token", stdin=b"planted-token"))
+def test_profiles_of_every_kind_are_kept_and_listed_without_their_secrets(treadle):
+    said = [treadle("auth", "add", "openai", stdin=b"sk-planted-key\n")]
+    said.append(
+        treadle("auth", "add", "openai", "--name", "sub", "--token", stdin=b"planted-token")
+    )
     tokens = pair("https://example.org", email="me@example.org")
-    said.append(weft("auth", "add", "anthropic", "--oauth", "--json", stdin=tokens))
+    said.append(treadle("auth", "add", "anthropic", "--oauth", "--json", stdin=tokens))
     assert said[2].json == {
         "profile": "anthropic:me@example.org",
         "provider": "anthropic",
         "kept": True,
         "place": "file",
     }
-    said += [weft("auth"), weft("auth", "list", "--json")]
+    said += [treadle("auth"), treadle("auth", "list", "--json")]
     assert said[3].text == snapshot(
         """\
 PROFILE                   KIND     FROM  STATE
@@ -93,67 +95,67 @@ openai:sub                token    file  ready
     assert [done for done in said if "planted" in done.text + done.err] == []
 
 
-def test_what_is_no_secret_is_refused_without_being_shown(weft):
+def test_what_is_no_secret_is_refused_without_being_shown(treadle):
     said = [
-        weft.refused("auth", "add", "openai", stdin=b"planted with words"),
-        weft.refused("auth", "add", "openai", "--oauth", stdin=b"planted"),
-        weft.refused("auth", "add", "openai", "--oauth", stdin=pair("http://example.org")),
-        weft.refused("auth", "add", "openai", "--name", "../x", stdin=b"planted"),
-        weft.refused("auth", "add", "openai", "--in", "keyring", stdin=b"planted"),
+        treadle.refused("auth", "add", "openai", stdin=b"planted with words"),
+        treadle.refused("auth", "add", "openai", "--oauth", stdin=b"planted"),
+        treadle.refused("auth", "add", "openai", "--oauth", stdin=pair("http://example.org")),
+        treadle.refused("auth", "add", "openai", "--name", "../x", stdin=b"planted"),
+        treadle.refused("auth", "add", "openai", "--in", "keyring", stdin=b"planted"),
     ]
     assert "planted" not in "".join(said)
     assert "there is no keyring to use" in said[4]
-    assert not (weft.home / "auth.json").exists()
-    assert "either" in weft.refused("auth", "add", "openai", "--token", "--oauth", code=2)
+    assert not (treadle.home / "auth.json").exists()
+    assert "either" in treadle.refused("auth", "add", "openai", "--token", "--oauth", code=2)
 
 
-def test_the_order_of_profiles_is_shown_set_and_left_to_weft_again(weft):
-    assert weft("auth", "order", "openai").text == (
-        "no profiles of openai are known; `weft auth add openai` keeps one\n"
+def test_the_order_of_profiles_is_shown_set_and_left_to_treadle_again(treadle):
+    assert treadle("auth", "order", "openai").text == (
+        "no profiles of openai are known; `treadle auth add openai` keeps one\n"
     )
-    add(weft, "a", "b", "c")
+    add(treadle, "a", "b", "c")
 
     def order(*args: str) -> list[str]:
-        return [row["profile"] for row in weft("auth", "order", "openai", "--json", *args).json]
+        return [row["profile"] for row in treadle("auth", "order", "openai", "--json", *args).json]
 
     assert order() == ["openai:a", "openai:b", "openai:c"]
     assert order("c", "openai:a") == ["openai:c", "openai:a"]
     assert order() == ["openai:c", "openai:a"]
-    (weft.home / "config.toml").write_text('[providers.openai]\nprofiles = ["openai:b"]\n')
+    (treadle.home / "config.toml").write_text('[providers.openai]\nprofiles = ["openai:b"]\n')
     assert order() == ["openai:c", "openai:a"]
     assert order("--clear") == ["openai:b"]
-    said = weft.refused("auth", "order", "openai", "none")
-    assert said == "weft: no profile of openai 'none'; `weft auth` lists them\n"
-    assert "did you mean 'openai'" in weft.refused("auth", "order", "opnai")
+    said = treadle.refused("auth", "order", "openai", "none")
+    assert said == "treadle: no profile of openai 'none'; `treadle auth` lists them\n"
+    assert "did you mean 'openai'" in treadle.refused("auth", "order", "opnai")
 
 
 @pytest.mark.usefixtures("worked")
-def test_a_thread_is_pinned_and_let_go(weft):
-    add(weft, "a", "b")
-    assert "keeps to no profile" in weft("auth", "pin", "last").text
-    assert "keeps to openai:b, as you chose" in weft("auth", "pin", "last", "openai:b").text
-    pin = weft("auth", "pin", "last", "--json").json
+def test_a_thread_is_pinned_and_let_go(treadle):
+    add(treadle, "a", "b")
+    assert "keeps to no profile" in treadle("auth", "pin", "last").text
+    assert "keeps to openai:b, as you chose" in treadle("auth", "pin", "last", "openai:b").text
+    pin = treadle("auth", "pin", "last", "--json").json
     assert (pin["profile"], pin["source"]) == ("openai:b", "user")
-    assert "there is no profile" in weft.refused("auth", "pin", "last", "openai:none")
-    assert "keeps to no profile" in weft("auth", "pin", "last", "--clear").text
+    assert "there is no profile" in treadle.refused("auth", "pin", "last", "openai:none")
+    assert "keeps to no profile" in treadle("auth", "pin", "last", "--clear").text
 
 
-def test_a_provider_is_asked_whether_it_accepts_a_profile(weft):
+def test_a_provider_is_asked_whether_it_accepts_a_profile(treadle):
     with provider() as url:
-        weft.environ["OPENAI_BASE_URL"] = url
-        weft("auth", "add", "openai", "--name", "good", stdin=b"sk-planted-good")
-        weft("auth", "add", "openai", "--name", "old", "--oauth", stdin=pair(url))
-        assert weft("auth", "test").text == snapshot(
+        treadle.environ["OPENAI_BASE_URL"] = url
+        treadle("auth", "add", "openai", "--name", "good", stdin=b"sk-planted-good")
+        treadle("auth", "add", "openai", "--name", "old", "--oauth", stdin=pair(url))
+        assert treadle("auth", "test").text == snapshot(
             """\
 PROFILE      WORKS  WHY
 openai:good  yes    the provider accepts it
 openai:old   yes    the provider accepts it
 """
         )
-        listed = weft("auth", "list", "--json").json
+        listed = treadle("auth", "list", "--json").json
         assert [row.get("last_good", False) for row in listed] == [False, True]
-        weft("auth", "add", "openai", "--name", "bad", stdin=b"sk-planted-bad")
-        done = weft.attempt("auth", "test", "openai:bad", "--json")
+        treadle("auth", "add", "openai", "--name", "bad", stdin=b"sk-planted-bad")
+        done = treadle.attempt("auth", "test", "openai:bad", "--json")
         assert (done.code, done.json) == (
             1,
             [
@@ -165,48 +167,48 @@ openai:old   yes    the provider accepts it
             ],
         )
         broken = pair(url, refresh="planted-other")
-        weft("auth", "add", "openai", "--name", "dead", "--oauth", stdin=broken)
-        done = weft.attempt("auth", "test", "openai:dead")
+        treadle("auth", "add", "openai", "--name", "dead", "--oauth", stdin=broken)
+        done = treadle.attempt("auth", "test", "openai:dead")
         assert (done.code, done.err) == (1, "")
         assert "its token endpoint answered 400 ('invalid_grant'); log in again" in done.text
-    listed = weft("auth").text
+    listed = treadle("auth").text
     assert "openai:bad   api_key  file  cooldown until " in listed
     assert "openai:dead  oauth    file  disabled until " in listed
     assert "planted" not in listed + done.text + done.err
-    assert "planted-new" in (weft.home / "auth.json").read_text()
+    assert "planted-new" in (treadle.home / "auth.json").read_text()
 
 
-def test_a_provider_that_is_not_there_leaves_it_unknown(weft):
+def test_a_provider_that_is_not_there_leaves_it_unknown(treadle):
     with provider() as url:
         pass
-    weft.environ["OPENAI_BASE_URL"] = url
-    add(weft, "a")
-    tried = weft("auth", "test", "openai:a", "--json").json
+    treadle.environ["OPENAI_BASE_URL"] = url
+    add(treadle, "a")
+    tried = treadle("auth", "test", "openai:a", "--json").json
     assert [(each["profile"], each["works"]) for each in tried] == [("openai:a", None)]
-    assert weft("auth").lines[1].split() == ["openai:a", "api_key", "file", "ready"]
+    assert treadle("auth").lines[1].split() == ["openai:a", "api_key", "file", "ready"]
 
 
-def test_a_new_secret_starts_in_good_health(weft):
+def test_a_new_secret_starts_in_good_health(treadle):
     with provider() as url:
-        weft.environ["OPENAI_BASE_URL"] = url
-        weft("auth", "add", "openai", stdin=b"sk-planted-bad")
-        weft.attempt("auth", "test")
-        assert "cooldown" in weft("auth").text
-        weft("auth", "add", "openai", stdin=b"sk-planted-good")
-        assert "cooldown" not in weft("auth").text
+        treadle.environ["OPENAI_BASE_URL"] = url
+        treadle("auth", "add", "openai", stdin=b"sk-planted-bad")
+        treadle.attempt("auth", "test")
+        assert "cooldown" in treadle("auth").text
+        treadle("auth", "add", "openai", stdin=b"sk-planted-good")
+        assert "cooldown" not in treadle("auth").text
 
 
-def test_a_profile_is_removed_by_id_or_by_its_provider_when_it_is_the_only_one(weft):
-    add(weft, "a", "b")
-    said = weft.refused("auth", "remove", "openai")
-    assert said == "weft: no profile 'openai'; there are openai:a, openai:b\n"
-    assert weft("auth", "remove", "openai:a").text == "forgot openai:a\n"
-    assert weft("auth", "remove", "openai").text == "forgot openai:b\n"
-    assert "no keys are known" in weft("auth").text
+def test_a_profile_is_removed_by_id_or_by_its_provider_when_it_is_the_only_one(treadle):
+    add(treadle, "a", "b")
+    said = treadle.refused("auth", "remove", "openai")
+    assert said == "treadle: no profile 'openai'; there are openai:a, openai:b\n"
+    assert treadle("auth", "remove", "openai:a").text == "forgot openai:a\n"
+    assert treadle("auth", "remove", "openai").text == "forgot openai:b\n"
+    assert "no keys are known" in treadle("auth").text
 
 
-def test_a_keyring_keeps_secrets_when_there_is_one_and_is_said_to_fail_when_it_does(weft):
-    package = weft.project / "packages"
+def test_a_keyring_keeps_secrets_when_there_is_one_and_is_said_to_fail_when_it_does(treadle):
+    package = treadle.project / "packages"
     package.mkdir()
     (package / "keyring.py").write_text(
         f"""
@@ -226,17 +228,17 @@ def get_keyring():
     return Backend()
 """
     )
-    weft.environ["PYTHONPATH"] = str(package)
-    done = weft("auth", "add", "openai", stdin=b"sk-planted-good")
+    treadle.environ["PYTHONPATH"] = str(package)
+    done = treadle("auth", "add", "openai", stdin=b"sk-planted-good")
     assert done.text == "kept openai:default in the keyring\n"
-    assert "planted" not in (weft.home / "auth.json").read_text()
+    assert "planted" not in (treadle.home / "auth.json").read_text()
     assert "sk-planted-good" in (package / "kept.json").read_text()
     with provider() as url:
-        weft.environ["OPENAI_BASE_URL"] = url
-        assert weft("auth", "test", "--json").json[0]["works"] is True
-    done = weft("auth", "add", "openai", "--name", "refused", stdin=b"sk-planted-other")
+        treadle.environ["OPENAI_BASE_URL"] = url
+        assert treadle("auth", "test", "--json").json[0]["works"] is True
+    done = treadle("auth", "add", "openai", "--name", "refused", stdin=b"sk-planted-other")
     assert done.text == "kept openai:refused in the file\n"
     assert "is kept in a file: the keyring cannot be used" in done.err
     assert "planted" not in done.err
-    weft("auth", "remove", "openai:default")
+    treadle("auth", "remove", "openai:default")
     assert not (package / "kept.json").exists()

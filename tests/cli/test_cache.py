@@ -7,8 +7,8 @@ import sqlite3
 import pytest
 from inline_snapshot import snapshot
 
-from weft.errors import ThreadBusy
-from weft.store import SqliteStore
+from treadle.errors import ThreadBusy
+from treadle.store import SqliteStore
 
 
 def numbers_apart(text: str) -> str:
@@ -20,8 +20,8 @@ def columns(text: str) -> list[list[str]]:
 
 
 @pytest.mark.usefixtures("worked")
-def test_the_ledger_is_a_table_with_totals(weft):
-    table, totals = weft("cache", "last").text.split("\n\n")
+def test_the_ledger_is_a_table_with_totals(treadle):
+    table, totals = treadle("cache", "last").text.split("\n\n")
     header, *rows = columns(numbers_apart(table))
     assert header == ["STEP", "EPOCH", "SENT", "SHARED", "%", "CACHED", "TOKENS", "REASON"]
     assert [[row[0], row[1], *row[5:]] for row in rows] == snapshot(
@@ -39,8 +39,8 @@ def test_the_ledger_is_a_table_with_totals(weft):
     )
 
 
-def test_json_has_the_same_figures(weft, worked):
-    ledger = weft("cache", "last", "--json").json
+def test_json_has_the_same_figures(treadle, worked):
+    ledger = treadle("cache", "last", "--json").json
     rows = ledger["requests"]
     assert (ledger["thread"], ledger["rebuilt"]) == (worked, None)
     assert [row["reason"] for row in rows] == ["start", None, None, "rollback"]
@@ -55,65 +55,65 @@ def test_json_has_the_same_figures(weft, worked):
 
 
 @pytest.mark.usefixtures("worked")
-def test_a_lost_index_is_rebuilt_from_the_log_to_the_same_ledger(weft):
-    before = weft("cache", "last", "--json").json["requests"]
-    for file in weft.home.glob("index.db*"):
+def test_a_lost_index_is_rebuilt_from_the_log_to_the_same_ledger(treadle):
+    before = treadle("cache", "last", "--json").json["requests"]
+    for file in treadle.home.glob("index.db*"):
         file.unlink()
-    assert weft("cache", "last").text == snapshot(
+    assert treadle("cache", "last").text == snapshot(
         "no request is on record; if the index was lost, --rebuild derives it from the log\n"
     )
-    rebuilt = weft("cache", "last", "--rebuild", "--check", "--json").json
+    rebuilt = treadle("cache", "last", "--rebuild", "--check", "--json").json
     assert rebuilt["requests"] == before
     assert rebuilt["rebuilt"] == {"requests": 4, "differing": []}
-    assert weft("cache", "last", "--rebuild").lines[-1] == (
+    assert treadle("cache", "last", "--rebuild").lines[-1] == (
         "rebuilt 4 requests from the log; every byte is the same"
     )
 
 
 @pytest.mark.usefixtures("worked")
-def test_a_break_that_nothing_explains_is_loud(weft):
-    with sqlite3.connect(weft.home / "index.db") as index:
+def test_a_break_that_nothing_explains_is_loud(treadle):
+    with sqlite3.connect(treadle.home / "index.db") as index:
         (table,) = index.execute("SELECT sql FROM sqlite_schema WHERE name = 'requests'").fetchone()
         assert "unexplained" in table
         index.execute("UPDATE requests SET unexplained = 1, difference = 'item 2' WHERE number = 2")
     index.close()
-    done = weft.attempt("cache", "last", "--check")
+    done = treadle.attempt("cache", "last", "--check")
     assert done.code == 1
     assert "UNEXPLAINED at item 2" in done.text
     assert done.err == (
         "UNEXPLAINED: request 1.2 broke its prefix at item 2, and no entry says why; "
         "this is a defect, please report it\n"
     )
-    assert weft("cache", "last", "--json").json["totals"]["unexplained"] == 1
+    assert treadle("cache", "last", "--json").json["totals"]["unexplained"] == 1
 
 
 @pytest.mark.usefixtures("worked")
-def test_requests_whose_bytes_differ_from_the_log_are_reported(weft):
-    with sqlite3.connect(weft.home / "log.db") as log:
+def test_requests_whose_bytes_differ_from_the_log_are_reported(treadle):
+    with sqlite3.connect(treadle.home / "log.db") as log:
         log.execute(
             "UPDATE entries SET body = CAST(replace(CAST(body AS TEXT), 'make the', 'fake the') "
             "AS BLOB) WHERE kind = 'item'"
         )
     log.close()
-    done = weft.attempt("cache", "last", "--rebuild", "--check")
+    done = treadle.attempt("cache", "last", "--rebuild", "--check")
     assert done.code == 1
     assert done.lines[-1] == (
         "rebuilt 4 requests from the log; 4 have OTHER BYTES than were sent, "
         "at entries 6, 10, 15, 20"
     )
-    assert "OTHER bytes were sent" in weft("prompt", "--thread", "last", "--at", "6").text
+    assert "OTHER bytes were sent" in treadle("prompt", "--thread", "last", "--at", "6").text
 
 
-def test_a_thread_that_sent_nothing_says_so(weft):
-    weft("new", "hello")
-    assert weft("cache", "last", "--rebuild").lines[0] == "this thread has sent no request yet"
-    assert weft("cache", "last", "--check", "--json").json["requests"] == []
+def test_a_thread_that_sent_nothing_says_so(treadle):
+    treadle("new", "hello")
+    assert treadle("cache", "last", "--rebuild").lines[0] == "this thread has sent no request yet"
+    assert treadle("cache", "last", "--check", "--json").json["requests"] == []
 
 
-async def test_a_thread_that_is_written_elsewhere_is_not_rebuilt(weft, worked):
-    async with await SqliteStore.open(weft.home) as store:
+async def test_a_thread_that_is_written_elsewhere_is_not_rebuilt(treadle, worked):
+    async with await SqliteStore.open(treadle.home) as store:
         await store.acquire(worked)
-        said = await asyncio.to_thread(weft.refused, "cache", "last", "--rebuild")
-        assert said.startswith(f"weft: thread {worked!r} is being written by process ")
+        said = await asyncio.to_thread(treadle.refused, "cache", "last", "--rebuild")
+        assert said.startswith(f"treadle: thread {worked!r} is being written by process ")
         with pytest.raises(ThreadBusy):
             await store.acquire(worked)

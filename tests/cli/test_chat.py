@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.cli.repl.blocks import Blocks
-from weft.cli.repl.slash import COMMANDS
+from treadle.cli.repl.blocks import Blocks
+from treadle.cli.repl.slash import COMMANDS
 
 from .scripts import call, scripted, shell
-from .terminal import Weft
+from .terminal import Treadle
 from .test_exec import inputs
 from .test_terminal import Screen, screen, without_colour
 
@@ -63,58 +63,58 @@ class Talk:
 
 
 @contextmanager
-def talk(weft: Weft, *args: str) -> Iterator[Talk]:
-    weft.environ["PROMPT_TOOLKIT_NO_CPR"] = "1"
-    with screen(weft, *args, columns=250) as terminal:
+def talk(treadle: Treadle, *args: str) -> Iterator[Talk]:
+    treadle.environ["PROMPT_TOOLKIT_NO_CPR"] = "1"
+    with screen(treadle, *args, columns=250) as terminal:
         talking = Talk(terminal)
         talking.seated()
         yield talking
 
 
-def gate(weft: Weft, name: str) -> Path:
+def gate(treadle: Treadle, name: str) -> Path:
     """A pipe at which a command and a test meet: reading waits for the writer."""
-    path = weft.home.parent / name
+    path = treadle.home.parent / name
     os.mkfifo(path)
     return path
 
 
-def answers(weft: Weft, *given_answers: dict[str, Any]) -> None:
-    weft.environ["WEFT_MODEL"] = scripted(weft, *given_answers)
+def answers(treadle: Treadle, *given_answers: dict[str, Any]) -> None:
+    treadle.environ["TREADLE_MODEL"] = scripted(treadle, *given_answers)
 
 
-def test_weft_alone_on_a_terminal_talks(weft):
-    answers(weft, {"text": "Some **bold** words.\n\n- one\n- two\n", "usage": USAGE})
-    with talk(weft) as person:
+def test_treadle_alone_on_a_terminal_talks(treadle):
+    answers(treadle, {"text": "Some **bold** words.\n\n- one\n- two\n", "usage": USAGE})
+    with talk(treadle) as person:
         person.say("hello")
         person.expect("Some bold words.")
         person.expect("• one")
         person.expect("context 0% of 258,400 · 80% cached")
         person.leave()
-    assert inputs(weft) == ["hello"]
-    history = weft.home / "history"
+    assert inputs(treadle) == ["hello"]
+    history = treadle.home / "history"
     assert "+hello" in history.read_text()
     assert history.stat().st_mode & 0o777 == 0o600
 
 
-def test_without_a_word_nothing_is_kept(weft):
-    with talk(weft) as person:
+def test_without_a_word_nothing_is_kept(treadle):
+    with talk(treadle) as person:
         person.answer("")
         person.leave()
-    assert weft("threads", "--json").json == []
-    said = weft.refused("chat", code=2)
-    assert "There is no terminal to talk at. Use `weft exec`." in said
+    assert treadle("threads", "--json").json == []
+    said = treadle.refused("chat", code=2)
+    assert "There is no terminal to talk at. Use `treadle exec`." in said
 
 
-def test_calls_and_patches_are_shown(weft):
+def test_calls_and_patches_are_shown(treadle):
     patch = "*** Begin Patch\n*** Add File: notes.md\n+Hello\n*** End Patch\n"
     answers(
-        weft,
+        treadle,
         {"text": "Working.", "calls": [shell("echo hi")]},
         {"calls": [shell("exit 3")]},
         {"calls": [shell(f"apply_patch <<'EOF'\n{patch}EOF\n")]},
         {"text": "Done."},
     )
-    with talk(weft) as person:
+    with talk(treadle) as person:
         person.say("go")
         person.expect("Working.")
         person.expect("• echo hi")
@@ -127,7 +127,7 @@ def test_calls_and_patches_are_shown(weft):
         person.say("/diff")
         person.expect("notes.md")
         person.leave()
-    assert (weft.project / "notes.md").read_text() == "Hello\n"
+    assert (treadle.project / "notes.md").read_text() == "Hello\n"
 
 
 ESCALATED = shell(
@@ -148,9 +148,9 @@ ESCALATED = shell(
         ("s", 0, False),
     ],
 )
-def test_approvals_are_asked_inline(weft, typed, left, goes_on):
-    answers(weft, {"calls": [ESCALATED]}, {"calls": [ESCALATED]}, {"text": "Finished."})
-    with talk(weft) as person:
+def test_approvals_are_asked_inline(treadle, typed, left, goes_on):
+    answers(treadle, {"calls": [ESCALATED]}, {"calls": [ESCALATED]}, {"text": "Finished."})
+    with talk(treadle) as person:
         person.say("go")
         person.expect("? run OUTSIDE the sandbox: ")
         person.expect("(y)es once")
@@ -162,21 +162,23 @@ def test_approvals_are_asked_inline(weft, typed, left, goes_on):
             person.answer(typed)
         person.expect("Finished." if goes_on else "interrupted")
         person.leave()
-    shown = weft("show", "last").text
+    shown = treadle("show", "last").text
     assert ("rejected by user" in shown) == (typed[0] in "ns")
     assert ("not like this" in shown) == typed.startswith("n ")
-    assert (weft.home / "rules.json").exists() == (typed == "p")
-    assert "perhaps" not in (weft.home / "history").read_text()
+    assert (treadle.home / "rules.json").exists() == (typed == "p")
+    assert "perhaps" not in (treadle.home / "history").read_text()
 
 
-def test_questions_of_the_model_are_asked_one_by_one(weft):
+def test_questions_of_the_model_are_asked_one_by_one(treadle):
     options = [{"label": "Red", "description": "warm"}, {"label": "Blue", "description": "cold"}]
     questions = [
         {"id": "hue", "header": "Hue", "question": "Which hue?", "options": options},
         {"id": "why", "header": "Why", "question": "Why so?", "options": options},
     ]
-    answers(weft, {"calls": [call("request_user_input", questions=questions)]}, {"text": "Good."})
-    with talk(weft) as person:
+    answers(
+        treadle, {"calls": [call("request_user_input", questions=questions)]}, {"text": "Good."}
+    )
+    with talk(treadle) as person:
         person.say("go")
         person.expect("? Which hue?")
         person.answer("2")
@@ -184,15 +186,15 @@ def test_questions_of_the_model_are_asked_one_by_one(weft):
         person.answer("I like it")
         person.expect("Good.")
         person.leave()
-    shown = weft("show", "last").text
+    shown = treadle("show", "last").text
     assert "Blue" in shown
     assert "I like it" in shown
 
 
-def test_ctrl_c_interrupts_the_turn_and_then_only_clears_the_line(weft):
-    begun = gate(weft, "begun")
-    answers(weft, {"calls": [shell(f"echo > {begun}; sleep 600")]}, {"text": "Back."})
-    with talk(weft) as person:
+def test_ctrl_c_interrupts_the_turn_and_then_only_clears_the_line(treadle):
+    begun = gate(treadle, "begun")
+    answers(treadle, {"calls": [shell(f"echo > {begun}; sleep 600")]}, {"text": "Back."})
+    with talk(treadle) as person:
         person.say("go")
         begun.read_text()
         person.terminal.type(b"\x03")
@@ -201,34 +203,34 @@ def test_ctrl_c_interrupts_the_turn_and_then_only_clears_the_line(weft):
         person.say("again")
         person.expect("Back.")
         person.leave()
-    assert inputs(weft) == ["go", "again"]
-    assert "aborted by user" in weft("show", "last").text
+    assert inputs(treadle) == ["go", "again"]
+    assert "aborted by user" in treadle("show", "last").text
 
 
-def test_what_is_said_during_a_turn_reaches_it(weft):
-    begun, more = gate(weft, "begun"), gate(weft, "more")
+def test_what_is_said_during_a_turn_reaches_it(treadle):
+    begun, more = gate(treadle, "begun"), gate(treadle, "more")
     waits = shell(f"echo > {begun}; cat {more}")
-    answers(weft, {"calls": [waits]}, {"when": "and this", "text": "Both done."})
-    with talk(weft, "chat", "--yolo") as person:
+    answers(treadle, {"calls": [waits]}, {"when": "and this", "text": "Both done."})
+    with talk(treadle, "chat", "--yolo") as person:
         person.say("do that")
         begun.read_text()
         person.say("and this")
         more.write_text("open\n")
         person.expect("Both done.")
         person.leave()
-    assert inputs(weft) == ["do that", "and this"]
+    assert inputs(treadle) == ["do that", "and this"]
 
 
-def test_nothing_a_model_or_tool_writes_moves_the_cursor(weft):
+def test_nothing_a_model_or_tool_writes_moves_the_cursor(treadle):
     answers(
-        weft,
+        treadle,
         {
             "text": "\x1b[2Jwiped \x1b]0;title\x07",
             "calls": [shell("printf '\\033[2Jgone'; exit 1")],
         },
         {"text": "[click](javascript:\x1b[31m)"},
     )
-    with talk(weft) as person:
+    with talk(treadle) as person:
         person.say("go")
         person.expect("\\x1b[2Jwiped \\x1b]0;title\\x07")
         person.expect("\\x1b[2Jgone")
@@ -239,17 +241,17 @@ def test_nothing_a_model_or_tool_writes_moves_the_cursor(weft):
     assert b"\x1b]0;" not in raw
 
 
-def test_a_message_can_have_several_lines(weft):
-    answers(weft, {"text": "Read."})
-    with talk(weft) as person:
+def test_a_message_can_have_several_lines(treadle):
+    answers(treadle, {"text": "Read."})
+    with talk(treadle) as person:
         person.terminal.type(b"one\\\rtwo\x1b\rthree\r")
         person.expect("Read.")
         person.leave()
-    assert inputs(weft) == ["one\ntwo\nthree"]
+    assert inputs(treadle) == ["one\ntwo\nthree"]
 
 
-def test_commands_complete(weft):
-    with talk(weft) as person:
+def test_commands_complete(treadle):
+    with talk(treadle) as person:
         person.terminal.type(b"/sta")
         person.expect("/status")
         person.terminal.type(b"\t\r")
@@ -258,8 +260,8 @@ def test_commands_complete(weft):
         person.leave()
 
 
-def test_a_command_that_does_not_exist_is_told_with_a_guess(weft):
-    with talk(weft) as person:
+def test_a_command_that_does_not_exist_is_told_with_a_guess(treadle):
+    with talk(treadle) as person:
         person.say("/stats")
         person.expect("there is no command /stats; did you mean /status?")
         person.say("/help")
@@ -270,11 +272,11 @@ def test_a_command_that_does_not_exist_is_told_with_a_guess(weft):
     assert code == 0
 
 
-def test_the_status_tells_what_is_known(weft):
-    answers(weft, {"text": "Hello.", "usage": USAGE})
-    model = weft.environ["WEFT_MODEL"]
-    (weft.home / "config.toml").write_text(f'[prices."{model}"]\ninput = 2.0\noutput = 8.0\n')
-    with talk(weft) as person:
+def test_the_status_tells_what_is_known(treadle):
+    answers(treadle, {"text": "Hello.", "usage": USAGE})
+    model = treadle.environ["TREADLE_MODEL"]
+    (treadle.home / "config.toml").write_text(f'[prices."{model}"]\ninput = 2.0\noutput = 8.0\n')
+    with talk(treadle) as person:
         person.say("/status")
         assert "not reported" in person.expect("cost")
         person.expect("not known: no price is configured")
@@ -287,13 +289,13 @@ def test_the_status_tells_what_is_known(weft):
         person.leave()
 
 
-def test_threads_are_left_and_resumed(weft):
-    answers(weft, {"text": "Answer.", "times": 0})
-    with talk(weft) as person:
+def test_threads_are_left_and_resumed(treadle):
+    answers(treadle, {"text": "Answer.", "times": 0})
+    with talk(treadle) as person:
         person.say("first")
         person.expect("Answer.")
         person.expect("cached")
-        first = weft("threads", "--json").json[0]["id"]
+        first = treadle("threads", "--json").json[0]["id"]
         person.say("/new")
         person.seated()
         person.say("second")
@@ -309,17 +311,17 @@ def test_threads_are_left_and_resumed(weft):
         person.say("/resume nowhere")
         person.expect("no thread 'nowhere'")
         person.leave()
-    assert inputs(weft, first) == ["first", "third"]
-    with talk(weft, "chat", "--last") as person:
+    assert inputs(treadle, first) == ["first", "third"]
+    with talk(treadle, "chat", "--last") as person:
         person.say("fourth")
         person.expect("Answer.")
         person.leave()
-    assert inputs(weft, first) == ["first", "third", "fourth"]
+    assert inputs(treadle, first) == ["first", "third", "fourth"]
 
 
-def test_a_turn_can_be_undone_and_the_view_emptied(weft):
-    answers(weft, {"text": "Answer.", "times": 0})
-    with talk(weft) as person:
+def test_a_turn_can_be_undone_and_the_view_emptied(treadle):
+    answers(treadle, {"text": "Answer.", "times": 0})
+    with talk(treadle) as person:
         for text in ("one", "two"):
             person.say(text)
             person.expect("Answer.")
@@ -333,8 +335,8 @@ def test_a_turn_can_be_undone_and_the_view_emptied(weft):
         person.say("four")
         person.expect("cached")
         person.leave()
-    assert inputs(weft)[-1] == "four"
-    body = weft("prompt", "--thread", "last", "--json").text
+    assert inputs(treadle)[-1] == "four"
+    body = treadle("prompt", "--thread", "last", "--json").text
     assert [word in body for word in ('"one"', '"two"', '"three"', '"four"')] == [
         False,
         False,
@@ -343,29 +345,29 @@ def test_a_turn_can_be_undone_and_the_view_emptied(weft):
     ]
     (entry,) = [
         e
-        for e in weft("show", "last", "--json", "--all").json_lines
+        for e in treadle("show", "last", "--json", "--all").json_lines
         if e["visible"] and e["kind"] == "epoch" and e["control"]["reason"] == "reset"
     ]
     assert entry["turn"] == 3
 
 
-def test_the_conversation_is_folded_on_demand(weft):
+def test_the_conversation_is_folded_on_demand(treadle):
     long = "word " * 4000
-    answers(weft, {"text": long}, {"when": "", "text": "A short summary.", "times": 0})
-    with talk(weft) as person:
+    answers(treadle, {"text": long}, {"when": "", "text": "A short summary.", "times": 0})
+    with talk(treadle) as person:
         person.say("write a lot")
         person.expect("cached")
         person.say("/compact")
         person.expect("folded: from about ")
         person.leave()
-    kinds = [e for e in weft("show", "last", "--json").json_lines if e["kind"] == "epoch"]
+    kinds = [e for e in treadle("show", "last", "--json").json_lines if e["kind"] == "epoch"]
     assert kinds[-1]["control"]["reason"] == "compaction"
 
 
-def test_another_model_answers_from_the_next_turn_on(weft):
-    other = scripted(weft, {"text": "I am the other."}, name="other.jsonl")
-    answers(weft, {"text": "I am the first."})
-    with talk(weft) as person:
+def test_another_model_answers_from_the_next_turn_on(treadle):
+    other = scripted(treadle, {"text": "I am the other."}, name="other.jsonl")
+    answers(treadle, {"text": "I am the first."})
+    with talk(treadle) as person:
         person.say("who?")
         person.expect("I am the first.")
         person.expect("cached")
@@ -376,46 +378,46 @@ def test_another_model_answers_from_the_next_turn_on(weft):
         person.leave()
 
 
-def test_a_turn_that_fails_leaves_the_person_at_the_line(weft):
-    weft.environ["WEFT_MODEL"] = "openai:gpt-5.5"
-    with talk(weft) as person:
+def test_a_turn_that_fails_leaves_the_person_at_the_line(treadle):
+    treadle.environ["TREADLE_MODEL"] = "openai:gpt-5.5"
+    with talk(treadle) as person:
         person.say("go")
         person.expect("no key for the provider 'openai'")
         person.leave()
 
 
-def test_a_command_that_changes_the_thread_waits_for_the_turn(weft):
-    begun = gate(weft, "begun")
-    answers(weft, {"calls": [shell(f"echo > {begun}; sleep 600")]})
-    with talk(weft) as person:
+def test_a_command_that_changes_the_thread_waits_for_the_turn(treadle):
+    begun = gate(treadle, "begun")
+    answers(treadle, {"calls": [shell(f"echo > {begun}; sleep 600")]})
+    with talk(treadle) as person:
         person.say("go")
         begun.read_text()
         person.say("/new")
         person.expect("/new has to wait: Ctrl-C interrupts what runs")
         plain = person.leave()
     assert "interrupted" in plain
-    assert "aborted by user" in weft("show", "last").text
+    assert "aborted by user" in treadle("show", "last").text
 
 
-def test_a_signal_ends_the_turn_before_the_process(weft):
-    begun = gate(weft, "begun")
-    answers(weft, {"calls": [shell(f"echo > {begun}; sleep 600")]})
-    with talk(weft) as person:
+def test_a_signal_ends_the_turn_before_the_process(treadle):
+    begun = gate(treadle, "begun")
+    answers(treadle, {"calls": [shell(f"echo > {begun}; sleep 600")]})
+    with talk(treadle) as person:
         person.say("go")
         begun.read_text()
         person.terminal.process.send_signal(signal.SIGTERM)
         code, _ = person.terminal.end()
     assert (code, "Traceback" in person.plain) == (0, False)
-    assert "aborted by user" in weft("show", "last").text
+    assert "aborted by user" in treadle("show", "last").text
 
 
-def test_a_project_s_configuration_is_shown_before_it_counts(weft):
-    file = weft.project / ".weft" / "config.toml"
+def test_a_project_s_configuration_is_shown_before_it_counts(treadle):
+    file = treadle.project / ".treadle" / "config.toml"
     file.parent.mkdir()
     file.write_text('sandbox = "read-only"\n')
-    weft.environ["PROMPT_TOOLKIT_NO_CPR"] = "1"
+    treadle.environ["PROMPT_TOOLKIT_NO_CPR"] = "1"
     for typed, sandbox in (("n", "workspace-write"), ("y", "read-only")):
-        with screen(weft, columns=250) as terminal:
+        with screen(treadle, columns=250) as terminal:
             person = Talk(terminal)
             person.expect('sandbox = "read-only"')
             person.expect("(n)ot now")
@@ -423,15 +425,15 @@ def test_a_project_s_configuration_is_shown_before_it_counts(weft):
             person.expect(f"{sandbox}, no network")
             person.seated()
             person.leave()
-    with talk(weft) as person:
+    with talk(treadle) as person:
         assert "wants to settle" not in person.leave()
 
 
-def test_the_line_editor_loads_only_for_people(weft):
-    code = "import sys; from weft.cli.app import run; run(['config']); run(['exec', '--help'])"
+def test_the_line_editor_loads_only_for_people(treadle):
+    code = "import sys; from treadle.cli.app import run; run(['config']); run(['exec', '--help'])"
     done = subprocess.run(
         [sys.executable, "-c", f"{code}; print(*sys.modules, file=sys.stderr)"],
-        env=weft.env,
+        env=treadle.env,
         capture_output=True,
         text=True,
         check=True,

@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from weft.cli.app import COMMANDS
+from treadle.cli.app import COMMANDS
 
 from .conftest import work
 
@@ -28,14 +28,14 @@ def comparable(text: str) -> list[str]:
     return [" ".join(VARYING.sub("N", line).split()) for line in text.splitlines()]
 
 
-def test_the_page_shows_what_the_commands_print(weft):
-    asyncio.run(work(weft))
+def test_the_page_shows_what_the_commands_print(treadle):
+    asyncio.run(work(treadle))
     for command, said in examples():
         done = subprocess.run(
             ["bash", "-c", f"set -e; {command}"],
             capture_output=True,
-            cwd=weft.project,
-            env=weft.env,
+            cwd=treadle.project,
+            env=treadle.env,
             text=True,
             check=False,
         )
@@ -49,5 +49,5 @@ def test_the_page_shows_what_the_commands_print(weft):
 
 
 def test_every_command_has_a_section():
-    sections = re.findall(r"^## weft (\w+)$", PAGE, re.MULTILINE)
+    sections = re.findall(r"^## treadle (\w+)$", PAGE, re.MULTILINE)
     assert sorted(sections) == sorted(COMMANDS)

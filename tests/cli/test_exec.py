@@ -14,16 +14,16 @@ import pytest
 from inline_snapshot import snapshot
 
 from .scripts import call, scripted, shell
-from .terminal import SCRIPT, Weft
+from .terminal import SCRIPT, Treadle
 from .test_terminal import screen, without_colour
 
 USAGE = {"input": 1000, "cached": 800, "output": 10}
 VARYING = re.compile(r"(thr|turn)_[0-9a-f-]{36}")
 
 
-def inputs(weft: Weft, thread: str = "last") -> list[str]:
+def inputs(treadle: Treadle, thread: str = "last") -> list[str]:
     """What the person said, in order."""
-    entries = weft("show", thread, "--json").json_lines
+    entries = treadle("show", thread, "--json").json_lines
     said = [e["item"] for e in entries if e["kind"] == "item" and not e["flags"]]
     return [i["content"][0]["text"] for i in said if i.get("role") == "user"]
 
@@ -38,11 +38,11 @@ def steady(line: dict[str, Any]) -> dict[str, Any]:
     return {**found, "size": 0, "shared": 0} if "size" in found else found
 
 
-def test_the_answer_is_on_standard_output_and_the_work_on_standard_error(weft):
+def test_the_answer_is_on_standard_output_and_the_work_on_standard_error(treadle):
     model = scripted(
-        weft, {"text": "Looking.", "calls": [shell("echo hi")]}, {"text": "It says hi.\n"}
+        treadle, {"text": "Looking.", "calls": [shell("echo hi")]}, {"text": "It says hi.\n"}
     )
-    done = weft("exec", "what does it say?", "--model", model)
+    done = treadle("exec", "what does it say?", "--model", model)
     assert done.text == "It says hi.\n"
     first, *work = done.err.splitlines()
     assert VARYING.sub("THREAD", first) == (
@@ -55,11 +55,11 @@ def test_the_answer_is_on_standard_output_and_the_work_on_standard_error(weft):
     ]
 
 
-def test_events_are_json_lines(weft):
+def test_events_are_json_lines(treadle):
     model = scripted(
-        weft, {"calls": [shell("true")], "usage": USAGE}, {"text": "Done.", "usage": USAGE}
+        treadle, {"calls": [shell("true")], "usage": USAGE}, {"text": "Done.", "usage": USAGE}
     )
-    lines = weft("exec", "go", "--json", "--model", model).json_lines
+    lines = treadle("exec", "go", "--json", "--model", model).json_lines
     assert [steady(line) for line in lines if line["type"] != "usage.reported"] == snapshot(
         [
             {"type": "thread.started", "thread_id": "thr_1"},
@@ -69,9 +69,9 @@ def test_events_are_json_lines(weft):
                 "turn": "turn_1",
                 "number": 1,
                 "model": "scripted:SCRIPT",
-                "harness": "weft",
+                "harness": "treadle",
                 "sandbox": "workspace-write",
-                "harness_reason": "auto_weft",
+                "harness_reason": "auto_treadle",
                 "profile": "",
                 "transport": "https+sse",
             },
@@ -153,91 +153,91 @@ Output:
     )
 
 
-def test_the_input_can_be_piped_and_follows_the_prompt(weft):
-    model = scripted(weft, {"text": "Read."})
-    weft("exec", "--model", model, stdin=b"from a pipe")
-    assert inputs(weft) == ["from a pipe"]
-    weft("exec", "-", "--model", model, stdin=b"dashed")
-    assert inputs(weft) == ["dashed"]
-    weft("exec", "review", "--model", model, stdin=b"+ a line\n")
-    assert inputs(weft) == ["review\n\n<stdin>\n+ a line\n</stdin>"]
-    weft("exec", "alone", "--model", model)
-    assert inputs(weft) == ["alone"]
+def test_the_input_can_be_piped_and_follows_the_prompt(treadle):
+    model = scripted(treadle, {"text": "Read."})
+    treadle("exec", "--model", model, stdin=b"from a pipe")
+    assert inputs(treadle) == ["from a pipe"]
+    treadle("exec", "-", "--model", model, stdin=b"dashed")
+    assert inputs(treadle) == ["dashed"]
+    treadle("exec", "review", "--model", model, stdin=b"+ a line\n")
+    assert inputs(treadle) == ["review\n\n<stdin>\n+ a line\n</stdin>"]
+    treadle("exec", "alone", "--model", model)
+    assert inputs(treadle) == ["alone"]
 
 
-def test_nothing_to_say_is_a_usage_error(weft):
-    said = weft.refused("exec", "--model", scripted(weft), code=2)
+def test_nothing_to_say_is_a_usage_error(treadle):
+    said = treadle.refused("exec", "--model", scripted(treadle), code=2)
     assert "There is no PROMPT, and standard input is empty." in said
-    assert weft("threads", "--json").json == []
+    assert treadle("threads", "--json").json == []
 
 
-def test_a_thread_goes_on_by_name_or_as_the_last_one(weft):
-    model = scripted(weft, {"text": "Yes."})
-    weft("exec", "one", "--model", model)
-    first = weft("threads", "--json").json[0]["id"]
-    weft("exec", "another", "--model", model)
-    weft("exec", "two", "--resume", first)
-    assert inputs(weft, first) == ["one", "two"]
-    weft("exec", "three", "--last")
-    assert inputs(weft, first) == ["one", "two", "three"]
-    said = weft.refused("exec", "four", "--last", "--resume", first, code=2)
+def test_a_thread_goes_on_by_name_or_as_the_last_one(treadle):
+    model = scripted(treadle, {"text": "Yes."})
+    treadle("exec", "one", "--model", model)
+    first = treadle("threads", "--json").json[0]["id"]
+    treadle("exec", "another", "--model", model)
+    treadle("exec", "two", "--resume", first)
+    assert inputs(treadle, first) == ["one", "two"]
+    treadle("exec", "three", "--last")
+    assert inputs(treadle, first) == ["one", "two", "three"]
+    said = treadle.refused("exec", "four", "--last", "--resume", first, code=2)
     assert "--last and --resume name the thread twice" in said
 
 
-def test_a_turn_that_fails_ends_with_1_and_says_why(weft):
+def test_a_turn_that_fails_ends_with_1_and_says_why(treadle):
     error = {"status": 400, "code": "bad", "message": "no such thing"}
-    model = scripted(weft, {"error": error})
-    done = weft.attempt("exec", "go", "--model", model)
+    model = scripted(treadle, {"error": error})
+    done = treadle.attempt("exec", "go", "--model", model)
     assert (done.code, done.out) == (1, b"")
     assert "no such thing" in done.err
     assert "Traceback" not in done.err
 
 
-def test_a_turn_that_cannot_begin_leaves_no_thread(weft):
-    done = weft.attempt("exec", "go", "--json")
+def test_a_turn_that_cannot_begin_leaves_no_thread(treadle):
+    done = treadle.attempt("exec", "go", "--json")
     assert done.code == 1
     assert done.json_lines[1]["type"] == "error"
     assert "no key for the provider 'openai'; set OPENAI_API_KEY" in done.err
-    assert weft("threads", "--json").json == []
+    assert treadle("threads", "--json").json == []
 
 
-def test_a_schema_shapes_the_request(weft, tmp_path):
+def test_a_schema_shapes_the_request(treadle, tmp_path):
     schema = tmp_path / "schema.json"
     schema.write_text('{ "type": "object" }')
-    model = scripted(weft, {"text": '{"ok":true}'})
-    done = weft("exec", "is it ok?", "--output-schema", str(schema), "--model", model)
+    model = scripted(treadle, {"text": '{"ok":true}'})
+    done = treadle("exec", "is it ok?", "--output-schema", str(schema), "--model", model)
     assert done.json == {"ok": True}
-    body = weft("prompt", "--thread", "last", "--json").json
+    body = treadle("prompt", "--thread", "last", "--json").json
     assert body["text"]["format"]["schema"] == {"type": "object"}
     schema.write_text("[]")
-    said = weft.refused("exec", "x", "--output-schema", str(schema), "--model", model)
+    said = treadle.refused("exec", "x", "--output-schema", str(schema), "--model", model)
     assert "holds no JSON schema" in said
 
 
-def test_the_last_message_goes_to_a_file_as_it_is(weft, tmp_path):
-    model = scripted(weft, {"text": "a \x1b[31mred\x1b[0m word"})
-    done = weft("exec", "go", "-o", str(tmp_path / "last.md"), "--model", model)
+def test_the_last_message_goes_to_a_file_as_it_is(treadle, tmp_path):
+    model = scripted(treadle, {"text": "a \x1b[31mred\x1b[0m word"})
+    done = treadle("exec", "go", "-o", str(tmp_path / "last.md"), "--model", model)
     assert (tmp_path / "last.md").read_text() == "a \x1b[31mred\x1b[0m word"
     assert done.text == "a \\x1b[31mred\\x1b[0m word\n"
 
 
-def test_usage_is_told_with_a_price_only_where_one_is_configured(weft):
-    model = scripted(weft, {"text": "Done.", "usage": USAGE})
-    told = weft("exec", "go", "--show-usage", "--model", model).err.splitlines()[-1]
+def test_usage_is_told_with_a_price_only_where_one_is_configured(treadle):
+    model = scripted(treadle, {"text": "Done.", "usage": USAGE})
+    told = treadle("exec", "go", "--show-usage", "--model", model).err.splitlines()[-1]
     assert told == "1,000 tokens in, 10 out · 80% cached · context 0% of 258,400"
-    (weft.home / "config.toml").write_text(
+    (treadle.home / "config.toml").write_text(
         f'[prices."{model}"]\ninput = 2.0\ncached_input = 0.5\noutput = 8.0\n'
     )
-    told = weft("exec", "go", "--show-usage", "--model", model).err.splitlines()[-1]
+    told = treadle("exec", "go", "--show-usage", "--model", model).err.splitlines()[-1]
     assert told.endswith(" · 0.0009 USD")
 
 
-def test_images_are_shown_to_the_model(weft, tmp_path):
+def test_images_are_shown_to_the_model(treadle, tmp_path):
     png = tmp_path / "dot.png"
     png.write_bytes(b"\x89PNG\r\n\x1a\n")
-    model = scripted(weft, {"text": "A dot."})
-    weft("exec", "what is it?", "--image", str(png), "--model", model)
-    entries = weft("show", "last", "--json").json_lines
+    model = scripted(treadle, {"text": "A dot."})
+    treadle("exec", "what is it?", "--image", str(png), "--model", model)
+    entries = treadle("show", "last", "--json").json_lines
     said = next(e["item"] for e in entries if e["kind"] == "item" and not e["flags"])
     assert [part["type"] for part in said["content"]] == [
         "input_text",
@@ -247,47 +247,49 @@ def test_images_are_shown_to_the_model(weft, tmp_path):
     ]
 
 
-def test_without_a_terminal_nobody_is_asked(weft):
+def test_without_a_terminal_nobody_is_asked(treadle):
     escalated = shell("true", sandbox_permissions="require_escalated", justification="May I?")
-    model = scripted(weft, {"calls": [escalated]}, {"text": "Then not."})
-    done = weft("exec", "go", "--approval", "on-request", "--model", model)
+    model = scripted(treadle, {"calls": [escalated]}, {"text": "Then not."})
+    done = treadle("exec", "go", "--approval", "on-request", "--model", model)
     assert "! refused, for nobody can be asked: " in done.err
-    assert "nobody is there to approve it" in weft("show", "last").text
+    assert "nobody is there to approve it" in treadle("show", "last").text
     assert done.text == "Then not.\n"
 
 
-def test_the_sandbox_holds_unless_told_otherwise_and_its_absence_is_said(weft):
-    written = weft.project / "written"
-    model = scripted(weft, {"calls": [shell("touch written")]}, {"text": "Tried."})
-    weft("exec", "go", "--sandbox", "read-only", "--model", model)
+def test_the_sandbox_holds_unless_told_otherwise_and_its_absence_is_said(treadle):
+    written = treadle.project / "written"
+    model = scripted(treadle, {"calls": [shell("touch written")]}, {"text": "Tried."})
+    treadle("exec", "go", "--sandbox", "read-only", "--model", model)
     assert not written.exists()
-    weft("exec", "go", "--model", model)
+    treadle("exec", "go", "--model", model)
     assert written.exists()
     written.unlink()
-    done = weft("exec", "go", "--yolo", "--model", model)
+    done = treadle("exec", "go", "--yolo", "--model", model)
     assert written.exists()
     assert "NO SANDBOX: commands can do whatever you can · asks never" in done.err
-    said = weft.refused("exec", "go", "--yolo", "--sandbox", "read-only", code=2)
+    said = treadle.refused("exec", "go", "--yolo", "--sandbox", "read-only", code=2)
     assert "--yolo already says" in said
 
 
-def test_directories_can_be_added(weft):
+def test_directories_can_be_added(treadle):
     # Neither the workspace nor /tmp, which commands may write.
     outside = Path(tempfile.mkdtemp(dir="/var/tmp"))
     try:
-        model = scripted(weft, {"calls": [shell(f"touch {outside}/file")]}, {"text": "Tried."})
-        weft("exec", "go", "--model", model)
+        model = scripted(treadle, {"calls": [shell(f"touch {outside}/file")]}, {"text": "Tried."})
+        treadle("exec", "go", "--model", model)
         assert list(outside.iterdir()) == []
-        weft("exec", "go", "--add-dir", str(outside), "--model", model)
+        treadle("exec", "go", "--add-dir", str(outside), "--model", model)
         assert [path.name for path in outside.iterdir()] == ["file"]
     finally:
         shutil.rmtree(outside)
 
 
-def test_a_terminal_sees_the_model_write_and_can_approve(weft):
+def test_a_terminal_sees_the_model_write_and_can_approve(treadle):
     escalated = shell("echo out", sandbox_permissions="require_escalated", justification="May I?")
-    model = scripted(weft, {"text": "Asking.", "calls": [escalated]}, {"text": "Thank \x1b[2Jyou."})
-    with screen(weft, "exec", "go", "--model", model) as terminal:
+    model = scripted(
+        treadle, {"text": "Asking.", "calls": [escalated]}, {"text": "Thank \x1b[2Jyou."}
+    )
+    with screen(treadle, "exec", "go", "--model", model) as terminal:
         terminal.until(b"(y)es once")
         terminal.type(b"what\r")
         terminal.until(b"none of the answers")
@@ -297,17 +299,17 @@ def test_a_terminal_sees_the_model_write_and_can_approve(weft):
     plain = without_colour(text)
     assert "? run OUTSIDE the sandbox: " in plain
     assert "Thank \\x1b[2Jyou." in plain
-    assert "Process exited with code 0" in weft("show", "last").text
+    assert "Process exited with code 0" in treadle("show", "last").text
 
 
-def started(weft: Weft, model: str, *args: str) -> subprocess.Popen[bytes]:
+def started(treadle: Treadle, model: str, *args: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [SCRIPT, "exec", "go", "--json", "--model", model, *args],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env=weft.env,
-        cwd=weft.project,
+        env=treadle.env,
+        cwd=treadle.project,
     )
 
 
@@ -335,9 +337,9 @@ STALLED = {"text": "never", "delay": 600}
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_ctrl_c_ends_the_turn_with_everything_in_its_place(weft, moment, answers):
-    model = scripted(weft, *answers)
-    with started(weft, model) as process:
+def test_ctrl_c_ends_the_turn_with_everything_in_its_place(treadle, moment, answers):
+    model = scripted(treadle, *answers)
+    with started(treadle, model) as process:
         heard(process, moment)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate()
@@ -345,21 +347,21 @@ def test_ctrl_c_ends_the_turn_with_everything_in_its_place(weft, moment, answers
     if moment == "thread.started":
         return
     assert json.loads(out.splitlines()[-1])["status"] == "interrupted"
-    entries = weft("show", "last", "--all", "--json").json_lines
+    entries = treadle("show", "last", "--all", "--json").json_lines
     items = [e["item"] for e in entries if e["kind"] == "item"]
     calls = [i["call_id"] for i in items if i["type"] == "function_call"]
     assert calls == [i["call_id"] for i in items if i["type"] == "function_call_output"]
-    assert weft("exec", "again", "--last", "--model", scripted(weft, {"text": "Back."})).text == (
-        "Back.\n"
-    )
+    assert treadle(
+        "exec", "again", "--last", "--model", scripted(treadle, {"text": "Back."})
+    ).text == ("Back.\n")
 
 
-def test_ctrl_c_twice_leaves_at_once_and_leaves_no_process(weft):
-    marker = weft.home.parent / "alive"
+def test_ctrl_c_twice_leaves_at_once_and_leaves_no_process(treadle):
+    marker = treadle.home.parent / "alive"
     os.mkfifo(marker)
     held = shell(f"exec 9>{marker}; trap '' INT TERM; echo begun; while :; do sleep 1; done")
-    model = scripted(weft, {"calls": [held]})
-    with started(weft, model, "--yolo") as process:
+    model = scripted(treadle, {"calls": [held]})
+    with started(treadle, model, "--yolo") as process:
         reader = os.open(marker, os.O_RDONLY | os.O_NONBLOCK)
         os.set_blocking(reader, True)
         heard(process, "tool.progress")
@@ -372,21 +374,21 @@ def test_ctrl_c_twice_leaves_at_once_and_leaves_no_process(weft):
     os.close(reader)
 
 
-def test_the_answer_to_an_interview_reaches_the_model(weft):
+def test_the_answer_to_an_interview_reaches_the_model(treadle):
     option = {"label": "Red", "description": "a colour"}
     question = {"id": "q", "header": "Hue", "question": "Which?", "options": [option, option]}
     asks = call("request_user_input", questions=[question])
-    model = scripted(weft, {"calls": [asks]}, {"text": "Fine."})
-    with screen(weft, "exec", "go", "--model", model) as terminal:
+    model = scripted(treadle, {"calls": [asks]}, {"text": "Fine."})
+    with screen(treadle, "exec", "go", "--model", model) as terminal:
         terminal.until(b"or nothing to dismiss")
         terminal.type(b"1\r")
         code, _ = terminal.end()
     assert code == 0
-    assert '"Red"' in weft("show", "last").text
+    assert '"Red"' in treadle("show", "last").text
 
 
-def test_a_missing_directory_is_named(weft, tmp_path):
-    model = scripted(weft, {"text": "x"})
-    done = weft.attempt("exec", "go", "-o", str(tmp_path / "no" / "file"), "--model", model)
+def test_a_missing_directory_is_named(treadle, tmp_path):
+    model = scripted(treadle, {"text": "x"})
+    done = treadle.attempt("exec", "go", "-o", str(tmp_path / "no" / "file"), "--model", model)
     assert (done.code, done.out) == (2, b"")
     assert f"There is no directory {str(tmp_path / 'no')!r} for --output." in done.err

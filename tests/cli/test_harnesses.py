@@ -11,151 +11,153 @@ from inline_snapshot import snapshot
 
 from ..harness.packages import install
 from .scripts import scripted
-from .terminal import SCRIPT, Weft
+from .terminal import SCRIPT, Treadle
 from .test_chat import talk
 
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
-def site(weft: Weft, tmp_path: Path) -> Path:
+def site(treadle: Treadle, tmp_path: Path) -> Path:
     place = tmp_path / "site"
     place.mkdir()
-    weft.environ["PYTHONPATH"] = f"{place}:{ROOT}"
+    treadle.environ["PYTHONPATH"] = f"{place}:{ROOT}"
     return place
 
 
-def begun(weft: Weft, *args: str) -> tuple[str, str]:
+def begun(treadle: Treadle, *args: str) -> tuple[str, str]:
     """The harness of a turn, and why it was chosen."""
-    events = weft("exec", "--json", *args).json_lines
+    events = treadle("exec", "--json", *args).json_lines
     (event,) = [event for event in events if event["type"] == "turn.started"]
     return event["harness"], event["harness_reason"]
 
 
-def test_a_harness_is_chosen_by_flag_variable_and_configuration(weft, site):
+def test_a_harness_is_chosen_by_flag_variable_and_configuration(treadle, site):
     install(site, "parrot")
-    model = scripted(weft, {"text": "Hi.", "times": 9})
+    model = scripted(treadle, {"text": "Hi.", "times": 9})
     ask = ("x", "--model", model)
-    assert begun(weft, *ask) == ("weft", "auto_weft")
-    assert begun(weft, *ask, "--harness", "Parrot") == ("parrot", "forced_plugin")
-    weft.environ["WEFT_HARNESS"] = "parrot"
-    assert begun(weft, *ask) == ("parrot", "forced_plugin")
-    assert begun(weft, *ask, "--harness", "weft") == ("weft", "forced_weft")
-    del weft.environ["WEFT_HARNESS"]
-    config = weft.home / "config.toml"
+    assert begun(treadle, *ask) == ("treadle", "auto_treadle")
+    assert begun(treadle, *ask, "--harness", "Parrot") == ("parrot", "forced_plugin")
+    treadle.environ["TREADLE_HARNESS"] = "parrot"
+    assert begun(treadle, *ask) == ("parrot", "forced_plugin")
+    assert begun(treadle, *ask, "--harness", "treadle") == ("treadle", "forced_treadle")
+    del treadle.environ["TREADLE_HARNESS"]
+    config = treadle.home / "config.toml"
     config.write_text('harness = "parrot"\n')
-    assert begun(weft, *ask) == ("parrot", "forced_plugin")
-    config.write_text('harness = "parrot"\n[providers.scripted]\nharness = "weft"\n')
-    assert begun(weft, *ask) == ("weft", "forced_weft")
+    assert begun(treadle, *ask) == ("parrot", "forced_plugin")
+    config.write_text('harness = "parrot"\n[providers.scripted]\nharness = "treadle"\n')
+    assert begun(treadle, *ask) == ("treadle", "forced_treadle")
     config.write_text(config.read_text() + f'[models."{model}"]\nharness = "parrot"\n')
-    assert begun(weft, *ask) == ("parrot", "forced_plugin")
-    assert begun(weft, *ask, "--harness", "auto") == ("parrot", "forced_plugin")
+    assert begun(treadle, *ask) == ("parrot", "forced_plugin")
+    assert begun(treadle, *ask, "--harness", "auto") == ("parrot", "forced_plugin")
 
 
-def test_a_harness_of_a_package_runs_a_turn_and_is_shown(weft, site):
+def test_a_harness_of_a_package_runs_a_turn_and_is_shown(treadle, site):
     install(site, "parrot")
-    model = scripted(weft)
-    done = weft("exec", "x", "--model", model, "--harness", "parrot")
+    model = scripted(treadle)
+    done = treadle("exec", "x", "--model", model, "--harness", "parrot")
     assert done.text == "parrot heard turn 1\n"
     assert f"{model} on parrot · " in done.err
 
 
-def test_an_unknown_harness_is_refused_with_those_there_are(weft):
-    said = weft.refused("exec", "x", "--harness", "codecs", "--model", scripted(weft))
-    assert said == "weft: no harness 'codecs'; there are 'codex', 'weft', and 'auto' chooses\n"
-    assert weft("threads", "--json").json == []
+def test_an_unknown_harness_is_refused_with_those_there_are(treadle):
+    said = treadle.refused("exec", "x", "--harness", "codecs", "--model", scripted(treadle))
+    assert (
+        said == "treadle: no harness 'codecs'; there are 'codex', 'treadle', and 'auto' chooses\n"
+    )
+    assert treadle("threads", "--json").json == []
 
 
-def test_weft_alone_is_no_way_to_a_codex_model(weft):
-    said = weft.refused("exec", "x", "--model", "codex:gpt-5.5", "--harness", "weft")
+def test_treadle_alone_is_no_way_to_a_codex_model(treadle):
+    said = treadle.refused("exec", "x", "--model", "codex:gpt-5.5", "--harness", "treadle")
     assert "cannot run 'codex:gpt-5.5'" in said
 
 
-def test_the_list_says_whose_models_each_takes_and_what_is_wrong(weft, site):
+def test_the_list_says_whose_models_each_takes_and_what_is_wrong(treadle, site):
     install(site, "parrot")
     install(site, "gone", module="import nowhere\n")
-    install(site, "weft", distribution="greedy")
-    weft.environ["WEFT_HARNESS"] = "parrot"
-    assert weft("harnesses", "--model", "openai:gpt-5.5").text == snapshot(
+    install(site, "treadle", distribution="greedy")
+    treadle.environ["TREADLE_HARNESS"] = "parrot"
+    assert treadle("harnesses", "--model", "openai:gpt-5.5").text == snapshot(
         """\
 HARNESS  OWNER        UNDER AUTO    WHAT IT IS
-codex    weft         codex:*       Codex app-server
-weft     weft         what is left  Weft's own loop
-parrot*  weft-parrot  -             A parrot
+codex    treadle         codex:*       Codex app-server
+treadle     treadle         what is left  Treadle's own loop
+parrot*  treadle-parrot  -             A parrot
 
 openai:gpt-5.5 runs on parrot (forced_plugin)
 
 what to know:
-  gone: 'harness_of_weft_gone:harness' of 'weft-gone' is none: ModuleNotFoundError: No module named 'nowhere'
-  harness 'weft' belongs to 'weft', so 'greedy' cannot register it; choose another id, or remove one of the two
+  gone: 'harness_of_treadle_gone:harness' of 'treadle-gone' is none: ModuleNotFoundError: No module named 'nowhere'
+  harness 'treadle' belongs to 'treadle', so 'greedy' cannot register it; choose another id, or remove one of the two
 """  # noqa: E501 - one line for each
     )
-    weft.environ["WEFT_HARNESS"] = "gone"
-    told = weft("harnesses", "--json").json
+    treadle.environ["TREADLE_HARNESS"] = "gone"
+    told = treadle("harnesses", "--json").json
     assert "cannot be used" in told["chosen"]["problem"]
-    assert [state["id"] for state in told["harnesses"]] == ["codex", "weft", "parrot"]
-    check = doctor(weft, "harness", code=1)
+    assert [state["id"] for state in told["harnesses"]] == ["codex", "treadle", "parrot"]
+    check = doctor(treadle, "harness", code=1)
     assert (check["status"], "No module named" in check["detail"]) == ("fail", True)
 
 
-def doctor(weft: Weft, name: str, code: int = 0) -> dict[str, str]:
-    done = weft.attempt("doctor", "--json")
+def doctor(treadle: Treadle, name: str, code: int = 0) -> dict[str, str]:
+    done = treadle.attempt("doctor", "--json")
     assert (done.code, "Traceback" in done.err) == (code, False), done
     (found,) = [check for check in done.json["checks"] if check["name"] == name]
     return {key: found[key] for key in ("status", "detail", "remedy")}
 
 
-def test_the_doctor_starts_the_app_server_and_leaves_nothing_behind(weft):
-    check = doctor(weft, "codex")
+def test_the_doctor_starts_the_app_server_and_leaves_nothing_behind(treadle):
+    check = doctor(treadle, "codex")
     assert check["status"] == "ok"
     assert "its app-server answers (" in check["detail"]
-    assert list(weft.home.iterdir()) == []
+    assert list(treadle.home.iterdir()) == []
 
 
-def codex_saying(weft: Weft, version: str, *, name: str = "codex") -> None:
+def codex_saying(treadle: Treadle, version: str, *, name: str = "codex") -> None:
     """Configure a Codex that only knows its version."""
-    binary = weft.home.parent / name
+    binary = treadle.home.parent / name
     binary.write_text(f"#!/bin/sh\necho codex-cli {version}\n")
     binary.chmod(0o755)
-    (weft.home / "config.toml").write_text(f'[codex]\nbinary = "{binary}"\nhome = "user"\n')
+    (treadle.home / "config.toml").write_text(f'[codex]\nbinary = "{binary}"\nhome = "user"\n')
 
 
-def test_a_codex_of_a_version_that_is_not_known_is_told(weft):
-    codex_saying(weft, "0.99.1")
-    assert doctor(weft, "codex") == {
+def test_a_codex_of_a_version_that_is_not_known_is_told(treadle):
+    codex_saying(treadle, "0.99.1")
+    assert doctor(treadle, "codex") == {
         "status": "warn",
-        "detail": "Codex 0.99.1 is older than Weft supports (0.160.0 to before 0.180.0)",
+        "detail": "Codex 0.99.1 is older than Treadle supports (0.160.0 to before 0.180.0)",
         "remedy": "update Codex",
     }
-    told = weft("codex", "--json").json["codex"]
+    told = treadle("codex", "--json").json["codex"]
     assert told == {
-        "binary": str(weft.home.parent / "codex"),
+        "binary": str(treadle.home.parent / "codex"),
         "version": "0.99.1",
         "supported": "0.160.0 to before 0.180.0",
-        "home": str(weft.project / ".codex"),
+        "home": str(treadle.project / ".codex"),
         "whose": "user",
         "projection": "native",
         "starts": None,
-        "problem": "Codex 0.99.1 is older than Weft supports (0.160.0 to before 0.180.0); "
+        "problem": "Codex 0.99.1 is older than Treadle supports (0.160.0 to before 0.180.0); "
         "update Codex",
     }
 
 
-def test_a_codex_whose_app_server_does_not_answer_is_told(weft):
-    codex_saying(weft, "0.163.0")
-    check = doctor(weft, "codex")
+def test_a_codex_whose_app_server_does_not_answer_is_told(treadle):
+    codex_saying(treadle, "0.163.0")
+    check = doctor(treadle, "codex")
     assert (check["status"], bool(check["remedy"])) == ("warn", True)
-    (weft.home / "config.toml").write_text('[codex]\nbinary = "/nowhere/codex"\n')
-    assert "cannot run '/nowhere/codex'" in doctor(weft, "codex")["detail"]
+    (treadle.home / "config.toml").write_text('[codex]\nbinary = "/nowhere/codex"\n')
+    assert "cannot run '/nowhere/codex'" in doctor(treadle, "codex")["detail"]
 
 
 @contextmanager
-def served(weft: Weft, answer: str) -> Iterator[str]:
+def served(treadle: Treadle, answer: str) -> Iterator[str]:
     """The address of a model server that always gives one answer."""
-    script = weft.home.parent / "script.toml"
+    script = treadle.home.parent / "script.toml"
     script.write_text(f'[[answer]]\ntext = "{answer}"\ntimes = 0\n')
     with subprocess.Popen(
-        [SCRIPT, "fake", str(script), "--json"], stdout=subprocess.PIPE, env=weft.env
+        [SCRIPT, "fake", str(script), "--json"], stdout=subprocess.PIPE, env=treadle.env
     ) as server:
         assert server.stdout is not None
         try:
@@ -164,24 +166,24 @@ def served(weft: Weft, answer: str) -> Iterator[str]:
             server.terminate()
 
 
-def test_a_turn_on_codex_leaves_a_binding_that_can_be_looked_at(weft):
-    with served(weft, "Hello from Codex.") as address:
-        (weft.home / "config.toml").write_text(
+def test_a_turn_on_codex_leaves_a_binding_that_can_be_looked_at(treadle):
+    with served(treadle, "Hello from Codex.") as address:
+        (treadle.home / "config.toml").write_text(
             f"[providers.mine]\napi = 'responses'\nbase_url = '{address}'\nkey_required = false\n"
             "harness = 'codex'\n"
         )
-        done = weft("exec", "x", "--model", "mine:m")
+        done = treadle("exec", "x", "--model", "mine:m")
     assert done.text == "Hello from Codex.\n"
     assert "mine:m on codex · " in done.err
-    (info,) = weft("threads", "--json").json
-    (bound,) = weft("codex", "status", "--json").json["bindings"]
+    (info,) = treadle("threads", "--json").json
+    (bound,) = treadle("codex", "status", "--json").json["bindings"]
     assert {key: bound[key] for key in ("thread", "engine", "projection", "model")} == {
         "thread": info["id"],
         "engine": "linear",
         "projection": "native",
         "model": "mine:m",
     }
-    shown = weft("codex", "status").lines
+    shown = treadle("codex", "status").lines
     assert shown[0].startswith(f"version     {bound['codex_version']} (supported: 0.160.0 to ")
     titles, row = shown[-2:]
     assert titles.split()[:6] == ["THREAD", "CODEX", "THREAD", "VERSION", "ENGINE", "EPOCH"]
@@ -194,14 +196,14 @@ def test_a_turn_on_codex_leaves_a_binding_that_can_be_looked_at(weft):
     ]
 
 
-def test_a_person_moves_to_another_harness_between_turns(weft, site):
+def test_a_person_moves_to_another_harness_between_turns(treadle, site):
     install(site, "parrot")
-    model = scripted(weft, {"text": "I am Weft."})
-    with talk(weft, "chat", "--model", model) as talking:
+    model = scripted(treadle, {"text": "I am Treadle."})
+    with talk(treadle, "chat", "--model", model) as talking:
         talking.say("/harness")
-        talking.expect("harness weft (auto_weft)")
+        talking.expect("harness treadle (auto_treadle)")
         talking.say("/harness parot")
-        talking.expect("no harness 'parot'; there are 'codex', 'weft', 'parrot'")
+        talking.expect("no harness 'parot'; there are 'codex', 'treadle', 'parrot'")
         talking.say("/harness parrot")
         talking.expect("harness parrot (forced_plugin)")
         talking.say("hello")
@@ -209,7 +211,7 @@ def test_a_person_moves_to_another_harness_between_turns(weft, site):
         talking.say("/status")
         talking.expect("parrot (forced_plugin)")
         talking.say("/harness auto")
-        talking.expect("harness weft (auto_weft)")
+        talking.expect("harness treadle (auto_treadle)")
         talking.say("hello again")
-        talking.expect("I am Weft.")
+        talking.expect("I am Treadle.")
         talking.leave()

@@ -7,8 +7,8 @@ from importlib.resources import files
 import click
 import pytest
 
-from weft.cli.app import COMMANDS
-from weft.cli.app import weft as group
+from treadle.cli.app import COMMANDS
+from treadle.cli.app import treadle as group
 
 COMMAND_NAMES = [
     *COMMANDS,
@@ -63,13 +63,13 @@ def test_every_command_teaches_itself_with_examples(name):
     heading, *examples = command.epilog.splitlines()[1:]
     assert heading == "Examples:"
     assert examples
-    assert [line for line in examples if f"weft {name}" not in line] == []
+    assert [line for line in examples if f"treadle {name}" not in line] == []
 
 
 def test_the_table_of_commands_is_the_commands():
     found = sorted(
         file.name.removesuffix(".py").rstrip("_")
-        for file in files("weft.cli.commands").iterdir()
+        for file in files("treadle.cli.commands").iterdir()
         if file.name.endswith(".py") and not file.name.startswith("_")
     )
     assert found == sorted(COMMANDS)
@@ -78,40 +78,42 @@ def test_the_table_of_commands_is_the_commands():
 
 
 def test_listing_the_commands_loads_none_of_them():
-    after = modules_after("from weft.cli.app import run; run(['--help'])")
-    assert not {name for name in after if name.startswith("weft.cli.commands")}
+    after = modules_after("from treadle.cli.app import run; run(['--help'])")
+    assert not {name for name in after if name.startswith("treadle.cli.commands")}
     assert not after & {"rich", "msgspec", "sqlite3", "asyncio"}
 
 
 def test_the_library_loads_neither_click_nor_rich():
-    assert not modules_after("import weft, weft.thread") & {"click", "rich", "weft.cli"}
+    assert not modules_after("import treadle, treadle.thread") & {"click", "rich", "treadle.cli"}
 
 
 @pytest.mark.usefixtures("worked")
-def test_a_pipe_never_needs_rich(weft):
+def test_a_pipe_never_needs_rich(treadle):
     code = f"""
-from weft.cli.app import run
+from treadle.cli.app import run
 for args in (["threads"], ["show", "last"], ["prompt", "x"], ["cache", "last"], ["prompts"]):
-    assert run(["--home", {str(weft.home)!r}, *args]) == 0
+    assert run(["--home", {str(treadle.home)!r}, *args]) == 0
 """
     assert "rich" not in modules_after(code)
 
 
-def test_the_version_is_the_package_s(weft):
-    from weft import __version__
+def test_the_version_is_the_package_s(treadle):
+    from treadle import __version__
 
-    assert weft("--version").text == f"weft {__version__}\n"
-
-
-def test_weft_alone_prints_its_help(weft):
-    assert weft().out == weft("--help").out
+    assert treadle("--version").text == f"treadle {__version__}\n"
 
 
-def test_a_command_that_does_not_exist_is_a_usage_error_with_a_guess(weft):
-    assert "There is no command 'thread'. Did you mean 'threads'?" in weft.refused("thread", code=2)
+def test_treadle_alone_prints_its_help(treadle):
+    assert treadle().out == treadle("--help").out
 
 
-def test_a_wrong_option_is_a_usage_error(weft):
-    said = weft.refused("threads", "--limit", "0", code=2)
+def test_a_command_that_does_not_exist_is_a_usage_error_with_a_guess(treadle):
+    assert "There is no command 'thread'. Did you mean 'threads'?" in treadle.refused(
+        "thread", code=2
+    )
+
+
+def test_a_wrong_option_is_a_usage_error(treadle):
+    said = treadle.refused("threads", "--limit", "0", code=2)
     assert "Invalid value for '--limit'" in said
-    assert "Try 'weft threads --help'" in said
+    assert "Try 'treadle threads --help'" in said

@@ -12,10 +12,10 @@ import pytest
 
 from tests.engines.lossless.recalling import talking
 from tests.harness.scenes import hear
-from weft import Thread
+from treadle import Thread
 
 from .scripts import scripted
-from .terminal import Weft
+from .terminal import Treadle
 
 LIBRARY = "engines/lossless/lossless.db"
 OWED = (
@@ -37,14 +37,14 @@ while True:
 """
 
 
-async def past(weft: Weft, *said: str, title: str = "ducks") -> str:
+async def past(treadle: Treadle, *said: str, title: str = "ducks") -> str:
     """A thread that the lossless engine has folded; without a model that can summarise."""
     model = talking()
     try:
         async with Thread.open(
             model=model,
-            home=weft.home,
-            cwd=weft.project,
+            home=treadle.home,
+            cwd=treadle.project,
             tools=(),
             engine="lossless",
             sandbox="danger-full-access",
@@ -60,13 +60,13 @@ async def past(weft: Weft, *said: str, title: str = "ducks") -> str:
 
 
 @pytest.fixture
-def folded(weft: Weft) -> str:
-    return asyncio.run(past(weft, "one", "two", "three"))
+def folded(treadle: Treadle) -> str:
+    return asyncio.run(past(treadle, "one", "two", "three"))
 
 
-def changed(weft: Weft, statement: str, *values: object) -> None:
+def changed(treadle: Treadle, statement: str, *values: object) -> None:
     """Change the library behind the engine's back."""
-    with closing(sqlite3.connect(weft.home / LIBRARY)) as db, db:
+    with closing(sqlite3.connect(treadle.home / LIBRARY)) as db, db:
         db.execute(statement, values)
 
 
@@ -75,12 +75,12 @@ def rows(path: Path, query: str) -> list[tuple[object, ...]]:
         return db.execute(query).fetchall()
 
 
-def names(weft: Weft) -> set[str]:
-    return {str(name) for (name,) in rows(weft.home / LIBRARY, "SELECT id FROM nodes")}
+def names(treadle: Treadle) -> set[str]:
+    return {str(name) for (name,) in rows(treadle.home / LIBRARY, "SELECT id FROM nodes")}
 
 
-def test_status_holds_what_the_engine_knows_against_the_log(weft, folded):
-    (thread,) = weft("lossless", "status", "--json").json["threads"]
+def test_status_holds_what_the_engine_knows_against_the_log(treadle, folded):
+    (thread,) = treadle("lossless", "status", "--json").json["threads"]
     assert (thread["thread"], thread["title"]) == (folded, "ducks")
     assert (thread["turns_known"], thread["turns_in_log"], thread["turns_waiting"]) == (3, 3, 0)
     assert thread["last_known"] <= thread["last_in_log"]
@@ -88,9 +88,9 @@ def test_status_holds_what_the_engine_knows_against_the_log(weft, folded):
     assert 0 < thread["view_tokens"] < thread["budget"]
 
 
-def test_status_is_a_table_with_debts_and_files_below(weft, folded):
-    changed(weft, OWED, "key", folded, 3, "no model wrote it")
-    lines = weft("lossless", "status").lines
+def test_status_is_a_table_with_debts_and_files_below(treadle, folded):
+    changed(treadle, OWED, "key", folded, 3, "no model wrote it")
+    lines = treadle("lossless", "status").lines
     assert lines[0].split() == [
         *("THREAD", "TURNS", "SUMMARIES", "DEGRADED", "OWED", "VIEW", "BUDGET", "TITLE")
     ]
@@ -102,73 +102,73 @@ def test_status_is_a_table_with_debts_and_files_below(weft, folded):
     assert [line.split()[0] for line in lines[-3:]] == [LIBRARY, "log.db", "index.db"]
 
 
-def test_status_of_one_thread_shows_no_other(weft, folded):
-    asyncio.run(past(weft, "four", "five", "six", title="geese"))
-    shown = weft("lossless", "status", "--thread", "ducks", "--json").json["threads"]
+def test_status_of_one_thread_shows_no_other(treadle, folded):
+    asyncio.run(past(treadle, "four", "five", "six", title="geese"))
+    shown = treadle("lossless", "status", "--thread", "ducks", "--json").json["threads"]
     assert [thread["thread"] for thread in shown] == [folded]
 
 
-def test_status_where_the_engine_never_was(weft):
-    assert weft("lossless", "status").text == "the lossless engine has served no thread here\n"
-    assert not (weft.home / "log.db").exists()
+def test_status_where_the_engine_never_was(treadle):
+    assert treadle("lossless", "status").text == "the lossless engine has served no thread here\n"
+    assert not (treadle.home / "log.db").exists()
 
 
 @pytest.mark.usefixtures("folded")
-def test_a_sound_home_has_no_findings(weft):
-    assert weft("lossless", "doctor").text == "summaries, jobs and logs agree\n"
-    assert weft("lossless", "doctor", "--fix", "--json").json == {
+def test_a_sound_home_has_no_findings(treadle):
+    assert treadle("lossless", "doctor").text == "summaries, jobs and logs agree\n"
+    assert treadle("lossless", "doctor", "--fix", "--json").json == {
         "ok": True,
         "findings": [],
         "done": [],
         "backup": None,
     }
-    assert not (weft.home / "backups").exists()
+    assert not (treadle.home / "backups").exists()
 
 
 @pytest.mark.usefixtures("folded")
-def test_looking_changes_no_byte(weft):
-    before = (weft.home / LIBRARY).read_bytes()
-    weft("lossless", "doctor")
-    weft("lossless", "status")
-    assert (weft.home / LIBRARY).read_bytes() == before
+def test_looking_changes_no_byte(treadle):
+    before = (treadle.home / LIBRARY).read_bytes()
+    treadle("lossless", "doctor")
+    treadle("lossless", "status")
+    assert (treadle.home / LIBRARY).read_bytes() == before
 
 
 @pytest.mark.usefixtures("folded")
-def test_a_lost_library_is_filled_again_from_the_log(weft):
-    shown = names(weft)
-    shutil.rmtree(weft.home / "engines/lossless")
-    told = weft.attempt("lossless", "doctor")
+def test_a_lost_library_is_filled_again_from_the_log(treadle):
+    shown = names(treadle)
+    shutil.rmtree(treadle.home / "engines/lossless")
+    told = treadle.attempt("lossless", "doctor")
     assert told.code == 1
-    assert "is shown, but not in the library; `weft lossless doctor --fix`" in told.text
-    done = weft("lossless", "doctor", "--fix")
+    assert "is shown, but not in the library; `treadle lossless doctor --fix`" in told.text
+    done = treadle("lossless", "doctor", "--fix")
     assert done.lines[0].startswith("took over ")
     assert done.lines[-1] == "summaries, jobs and logs agree"
-    assert names(weft) <= shown
-    assert names(weft)
-    name = min(names(weft))
-    assert "one" in weft("recall", "expand", name).text
+    assert names(treadle) <= shown
+    assert names(treadle)
+    name = min(names(treadle))
+    assert "one" in treadle("recall", "expand", name).text
 
 
 @pytest.mark.usefixtures("folded")
-def test_what_is_mended_is_copied_first(weft):
-    changed(weft, OWED, "k", "thr_gone", 0, None)
-    found = weft("lossless", "doctor", "--json").json
+def test_what_is_mended_is_copied_first(treadle):
+    changed(treadle, OWED, "k", "thr_gone", 0, None)
+    found = treadle("lossless", "doctor", "--json").json
     assert [finding["kind"] for finding in found["findings"]] == ["orphaned_job"]
-    done = weft("lossless", "doctor", "--fix", "--json").json
+    done = treadle("lossless", "doctor", "--fix", "--json").json
     assert (done["ok"], done["findings"]) == (True, [])
     assert done["done"] == ["dropped 1 jobs that nobody needs"]
     saved = Path(done["backup"])
     assert rows(saved / LIBRARY, "SELECT key FROM jobs WHERE thread = 'thr_gone'") == [("k",)]
-    assert rows(weft.home / LIBRARY, "SELECT key FROM jobs WHERE thread = 'thr_gone'") == []
+    assert rows(treadle.home / LIBRARY, "SELECT key FROM jobs WHERE thread = 'thr_gone'") == []
 
 
 @pytest.mark.usefixtures("folded")
-def test_a_damaged_library_is_told_apart_from_the_log(weft):
-    path = weft.home / LIBRARY
+def test_a_damaged_library_is_told_apart_from_the_log(treadle):
+    path = treadle.home / LIBRARY
     for beside in path.parent.glob("*-wal"):
         beside.unlink()
     path.write_bytes(b"no database at all, but long enough to be read as one" * 200)
-    told = weft.attempt("lossless", "doctor", "--json").json
+    told = treadle.attempt("lossless", "doctor", "--json").json
     (finding,) = told["findings"]
     assert (told["ok"], finding["kind"], finding["subject"]) == (
         False,
@@ -176,57 +176,57 @@ def test_a_damaged_library_is_told_apart_from_the_log(weft):
         "lossless.db",
     )
     assert finding["remedy"] == (
-        "`weft lossless doctor --fix` moves it aside: its summaries are made again from the log"
+        "`treadle lossless doctor --fix` moves it aside: its summaries are made again from the log"
     )
     broken = path.read_bytes()
-    mended = weft("lossless", "doctor", "--fix", "--json").json
+    mended = treadle("lossless", "doctor", "--fix", "--json").json
     assert mended["ok"]
     assert "the damaged library was moved to " in mended["done"][0]
     (aside,) = path.parent.glob("lossless.db.broken-*Z")
     assert aside.read_bytes() == broken
-    assert weft("lossless", "doctor").text == "summaries, jobs and logs agree\n"
+    assert treadle("lossless", "doctor").text == "summaries, jobs and logs agree\n"
 
 
-def test_a_backup_is_a_home_of_its_own(weft, folded, tmp_path):
-    done = weft("lossless", "backup", str(tmp_path / "copy"), "--json").json
+def test_a_backup_is_a_home_of_its_own(treadle, folded, tmp_path):
+    done = treadle("lossless", "backup", str(tmp_path / "copy"), "--json").json
     assert done["backup"] == str(tmp_path / "copy")
     assert [file["path"] for file in done["files"]] == [LIBRARY, "log.db"]
-    other = Weft(tmp_path / "copy", weft.project)
+    other = Treadle(tmp_path / "copy", treadle.project)
     assert other("lossless", "doctor").text == "summaries, jobs and logs agree\n"
     assert [info["id"] for info in other("threads", "--json").json] == [folded]
 
 
 @pytest.mark.usefixtures("folded")
-def test_a_backup_replaces_nothing(weft, tmp_path):
+def test_a_backup_replaces_nothing(treadle, tmp_path):
     (tmp_path / "copy").mkdir()
-    said = weft.refused("lossless", "backup", str(tmp_path / "copy"))
+    said = treadle.refused("lossless", "backup", str(tmp_path / "copy"))
     assert "exists; name a directory that does not" in said
     assert list((tmp_path / "copy").iterdir()) == []
 
 
 @pytest.mark.usefixtures("folded")
-def test_without_a_place_a_backup_goes_into_the_home(weft):
-    first, second = (Path(weft("lossless", "backup", "--json").json["backup"]) for _ in range(2))
-    assert first.parent == second.parent == weft.home / "backups"
+def test_without_a_place_a_backup_goes_into_the_home(treadle):
+    first, second = (Path(treadle("lossless", "backup", "--json").json["backup"]) for _ in range(2))
+    assert first.parent == second.parent == treadle.home / "backups"
     assert (first / "log.db").exists()
     assert (second / LIBRARY).exists()
 
 
-def test_there_is_nothing_to_copy_where_nothing_is(weft, tmp_path):
-    said = weft.refused("lossless", "backup", str(tmp_path / "copy"))
-    assert said == "weft: there is nothing to copy: no thread was ever made here\n"
+def test_there_is_nothing_to_copy_where_nothing_is(treadle, tmp_path):
+    said = treadle.refused("lossless", "backup", str(tmp_path / "copy"))
+    assert said == "treadle: there is nothing to copy: no thread was ever made here\n"
 
 
 @pytest.mark.usefixtures("folded")
-def test_a_copy_is_one_moment_also_while_others_write(weft, tmp_path):
+def test_a_copy_is_one_moment_also_while_others_write(treadle, tmp_path):
     writer = subprocess.Popen(
-        [sys.executable, "-c", WRITER, weft.home / LIBRARY], stdout=subprocess.PIPE
+        [sys.executable, "-c", WRITER, treadle.home / LIBRARY], stdout=subprocess.PIPE
     )
     try:
         assert writer.stdout is not None
         writer.stdout.readline()
         for number in range(3):
-            weft("lossless", "backup", str(tmp_path / f"copy{number}"))
+            treadle("lossless", "backup", str(tmp_path / f"copy{number}"))
     finally:
         writer.kill()
         writer.communicate()
@@ -237,31 +237,31 @@ def test_a_copy_is_one_moment_also_while_others_write(weft, tmp_path):
         assert (noted, rows(copy, "PRAGMA integrity_check")) == (told, [("ok",)])
 
 
-def test_deleting_a_thread_forgets_its_summaries_and_notes(weft, folded):
-    changed(weft, "INSERT INTO notes (thread, name, text, time) VALUES (?, 'a', 'b', 0)", folded)
-    weft("delete", folded, "--yes")
+def test_deleting_a_thread_forgets_its_summaries_and_notes(treadle, folded):
+    changed(treadle, "INSERT INTO notes (thread, name, text, time) VALUES (?, 'a', 'b', 0)", folded)
+    treadle("delete", folded, "--yes")
     for table in ("nodes", "jobs", "turns", "notes", "told"):
-        assert rows(weft.home / LIBRARY, f"SELECT * FROM {table}") == []
-    assert weft("lossless", "doctor").text == "summaries, jobs and logs agree\n"
+        assert rows(treadle.home / LIBRARY, f"SELECT * FROM {table}") == []
+    assert treadle("lossless", "doctor").text == "summaries, jobs and logs agree\n"
 
 
-def test_what_a_fork_shares_outlives_the_thread_it_is_from(weft, folded):
-    weft("fork", folded)
-    before = names(weft)
-    weft("delete", folded, "--yes")
-    assert names(weft) == before
-    assert weft("lossless", "doctor").text == "summaries, jobs and logs agree\n"
+def test_what_a_fork_shares_outlives_the_thread_it_is_from(treadle, folded):
+    treadle("fork", folded)
+    before = names(treadle)
+    treadle("delete", folded, "--yes")
+    assert names(treadle) == before
+    assert treadle("lossless", "doctor").text == "summaries, jobs and logs agree\n"
 
 
-def test_turns_that_have_a_process_each_get_summaries_by_the_model(weft: Weft):
-    (weft.home / "models.toml").write_text("[fallback]\ncontext_window = 16000\n")
+def test_turns_that_have_a_process_each_get_summaries_by_the_model(treadle: Treadle):
+    (treadle.home / "models.toml").write_text("[fallback]\ncontext_window = 16000\n")
     summary = {"when": "Summarise the source now", "text": "Of src/pond.py.", "times": 0}
-    model = scripted(weft, summary, {"text": "It is so.", "times": 0})
+    model = scripted(treadle, summary, {"text": "It is so.", "times": 0})
     said = "Look at src/pond.py. " + "The ducks are on the pond, and nobody knows why. " * 40
     options = ("--model", model, "--engine", "lossless")
-    weft("exec", said, *options)
+    treadle("exec", said, *options)
     for _ in range(6):
-        weft("exec", said, "--last", *options)
-    (standing,) = weft("lossless", "status", "--json").json["threads"]
+        treadle("exec", said, "--last", *options)
+    (standing,) = treadle("lossless", "status", "--json").json["threads"]
     assert standing["summaries"] > 0
     assert (standing["degraded"], standing["debts"]) == (0, [])

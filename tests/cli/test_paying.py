@@ -4,67 +4,67 @@ import asyncio
 import json
 from typing import Any
 
-from weft.auth.state import AuthState
-from weft.configuration import load_config
-from weft.testing.fake import FakeServer
-from weft.testing.script import Answer, Failure, Script
+from treadle.auth.state import AuthState
+from treadle.configuration import load_config
+from treadle.testing.fake import FakeServer
+from treadle.testing.script import Answer, Failure, Script
 
 from .scripts import scripted
-from .terminal import Weft
+from .terminal import Treadle
 
 BROKEN = {"error": {"status": 400, "message": "out of order"}}
 
 
-def configure(weft: Weft, **settings: Any) -> None:
+def configure(treadle: Treadle, **settings: Any) -> None:
     lines = [f"{name} = {json.dumps(value)}" for name, value in settings.items()]
-    (weft.home / "config.toml").write_text("\n".join(lines) + "\n")
+    (treadle.home / "config.toml").write_text("\n".join(lines) + "\n")
 
 
-def test_the_configured_model_falls_back_and_a_chosen_one_does_not(weft):
-    bad = scripted(weft, BROKEN, name="bad.jsonl")
-    good = scripted(weft, {"text": "I am the other."}, name="good.jsonl")
-    configure(weft, model=bad, fallbacks=[good])
-    done = weft("exec", "--json", "who?")
+def test_the_configured_model_falls_back_and_a_chosen_one_does_not(treadle):
+    bad = scripted(treadle, BROKEN, name="bad.jsonl")
+    good = scripted(treadle, {"text": "I am the other."}, name="good.jsonl")
+    configure(treadle, model=bad, fallbacks=[good])
+    done = treadle("exec", "--json", "who?")
     (failed,) = [line for line in done.json_lines if line["type"] == "attempt.failed"]
     assert (failed["tried"]["model"], failed["next"]["model"]) == (bad, good)
     assert done.json_lines[-1]["text"] == "I am the other."
-    assert "out of order" in weft.refused("exec", "--model", bad, "who?")
-    chosen = weft("exec", "--model", bad, "--fallback", good, "who?")
+    assert "out of order" in treadle.refused("exec", "--model", bad, "who?")
+    chosen = treadle("exec", "--model", bad, "--fallback", good, "who?")
     assert chosen.text == "I am the other.\n"
     assert f"! {bad}: " in chosen.err
     assert f"out of order; correct the request; asking {good}\n" in chosen.err
 
 
-def test_a_chosen_model_falls_back_to_its_own_list(weft):
-    bad = scripted(weft, BROKEN, name="bad.jsonl")
-    good = scripted(weft, {"text": "I am the other."}, name="good.jsonl")
-    (weft.home / "config.toml").write_text(
+def test_a_chosen_model_falls_back_to_its_own_list(treadle):
+    bad = scripted(treadle, BROKEN, name="bad.jsonl")
+    good = scripted(treadle, {"text": "I am the other."}, name="good.jsonl")
+    (treadle.home / "config.toml").write_text(
         f"fallbacks = [{json.dumps(bad)}]\n[models.{json.dumps(bad)}]\n"
         f"fallbacks = [{json.dumps(good)}]\n"
     )
-    assert weft("exec", "--model", bad, "who?").text == "I am the other.\n"
+    assert treadle("exec", "--model", bad, "who?").text == "I am the other.\n"
     strict = f"[models.{json.dumps(bad)}]\nfallbacks = []\n"
-    (weft.home / "config.toml").write_text(
+    (treadle.home / "config.toml").write_text(
         f"model = {json.dumps(bad)}\nfallbacks = [{json.dumps(good)}]\n{strict}"
     )
-    assert "out of order" in weft.refused("exec", "who?")
+    assert "out of order" in treadle.refused("exec", "who?")
 
 
 def test_a_variable_names_fallbacks_with_commas_between_them(tmp_path):
-    environ = {"WEFT_FALLBACKS": "openai:gpt-5.4,anthropic:claude-opus-4-5"}
+    environ = {"TREADLE_FALLBACKS": "openai:gpt-5.4,anthropic:claude-opus-4-5"}
     config = load_config(tmp_path, tmp_path, environ)
     assert config.settings.fallbacks == ("openai:gpt-5.4", "anthropic:claude-opus-4-5")
 
 
-async def test_kept_profiles_pay_and_a_named_one_is_kept_to(weft):
+async def test_kept_profiles_pay_and_a_named_one_is_kept_to(treadle):
     refused = Answer(error=Failure(status=401, message="who are you"))
     answers = (refused, Answer(text="first"), Answer(text="second"))
 
     async def run(*args: str, stdin: bytes = b"") -> Any:
-        return await asyncio.to_thread(weft, *args, stdin=stdin)
+        return await asyncio.to_thread(treadle, *args, stdin=stdin)
 
     async with FakeServer(Script(answers=answers)) as server:
-        weft.environ["OPENAI_BASE_URL"] = server.base_url
+        treadle.environ["OPENAI_BASE_URL"] = server.base_url
         for name in ("a", "b", "c"):
             given = f"sk-planted-{name}".encode()
             await run("auth", "add", "openai", "--name", name, stdin=given)
@@ -75,5 +75,5 @@ async def test_kept_profiles_pay_and_a_named_one_is_kept_to(weft):
     pin = (await run("auth", "pin", "last", "--json")).json
     assert (pin["profile"], pin["source"]) == ("openai:c", "user")
     await run("delete", "last", "--yes")
-    state = AuthState(weft.home)
+    state = AuthState(treadle.home)
     assert await asyncio.to_thread(state.pin, pin["thread"]) is None

@@ -7,42 +7,42 @@ from typing import Any
 import pytest
 from inline_snapshot import snapshot
 
-from weft.auth import ApiKey, Wallet
-from weft.cli.preview import PLACEHOLDER
-from weft.thread import Thread
+from treadle.auth import ApiKey, Wallet
+from treadle.cli.preview import PLACEHOLDER
+from treadle.thread import Thread
 
 from .scripts import scripted
-from .terminal import Weft
+from .terminal import Treadle
 from .test_terminal import shown, without_colour
 
 KEY = "sk-planted-0123456789abcdef"
 
 
-def kept(weft: Weft) -> dict[str, Any]:
+def kept(treadle: Treadle) -> dict[str, Any]:
     """Every file of a home, with its bytes; what SQLite makes beside a log comes and goes."""
-    files = [path for path in weft.home.rglob("*") if path.is_file()]
+    files = [path for path in treadle.home.rglob("*") if path.is_file()]
     steady = [path for path in files if not path.name.endswith(("-wal", "-shm"))]
-    return {str(path.relative_to(weft.home)): path.read_bytes() for path in steady}
+    return {str(path.relative_to(treadle.home)): path.read_bytes() for path in steady}
 
 
-def profiles(weft: Weft, *names: str) -> None:
-    wallet = Wallet(weft.home, vault=None)
+def profiles(treadle: Treadle, *names: str) -> None:
+    wallet = Wallet(treadle.home, vault=None)
     for name in names:
         wallet.secrets.put(name, ApiKey(provider="openai", key=KEY + name[-1]))
 
 
-def test_every_domain_is_told_and_a_missing_key_is_no_obstacle(weft):
-    done = weft("plan", "fix the bug")
+def test_every_domain_is_told_and_a_missing_key_is_no_obstacle(treadle):
+    done = treadle("plan", "fix the bug")
     assert [line.split(maxsplit=2 if line[0] != " " else 1) for line in done.lines] == snapshot(
         [
             ["DOMAIN", "WHAT", "DECIDED"],
             ["route", "model", "openai:gpt-5.5"],
             ["api", "responses at the provider's own address, by https+sse"],
-            ["harness", "weft (auto_weft)"],
+            ["harness", "treadle (auto_treadle)"],
             [
                 "auth",
                 "profile",
-                "no key for the provider 'openai'; set OPENAI_API_KEY, or run `weft auth`",
+                "no key for the provider 'openai'; set OPENAI_API_KEY, or run `treadle auth`",
             ],
             ["tools", "offered", "12, not strict"],
             [
@@ -66,14 +66,14 @@ def test_every_domain_is_told_and_a_missing_key_is_no_obstacle(weft):
         ]
     )
     assert done.err == ""
-    assert kept(weft) == {}
+    assert kept(treadle) == {}
 
 
-def test_the_plan_for_programs_is_the_one_that_the_turn_goes_by(weft):
-    model = scripted(weft, {"text": "Done."})
+def test_the_plan_for_programs_is_the_one_that_the_turn_goes_by(treadle):
+    model = scripted(treadle, {"text": "Done."})
     flags = ("--model", model, "--effort", "low", "--sandbox", "read-only")
-    told = weft("plan", "go", "--json", *flags).json
-    started = weft("exec", "go", "--json", *flags).json_lines[1]
+    told = treadle("plan", "go", "--json", *flags).json
+    started = treadle("exec", "go", "--json", *flags).json_lines[1]
     assert (told["harness"]["id"], told["harness"]["reason"], told["transport"]) == (
         started["harness"],
         started["harness_reason"],
@@ -96,7 +96,7 @@ def test_the_plan_for_programs_is_the_one_that_the_turn_goes_by(weft):
     )
 
     async def planned() -> dict[str, Any]:
-        async with Thread.open(started["thread"], home=weft.home) as thread:
+        async with Thread.open(started["thread"], home=treadle.home) as thread:
             async for _ in thread.run("again"):
                 pass
             assert thread.plan is not None
@@ -107,61 +107,61 @@ def test_the_plan_for_programs_is_the_one_that_the_turn_goes_by(weft):
     assert {**told, "params": {}, "tools": {}} == {**again, "params": {}, "tools": {}}
 
 
-def test_profiles_are_told_in_order_and_never_their_secrets(weft):
-    profiles(weft, "openai:a", "openai:b")
-    before = kept(weft)
+def test_profiles_are_told_in_order_and_never_their_secrets(treadle):
+    profiles(treadle, "openai:a", "openai:b")
+    before = kept(treadle)
     flags = ("--fallback", "anthropic:claude-opus-5", "--profile", "openai:b")
-    told = weft("plan", *flags, "--json")
+    told = treadle("plan", *flags, "--json")
     assert told.json["auth"] == {"profile": "openai:b", "source": "user", "others": ["openai:a"]}
     assert told.json["outcome"]["models"] == ["openai:gpt-5.5", "anthropic:claude-opus-5"]
-    lines = [line.split(maxsplit=1) for line in weft("plan", *flags).lines]
+    lines = [line.split(maxsplit=1) for line in treadle("plan", *flags).lines]
     assert ["auth", "profile              openai:b (you chose it)"] in lines
     assert ["then", "openai:a"] in lines
     assert ["then", "anthropic:claude-opus-5"] in lines
-    assert weft("plan", "--json").json["auth"]["source"] == "auto"
+    assert treadle("plan", "--json").json["auth"]["source"] == "auto"
     assert KEY not in told.text
-    assert kept(weft) == before
-    assert "there is no profile 'openai:c'" in weft.refused("plan", "--profile", "openai:c")
+    assert kept(treadle) == before
+    assert "there is no profile 'openai:c'" in treadle.refused("plan", "--profile", "openai:c")
 
 
-def test_a_thread_is_looked_at_beside_its_writer_and_left_as_it_was(weft, worked):
-    profiles(weft, "openai:a")
-    before = kept(weft)
+def test_a_thread_is_looked_at_beside_its_writer_and_left_as_it_was(treadle, worked):
+    profiles(treadle, "openai:a")
+    before = kept(treadle)
 
     async def beside() -> Any:
-        async with Thread.open(worked, home=weft.home):
-            return await asyncio.to_thread(weft, "plan", "go on", "--thread", "last", "--json")
+        async with Thread.open(worked, home=treadle.home):
+            return await asyncio.to_thread(treadle, "plan", "go on", "--thread", "last", "--json")
 
     told = asyncio.run(beside()).json
     assert (told["target"]["model"], told["auth"]["profile"]) == ("gpt-5.5", "openai:a")
-    after = kept(weft)
+    after = kept(treadle)
     assert after.pop("auth.json") == before.pop("auth.json")
     assert set(after) == set(before)
 
 
-@pytest.mark.parametrize("harness", ["weft", "codex"])
-def test_it_says_which_harness_and_what_that_one_brings(weft, harness):
-    weft.environ["OPENAI_API_KEY"] = KEY
-    told = weft("plan", "--harness", harness, "--json")
-    assert told.json["harness"]["id"] == told.json["target"].get("harness", "weft") == harness
+@pytest.mark.parametrize("harness", ["treadle", "codex"])
+def test_it_says_which_harness_and_what_that_one_brings(treadle, harness):
+    treadle.environ["OPENAI_API_KEY"] = KEY
+    told = treadle("plan", "--harness", harness, "--json")
+    assert told.json["harness"]["id"] == told.json["target"].get("harness", "treadle") == harness
     assert told.json["harness"]["traits"]["tools"] == (harness == "codex")
     names = [spec["name"] for spec in told.json["tools"]["specs"]]
-    assert ("exec_command" in names) == (harness == "weft")
-    assert kept(weft) == {}
+    assert ("exec_command" in names) == (harness == "treadle")
+    assert kept(treadle) == {}
 
 
-def test_parameters_of_provider_and_model_reach_the_plan_and_a_choice_wins(weft):
-    (weft.home / "config.toml").write_text(
+def test_parameters_of_provider_and_model_reach_the_plan_and_a_choice_wins(treadle):
+    (treadle.home / "config.toml").write_text(
         '[providers.openai.params]\nparallelToolCalls = false\ntextVerbosity = "high"\n'
         '[models."gpt-5.5".params]\nreasoning_effort = "high"\nverbosity = "medium"\n'
     )
-    assert weft("plan", "--json").json["params"] == {
+    assert treadle("plan", "--json").json["params"] == {
         "parallel_tool_calls": False,
         "effort": "high",
         "verbosity": "medium",
     }
-    assert weft("plan", "--effort", "low", "--json").json["params"]["effort"] == "low"
-    other = weft("plan", "--model", "openai:gpt-5.4", "--json").json["params"]
+    assert treadle("plan", "--effort", "low", "--json").json["params"]["effort"] == "low"
+    other = treadle("plan", "--model", "openai:gpt-5.4", "--json").json["params"]
     assert (other["parallel_tool_calls"], other["verbosity"]) == (False, "high")
 
 
@@ -174,71 +174,73 @@ def test_parameters_of_provider_and_model_reach_the_plan_and_a_choice_wins(weft)
         ('verbosity = "loud"', "is 'loud'; accepted: 'low', 'medium', 'high'"),
     ],
 )
-def test_a_parameter_that_cannot_be_sent_is_named_with_its_place(weft, line, said):
-    (weft.home / "config.toml").write_text(f'[models."gpt-5.5".params]\n{line}\n')
-    refusal = weft.refused("plan")
-    assert refusal.startswith(f"weft: {weft.home}/config.toml:2: ")
+def test_a_parameter_that_cannot_be_sent_is_named_with_its_place(treadle, line, said):
+    (treadle.home / "config.toml").write_text(f'[models."gpt-5.5".params]\n{line}\n')
+    refusal = treadle.refused("plan")
+    assert refusal.startswith(f"treadle: {treadle.home}/config.toml:2: ")
     assert said in refusal
 
 
-def test_an_engine_brings_its_tools_and_keeps_nothing(weft):
+def test_an_engine_brings_its_tools_and_keeps_nothing(treadle):
     names = [
-        s["name"] for s in weft("plan", "--engine", "lossless", "--json").json["tools"]["specs"]
+        s["name"] for s in treadle("plan", "--engine", "lossless", "--json").json["tools"]["specs"]
     ]
     assert "recall_search" in names
-    assert kept(weft) == {}
-    unknown = weft("plan", "--engine", "nowhere")
+    assert kept(treadle) == {}
+    unknown = treadle("plan", "--engine", "nowhere")
     assert "the turn would run without engine 'nowhere'" in unknown.err
-    assert kept(weft) == {}
+    assert kept(treadle) == {}
 
 
-def test_the_channel_is_told_and_nothing_is_delivered(weft):
-    (weft.home / "config.toml").write_text('channel = "here"\n[channels.here]\nkind = "terminal"\n')
-    assert weft("plan", "--json").json["delivery"] == {"channels": ["here"]}
-    assert "channels             here" in weft("plan").text
-    weft.environ["WEFT_CHANNEL"] = "there"
-    assert "there is no channel 'there'" in weft.refused("plan")
+def test_the_channel_is_told_and_nothing_is_delivered(treadle):
+    (treadle.home / "config.toml").write_text(
+        'channel = "here"\n[channels.here]\nkind = "terminal"\n'
+    )
+    assert treadle("plan", "--json").json["delivery"] == {"channels": ["here"]}
+    assert "channels             here" in treadle("plan").text
+    treadle.environ["TREADLE_CHANNEL"] = "there"
+    assert "there is no channel 'there'" in treadle.refused("plan")
 
 
-def test_overlays_of_packages_are_found(weft):
-    package = weft.home.parent / "packages"
+def test_overlays_of_packages_are_found(treadle):
+    package = treadle.home.parent / "packages"
     (package / "house-1.0.dist-info").mkdir(parents=True)
     (package / "house-1.0.dist-info" / "METADATA").write_text("Name: house\nVersion: 1.0\n")
     (package / "house-1.0.dist-info" / "entry_points.txt").write_text(
-        "[weft.overlays]\nhouse = house:House\n"
+        "[treadle.overlays]\nhouse = house:House\n"
     )
     (package / "house.py").write_text(
-        "from weft.prompt.contributions import Contribution\n"
+        "from treadle.prompt.contributions import Contribution\n"
         "class House:\n"
         "    id = 'house'\n"
         "    def contribute(self, audience, settings):\n"
         "        return Contribution(stable_prefix=f'{audience.model} in {settings.cwd}')\n"
     )
-    weft.environ["PYTHONPATH"] = str(package)
-    told = weft("plan", "--json").json["prompt"]
+    treadle.environ["PYTHONPATH"] = str(package)
+    told = treadle("plan", "--json").json["prompt"]
     assert told == {
-        "contribution": {"stable_prefix": f"gpt-5.5 in {weft.project}"},
+        "contribution": {"stable_prefix": f"gpt-5.5 in {treadle.project}"},
         "sources": ["house"],
     }
-    assert "overlays             house" in weft("plan").text
+    assert "overlays             house" in treadle("plan").text
 
 
-def test_a_terminal_gets_a_table_that_fits(weft):
-    text = without_colour(shown(weft, "plan", "go", columns=70))
+def test_a_terminal_gets_a_table_that_fits(treadle):
+    text = without_colour(shown(treadle, "plan", "go", columns=70))
     assert max(map(len, text.splitlines())) <= 70
     assert "DECIDED" in text
 
 
-def test_the_request_that_is_shown_beforehand_is_the_one_that_the_plan_leads_to(weft):
-    (weft.home / "config.toml").write_text(
+def test_the_request_that_is_shown_beforehand_is_the_one_that_the_plan_leads_to(treadle):
+    (treadle.home / "config.toml").write_text(
         "[providers.scripted.params]\nparallelToolCalls = false\n"
     )
-    flags = ("--model", scripted(weft, {"text": "Done."}), "--engine", "lossless")
-    shown_before = weft("prompt", "go", *flags, "--json").out
-    weft("exec", "go", *flags)
-    entries = weft("show", "last", "--all", "--json").json_lines
+    flags = ("--model", scripted(treadle, {"text": "Done."}), "--engine", "lossless")
+    shown_before = treadle("prompt", "go", *flags, "--json").out
+    treadle("exec", "go", *flags)
+    entries = treadle("show", "last", "--all", "--json").json_lines
     sent = next(entry for entry in entries if entry["kind"] == "request")
-    after = weft("prompt", "--thread", "last", "--at", str(sent["seq"]), "--json").out
+    after = treadle("prompt", "--thread", "last", "--at", str(sent["seq"]), "--json").out
     assert after.replace(sent["thread"].encode(), PLACEHOLDER.encode()) == shown_before
     body = json.loads(shown_before)
     assert body["parallel_tool_calls"] is False

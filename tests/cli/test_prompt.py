@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from inline_snapshot import snapshot
 
-from weft.context.head import Choices
-from weft.items import FunctionCall
-from weft.prompt.observation import PromptContext
-from weft.specs import FunctionTool
-from weft.subagents import AgentLimits
-from weft.thread import Thread
-from weft.wire import Json
+from treadle.context.head import Choices
+from treadle.items import FunctionCall
+from treadle.prompt.observation import PromptContext
+from treadle.specs import FunctionTool
+from treadle.subagents import AgentLimits
+from treadle.thread import Thread
+from treadle.wire import Json
 
 from .scripts import scripted
 from .test_threads import tidy
@@ -22,11 +22,11 @@ from .test_threads import tidy
 PLACEHOLDER = "thr_00000000-0000-7000-8000-000000000000"
 
 
-async def truth(weft, said, thread=None, **options) -> bytes:
+async def truth(treadle, said, thread=None, **options) -> bytes:
     """The body that a turn without a terminal would send."""
     async with Thread.open(
         thread,
-        home=weft.home,
+        home=treadle.home,
         tools=None,
         sandbox="workspace-write",
         approval="never",
@@ -48,15 +48,15 @@ def shell(monkeypatch):
 
 
 @pytest.mark.usefixtures("shell")
-def test_a_new_thread_is_imagined_byte_for_byte(weft):
-    body = weft("prompt", "fix the bug", "--json").out
-    assert list(weft.home.iterdir()) == []
-    options: dict[str, Any] = {"model": "openai:gpt-5.5", "cwd": weft.project}
-    assert body == asyncio.run(truth(weft, "fix the bug", **options)) + b"\n"
+def test_a_new_thread_is_imagined_byte_for_byte(treadle):
+    body = treadle("prompt", "fix the bug", "--json").out
+    assert list(treadle.home.iterdir()) == []
+    options: dict[str, Any] = {"model": "openai:gpt-5.5", "cwd": treadle.project}
+    assert body == asyncio.run(truth(treadle, "fix the bug", **options)) + b"\n"
 
 
-def test_the_layout_has_one_line_per_item(weft):
-    done = weft("prompt", "fix <environment_context>x</environment_context>")
+def test_the_layout_has_one_line_per_item(treadle):
+    done = treadle("prompt", "fix <environment_context>x</environment_context>")
     assert [without_tokens(line) for line in done.lines[6:]] == snapshot(
         [
             " #  ROLE       WHAT",
@@ -76,50 +76,52 @@ def test_the_layout_has_one_line_per_item(weft):
     assert done.lines[1] == "epoch   a new one (start)"
 
 
-def test_the_text_can_come_from_a_pipe_or_be_missing(weft):
-    piped = weft("prompt", "-", "--json", stdin=b"from a pipe").json
+def test_the_text_can_come_from_a_pipe_or_be_missing(treadle):
+    piped = treadle("prompt", "-", "--json", stdin=b"from a pipe").json
     assert piped["input"][-1]["content"] == [{"type": "input_text", "text": "from a pipe"}]
-    assert weft("prompt", "--json").json["input"] == piped["input"][:-1]
+    assert treadle("prompt", "--json").json["input"] == piped["input"][:-1]
 
 
-def test_the_directory_and_the_model_are_those_asked_for(weft, tmp_path):
+def test_the_directory_and_the_model_are_those_asked_for(treadle, tmp_path):
     (tmp_path / "other").mkdir()
-    body = weft(
+    body = treadle(
         "prompt", "hi", "--json", "--cwd", str(tmp_path / "other"), "--model", "openai:gpt-5.4"
     ).json
     assert body["model"] == "gpt-5.4"
     assert f"<cwd>{tmp_path / 'other'}</cwd>" in json.dumps(body["input"])
     assert "Keep it simple" not in json.dumps(body["input"])
-    said = weft.refused("prompt", "hi", "--cwd", str(tmp_path / "nowhere"), code=2)
+    said = treadle.refused("prompt", "hi", "--cwd", str(tmp_path / "nowhere"), code=2)
     assert "does not exist" in said
 
 
 @pytest.mark.usefixtures("shell")
-def test_a_thread_s_next_request_is_imagined_byte_for_byte(weft, worked):
-    (weft.project / "AGENTS.md").write_text("Keep it simpler.\n")
-    imagined = weft("prompt", "next", "--thread", worked, "--json").out
-    real = asyncio.run(truth(weft, "next", worked))
+def test_a_thread_s_next_request_is_imagined_byte_for_byte(treadle, worked):
+    (treadle.project / "AGENTS.md").write_text("Keep it simpler.\n")
+    imagined = treadle("prompt", "next", "--thread", worked, "--json").out
+    real = asyncio.run(truth(treadle, "next", worked))
     assert imagined.replace(worked.encode(), PLACEHOLDER.encode()) == real + b"\n"
 
 
 @pytest.mark.usefixtures("shell")
-def test_another_model_is_imagined_byte_for_byte(weft, worked):
-    shown = weft("prompt", "next", "--thread", worked, "--model", "openai:gpt-5.4").lines
-    imagined = weft("prompt", "next", "--thread", worked, "--model", "openai:gpt-5.4", "--json").out
-    real = asyncio.run(truth(weft, "next", worked, model="openai:gpt-5.4"))
+def test_another_model_is_imagined_byte_for_byte(treadle, worked):
+    shown = treadle("prompt", "next", "--thread", worked, "--model", "openai:gpt-5.4").lines
+    imagined = treadle(
+        "prompt", "next", "--thread", worked, "--model", "openai:gpt-5.4", "--json"
+    ).out
+    real = asyncio.run(truth(treadle, "next", worked, model="openai:gpt-5.4"))
     assert imagined.replace(worked.encode(), PLACEHOLDER.encode()) == real + b"\n"
     assert shown[1] == "epoch   a new one (model)"
     assert "shared  0 bytes (0%) of the request at entry 20, then params differs" in shown
 
 
-async def hosted(weft) -> str:
+async def hosted(treadle) -> str:
     """A thread of a host with tools, settings and a call that never ended."""
     tool = FunctionTool(name="look", description="", parameters=Json(b"{}"), strict=False)
     settings = PromptContext(cwd="", sandbox_mode="read-only", writable_roots=("/srv",))
     async with Thread.open(
         model="openai:gpt-5.5",
-        cwd=weft.project,
-        home=weft.home,
+        cwd=treadle.project,
+        home=treadle.home,
         settings=settings,
         tools=[tool],
         choices=Choices(effort="high"),
@@ -131,33 +133,33 @@ async def hosted(weft) -> str:
 
 
 @pytest.mark.usefixtures("shell")
-def test_a_thread_of_a_host_is_shown_as_exec_would_go_on_with_it(weft):
-    thread = asyncio.run(hosted(weft))
-    imagined = weft("prompt", "go on", "--thread", thread, "--json").out
-    real = asyncio.run(truth(weft, "go on", thread))
+def test_a_thread_of_a_host_is_shown_as_exec_would_go_on_with_it(treadle):
+    thread = asyncio.run(hosted(treadle))
+    imagined = treadle("prompt", "go on", "--thread", thread, "--json").out
+    real = asyncio.run(truth(treadle, "go on", thread))
     assert imagined.replace(thread.encode(), PLACEHOLDER.encode()) == real + b"\n"
 
 
 @pytest.mark.usefixtures("shell")
-def test_what_exec_sends_is_what_prompt_shows(weft):
-    model = scripted(weft, {"text": "Done."})
-    (weft.home / "config.toml").write_text(
+def test_what_exec_sends_is_what_prompt_shows(treadle):
+    model = scripted(treadle, {"text": "Done."})
+    (treadle.home / "config.toml").write_text(
         'verbosity = "high"\neffort = "high"\ntool_output_token_limit = 500\nnetwork = true\n'
         'developer_instructions = "Be brief."\n[agents_md]\nfallback_names = ["CLAUDE.md"]\n'
     )
-    (weft.project / "AGENTS.md").rename(weft.project / "CLAUDE.md")
-    imagined = weft("prompt", "go", "--model", model, "--json").out
-    weft("exec", "go", "--model", model)
-    requests = [e for e in weft("show", "last", "--json").json_lines if e["kind"] == "request"]
-    sent = weft("prompt", "--thread", "last", "--at", str(requests[0]["seq"]), "--json").out
-    thread = weft("threads", "--json").json[0]["id"]
+    (treadle.project / "AGENTS.md").rename(treadle.project / "CLAUDE.md")
+    imagined = treadle("prompt", "go", "--model", model, "--json").out
+    treadle("exec", "go", "--model", model)
+    requests = [e for e in treadle("show", "last", "--json").json_lines if e["kind"] == "request"]
+    sent = treadle("prompt", "--thread", "last", "--at", str(requests[0]["seq"]), "--json").out
+    thread = treadle("threads", "--json").json[0]["id"]
     assert sent.replace(thread.encode(), PLACEHOLDER.encode()) == imagined
     assert b"Be brief." in imagined
     assert b"Keep it simple." in imagined
 
 
-def test_a_recorded_request_is_shown_as_it_was_sent(weft, worked):
-    shown = weft("prompt", "--thread", worked, "--at", "10").text
+def test_a_recorded_request_is_shown_as_it_was_sent(treadle, worked):
+    shown = treadle("prompt", "--thread", worked, "--at", "10").text
     assert "proof   these are the bytes that were sent (digest " in shown
     assert "of the request at entry 6\n" in shown
     assert [without_tokens(line)[:60] for line in shown.splitlines()[8:]] == snapshot(
@@ -171,44 +173,44 @@ def test_a_recorded_request_is_shown_as_it_was_sent(weft, worked):
             "05  output     exec_command line 0 line 1 line 2 line 3 line",
         ]
     )
-    body = weft("prompt", "--thread", worked, "--at", "10", "--json").out
-    requests = [e for e in weft("show", worked, "--json").json_lines if e["kind"] == "request"]
+    body = treadle("prompt", "--thread", worked, "--at", "10", "--json").out
+    requests = [e for e in treadle("show", worked, "--json").json_lines if e["kind"] == "request"]
     assert [len(body) - 1] == [e["control"]["size"] for e in requests if e["seq"] == 10]
-    assert "no entry 99; thread" in weft.refused("prompt", "--thread", worked, "--at", "99")
-    assert "no entry 0; thread" in weft.refused("prompt", "--thread", worked, "--at", "0")
+    assert "no entry 99; thread" in treadle.refused("prompt", "--thread", worked, "--at", "99")
+    assert "no entry 0; thread" in treadle.refused("prompt", "--thread", worked, "--at", "0")
 
 
 @pytest.mark.usefixtures("worked")
-def test_a_thread_as_it_stands_tells_what_it_shares(weft):
-    heading = weft("prompt", "--thread", "last").lines[:6]
+def test_a_thread_as_it_stands_tells_what_it_shares(treadle):
+    heading = treadle("prompt", "--thread", "last").lines[:6]
     assert heading[1] == "epoch   since entry 18 (rollback)"
     assert heading[5].startswith("shared  ")
     assert heading[5].endswith("(99%) of the request at entry 20")
 
 
-def test_options_that_would_be_ignored_are_refused(weft, worked):
-    assert "--at needs --thread" in weft.refused("prompt", "hi", "--at", "3", code=2)
-    said = weft.refused("prompt", "--thread", worked, "--model", "gpt-5.4", code=2)
+def test_options_that_would_be_ignored_are_refused(treadle, worked):
+    assert "--at needs --thread" in treadle.refused("prompt", "hi", "--at", "3", code=2)
+    said = treadle.refused("prompt", "--thread", worked, "--model", "gpt-5.4", code=2)
     assert "--model and the like need TEXT" in said
 
 
-def test_a_thread_without_input_has_nothing_to_send(weft):
-    thread = weft("new").text.strip()
-    said = weft.refused("prompt", "--thread", "last")
-    assert said == f"weft: thread {thread!r} has nothing to send yet; admit an input first\n"
-    assert "a new one (start)" in weft("prompt", "first", "--thread", "last").text
+def test_a_thread_without_input_has_nothing_to_send(treadle):
+    thread = treadle("new").text.strip()
+    said = treadle.refused("prompt", "--thread", "last")
+    assert said == f"treadle: thread {thread!r} has nothing to send yet; admit an input first\n"
+    assert "a new one (start)" in treadle("prompt", "first", "--thread", "last").text
 
 
-def test_agents_files_that_were_left_out_are_told(weft):
-    (weft.project / "AGENTS.md").write_bytes(b"x" * 200_000)
-    assert "AGENTS.md" in weft("prompt", "hi").err
+def test_agents_files_that_were_left_out_are_told(treadle):
+    (treadle.project / "AGENTS.md").write_bytes(b"x" * 200_000)
+    assert "AGENTS.md" in treadle("prompt", "hi").err
 
 
-def test_bytes_on_the_command_line_that_are_no_text_are_shown_as_such(weft):
-    body = weft("prompt", b"caf\xe9", "--json").json
+def test_bytes_on_the_command_line_that_are_no_text_are_shown_as_such(treadle):
+    body = treadle("prompt", b"caf\xe9", "--json").json
     assert body["input"][-1]["content"] == [{"type": "input_text", "text": "caf�"}]
 
 
 @pytest.mark.usefixtures("worked")
-def test_the_readable_view_names_no_path_of_a_store(weft):
-    assert tidy(weft("prompt", "--thread", "last").text).count("THREAD") == 0
+def test_the_readable_view_names_no_path_of_a_store(treadle):
+    assert tidy(treadle("prompt", "--thread", "last").text).count("THREAD") == 0

@@ -5,9 +5,9 @@ import sys
 
 from inline_snapshot import snapshot
 
-from weft.models.catalog import Catalog
-from weft.prompt.imported import ImportedPrompts
-from weft.prompt.instructions import base_instructions, compaction_prompt
+from treadle.models.catalog import Catalog
+from treadle.prompt.imported import ImportedPrompts
+from treadle.prompt.instructions import base_instructions, compaction_prompt
 
 TEXTS = {
     "models/gpt-5.5.md": "You are imported.\n",
@@ -16,22 +16,22 @@ TEXTS = {
 }
 
 
-def imported(weft) -> None:
-    ImportedPrompts(weft.home).replace(TEXTS, source="codex", version="codex-cli 1.2.3")
+def imported(treadle) -> None:
+    ImportedPrompts(treadle.home).replace(TEXTS, source="codex", version="codex-cli 1.2.3")
 
 
-def test_the_list_says_what_is_in_force(weft):
-    listed = weft("prompts", "--json").json
+def test_the_list_says_what_is_in_force(treadle):
+    listed = treadle("prompts", "--json").json
     assert [(prompt["name"], prompt["source"]) for prompt in listed] == [
-        ("general", "weft"),
-        ("reasoning", "weft"),
-        ("codex", "weft"),
-        ("compact", "weft"),
-        ("summary_prefix", "weft"),
+        ("general", "treadle"),
+        ("reasoning", "treadle"),
+        ("codex", "treadle"),
+        ("compact", "treadle"),
+        ("summary_prefix", "treadle"),
     ]
-    imported(weft)
-    (weft.home / "prompts/codex/models/gpt-5.5.md").write_text("changed")
-    lines = weft("prompts").lines
+    imported(treadle)
+    (treadle.home / "prompts/codex/models/gpt-5.5.md").write_text("changed")
+    lines = treadle("prompts").lines
     assert lines[0].split() == ["NAME", "FROM", "BYTES", "SHA256", "STATE"]
     assert [" ".join(line.split()) for line in lines[-3:]] == snapshot(
         [
@@ -42,52 +42,52 @@ def test_the_list_says_what_is_in_force(weft):
     )
 
 
-def test_a_text_is_printed_byte_for_byte(weft):
-    general = weft("prompts", "show", "general").out
+def test_a_text_is_printed_byte_for_byte(treadle):
+    general = treadle("prompts", "show", "general").out
     assert general == base_instructions(Catalog.load().profile("unheard-of")).encode()
-    imported(weft)
-    assert weft("prompts", "show", "openai:gpt-5.5").out == b"You are imported.\n"
-    assert weft("prompts", "show", "compact").out == b"Sum up."
-    assert weft("prompts", "show", "compact", "--json").json == {
+    imported(treadle)
+    assert treadle("prompts", "show", "openai:gpt-5.5").out == b"You are imported.\n"
+    assert treadle("prompts", "show", "compact").out == b"Sum up."
+    assert treadle("prompts", "show", "compact", "--json").json == {
         "name": "compact",
         "source": "codex-cli 1.2.3",
         "digest": f"sha256:{hashlib.sha256(b'Sum up.').hexdigest()}",
         "text": "Sum up.",
     }
-    assert weft.refused("prompts", "show", "nonsense") == (
-        "weft: no text 'nonsense'; `weft prompts` lists them; a model's name works, too\n"
+    assert treadle.refused("prompts", "show", "nonsense") == (
+        "treadle: no text 'nonsense'; `treadle prompts` lists them; a model's name works, too\n"
     )
 
 
-def test_imported_instructions_are_in_the_next_request(weft):
-    imported(weft)
-    assert weft("prompt", "hi", "--json").json["instructions"] == "You are imported.\n"
+def test_imported_instructions_are_in_the_next_request(treadle):
+    imported(treadle)
+    assert treadle("prompt", "hi", "--json").json["instructions"] == "You are imported.\n"
 
 
-def test_removing_goes_back_to_our_own(weft):
-    imported(weft)
-    assert weft("prompts", "remove", "--json").json == {"removed": True}
-    assert weft("prompts", "show", "compact").out == compaction_prompt().encode()
-    assert weft("prompts", "remove").text == "nothing was imported\n"
+def test_removing_goes_back_to_our_own(treadle):
+    imported(treadle)
+    assert treadle("prompts", "remove", "--json").json == {"removed": True}
+    assert treadle("prompts", "show", "compact").out == compaction_prompt().encode()
+    assert treadle("prompts", "remove").text == "nothing was imported\n"
 
 
-def test_a_real_codex_is_imported_with_progress(weft):
-    done = weft("prompts", "import", "--json")
+def test_a_real_codex_is_imported_with_progress(treadle):
+    done = treadle("prompts", "import", "--json")
     report = done.json
-    assert report["directory"] == str(weft.home / "prompts/codex")
+    assert report["directory"] == str(treadle.home / "prompts/codex")
     assert done.err.splitlines() == [
         f"reading the models of {report['version']}",
         "capturing a compaction",
         f"kept {report['files']} texts",
     ]
-    listed = weft("prompts", "--json").json
+    listed = treadle("prompts", "--json").json
     assert {prompt["name"] for prompt in listed} > {*report["models"]}
     assert all(prompt["intact"] for prompt in listed)
 
 
-def test_a_binary_that_is_no_codex_is_refused(weft):
-    said = weft.refused("prompts", "import", "--codex", sys.executable)
+def test_a_binary_that_is_no_codex_is_refused(treadle):
+    said = treadle.refused("prompts", "import", "--codex", sys.executable)
     assert said.startswith("reading the models of Python 3.")
     assert "debug models --bundled` ended with" in said
-    assert "does not exist" in weft.refused("prompts", "import", "--codex", "nowhere", code=2)
-    assert weft("prompts", "remove").text == "nothing was imported\n"
+    assert "does not exist" in treadle.refused("prompts", "import", "--codex", "nowhere", code=2)
+    assert treadle("prompts", "remove").text == "nothing was imported\n"

@@ -8,13 +8,13 @@ import subprocess
 import pytest
 from inline_snapshot import snapshot
 
-from weft.engines.lossless.factory import FILE
-from weft.engines.lossless.library import Library
-from weft.engines.lossless.nodes import Node
-from weft.entries import Draft
-from weft.items import Message, OutputText, encode_item
-from weft.store import Change, SqliteStore
-from weft.testing.contracts.drafts import append, says
+from treadle.engines.lossless.factory import FILE
+from treadle.engines.lossless.library import Library
+from treadle.engines.lossless.nodes import Node
+from treadle.entries import Draft
+from treadle.items import Message, OutputText, encode_item
+from treadle.store import Change, SqliteStore
+from treadle.testing.contracts.drafts import append, says
 
 from .terminal import SCRIPT
 
@@ -26,8 +26,8 @@ def tidy(text: str) -> str:
     return TIME.sub("TIME", ID.sub("THREAD", text))
 
 
-async def _past(weft) -> tuple[str, str]:
-    async with await SqliteStore.open(weft.home) as store:
+async def _past(treadle) -> tuple[str, str]:
+    async with await SqliteStore.open(treadle.home) as store:
         alpha = (await store.create(title="alpha")).id
         beta = (await store.create(title="beta")).id
         answer = Message(role="assistant", content=(OutputText("Postgres, for its extensions"),))
@@ -42,13 +42,13 @@ async def _past(weft) -> tuple[str, str]:
 
 
 @pytest.fixture
-def past(weft) -> tuple[str, str]:
-    return asyncio.run(_past(weft))
+def past(treadle) -> tuple[str, str]:
+    return asyncio.run(_past(treadle))
 
 
 @pytest.mark.usefixtures("past")
-def test_hits_are_shown_best_first_with_their_ids(weft):
-    assert tidy(weft("recall", "ledger database").text) == snapshot("""\
+def test_hits_are_shown_best_first_with_their_ids(treadle):
+    assert tidy(treadle("recall", "ledger database").text) == snapshot("""\
 THREAD:1 · user · TIME · turn 1
   which database should the ledger use?
 
@@ -56,14 +56,14 @@ THREAD:1 · user · TIME
   the gateway of the ledger is slow
 
 """)
-    assert weft("recall", "nowhere").text == (
+    assert treadle("recall", "nowhere").text == (
         "nothing was found for 'nowhere'; try other words, or --mode substring\n"
     )
 
 
-def test_json_has_what_programs_need(weft, past):
+def test_json_has_what_programs_need(treadle, past):
     alpha, _ = past
-    found = weft("recall", "Postgres", "--json").json
+    found = treadle("recall", "Postgres", "--json").json
     (item,) = found["items"]
     assert found == {"items": [item], "note": ""}
     assert item == {
@@ -83,7 +83,7 @@ def ids(done) -> list[str]:
     return [item["id"] for item in done.json["items"]]
 
 
-def test_a_search_is_narrowed_by_thread_role_time_and_limit(weft, past):
+def test_a_search_is_narrowed_by_thread_role_time_and_limit(treadle, past):
     alpha, beta = past
     asked = {
         ("--thread", beta): [f"{beta}:1"],
@@ -98,36 +98,36 @@ def test_a_search_is_narrowed_by_thread_role_time_and_limit(weft, past):
             f"{beta}:1",
         ],
     }
-    found = {options: ids(weft("recall", "gateway", *options, "--json")) for options in asked}
+    found = {options: ids(treadle("recall", "gateway", *options, "--json")) for options in asked}
     assert found == asked
-    assert weft.refused("recall", "x", "--thread", "gamma") == (
-        "weft: no thread 'gamma'; `weft threads` lists them, `weft new` makes one\n"
+    assert treadle.refused("recall", "x", "--thread", "gamma") == (
+        "treadle: no thread 'gamma'; `treadle threads` lists them, `treadle new` makes one\n"
     )
-    assert "is no time; say 2026-11-15" in weft.refused("recall", "x", "--since", "soon", code=2)
+    assert "is no time; say 2026-11-15" in treadle.refused("recall", "x", "--since", "soon", code=2)
 
 
-def test_text_as_it_stands_and_regular_expressions_are_found(weft, past):
+def test_text_as_it_stands_and_regular_expressions_are_found(treadle, past):
     alpha, beta = past
-    assert ids(weft("recall", "OSTGRES, F", "--mode", "substring", "--json")) == [f"{alpha}:2"]
-    assert ids(weft("recall", "gateway( of|.$)", "--mode", "regex", "--json")) == [
+    assert ids(treadle("recall", "OSTGRES, F", "--mode", "substring", "--json")) == [f"{alpha}:2"]
+    assert ids(treadle("recall", "gateway( of|.$)", "--mode", "regex", "--json")) == [
         f"{beta}:1",
         f"{alpha}:3",
     ]
-    assert weft.refused("recall", "(?=a)", "--mode", "regex") == (
-        "weft: the regular expression '(?=a)' looks ahead or behind, which is not known here; "
+    assert treadle.refused("recall", "(?=a)", "--mode", "regex") == (
+        "treadle: the regular expression '(?=a)' looks ahead or behind, which is not known here; "
         "search for less\n"
     )
 
 
-def test_words_that_name_a_command_can_be_searched_for(weft, past):
+def test_words_that_name_a_command_can_be_searched_for(treadle, past):
     alpha, _ = past
-    assert ids(weft("recall", "search", "use", "--json")) == [f"{alpha}:1"]
-    assert weft("recall", "search", "expand").text.startswith("nothing was found")
-    assert "Give either a QUERY or --batch." in weft.refused("recall", code=2)
-    assert "Give either a QUERY or --batch." in weft.refused("recall", "x", "--batch", code=2)
+    assert ids(treadle("recall", "search", "use", "--json")) == [f"{alpha}:1"]
+    assert treadle("recall", "search", "expand").text.startswith("nothing was found")
+    assert "Give either a QUERY or --batch." in treadle.refused("recall", code=2)
+    assert "Give either a QUERY or --batch." in treadle.refused("recall", "x", "--batch", code=2)
 
 
-def test_a_batch_answers_every_line_in_order(weft, past):
+def test_a_batch_answers_every_line_in_order(treadle, past):
     alpha, beta = past
     asked = [
         b'{"id": "q1", "query": "Postgres"}',
@@ -142,7 +142,7 @@ def test_a_batch_answers_every_line_in_order(weft, past):
         b'{"id": "q9", "query": "Postgres", "future": true}',
         b'{"id": "q10", "query": "Postgres", "limit": 0}',
     ]
-    answers = weft("recall", "--batch", stdin=b"\n".join(asked)).json_lines
+    answers = treadle("recall", "--batch", stdin=b"\n".join(asked)).json_lines
     told = [
         (line["id"], line.get("error") or [item["id"] for item in line["items"]])
         for line in answers
@@ -153,7 +153,7 @@ def test_a_batch_answers_every_line_in_order(weft, past):
         (2, [f"{beta}:1"]),
         ([3], "the line cannot be used: Expected `str`, got `int` - at `$.query`"),
         (None, [f"{alpha}:3"]),
-        ("q6", "no thread 'gamma'; `weft threads` lists them, `weft new` makes one"),
+        ("q6", "no thread 'gamma'; `treadle threads` lists them, `treadle new` makes one"),
         ("q7", "the regular expression '(' has a '(' that is not closed"),
         told[7],
         ("q9", [f"{alpha}:2"]),
@@ -164,13 +164,13 @@ def test_a_batch_answers_every_line_in_order(weft, past):
     assert set(answers[0]["items"][0]) == {"id", "source_id", "thread", "score", "snippet"}
 
 
-def test_a_batch_answers_at_once(weft, past):
+def test_a_batch_answers_at_once(treadle, past):
     alpha, _ = past
     command = [str(SCRIPT), "recall", "--batch"]
     with subprocess.Popen(
         command,
-        cwd=weft.project,
-        env=weft.env,
+        cwd=treadle.project,
+        env=treadle.env,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     ) as process:
@@ -185,9 +185,9 @@ def test_a_batch_answers_at_once(weft, past):
         assert process.stdout.read() == b""
 
 
-def test_an_entry_is_shown_whole_with_what_stands_around_it(weft, past):
+def test_an_entry_is_shown_whole_with_what_stands_around_it(treadle, past):
     alpha, _ = past
-    assert tidy(weft("recall", "show", f"{alpha}:2", "--context", "1").text) == snapshot("""\
+    assert tidy(treadle("recall", "show", f"{alpha}:2", "--context", "1").text) == snapshot("""\
 THREAD:1 · user · TIME · turn 1
   which database should the ledger use?
 
@@ -199,43 +199,43 @@ THREAD:3 · user · TIME · turn 2
   what of it?
 
 """)
-    shown = weft("recall", "show", "alpha:2", "--context", "0", "--json").json
+    shown = treadle("recall", "show", "alpha:2", "--context", "0", "--json").json
     assert [entry["id"] for entry in shown["entries"]] == [f"{alpha}:2"]
-    assert weft.refused("recall", "show", "alpha:9") == (
-        "weft: no entry 'alpha:9'; the thread has entries 1 to 3\n"
+    assert treadle.refused("recall", "show", "alpha:9") == (
+        "treadle: no entry 'alpha:9'; the thread has entries 1 to 3\n"
     )
-    assert "names no entry" in weft.refused("recall", "show", "nonsense", code=2)
+    assert "names no entry" in treadle.refused("recall", "show", "nonsense", code=2)
 
 
-def test_an_entry_that_says_nothing_tells_where_to_look(weft, worked):
-    silent = weft("recall", "show", f"{worked}:1", "--context", "0").text
-    assert silent == f"{worked}:1 says nothing by itself; `weft show {worked} --all` has it\n"
+def test_an_entry_that_says_nothing_tells_where_to_look(treadle, worked):
+    silent = treadle("recall", "show", f"{worked}:1", "--context", "0").text
+    assert silent == f"{worked}:1 says nothing by itself; `treadle show {worked} --all` has it\n"
 
 
-def test_ranges_are_opened_up_to_a_number_of_tokens(weft, past):
+def test_ranges_are_opened_up_to_a_number_of_tokens(treadle, past):
     alpha, beta = past
-    opened = weft("recall", "expand", "alpha:1-3", "beta:1", "--tokens", "18", "--json").json
+    opened = treadle("recall", "expand", "alpha:1-3", "beta:1", "--tokens", "18", "--json").json
     assert [entry["id"] for entry in opened["entries"]] == [f"{alpha}:1", f"{alpha}:2"]
     assert opened["rest"] == [f"{alpha}:3", f"{beta}:1"]
-    assert weft("recall", "expand", "alpha:2-3", "--tokens", "8").lines[-1] == (
-        f"more: weft recall expand {alpha}:3"
+    assert treadle("recall", "expand", "alpha:2-3", "--tokens", "8").lines[-1] == (
+        f"more: treadle recall expand {alpha}:3"
     )
-    rest = weft("recall", "expand", *opened["rest"], "--json").json
+    rest = treadle("recall", "expand", *opened["rest"], "--json").json
     assert [entry["id"] for entry in rest["entries"]] == opened["rest"]
     assert rest["rest"] == []
 
 
-def test_an_entry_too_large_for_the_room_is_cut(weft, past):
+def test_an_entry_too_large_for_the_room_is_cut(treadle, past):
     alpha, _ = past
-    (entry,) = weft("recall", "expand", "alpha:1", "--tokens", "3", "--json").json["entries"]
+    (entry,) = treadle("recall", "expand", "alpha:1", "--tokens", "3", "--json").json["entries"]
     assert (entry["id"], "tokens truncated" in entry["text"]) == (f"{alpha}:1", True)
 
 
-def test_a_summary_is_opened_to_the_entries_it_stands_for(weft, past):
+def test_a_summary_is_opened_to_the_entries_it_stands_for(treadle, past):
     alpha, _ = past
-    path = weft.home / "engines" / "lossless" / FILE
-    assert weft.refused("recall", "expand", "sum_1") == (
-        "weft: no summary 'sum_1'; the lossless engine has made none here\n"
+    path = treadle.home / "engines" / "lossless" / FILE
+    assert treadle.refused("recall", "expand", "sum_1") == (
+        "treadle: no summary 'sum_1'; the lossless engine has made none here\n"
     )
     node = Node(
         id="sum_1",
@@ -255,24 +255,27 @@ def test_a_summary_is_opened_to_the_entries_it_stands_for(weft, past):
 
     path.parent.mkdir(parents=True)
     asyncio.run(keep())
-    opened = weft("recall", "expand", "sum_1", "--json").json
+    opened = treadle("recall", "expand", "sum_1", "--json").json
     assert [entry["id"] for entry in opened["entries"]] == [f"{alpha}:1", f"{alpha}:3"]
-    assert "no summary 'sum_2'" in weft.refused("recall", "expand", "sum_2")
+    assert "no summary 'sum_2'" in treadle.refused("recall", "expand", "sum_2")
 
 
-def test_a_home_without_threads_has_nothing_to_recall(weft):
-    assert weft("recall", "anything", "--json").json == {"items": [], "note": ""}
-    assert weft("recall", "--batch", stdin=b'{"id":1,"query":"x"}').json == {"id": 1, "items": []}
-    assert list(weft.home.iterdir()) == []
+def test_a_home_without_threads_has_nothing_to_recall(treadle):
+    assert treadle("recall", "anything", "--json").json == {"items": [], "note": ""}
+    assert treadle("recall", "--batch", stdin=b'{"id":1,"query":"x"}').json == {
+        "id": 1,
+        "items": [],
+    }
+    assert list(treadle.home.iterdir()) == []
 
 
 @pytest.mark.usefixtures("past")
-def test_recalling_into_a_pipe_needs_neither_rich_nor_an_engine(weft):
+def test_recalling_into_a_pipe_needs_neither_rich_nor_an_engine(treadle):
     code = f"""
 import sys
-from weft.cli.app import run
-assert run(["--home", {str(weft.home)!r}, "recall", "ledger"]) == 0
-heavy = ("rich", "weft.engines", "weft.models")
+from treadle.cli.app import run
+assert run(["--home", {str(treadle.home)!r}, "recall", "ledger"]) == 0
+heavy = ("rich", "treadle.engines", "treadle.models")
 assert not [name for name in sys.modules if name.startswith(heavy)]
 """
     done = subprocess.run(

@@ -6,11 +6,11 @@ from typing import Any, TypeAlias
 import pytest
 from inline_snapshot import snapshot
 
-from weft.provenance import InputProvenance, InternalEvent
-from weft.thread import Thread
+from treadle.provenance import InputProvenance, InternalEvent
+from treadle.thread import Thread
 
 from .conftest import answer
-from .terminal import Weft
+from .terminal import Treadle
 from .test_threads import tidy
 
 PEER = InputProvenance(kind="inter_session", source_thread="thr_peer", source_tool="sessions_send")
@@ -25,8 +25,10 @@ DONE = InternalEvent(
 )
 
 
-async def write(weft: Weft, *inputs: Given) -> str:
-    async with Thread.open(model="openai:gpt-5.5", cwd=weft.project, home=weft.home) as thread:
+async def write(treadle: Treadle, *inputs: Given) -> str:
+    async with Thread.open(
+        model="openai:gpt-5.5", cwd=treadle.project, home=treadle.home
+    ) as thread:
         for text, signals in inputs:
             await thread.admit(text, **signals)
             await thread.sent(thread.request())
@@ -44,13 +46,13 @@ PERSON: Given = ("run the tests", {})
 
 
 @pytest.fixture
-def mixed(weft: Weft) -> str:
-    return asyncio.run(write(weft, ANNOUNCEMENT, ADVICE, PERSON, RESTART))
+def mixed(treadle: Treadle) -> str:
+    return asyncio.run(write(treadle, ANNOUNCEMENT, ADVICE, PERSON, RESTART))
 
 
 @pytest.mark.usefixtures("mixed")
-def test_people_see_who_sent_what_and_none_of_the_runtimes_words(weft):
-    assert tidy(weft("show", "last").text) == snapshot("""\
+def test_people_see_who_sent_what_and_none_of_the_runtimes_words(treadle):
+    assert tidy(treadle("show", "last").text) == snapshot("""\
 assistant · TIME
   about agent one is done
 
@@ -76,8 +78,8 @@ assistant · TIME
 
 
 @pytest.mark.usefixtures("mixed")
-def test_all_shows_every_word_that_the_model_reads(weft):
-    shown = tidy(weft("show", "last", "--all").text)
+def test_all_shows_every_word_that_the_model_reads(treadle):
+    shown = tidy(treadle("show", "last", "--all").text)
     headings = [line for line in shown.splitlines() if " · tells inter_session" in line]
     assert [heading.partition(" · tells ")[0] for heading in headings] == snapshot(
         [
@@ -90,8 +92,8 @@ def test_all_shows_every_word_that_the_model_reads(weft):
 
 
 @pytest.mark.usefixtures("mixed")
-def test_json_has_the_signals_beside_the_item(weft):
-    lines = weft("show", "last", "--json").json_lines
+def test_json_has_the_signals_beside_the_item(treadle):
+    lines = treadle("show", "last", "--json").json_lines
     (first, *_) = [line for line in lines if line["events"]]
     assert first["flags"] == ["volatile", "hidden"]
     assert first["provenance"] == {
@@ -121,6 +123,6 @@ def test_json_has_the_signals_beside_the_item(weft):
     ],
     ids=["not an announcement", "a sender's own words", "nothing to show"],
 )
-def test_a_thread_is_named_by_what_people_are_shown(weft, inputs, name):
-    asyncio.run(write(weft, *inputs))
-    assert [thread["name"] for thread in weft("threads", "--json").json] == [name]
+def test_a_thread_is_named_by_what_people_are_shown(treadle, inputs, name):
+    asyncio.run(write(treadle, *inputs))
+    assert [thread["name"] for thread in treadle("threads", "--json").json] == [name]

@@ -8,122 +8,129 @@ from .scripts import scripted, shell
 from .test_terminal import screen
 
 
-def test_config_shows_each_value_with_its_source(weft):
-    (weft.home / "config.toml").write_text('model = "a"\nnetwork = true\n')
-    weft.environ["WEFT_SANDBOX"] = "read-only"
-    shown = weft("config").text.replace(str(weft.home), "HOME")
+def test_config_shows_each_value_with_its_source(treadle):
+    (treadle.home / "config.toml").write_text('model = "a"\nnetwork = true\n')
+    treadle.environ["TREADLE_SANDBOX"] = "read-only"
+    shown = treadle("config").text.replace(str(treadle.home), "HOME")
     assert [line.split() for line in shown.splitlines()[:8]] == [
         ["KEY", "VALUE", "FROM"],
         ["model", '"a"', "HOME/config.toml:1"],
         ["fallbacks", "[]", "default"],
         ["effort", "-", "default"],
         ["verbosity", "-", "default"],
-        ["sandbox", '"read-only"', "WEFT_SANDBOX"],
+        ["sandbox", '"read-only"', "TREADLE_SANDBOX"],
         ["approval", '"on-request"', "default"],
         ["network", "true", "HOME/config.toml:2"],
     ]
-    weft.environ["WEFT_MODEL"] = "b"
-    explained = weft("config", "explain", "model").text.replace(str(weft.home), "HOME")
+    treadle.environ["TREADLE_MODEL"] = "b"
+    explained = treadle("config", "explain", "model").text.replace(str(treadle.home), "HOME")
     assert explained == snapshot(
         """\
 KEY    VALUE             FROM
-model  "b"               WEFT_MODEL
+model  "b"               TREADLE_MODEL
 model  "a"               HOME/config.toml:1 (overruled)
 model  "openai:gpt-5.5"  default (overruled)
 """
     )
-    assert weft("config", "explain", "network", "--json").json[0] == {
+    assert treadle("config", "explain", "network", "--json").json[0] == {
         "key": "network",
         "value": True,
         "layer": "user",
-        "source": f"{weft.home}/config.toml:2",
+        "source": f"{treadle.home}/config.toml:2",
         "used": True,
     }
 
 
-def test_a_wrong_configuration_stops_every_command_that_needs_it(weft):
-    (weft.home / "config.toml").write_text("modle = 'x'\n")
+def test_a_wrong_configuration_stops_every_command_that_needs_it(treadle):
+    (treadle.home / "config.toml").write_text("modle = 'x'\n")
     for args in (["exec", "x"], ["prompt", "x"], ["new", "x"], ["config"], ["models"]):
-        said = weft.refused(*args)
-        assert said.startswith(f"weft: {weft.home}/config.toml:1: key 'modle' is unknown; did you")
-    assert weft("threads", "--json").json == []
+        said = treadle.refused(*args)
+        assert said.startswith(
+            f"treadle: {treadle.home}/config.toml:1: key 'modle' is unknown; did you"
+        )
+    assert treadle("threads", "--json").json == []
 
 
-def test_a_project_is_told_about_until_it_is_trusted(weft):
-    file = weft.project / ".weft" / "config.toml"
+def test_a_project_is_told_about_until_it_is_trusted(treadle):
+    file = treadle.project / ".treadle" / "config.toml"
     file.parent.mkdir()
     file.write_text('developer_instructions = "Whistle."\n')
-    done = weft("prompt", "x", "--json")
+    done = treadle("prompt", "x", "--json")
     assert "Whistle" not in done.text
-    assert done.err == f"weft: {file} is ignored; read it, then `weft trust` lets it count\n"
-    assert f"{file} does not count: it is not trusted" in weft("config").text
-    assert weft("trust").text == f"trusted: {file}\n"
-    done = weft("prompt", "x", "--json")
+    assert done.err == f"treadle: {file} is ignored; read it, then `treadle trust` lets it count\n"
+    assert f"{file} does not count: it is not trusted" in treadle("config").text
+    assert treadle("trust").text == f"trusted: {file}\n"
+    done = treadle("prompt", "x", "--json")
     assert ("Whistle" in done.text, done.err) == (True, "")
-    assert weft("trust", "--remove", "--json").json == {
+    assert treadle("trust", "--remove", "--json").json == {
         "file": str(file),
         "trusted": False,
         "hooks": [],
     }
-    assert "Whistle" not in weft("prompt", "x", "--json").text
+    assert "Whistle" not in treadle("prompt", "x", "--json").text
     file.unlink()
-    assert "it has no .weft/config.toml" in weft.refused("trust")
+    assert "it has no .treadle/config.toml" in treadle.refused("trust")
 
 
-def test_the_configured_model_is_asked_and_a_thread_keeps_its_own(weft):
-    first = scripted(weft, {"text": "First."}, name="first.jsonl")
-    second = scripted(weft, {"text": "Second."}, name="second.jsonl")
-    (weft.home / "config.toml").write_text(f'model = "{first}"\n')
-    assert weft("exec", "x").text == "First.\n"
-    (weft.home / "config.toml").write_text(f'model = "{second}"\n')
-    assert weft("exec", "x", "--last").text == "First.\n"
-    assert weft("exec", "x").text == "Second.\n"
-    weft.environ["WEFT_MODEL"] = first
-    assert weft("exec", "x", "--last").text == "First.\n"
+def test_the_configured_model_is_asked_and_a_thread_keeps_its_own(treadle):
+    first = scripted(treadle, {"text": "First."}, name="first.jsonl")
+    second = scripted(treadle, {"text": "Second."}, name="second.jsonl")
+    (treadle.home / "config.toml").write_text(f'model = "{first}"\n')
+    assert treadle("exec", "x").text == "First.\n"
+    (treadle.home / "config.toml").write_text(f'model = "{second}"\n')
+    assert treadle("exec", "x", "--last").text == "First.\n"
+    assert treadle("exec", "x").text == "Second.\n"
+    treadle.environ["TREADLE_MODEL"] = first
+    assert treadle("exec", "x", "--last").text == "First.\n"
 
 
-def test_hooks_of_the_configuration_run(weft):
-    heard = weft.home.parent / "heard.jsonl"
-    hook = weft.home.parent / "hook"
+def test_hooks_of_the_configuration_run(treadle):
+    heard = treadle.home.parent / "heard.jsonl"
+    hook = treadle.home.parent / "hook"
     hook.write_text(f"#!/bin/sh\ncat >> {heard}; echo >> {heard}\n")
     hook.chmod(0o755)
-    (weft.home / "config.toml").write_text(
+    (treadle.home / "config.toml").write_text(
         f"[hooks.a]\nevent = 'before_tool_call'\ncommand = ['{hook}']\n"
         f"[hooks.b]\nevent = 'turn_end'\ncommand = ['{hook}']\n"
     )
-    model = scripted(weft, {"calls": [shell("true")]}, {"text": "Done."})
-    weft("exec", "x", "--model", model)
+    model = scripted(treadle, {"calls": [shell("true")]}, {"text": "Done."})
+    treadle("exec", "x", "--model", model)
     events = [json.loads(line)["event"] for line in heard.read_text().splitlines()]
     assert events == ["before_tool_call", "turn_end"]
 
 
-def test_a_configured_provider_is_asked_with_the_kept_key(weft):
-    script = weft.home.parent / "script.toml"
+def test_a_configured_provider_is_asked_with_the_kept_key(treadle):
+    script = treadle.home.parent / "script.toml"
     script.write_text('[[answer]]\ntext = "Hello."\n')
     import subprocess
 
     from .terminal import SCRIPT
 
     with subprocess.Popen(
-        [SCRIPT, "fake", str(script), "--json"], stdout=subprocess.PIPE, env=weft.env
+        [SCRIPT, "fake", str(script), "--json"], stdout=subprocess.PIPE, env=treadle.env
     ) as server:
         assert server.stdout is not None
         address = json.loads(server.stdout.readline())["base_url"]
-        (weft.home / "config.toml").write_text(
+        (treadle.home / "config.toml").write_text(
             f"[providers.mine]\napi = 'chat'\nbase_url = '{address}'\nkey_variable = 'MINE'\n"
         )
-        said = weft.attempt("exec", "x", "--model", "mine:m").err
+        said = treadle.attempt("exec", "x", "--model", "mine:m").err
         assert "no key for the provider 'mine'; set MINE" in said
-        weft("auth", "set", "mine", stdin=b"sk-mine\n")
-        assert weft("exec", "x", "--model", "mine:m").text == "Hello.\n"
+        treadle("auth", "set", "mine", stdin=b"sk-mine\n")
+        assert treadle("exec", "x", "--model", "mine:m").text == "Hello.\n"
         server.terminate()
 
 
-def test_keys_are_listed_by_name_and_never_shown(weft):
-    assert weft("auth").text == "no keys are known; `weft auth add PROVIDER` keeps one\n"
-    said = [weft("auth", "set", "openai", stdin=b"sk-very-secret\n")]
-    weft.environ["ANTHROPIC_API_KEY"] = "sk-very-secret"
-    said += [weft("auth"), weft("auth", "list", "--json"), weft("models"), weft("doctor")]
+def test_keys_are_listed_by_name_and_never_shown(treadle):
+    assert treadle("auth").text == "no keys are known; `treadle auth add PROVIDER` keeps one\n"
+    said = [treadle("auth", "set", "openai", stdin=b"sk-very-secret\n")]
+    treadle.environ["ANTHROPIC_API_KEY"] = "sk-very-secret"
+    said += [
+        treadle("auth"),
+        treadle("auth", "list", "--json"),
+        treadle("models"),
+        treadle("doctor"),
+    ]
     assert said[1].text == snapshot(
         """\
 PROFILE                KIND     FROM               STATE
@@ -132,35 +139,35 @@ openai:default         api_key  file               ready
 """
     )
     assert [done for done in said if "secret" in done.text + done.err] == []
-    assert (weft.home / "auth.json").stat().st_mode & 0o777 == 0o600
-    assert weft("auth", "remove", "openai").text == "forgot openai:default\n"
-    assert "no profile 'openai'" in weft.refused("auth", "remove", "openai")
-    said_of = weft.refused("auth", "set", "opnai", stdin=b"x")
-    assert said_of == "weft: no provider 'opnai'; did you mean 'openai'?\n"
+    assert (treadle.home / "auth.json").stat().st_mode & 0o777 == 0o600
+    assert treadle("auth", "remove", "openai").text == "forgot openai:default\n"
+    assert "no profile 'openai'" in treadle.refused("auth", "remove", "openai")
+    said_of = treadle.refused("auth", "set", "opnai", stdin=b"x")
+    assert said_of == "treadle: no provider 'opnai'; did you mean 'openai'?\n"
 
 
-def test_commands_never_see_a_kept_key(weft):
-    weft("auth", "set", "openai", stdin=b"sk-very-secret\n")
-    look = shell(f"env; cat {weft.home}/auth.json")
+def test_commands_never_see_a_kept_key(treadle):
+    treadle("auth", "set", "openai", stdin=b"sk-very-secret\n")
+    look = shell(f"env; cat {treadle.home}/auth.json")
     for flags in (["--sandbox", "workspace-write"], ["--sandbox", "read-only"]):
-        model = scripted(weft, {"calls": [look]}, {"text": "Looked."})
-        weft("exec", "x", "--model", model, *flags)
-        assert "sk-very-secret" not in weft("show", "last", "--all").text
+        model = scripted(treadle, {"calls": [look]}, {"text": "Looked."})
+        treadle("exec", "x", "--model", model, *flags)
+        assert "sk-very-secret" not in treadle("show", "last", "--all").text
 
 
-def test_a_key_is_asked_for_unseen(weft):
-    with screen(weft, "auth", "set", "openai") as terminal:
+def test_a_key_is_asked_for_unseen(treadle):
+    with screen(treadle, "auth", "set", "openai") as terminal:
         terminal.until(b"Key of openai: ")
         terminal.type(b"sk-typed\n")
         code, text = terminal.end()
     assert code == 0
     assert "sk-typed" not in text
-    assert "sk-typed" in (weft.home / "auth.json").read_text()
+    assert "sk-typed" in (treadle.home / "auth.json").read_text()
 
 
-def test_models_are_listed_with_what_they_can_do(weft):
-    weft("auth", "set", "openai", stdin=b"sk\n")
-    known = {entry["model"]: entry for entry in weft("models", "--json").json}
+def test_models_are_listed_with_what_they_can_do(treadle):
+    treadle("auth", "set", "openai", stdin=b"sk\n")
+    known = {entry["model"]: entry for entry in treadle("models", "--json").json}
     assert known["openai:gpt-5.5"] == snapshot(
         {
             "model": "openai:gpt-5.5",
@@ -173,4 +180,4 @@ def test_models_are_listed_with_what_they_can_do(weft):
             "key": "kept",
         }
     )
-    assert "openai:gpt-5.5" in weft("models").text
+    assert "openai:gpt-5.5" in treadle("models").text

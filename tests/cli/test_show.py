@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from inline_snapshot import snapshot
 
-from weft.entries import Draft
-from weft.store import Change, SqliteStore
-from weft.thread import Thread
+from treadle.entries import Draft
+from treadle.store import Change, SqliteStore
+from treadle.thread import Thread
 
 from .test_threads import tidy
 
@@ -19,8 +19,8 @@ UNSAFE = ("\x1b", "\x9b", "\x07", "\u202e", "\x00", "\x7f", "\r")
 
 
 @pytest.mark.usefixtures("worked")
-def test_a_thread_reads_as_a_conversation(weft):
-    assert tidy(weft("show", "last").text) == snapshot("""\
+def test_a_thread_reads_as_a_conversation(treadle):
+    assert tidy(treadle("show", "last").text) == snapshot("""\
 user · TIME
   make the test pass
 
@@ -58,8 +58,8 @@ assistant · TIME
 
 
 @pytest.mark.usefixtures("worked")
-def test_all_adds_context_control_entries_and_what_was_rolled_back(weft):
-    shown = tidy(weft("show", "last", "--all").text)
+def test_all_adds_context_control_entries_and_what_was_rolled_back(treadle):
+    shown = tidy(treadle("show", "last", "--all").text)
     shown = re.sub(r"\d+ tokens", "N tokens", shown)
     headings = [line for line in shown.splitlines() if line.startswith("#")]
     assert headings == snapshot(
@@ -90,8 +90,8 @@ def test_all_adds_context_control_entries_and_what_was_rolled_back(weft):
     )
 
 
-def test_json_is_one_object_per_entry_with_its_bytes(weft, worked):
-    lines = weft("show", "last", "--json").json_lines
+def test_json_is_one_object_per_entry_with_its_bytes(treadle, worked):
+    lines = treadle("show", "last", "--json").json_lines
     assert [line["seq"] for line in lines] == list(range(1, len(lines) + 1))
     hidden = [line["seq"] for line in lines if not line["visible"]]
     (rollback,) = [line for line in lines if line["kind"] == "rollback"]
@@ -126,17 +126,17 @@ def test_json_is_one_object_per_entry_with_its_bytes(weft, worked):
         "provider": "openai",
         "api": "responses",
         "model": "gpt-5.5",
-        "harness": "weft",
+        "harness": "treadle",
     }
     context = [line for line in lines if line["flags"] == ["contextual"]]
     assert context[0]["fragments"][0]["id"] == "permissions"
 
 
 @pytest.mark.usefixtures("worked")
-def test_a_limit_shows_the_newest(weft):
-    every = weft("show", "last", "--json").json_lines
-    assert weft("show", "last", "--json", "--limit", "3").json_lines == every[-3:]
-    text = tidy(weft("show", "last", "--limit", "2").text)
+def test_a_limit_shows_the_newest(treadle):
+    every = treadle("show", "last", "--json").json_lines
+    assert treadle("show", "last", "--json", "--limit", "3").json_lines == every[-3:]
+    text = tidy(treadle("show", "last", "--limit", "2").text)
     assert text == snapshot("""\
 user · TIME
   write the changelog
@@ -145,7 +145,7 @@ assistant · TIME
   Written.
 
 """)
-    around = weft("show", "last", "--json", "--limit", "12").json_lines
+    around = treadle("show", "last", "--json", "--limit", "12").json_lines
     assert around == every[-12:]
     assert not all(line["visible"] for line in around)
 
@@ -163,7 +163,7 @@ def said(text: str) -> bytes:
     return json.dumps({"type": "message", "role": "user", "content": content}).encode()
 
 
-def test_hostile_text_never_reaches_the_terminal_raw(weft):
+def test_hostile_text_never_reaches_the_terminal_raw(treadle):
     raw = json.dumps(
         {
             "type": "message",
@@ -175,57 +175,57 @@ def test_hostile_text_never_reaches_the_terminal_raw(weft):
     call = {"type": "function_call", "name": HOSTILE, "arguments": HOSTILE, "call_id": HOSTILE}
     output = {"type": "function_call_output", "call_id": HOSTILE, "output": HOSTILE}
     bodies = [raw, *(json.dumps(item).encode() for item in (call, output, {"type": HOSTILE}))]
-    thread = asyncio.run(store_raw(weft.home, bodies))
+    thread = asyncio.run(store_raw(treadle.home, bodies))
     for args in (["show", thread], ["show", thread, "--all"], ["show", thread, "--json"]):
-        text = weft(*args).text
+        text = treadle(*args).text
         assert not [sign for sign in UNSAFE if sign in text], args
-    assert "\\x1b[2J" in weft("show", thread).text
-    (line, *_) = weft("show", thread, "--json").json_lines
+    assert "\\x1b[2J" in treadle("show", thread).text
+    (line, *_) = treadle("show", thread, "--json").json_lines
     assert line["item"]["content"][0]["text"] == HOSTILE
 
 
-def test_hostile_titles_and_inputs_are_listed_safely(weft):
-    weft("new", "--title", "a\x1b[31m title\x9b1m")
-    weft("new", "a\x1b[31m input")
+def test_hostile_titles_and_inputs_are_listed_safely(treadle):
+    treadle("new", "--title", "a\x1b[31m title\x9b1m")
+    treadle("new", "a\x1b[31m input")
     for args in (
         ["threads"],
         ["threads", "--json"],
         ["threads", "--search", "input"],
         ["prompt", "\x1b[2J"],
     ):
-        text = weft(*args).text
+        text = treadle(*args).text
         assert not [sign for sign in UNSAFE if sign in text], args
-    assert "\x1b" not in weft.refused("show", "\x1b[2J")
+    assert "\x1b" not in treadle.refused("show", "\x1b[2J")
 
 
-def test_bytes_that_are_no_utf8_are_not_stored(weft):
-    weft("new", b"caf\xe9", "--title", b"\xff")
-    (listed,) = weft("threads", "--json").json
+def test_bytes_that_are_no_utf8_are_not_stored(treadle):
+    treadle("new", b"caf\xe9", "--title", b"\xff")
+    (listed,) = treadle("threads", "--json").json
     assert listed["title"] == "�"
-    assert "caf�" in weft("show", "last").text
+    assert "caf�" in treadle("show", "last").text
 
 
-def test_an_item_that_cannot_be_read_is_shown_all_the_same(weft):
+def test_an_item_that_cannot_be_read_is_shown_all_the_same(treadle):
     lone = b'{"type":"message","role":"user","content":[{"type":"input_text","text":"\\ud800"}]}'
     broken_lines = b'{"type":"new_thing",\n "x": [1,\r\n2]}'
-    thread = asyncio.run(store_raw(weft.home, [lone, broken_lines]))
-    assert tidy(weft("show", thread).text) == snapshot("""\
+    thread = asyncio.run(store_raw(treadle.home, [lone, broken_lines]))
+    assert tidy(treadle("show", thread).text) == snapshot("""\
 unreadable item · TIME
   {"type":"message","role":"user","content":[{"type":"input_text","text":"\\ud800"}]}
 
 new_thing · TIME
 
 """)
-    first, second = weft("show", thread, "--json").json_lines
+    first, second = treadle("show", thread, "--json").json_lines
     assert first["item"]["content"][0]["text"] == "\ud800"
     assert second["item"] == {"type": "new_thing", "x": [1, 2]}
 
 
-def test_a_huge_line_of_output_is_cut_and_a_huge_answer_is_not(weft):
+def test_a_huge_line_of_output_is_cut_and_a_huge_answer_is_not(treadle):
     huge = "x" * 300_000
     output = json.dumps({"type": "function_call_output", "call_id": "c", "output": huge}).encode()
-    thread = asyncio.run(store_raw(weft.home, [said(huge), output]))
-    lines = weft("show", thread).lines
+    thread = asyncio.run(store_raw(treadle.home, [said(huge), output]))
+    lines = treadle("show", thread).lines
     assert [len(line) for line in lines if line.startswith("  ")] == [300_002, 162]
 
 
@@ -241,11 +241,11 @@ async def long_thread(home: Path) -> str:
         return thread.id
 
 
-def test_a_long_thread_is_shown_page_by_page_without_what_was_rolled_back(weft):
-    thread = asyncio.run(long_thread(weft.home))
-    shown = [line.strip() for line in weft("show", thread).lines if line.startswith("  ")]
+def test_a_long_thread_is_shown_page_by_page_without_what_was_rolled_back(treadle):
+    thread = asyncio.run(long_thread(treadle.home))
+    shown = [line.strip() for line in treadle("show", thread).lines if line.startswith("  ")]
     assert shown == [*(f"entry {n}" for n in range(1_000)), "the end"]
     newest = [
-        line.strip() for line in weft("show", thread, "--limit", "3").lines if line[:2] == "  "
+        line.strip() for line in treadle("show", thread, "--limit", "3").lines if line[:2] == "  "
     ]
     assert newest == ["entry 998", "entry 999", "the end"]

@@ -1,4 +1,4 @@
-"""What `weft exec` has loaded when it sends its first request: counted, never timed."""
+"""What `treadle exec` has loaded when it sends its first request: counted, never timed."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import os
 import sys
 from pathlib import Path
 
-from weft.testing.fake import FakeServer
-from weft.testing.script import Answer, Script
+from treadle.testing.fake import FakeServer
+from treadle.testing.script import Answer, Script
 
 PROBE = """
 import json, sys
@@ -19,9 +19,9 @@ def watch(event, args):
         with open(place, "x") as file:
             json.dump(sorted(sys.modules), file)
 
-place, sys.argv = sys.argv[1], ["weft", "exec", "hi"]
+place, sys.argv = sys.argv[1], ["treadle", "exec", "hi"]
 sys.addaudithook(watch)
-from weft.cli import main
+from treadle.cli import main
 
 main()
 """
@@ -36,16 +36,18 @@ NOT_YET = {
     # for failures, files and searches to come
     "random", "tempfile", "http.client", "urllib.request", "tree_sitter",
     # rooms that a first request does not enter
-    "weft.testing", "weft.transfer", "weft.harness.codex", "weft.models.chat",
-    "weft.models.messages", "weft.store.memory", "weft.store.searching",
-    "weft.store.finding.tables", "weft.store.finding.terms", "weft.context.rebuild",
-    "weft.engines.linear", "weft.hooks.common", "weft.subagents.work", "weft.tools.keeping",
-    "weft.sandbox.safety", "weft.tools.patch.parser", "weft.tools.patch.plan",
-    "weft.tools.local.process",
-    "weft.sandbox.bubblewrap", "weft.sandbox.probe", "weft.auth.oauth", "weft.hooks.command",
-    "weft.delivery.deliveries", "weft.delivery.reasoning", "weft.desk",
-    "weft.engines.lossless.workshop", "weft.engines.lossless.writing.summarise",
-    "weft.engines.lossless.recall.cues", "weft.prompt.soundness", "weft.cli.repl",
+    "treadle.testing", "treadle.transfer", "treadle.harness.codex", "treadle.models.chat",
+    "treadle.models.messages", "treadle.store.memory", "treadle.store.searching",
+    "treadle.store.finding.tables", "treadle.store.finding.terms", "treadle.context.rebuild",
+    "treadle.engines.linear", "treadle.hooks.common", "treadle.subagents.work",
+    "treadle.tools.keeping",
+    "treadle.sandbox.safety", "treadle.tools.patch.parser", "treadle.tools.patch.plan",
+    "treadle.tools.local.process",
+    "treadle.sandbox.bubblewrap", "treadle.sandbox.probe", "treadle.auth.oauth",
+    "treadle.hooks.command",
+    "treadle.delivery.deliveries", "treadle.delivery.reasoning", "treadle.desk",
+    "treadle.engines.lossless.workshop", "treadle.engines.lossless.writing.summarise",
+    "treadle.engines.lossless.recall.cues", "treadle.prompt.soundness", "treadle.cli.repl",
 }  # fmt: skip
 
 MOST = 300
@@ -61,7 +63,7 @@ async def loaded(place: Path) -> set[str]:
             'model = "there:gpt-5.5"\nengine = "lossless"\n[providers.there]\napi = "responses"\n'
             f'base_url = "{server.base_url}"\nkey_required = false\n'
         )
-        environ = {"PATH": os.environ["PATH"], "HOME": str(place), "WEFT_HOME": str(home)}
+        environ = {"PATH": os.environ["PATH"], "HOME": str(place), "TREADLE_HOME": str(home)}
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-c", PROBE, str(file),
             cwd=project, env=environ,
@@ -77,4 +79,4 @@ async def loaded(place: Path) -> set[str]:
 async def test_a_first_request_loads_neither_what_it_does_not_need_nor_too_much(tmp_path: Path):
     modules = await loaded(tmp_path)
     assert modules & NOT_YET == set()
-    assert len([name for name in modules if name.partition(".")[0] == "weft"]) <= MOST
+    assert len([name for name in modules if name.partition(".")[0] == "treadle"]) <= MOST

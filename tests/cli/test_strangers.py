@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from weft.thread import Thread
+from treadle.thread import Thread
 
-from .terminal import Weft
+from .terminal import Treadle
 
 SAID = b'{"type":"message","role":"user","content":[{"type":"input_text","text":"more"}]}'
 
@@ -28,10 +28,10 @@ NEWER = {
 }
 
 UNUSABLE = {
-    "a recipe of a newer Weft": (
+    "a recipe of a newer Treadle": (
         "epoch",
         b'{"reason":"publish","head":"sha256:00","recipe":{"parts":[{"type":"warp"}]}}',
-        "says what this Weft does not know",
+        "says what this Treadle does not know",
     ),
     "an item that is no JSON": ("item", b"not json", "is damaged"),
     "an item that is no UTF-8": ("item", b'{"type":"\xff"}', "is damaged"),
@@ -46,9 +46,11 @@ async def thread_with_one_turn(home: Path) -> str:
         return thread.id
 
 
-def written_by_a_stranger(weft: Weft, kind: str, body: bytes | None, **columns: object) -> str:
-    thread = asyncio.run(thread_with_one_turn(weft.home))
-    with closing(sqlite3.connect(weft.home / "log.db")) as log, log:
+def written_by_a_stranger(
+    treadle: Treadle, kind: str, body: bytes | None, **columns: object
+) -> str:
+    thread = asyncio.run(thread_with_one_turn(treadle.home))
+    with closing(sqlite3.connect(treadle.home / "log.db")) as log, log:
         number, last = log.execute("SELECT number, last FROM threads").fetchone()
         row = {"id": number << 32 | last + 1, "kind": kind, "body": body, **columns}
         row = {"turn": 1, "step": 0, "time": 1, "tokens": 0, "flags": 0, **row}
@@ -61,32 +63,32 @@ def written_by_a_stranger(weft: Weft, kind: str, body: bytes | None, **columns: 
 
 
 @pytest.mark.parametrize(("kind", "body", "columns"), NEWER.values(), ids=NEWER)
-def test_what_only_a_newer_weft_knows_stops_nobody(weft, kind, body, columns):
-    thread = written_by_a_stranger(weft, kind, body, **columns)
-    weft("show", thread, "--all")
-    weft("show", thread)
-    stored = weft("show", thread, "--json").json_lines[-1]
+def test_what_only_a_newer_treadle_knows_stops_nobody(treadle, kind, body, columns):
+    thread = written_by_a_stranger(treadle, kind, body, **columns)
+    treadle("show", thread, "--all")
+    treadle("show", thread)
+    stored = treadle("show", thread, "--json").json_lines[-1]
     assert stored["item" if kind == "item" else "control"] == json.loads(body)
-    assert weft("threads", "--search", "hello").lines[1:]
-    assert b'"text":"hello"' in weft("prompt", "--thread", thread, "--json").out
-    weft("fork", thread)
-    weft("rollback", thread)
+    assert treadle("threads", "--search", "hello").lines[1:]
+    assert b'"text":"hello"' in treadle("prompt", "--thread", thread, "--json").out
+    treadle("fork", thread)
+    treadle("rollback", thread)
 
 
 @pytest.mark.parametrize(("kind", "body", "why"), UNUSABLE.values(), ids=UNUSABLE)
-def test_an_entry_that_cannot_be_used_is_named_and_can_be_left_behind(weft, kind, body, why):
-    thread = written_by_a_stranger(weft, kind, body, turn=2)
-    said = weft.refused("prompt", "--thread", thread)
+def test_an_entry_that_cannot_be_used_is_named_and_can_be_left_behind(treadle, kind, body, why):
+    thread = written_by_a_stranger(treadle, kind, body, turn=2)
+    said = treadle.refused("prompt", "--thread", thread)
     assert f"entry 5 of thread '{thread}' ({kind}) {why}" in said
-    assert "go on from an earlier step with `weft fork --at`" in said
-    fork = weft("fork", thread, "--at", "4").lines[0]
-    assert b'"text":"hello"' in weft("prompt", "--thread", fork, "--json").out
+    assert "go on from an earlier step with `treadle fork --at`" in said
+    fork = treadle("fork", thread, "--at", "4").lines[0]
+    assert b'"text":"hello"' in treadle("prompt", "--thread", fork, "--json").out
 
 
 @pytest.mark.parametrize("body", [b"not json", b'{"type":"\xff"}', None])
-def test_a_damaged_item_is_shown_and_searched_around(weft, body):
-    thread = written_by_a_stranger(weft, "item", body)
-    assert "unreadable item" in weft("show", thread).text
+def test_a_damaged_item_is_shown_and_searched_around(treadle, body):
+    thread = written_by_a_stranger(treadle, "item", body)
+    assert "unreadable item" in treadle("show", thread).text
     text = (body or b"").decode(errors="replace")
-    assert weft("show", thread, "--json").json_lines[-1]["item"] == text
-    assert weft("threads", "--search", "hello").lines[1:]
+    assert treadle("show", thread, "--json").json_lines[-1]["item"] == text
+    assert treadle("threads", "--search", "hello").lines[1:]

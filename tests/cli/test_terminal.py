@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from .conftest import work
-from .terminal import SCRIPT, Weft, until_it_waits
+from .terminal import SCRIPT, Treadle, until_it_waits
 
 
 class Screen:
@@ -44,12 +44,12 @@ class Screen:
 
 
 @contextmanager
-def screen(weft: Weft, *args: str, columns: int = 160) -> Iterator[Screen]:
+def screen(treadle: Treadle, *args: str, columns: int = 160) -> Iterator[Screen]:
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
-    env = {**weft.env, "TERM": "xterm-256color"}
+    env = {**treadle.env, "TERM": "xterm-256color"}
     with subprocess.Popen(
-        [SCRIPT, *args], stdin=slave, stdout=slave, stderr=slave, env=env, cwd=weft.project
+        [SCRIPT, *args], stdin=slave, stdout=slave, stderr=slave, env=env, cwd=treadle.project
     ) as process:
         os.close(slave)
         try:
@@ -59,8 +59,8 @@ def screen(weft: Weft, *args: str, columns: int = 160) -> Iterator[Screen]:
             os.close(master)
 
 
-def shown(weft: Weft, *args: str, columns: int = 160) -> str:
-    with screen(weft, *args, columns=columns) as terminal:
+def shown(treadle: Treadle, *args: str, columns: int = 160) -> str:
+    with screen(treadle, *args, columns=columns) as terminal:
         code, text = terminal.end()
     assert code == 0, text
     return text
@@ -70,58 +70,58 @@ def without_colour(text: str) -> str:
     return re.sub(r"\x1b\[[\d;?]*[a-zA-Z]", "", text)
 
 
-def test_a_terminal_gets_a_styled_table_that_fits(weft):
-    weft("new", "words " * 30)
-    text = shown(weft, "threads", columns=120)
+def test_a_terminal_gets_a_styled_table_that_fits(treadle):
+    treadle("new", "words " * 30)
+    text = shown(treadle, "threads", columns=120)
     assert "\x1b[1m" in text
     assert max(map(len, without_colour(text).splitlines())) <= 120
 
 
-def test_markup_in_stored_text_is_no_markup(weft):
-    weft("new", "--title", "[red]x[/red] \x1b[31m")
-    assert "[red]x[/red] \\x1b[31m" in without_colour(shown(weft, "threads"))
+def test_markup_in_stored_text_is_no_markup(treadle):
+    treadle("new", "--title", "[red]x[/red] \x1b[31m")
+    assert "[red]x[/red] \\x1b[31m" in without_colour(shown(treadle, "threads"))
 
 
-def test_progress_leaves_only_the_result(weft):
-    asyncio.run(work(weft))
-    text = shown(weft, "cache", "last", "--rebuild")
+def test_progress_leaves_only_the_result(treadle):
+    asyncio.run(work(treadle))
+    text = shown(treadle, "cache", "last", "--rebuild")
     assert "every byte is the same" in text
     assert "\x1b[?25h" in text
 
 
-def test_texts_of_prompts_are_made_safe_on_a_terminal(weft):
-    directory = weft.home / "prompts/codex"
+def test_texts_of_prompts_are_made_safe_on_a_terminal(treadle):
+    directory = treadle.home / "prompts/codex"
     directory.mkdir(parents=True)
     (directory / "compact.md").write_text("sum \x1b[2J up")
-    assert shown(weft, "prompts", "show", "compact") == "sum \\x1b[2J up\n"
-    assert weft("prompts", "show", "compact").out == b"sum \x1b[2J up"
+    assert shown(treadle, "prompts", "show", "compact") == "sum \\x1b[2J up\n"
+    assert treadle("prompts", "show", "compact").out == b"sum \x1b[2J up"
 
 
-def test_deleting_asks_first(weft):
-    thread = weft("new", "--title", "a \x1b[31mtitle").text.strip()
-    with screen(weft, "delete", "last") as terminal:
+def test_deleting_asks_first(treadle):
+    thread = treadle("new", "--title", "a \x1b[31mtitle").text.strip()
+    with screen(treadle, "delete", "last") as terminal:
         terminal.until(b"[y/N]: ")
         terminal.type(b"n\n")
         code, text = terminal.end()
     assert code == 0
     assert f"Delete {thread} (a \\x1b[31mtitle), 0 turns, 0 entries, last written " in text
     assert text.endswith("kept\n")
-    with screen(weft, "delete", "last") as terminal:
+    with screen(treadle, "delete", "last") as terminal:
         terminal.until(b"[y/N]: ")
         terminal.type(b"y\n")
         code, text = terminal.end()
     assert (code, text.splitlines()[-1]) == (0, f"deleted {thread}")
-    assert weft("threads", "--json").json == []
+    assert treadle("threads", "--json").json == []
 
 
-def test_one_ctrl_c_at_the_question_keeps_the_thread(weft):
-    weft("new", "--title", "precious")
-    with screen(weft, "delete", "last") as terminal:
+def test_one_ctrl_c_at_the_question_keeps_the_thread(treadle):
+    treadle("new", "--title", "precious")
+    with screen(treadle, "delete", "last") as terminal:
         terminal.until(b"[y/N]: ")
         until_it_waits(terminal.process)
         terminal.process.send_signal(signal.SIGINT)
         code, text = terminal.end()
     assert code == 130
-    assert "weft: interrupted" in text
+    assert "treadle: interrupted" in text
     assert "Traceback" not in text
-    assert len(weft("threads", "--json").json) == 1
+    assert len(treadle("threads", "--json").json) == 1

@@ -4,7 +4,7 @@ import re
 
 from inline_snapshot import snapshot
 
-from weft.cli.options import MOST_PIPED
+from treadle.cli.options import MOST_PIPED
 
 ID = re.compile(r"thr_[0-9a-f-]{36}")
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
@@ -14,11 +14,11 @@ def tidy(text: str) -> str:
     return TIME.sub("TIME", ID.sub("THREAD", text))
 
 
-def test_a_new_thread_says_its_id_and_is_listed(weft):
-    made = weft("new", "fix the bug\nand the  other one").text.strip()
+def test_a_new_thread_says_its_id_and_is_listed(treadle):
+    made = treadle("new", "fix the bug\nand the  other one").text.strip()
     assert ID.fullmatch(made)
-    titled = weft("new", "--title", "an idea", "--json").json
-    listed = weft("threads", "--json").json
+    titled = treadle("new", "--title", "an idea", "--json").json
+    listed = treadle("threads", "--json").json
     assert [thread["id"] for thread in listed] == [titled["id"], made]
     assert [thread["name"] for thread in listed] == ["an idea", "fix the bug and the other one"]
     assert listed[0] == {**titled, "name": "an idea"}
@@ -27,7 +27,7 @@ def test_a_new_thread_says_its_id_and_is_listed(weft):
         "root": titled["id"],
         "parent": None,
         "cut": 0,
-        "cwd": str(weft.project),
+        "cwd": str(treadle.project),
         "title": "an idea",
         "created": titled["created"],
         "updated": titled["updated"],
@@ -36,124 +36,126 @@ def test_a_new_thread_says_its_id_and_is_listed(weft):
     }
 
 
-def test_the_list_is_a_table_with_stable_columns(weft):
-    weft("new", "fix the bug")
-    weft("new", "--title", "an idea")
-    header, *rows = tidy(weft("threads").text).splitlines()
+def test_the_list_is_a_table_with_stable_columns(treadle):
+    treadle("new", "fix the bug")
+    treadle("new", "--title", "an idea")
+    header, *rows = tidy(treadle("threads").text).splitlines()
     assert header.split() == ["THREAD", "TITLE", "TURNS", "ENTRIES", "UPDATED", "FORKED", "FROM"]
     assert rows == snapshot(
         ["THREAD  an idea          0        0  TIME", "THREAD  fix the bug      1        5  TIME"]
     )
 
 
-def test_a_short_list_says_that_more_exist(weft):
+def test_a_short_list_says_that_more_exist(treadle):
     for n in range(3):
-        weft("new", "--title", f"{n}")
-    done = weft("threads", "--limit", "2")
+        treadle("new", "--title", f"{n}")
+    done = treadle("threads", "--limit", "2")
     assert (len(done.lines), done.err) == (3, "more exist; show them with --limit 10\n")
-    assert weft("threads", "--limit", "3").err == ""
+    assert treadle("threads", "--limit", "3").err == ""
 
 
-def test_the_first_input_can_come_from_a_pipe(weft):
-    weft("new", "-", stdin=b"from a pipe\n")
-    assert weft("threads", "--json").json[0]["name"] == "from a pipe"
-    said = weft.refused("new", "-", stdin=b"ab\xff")
-    assert said == "weft: standard input is not UTF-8 at byte 2; convert it first\n"
-    said = weft.refused("new", "-", stdin=b"a" * (MOST_PIPED + 1))
+def test_the_first_input_can_come_from_a_pipe(treadle):
+    treadle("new", "-", stdin=b"from a pipe\n")
+    assert treadle("threads", "--json").json[0]["name"] == "from a pipe"
+    said = treadle.refused("new", "-", stdin=b"ab\xff")
+    assert said == "treadle: standard input is not UTF-8 at byte 2; convert it first\n"
+    said = treadle.refused("new", "-", stdin=b"a" * (MOST_PIPED + 1))
     assert "longer than 4,194,304 bytes; put it into a file" in said
 
 
-def test_an_empty_input_makes_no_thread(weft):
-    said = weft.refused("new", "  ")
-    assert said == "weft: the input is empty; give it a text or an image\n"
-    assert weft("threads", "--json").json == []
+def test_an_empty_input_makes_no_thread(treadle):
+    said = treadle.refused("new", "  ")
+    assert said == "treadle: the input is empty; give it a text or an image\n"
+    assert treadle("threads", "--json").json == []
 
 
-def test_the_model_of_a_thread_is_the_one_asked_for(weft):
-    weft("new", "hello", "--model", "anthropic:claude-opus-4-1")
-    assert b'"model":"claude-opus-4-1"' in weft("prompt", "--thread", "last", "--json").out
-    weft.environ["WEFT_MODEL"] = "openai:gpt-5.4"
-    weft("new", "hello")
-    assert b'"model":"gpt-5.4"' in weft("prompt", "--thread", "last", "--json").out
-    assert "--model needs TEXT" in weft.refused("new", "--model", "gpt-5.4", code=2)
+def test_the_model_of_a_thread_is_the_one_asked_for(treadle):
+    treadle("new", "hello", "--model", "anthropic:claude-opus-4-1")
+    assert b'"model":"claude-opus-4-1"' in treadle("prompt", "--thread", "last", "--json").out
+    treadle.environ["TREADLE_MODEL"] = "openai:gpt-5.4"
+    treadle("new", "hello")
+    assert b'"model":"gpt-5.4"' in treadle("prompt", "--thread", "last", "--json").out
+    assert "--model needs TEXT" in treadle.refused("new", "--model", "gpt-5.4", code=2)
 
 
-def test_search_finds_words_and_shows_where(weft, worked):
-    (hit,) = weft("threads", "--search", "changelog write", "--json").json
+def test_search_finds_words_and_shows_where(treadle, worked):
+    (hit,) = treadle("threads", "--search", "changelog write", "--json").json
     assert (hit["thread"], hit["snippet"]) == (worked, "write the changelog")
-    assert tidy(weft("threads", "--search", "changelog").text) == snapshot("""\
+    assert tidy(treadle("threads", "--search", "changelog").text) == snapshot("""\
 THREAD                                    ENTRY  TEXT
 THREAD     19  write the changelog
 """)
-    assert weft("threads", "--search", 'no"where').text == (
+    assert treadle("threads", "--search", 'no"where').text == (
         "nothing contains all of 'no\"where'; try fewer words\n"
     )
 
 
-def test_a_home_without_threads_says_how_to_make_one(weft):
-    assert weft("threads").text == snapshot(
-        'no threads yet; make one with `weft new "your first input"`\n'
+def test_a_home_without_threads_says_how_to_make_one(treadle):
+    assert treadle("threads").text == snapshot(
+        'no threads yet; make one with `treadle new "your first input"`\n'
     )
-    assert list(weft.home.iterdir()) == []
+    assert list(treadle.home.iterdir()) == []
 
 
-def test_threads_are_named_by_beginning_end_or_last(weft):
-    first = weft("new", "one").text.strip()
-    second = weft("new", "two").text.strip()
+def test_threads_are_named_by_beginning_end_or_last(treadle):
+    first = treadle("new", "one").text.strip()
+    second = treadle("new", "two").text.strip()
     for name in ("last", second, second[-8:], second[4:]):
-        assert weft("fork", name, "--json").json["parent"] == second
-        weft("delete", "last", "--yes")
-    said = weft.refused("show", "thr_")
-    assert said.startswith("weft: 'thr_' could be any of 2 threads; type more of its id:\n")
+        assert treadle("fork", name, "--json").json["parent"] == second
+        treadle("delete", "last", "--yes")
+    said = treadle.refused("show", "thr_")
+    assert said.startswith("treadle: 'thr_' could be any of 2 threads; type more of its id:\n")
     assert f"  {first}\n" in said
     assert f"  {second}\n" in said
-    assert weft.refused("show", "nobody") == (
-        "weft: no thread 'nobody'; `weft threads` lists them, `weft new` makes one\n"
+    assert treadle.refused("show", "nobody") == (
+        "treadle: no thread 'nobody'; `treadle threads` lists them, `treadle new` makes one\n"
     )
-    assert weft.refused("show", "") == (
-        "weft: no thread ''; `weft threads` lists them, `weft new` makes one\n"
+    assert treadle.refused("show", "") == (
+        "treadle: no thread ''; `treadle threads` lists them, `treadle new` makes one\n"
     )
 
 
-def test_a_fork_shares_the_beginning(weft, worked):
-    fork = weft("fork", "last", "--title", "another way", "--json").json
+def test_a_fork_shares_the_beginning(treadle, worked):
+    fork = treadle("fork", "last", "--title", "another way", "--json").json
     assert (fork["parent"], fork["root"], fork["title"]) == (worked, worked, "another way")
-    early = weft("fork", worked, "--at", "7")
+    early = treadle("fork", worked, "--at", "7")
     assert early.err == "entry 7 lies inside a step; the fork shares up to 6\n"
-    assert weft("show", early.text.strip(), "--json").json_lines == [
-        line for line in weft("show", worked, "--json").json_lines if line["seq"] <= 6
+    assert treadle("show", early.text.strip(), "--json").json_lines == [
+        line for line in treadle("show", worked, "--json").json_lines if line["seq"] <= 6
     ]
-    assert weft("threads").lines[1].endswith(f"{worked} at 6")
-    assert "has no entry 999; choose one from 0 to" in weft.refused("fork", worked, "--at", "999")
+    assert treadle("threads").lines[1].endswith(f"{worked} at 6")
+    assert "has no entry 999; choose one from 0 to" in treadle.refused(
+        "fork", worked, "--at", "999"
+    )
 
 
-def test_a_rollback_hides_turns_and_says_which_entries(weft, worked):
-    before = weft("prompt", "--thread", "last", "--json").out
-    weft("new", "elsewhere")
-    rolled = weft("rollback", worked, "--json").json
+def test_a_rollback_hides_turns_and_says_which_entries(treadle, worked):
+    before = treadle("prompt", "--thread", "last", "--json").out
+    treadle("new", "elsewhere")
+    rolled = treadle("rollback", worked, "--json").json
     assert rolled["thread"] == worked
-    assert "Written." not in weft("show", worked).text
-    assert weft("prompt", "--thread", worked, "--json").out != before
+    assert "Written." not in treadle("show", worked).text
+    assert treadle("prompt", "--thread", worked, "--json").out != before
     assert (
-        weft("rollback", worked, "--to", "5").text
+        treadle("rollback", worked, "--to", "5").text
         == f"entries 6 to {rolled['entry']} no longer count\n"
     )
-    assert weft("show", worked).text.count("user · ") == 1
-    assert "has 1 turns that can be rolled back, not 7" in weft.refused("rollback", worked, "7")
-    assert "either TURNS or --to" in weft.refused("rollback", worked, "1", "--to", "5", code=2)
-    assert "0 is not in the range" in weft.refused("rollback", worked, "0", code=2)
+    assert treadle("show", worked).text.count("user · ") == 1
+    assert "has 1 turns that can be rolled back, not 7" in treadle.refused("rollback", worked, "7")
+    assert "either TURNS or --to" in treadle.refused("rollback", worked, "1", "--to", "5", code=2)
+    assert "0 is not in the range" in treadle.refused("rollback", worked, "0", code=2)
 
 
-def test_an_empty_thread_has_nothing_to_roll_back(weft):
-    weft("new")
-    assert "has 0 turns that can be rolled back, not 1" in weft.refused("rollback", "last")
+def test_an_empty_thread_has_nothing_to_roll_back(treadle):
+    treadle("new")
+    assert "has 0 turns that can be rolled back, not 1" in treadle.refused("rollback", "last")
 
 
-def test_a_deleted_thread_is_gone(weft, worked):
-    kept = weft("new", "--title", "keep").text.strip()
-    weft("threads", "--search", "changelog")
-    assert "Say --yes to delete the thread." in weft.refused("delete", worked, code=2)
-    assert weft("delete", worked, "--yes").text == f"deleted {worked}\n"
-    assert [thread["id"] for thread in weft("threads", "--json").json] == [kept]
-    assert weft("threads", "--search", "changelog", "--json").json == []
-    assert weft("delete", kept, "-y", "--json").json == {"deleted": kept}
+def test_a_deleted_thread_is_gone(treadle, worked):
+    kept = treadle("new", "--title", "keep").text.strip()
+    treadle("threads", "--search", "changelog")
+    assert "Say --yes to delete the thread." in treadle.refused("delete", worked, code=2)
+    assert treadle("delete", worked, "--yes").text == f"deleted {worked}\n"
+    assert [thread["id"] for thread in treadle("threads", "--json").json] == [kept]
+    assert treadle("threads", "--search", "changelog", "--json").json == []
+    assert treadle("delete", kept, "-y", "--json").json == {"deleted": kept}

@@ -17,14 +17,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-from weft.harness.codex.protocol.asks import Answer, Ask
-from weft.harness.codex.protocol.notifications import TurnCompleted
-from weft.harness.codex.protocol.requests import TextInput, ThreadStart, TurnStart
-from weft.harness.codex.route import Route
-from weft.harness.codex.server import AppServer
-from weft.testing.fake import FakeServer
-from weft.testing.script import Answer as Said
-from weft.testing.script import Script
+from treadle.harness.codex.protocol.asks import Answer, Ask
+from treadle.harness.codex.protocol.notifications import TurnCompleted
+from treadle.harness.codex.protocol.requests import TextInput, ThreadStart, TurnStart
+from treadle.harness.codex.route import Route
+from treadle.harness.codex.server import AppServer
+from treadle.testing.fake import FakeServer
+from treadle.testing.script import Answer as Said
+from treadle.testing.script import Script
 
 from .places import real_launch
 

@@ -2,8 +2,8 @@
 
     python dying_codex.py CODEX MARK VICTIM MOMENT ARGUMENT …
 
-Stands between Weft and the real binary and passes lines on. At the moment it leaves MARK
-and kills VICTIM, ``codex`` or ``weft``. Where MARK is there already, and for anything but
+Stands between Treadle and the real binary and passes lines on. At the moment it leaves MARK
+and kills VICTIM, ``codex`` or ``treadle``. Where MARK is there already, and for anything but
 an app-server, the real binary is run instead.
 """
 
@@ -29,7 +29,7 @@ class Moment(NamedTuple):
     """A message, and whether it is still passed on."""
 
     is_it: Callable[[Message, dict[Any, str]], bool]
-    """Given the message and the methods of what Weft has asked, by id."""
+    """Given the message and the methods of what Treadle has asked, by id."""
     passed: bool
 
 
@@ -115,7 +115,7 @@ class Between:
 
     def end(self, line: bytes, target: IO[bytes]) -> None:
         self.mark.touch()
-        if self.victim == "weft":
+        if self.victim == "treadle":
             os.kill(os.getppid(), signal.SIGKILL)
             self.child.stdin.close()  # type: ignore[union-attr]
             os._exit(self.child.wait())

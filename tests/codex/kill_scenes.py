@@ -18,18 +18,18 @@ from typing import Any
 
 from tests.engines.crash_child import DyingStore, Fate
 from tests.engines.notebook import Notebook
-from weft import Thread
-from weft.harness.codex.harness import CodexHarness
-from weft.harness.codex.options import CodexOptions
-from weft.models.connect import ProviderConfig
-from weft.testing.script import Answer, Break, Call, Script
-from weft.tools.contract import Tool
-from weft.tools.decorator import tool
+from treadle import Thread
+from treadle.harness.codex.harness import CodexHarness
+from treadle.harness.codex.options import CodexOptions
+from treadle.models.connect import ProviderConfig
+from treadle.testing.script import Answer, Break, Call, Script
+from treadle.tools.contract import Tool
+from treadle.tools.decorator import tool
 
 __all__ = ["OWN_MOMENTS", "harness_of", "looking", "opened", "script"]
 
 OWN_MOMENTS = {"a result is staged": "after result", "the end is not written": "before end"}
-"""Moments that only Weft knows of, as points of its store."""
+"""Moments that only Treadle knows of, as points of its store."""
 
 
 async def _nothing() -> None:
@@ -76,7 +76,7 @@ def harness_of(place: Path, base_url: str, binary: Path) -> CodexHarness:
     environ = {"PATH": os.environ["PATH"], "HOME": str(place / "home")}
     return CodexHarness(
         CodexOptions(binary=binary),
-        home=place / "weft",
+        home=place / "treadle",
         environ=environ,
         providers=providers(base_url),
     )
@@ -90,7 +90,7 @@ async def opened(
     engine = Notebook(place / "notebook.db")
     given: dict[str, Any] = {
         "model": "openai:gpt-5.5",
-        "home": place / "weft",
+        "home": place / "treadle",
         "cwd": place / "project",
         "sandbox": "danger-full-access",
         "approval": "never",
@@ -105,7 +105,7 @@ async def opened(
 
 async def main(place: Path, base_url: str, binary: Path, moment: str) -> None:
     """Run the turn."""
-    store = await DyingStore.open(place / "weft")
+    store = await DyingStore.open(place / "treadle")
     assert isinstance(store, DyingStore)
     store.fate = Fate(OWN_MOMENTS.get(moment, ""))
     store.fate.armed = True

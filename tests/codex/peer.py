@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from weft.harness.codex.connection import Connection
+from treadle.harness.codex.connection import Connection
 
 __all__ = ["Peer", "connected"]
 

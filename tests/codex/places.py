@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from weft.harness.codex.home import CodexHome
-from weft.harness.codex.launch import Launch
-from weft.harness.codex.route import Route
-from weft.harness.codex.server import AppServer
-from weft.prompt.codex import find_codex
+from treadle.harness.codex.home import CodexHome
+from treadle.harness.codex.launch import Launch
+from treadle.harness.codex.route import Route
+from treadle.harness.codex.server import AppServer
+from treadle.prompt.codex import find_codex
 
 __all__ = ["gone", "private_environ", "real_launch", "serving"]
 
@@ -26,7 +26,7 @@ def private_environ(directory: Path) -> dict[str, str]:
 
 def real_launch(directory: Path, *routes: Route, catalog: Path | None = None) -> Launch:
     """How the installed Codex is started in a private home."""
-    home = CodexHome.below(directory / "weft")
+    home = CodexHome.below(directory / "treadle")
     return home.prepare(find_codex(), private_environ(directory), routes, catalog=catalog)
 
 

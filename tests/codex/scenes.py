@@ -12,14 +12,14 @@ from typing import Any
 from msgspec import structs
 
 from tests.harness.scenes import hear, last, of
-from weft import Thread
-from weft.harness.codex.harness import CodexHarness
-from weft.harness.codex.options import CodexOptions
-from weft.models.connect import ProviderConfig
-from weft.prompt.codex import find_codex
-from weft.testing.appserver import AppScript, scripted
-from weft.testing.fake import FakeServer
-from weft.testing.script import Answer, Script
+from treadle import Thread
+from treadle.harness.codex.harness import CodexHarness
+from treadle.harness.codex.options import CodexOptions
+from treadle.models.connect import ProviderConfig
+from treadle.prompt.codex import find_codex
+from treadle.testing.appserver import AppScript, scripted
+from treadle.testing.fake import FakeServer
+from treadle.testing.script import Answer, Script
 
 __all__ = ["MODEL", "Stage", "codex", "hear", "last", "of", "shown", "staged", "talk", "unreal"]
 
@@ -50,7 +50,7 @@ class Stage:
         given: dict[str, Any] = {
             "model": MODEL,
             "harness": self.harness,
-            "home": self.place / "weft",
+            "home": self.place / "treadle",
             "cwd": self.place / "project",
             "sandbox": "danger-full-access",
             "approval": "never",
@@ -72,14 +72,14 @@ def providers(base_url: str, retries: int = 0) -> dict[str, ProviderConfig]:
 
 def surroundings(place: Path) -> dict[str, str]:
     """An environment without keys, with a home of its own."""
-    for name in ("home", "weft", "project"):
+    for name in ("home", "treadle", "project"):
         (place / name).mkdir(parents=True, exist_ok=True)
     return {"PATH": os.environ["PATH"], "HOME": str(place / "home")}
 
 
 def codex() -> Path:
-    """The binary that the tests run: the installed one, or what `WEFT_TEST_CODEX` names."""
-    named = os.environ.get("WEFT_TEST_CODEX")
+    """The binary that the tests run: the installed one, or what `TREADLE_TEST_CODEX` names."""
+    named = os.environ.get("TREADLE_TEST_CODEX")
     return Path(named) if named else find_codex()
 
 
@@ -104,7 +104,7 @@ async def staged(
     told = script or Script(answers=(*answers, *(Answer(text=rest) for _ in range(400))))
     async with FakeServer(told) as server:
         known = providers(base_url or server.base_url, retries)
-        harness = CodexHarness(options, home=place / "weft", environ=environ, providers=known)
+        harness = CodexHarness(options, home=place / "treadle", environ=environ, providers=known)
         try:
             yield Stage(place, server, harness, environ, known)
         finally:

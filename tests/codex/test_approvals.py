@@ -5,15 +5,15 @@ from typing import Any
 import pytest
 
 from tests.harness.scenes import log, unanswered
-from weft import Thread
-from weft.harness.codex.options import CodexOptions
-from weft.harness.events import ApprovalRequested, Event, QuestionsAsked, ToolFinished
-from weft.prompt.observation import CollaborationMode, PromptContext
-from weft.sandbox.approvals import Ask, Decision, ForPrefix, ForThread, No, NoAndStop, Once
-from weft.testing.script import Answer, Call
-from weft.tools.contract import Choice, ToolContext, ToolResult, UserQuestion
-from weft.tools.decorator import tool
-from weft.tools.permission import settled
+from treadle import Thread
+from treadle.harness.codex.options import CodexOptions
+from treadle.harness.events import ApprovalRequested, Event, QuestionsAsked, ToolFinished
+from treadle.prompt.observation import CollaborationMode, PromptContext
+from treadle.sandbox.approvals import Ask, Decision, ForPrefix, ForThread, No, NoAndStop, Once
+from treadle.testing.script import Answer, Call
+from treadle.tools.contract import Choice, ToolContext, ToolResult, UserQuestion
+from treadle.tools.decorator import tool
+from treadle.tools.permission import settled
 
 from .scenes import hear, last, of, plain, shown, staged
 

@@ -9,15 +9,15 @@ from msgspec import Raw
 from tests.codex.scenes import MODEL, codex, hear, of, plain, shown, staged, talk
 from tests.codex.viewing import continues, reasons, shows_view, started
 from tests.engines.scenes import Intercepting, Probe, written
-from weft import Thread
-from weft.engines.info import EngineInfo
-from weft.engines.values import AssembleParams, AssembleResult, InterceptResult, Projection
-from weft.entries import Projected
-from weft.harness.codex.binding import KEY, TOPIC, Binding, stored
-from weft.harness.codex.options import CodexOptions
-from weft.harness.events import HarnessReported
-from weft.store.contract import OutboxDraft
-from weft.testing.script import Answer
+from treadle import Thread
+from treadle.engines.info import EngineInfo
+from treadle.engines.values import AssembleParams, AssembleResult, InterceptResult, Projection
+from treadle.entries import Projected
+from treadle.harness.codex.binding import KEY, TOPIC, Binding, stored
+from treadle.harness.codex.options import CodexOptions
+from treadle.harness.events import HarnessReported
+from treadle.store.contract import OutboxDraft
+from treadle.testing.script import Answer
 
 
 async def kept(thread: Thread) -> list[Binding | None]:
@@ -139,7 +139,7 @@ async def test_another_budget_is_another_policy(tmp_path):
         async with stage.thread(engine=Probe()) as thread:
             await hear(thread, "One.")
             name = thread.id
-        (tmp_path / "weft" / "models.toml").write_text(
+        (tmp_path / "treadle" / "models.toml").write_text(
             '[models."gpt-5.5"]\ncontext_window = 50000\n'
         )
         async with stage.thread(name, engine=Probe()) as thread:
@@ -268,7 +268,7 @@ async def test_a_reset_lets_go_of_the_binding(tmp_path):
 async def test_a_reset_lets_go_of_the_binding_whatever_harness_serves_now(tmp_path):
     async with staged(tmp_path) as stage, stage.thread() as thread:
         await hear(thread, "One.")
-        thread.use(harness="weft")
+        thread.use(harness="treadle")
         await hear(thread, "Two.")
         await thread.reset()
         assert await kept(thread) == []
@@ -319,9 +319,9 @@ async def test_another_executable_is_shown_the_view(tmp_path):
 
 async def test_a_view_that_grows_too_large_is_folded_first_and_shown_in_a_new_thread(tmp_path):
     engine = Intercepting(intercept_compaction=InterceptResult(summary="We spoke of rain."))
-    (tmp_path / "weft").mkdir()
+    (tmp_path / "treadle").mkdir()
     facts = '[models."gpt-5.5"]\nauto_compact_token_limit = 3000\n'
-    (tmp_path / "weft" / "models.toml").write_text(facts)
+    (tmp_path / "treadle" / "models.toml").write_text(facts)
     async with (
         staged(tmp_path, Answer(text="rain " * 4_000)) as stage,
         stage.thread(engine=engine) as thread,

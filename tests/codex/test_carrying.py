@@ -14,20 +14,20 @@ from tests.codex.viewing import (
     started,
 )
 from tests.engines.scenes import Probe, notices, written
-from weft.context.compose import item_draft
-from weft.context.row import Row
-from weft.engines.values import AssembleParams, AssembleResult
-from weft.entries import Head
-from weft.harness.codex.shown import items_of
-from weft.harness.events import Event, TextDelta
-from weft.hooks import Hooks
-from weft.hooks.payloads import BeforePromptBuild
-from weft.hooks.registry import Answer as HookAnswer
-from weft.ids import derived_id
-from weft.items import FunctionCall, FunctionCallOutput, Item
-from weft.prompt.input import Image, LocalImage
-from weft.testing.appserver import AppScript, Fault, heard
-from weft.testing.script import Answer, Call, Failure
+from treadle.context.compose import item_draft
+from treadle.context.row import Row
+from treadle.engines.values import AssembleParams, AssembleResult
+from treadle.entries import Head
+from treadle.harness.codex.shown import items_of
+from treadle.harness.events import Event, TextDelta
+from treadle.hooks import Hooks
+from treadle.hooks.payloads import BeforePromptBuild
+from treadle.hooks.registry import Answer as HookAnswer
+from treadle.ids import derived_id
+from treadle.items import FunctionCall, FunctionCallOutput, Item
+from treadle.prompt.input import Image, LocalImage
+from treadle.testing.appserver import AppScript, Fault, heard
+from treadle.testing.script import Answer, Call, Failure
 
 WORK = (
     Answer(

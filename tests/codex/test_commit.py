@@ -16,12 +16,12 @@ from tests.engines.scenes import (
     said,
     written,
 )
-from weft import Thread
-from weft.engines.values import CommitResult, MaintainParams, MaintainResult, Rebase
-from weft.harness.events import Event, TextDelta
-from weft.provenance import InputProvenance
-from weft.store.contract import OutboxRow
-from weft.testing.script import Answer, Break, Failure
+from treadle import Thread
+from treadle.engines.values import CommitResult, MaintainParams, MaintainResult, Rebase
+from treadle.harness.events import Event, TextDelta
+from treadle.provenance import InputProvenance
+from treadle.store.contract import OutboxRow
+from treadle.testing.script import Answer, Break, Failure
 
 SECRET = "the word is rosebud"
 

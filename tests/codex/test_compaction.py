@@ -9,9 +9,9 @@ import pytest
 from tests.codex.scenes import Stage, hear, last, of, plain, shown, staged, talk
 from tests.engines.scenes import Committing, Intercepting, Probe, chatter, epochs, said, written
 from tests.harness.scenes import log
-from weft import Thread
-from weft.engines.info import EngineInfo
-from weft.engines.values import (
+from treadle import Thread
+from treadle.engines.info import EngineInfo
+from treadle.engines.values import (
     AssembleParams,
     AssembleResult,
     CompactParams,
@@ -19,13 +19,13 @@ from weft.engines.values import (
     InterceptResult,
     Rebase,
 )
-from weft.errors import CannotCompact, EngineFailed
-from weft.harness.contract import NativeCompaction
-from weft.harness.events import CompactionFinished, CompactionStarted, Event, HarnessReported
-from weft.hooks.payloads import AfterCompaction, BeforeCompaction
-from weft.hooks.registry import Answer as HookAnswer
-from weft.hooks.registry import Hooks
-from weft.testing.script import Answer, Call, Failure, Tokens
+from treadle.errors import CannotCompact, EngineFailed
+from treadle.harness.contract import NativeCompaction
+from treadle.harness.events import CompactionFinished, CompactionStarted, Event, HarnessReported
+from treadle.hooks.payloads import AfterCompaction, BeforeCompaction
+from treadle.hooks.registry import Answer as HookAnswer
+from treadle.hooks.registry import Hooks
+from treadle.testing.script import Answer, Call, Failure, Tokens
 
 OWNER = EngineInfo(id="owner", name="Owner", owns_compaction=True)
 LONG = "many words " * 500
@@ -92,7 +92,7 @@ async def test_without_an_owner_codex_folds_and_the_view_shows_what_its_thread_s
         async with stage.thread(thread.id) as again:
             await talk(again, "three")
         assert told(stage) == [*expected, ("assistant", "b"), ("user", "three")]
-        async with stage.thread(thread.id, harness="weft") as other:
+        async with stage.thread(thread.id, harness="treadle") as other:
             await talk(other, "four")
         assert (
             told(stage)[-6:]
@@ -199,7 +199,7 @@ async def test_what_was_never_said_is_not_folded(tmp_path):
 async def test_a_thread_that_codex_has_not_seen_yet_is_shown_to_it_and_folded(tmp_path):
     answers = (Answer(text=LONG), SUMMARY, Answer(text="b"))
     async with staged(tmp_path, *answers) as stage:
-        async with stage.thread(harness="weft") as thread:
+        async with stage.thread(harness="treadle") as thread:
             await talk(thread, "one")
         async with stage.thread(thread.id) as again:
             done = await again.compact()

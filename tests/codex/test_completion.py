@@ -10,15 +10,15 @@ import pytest
 from tests.codex.scenes import MODEL, Stage, hear, last, plain, shown, staged, talk, unreal
 from tests.engines.scenes import Following, Probe, epochs
 from tests.harness.scenes import log
-from weft import Thread
-from weft.context.head import Choices
-from weft.engines.info import EngineInfo
-from weft.engines.values import AfterTurnParams
-from weft.errors import CompletionFailed, TooLong
-from weft.harness.events import Event, TextDelta
-from weft.items import InputText, Message
-from weft.testing.appserver import AppScript, Step, TurnScript, heard
-from weft.testing.script import Answer, Call, Failure, Tokens
+from treadle import Thread
+from treadle.context.head import Choices
+from treadle.engines.info import EngineInfo
+from treadle.engines.values import AfterTurnParams
+from treadle.errors import CompletionFailed, TooLong
+from treadle.harness.events import Event, TextDelta
+from treadle.items import InputText, Message
+from treadle.testing.appserver import AppScript, Step, TurnScript, heard
+from treadle.testing.script import Answer, Call, Failure, Tokens
 
 OWNER = EngineInfo(id="owner", name="Owner", owns_compaction=True)
 ONLY_CODEX = "codex:gpt-5.5"
@@ -203,7 +203,7 @@ async def test_a_question_that_nobody_waits_for_leaves_no_turn_running(tmp_path)
 @asynccontextmanager
 async def alone(stage: Stage, **options: Any) -> AsyncIterator[Thread]:
     """A thread on our own loop, whose model is reached through Codex."""
-    async with stage.thread(harness="weft", tools=[], providers={}, **options) as thread:
+    async with stage.thread(harness="treadle", tools=[], providers={}, **options) as thread:
         yield thread
 
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from weft.harness.codex.connection import IN_FLIGHT, Oddities
-from weft.harness.codex.errors import (
+from treadle.harness.codex.connection import IN_FLIGHT, Oddities
+from treadle.harness.codex.errors import (
     Disconnected,
     Overloaded,
     ProtocolError,
@@ -17,18 +17,18 @@ from weft.harness.codex.errors import (
     RequestTimeout,
     UnknownMethod,
 )
-from weft.harness.codex.lines import LineBuffer
-from weft.harness.codex.protocol.asks import Answer, Ask, Decided, ToolCall, ToolOutput, ToolText
-from weft.harness.codex.protocol.notifications import (
+from treadle.harness.codex.lines import LineBuffer
+from treadle.harness.codex.protocol.asks import Answer, Ask, Decided, ToolCall, ToolOutput, ToolText
+from treadle.harness.codex.protocol.notifications import (
     Notification,
     RawItem,
     ThreadStatusChanged,
     TurnDiffUpdated,
     Warned,
 )
-from weft.harness.codex.protocol.requests import ThreadInject, ThreadStart
-from weft.harness.codex.protocol.values import Status
-from weft.models.retry import Backoff
+from treadle.harness.codex.protocol.requests import ThreadInject, ThreadStart
+from treadle.harness.codex.protocol.values import Status
+from treadle.models.retry import Backoff
 
 from .peer import Peer, connected
 

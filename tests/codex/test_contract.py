@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-from weft.harness.codex.harness import CodexHarness
-from weft.harness.codex.options import CodexOptions
-from weft.harness.contract import Harness
-from weft.harness.offers import HarnessOffer
-from weft.testing.contracts import HarnessContract
+from treadle.harness.codex.harness import CodexHarness
+from treadle.harness.codex.options import CodexOptions
+from treadle.harness.contract import Harness
+from treadle.harness.offers import HarnessOffer
+from treadle.testing.contracts import HarnessContract
 
 from .scenes import codex
 

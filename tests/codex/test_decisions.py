@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from weft.entries import Projected
-from weft.harness.codex.binding import KEY, TOPIC, Binding, decide, stored, tools_fingerprint
-from weft.specs import FunctionTool, parameters
-from weft.store.contract import OutboxRow
+from treadle.entries import Projected
+from treadle.harness.codex.binding import KEY, TOPIC, Binding, decide, stored, tools_fingerprint
+from treadle.specs import FunctionTool, parameters
+from treadle.store.contract import OutboxRow
 
 PLAN = Projected("probe", "winter", "1")
 BOUND = Binding(

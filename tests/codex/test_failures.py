@@ -7,11 +7,11 @@ import pytest
 
 from tests.engines.scenes import Probe, notices
 from tests.harness.scenes import log, unanswered
-from weft.harness.codex.options import CodexOptions
-from weft.harness.events import Retrying, TextDelta
-from weft.prompt.unanswered import Unanswered
-from weft.testing.appserver import AppScript, Fault
-from weft.testing.script import Answer, Break, Call, Failure
+from treadle.harness.codex.options import CodexOptions
+from treadle.harness.events import Retrying, TextDelta
+from treadle.prompt.unanswered import Unanswered
+from treadle.testing.appserver import AppScript, Fault
+from treadle.testing.script import Answer, Break, Call, Failure
 
 from .scenes import hear, last, of, plain, shown, staged, unreal
 from .viewing import recalling
@@ -52,7 +52,7 @@ async def test_a_failure_ends_the_turn_with_its_cause_and_the_thread_goes_on(
         assert KEY not in told
         assert KEY not in caplog.text
     for name in ("log.db", "log.db-wal", "index.db", "index.db-wal"):
-        assert KEY.encode() not in _bytes(tmp_path / "weft" / name)
+        assert KEY.encode() not in _bytes(tmp_path / "treadle" / name)
 
 
 def _bytes(path: Path) -> bytes:

@@ -7,13 +7,13 @@ import pytest
 from tests.codex.scenes import hear, last, of, plain, shown, staged, talk, unreal
 from tests.engines.scenes import Intercepting, Probe, chatter, epochs, written
 from tests.harness.scenes import log
-from weft.engines.info import EngineInfo
-from weft.engines.values import CompactParams, CompactResult, InterceptResult, Rebase
-from weft.errors import CannotCompact
-from weft.harness.codex.catalog import knows
-from weft.harness.events import CompactionFinished, CompactionStarted, Event, HarnessReported
-from weft.testing.appserver import AppScript, Fault, Step, TurnScript, heard
-from weft.testing.script import Answer, Call, Tokens
+from treadle.engines.info import EngineInfo
+from treadle.engines.values import CompactParams, CompactResult, InterceptResult, Rebase
+from treadle.errors import CannotCompact
+from treadle.harness.codex.catalog import knows
+from treadle.harness.events import CompactionFinished, CompactionStarted, Event, HarnessReported
+from treadle.testing.appserver import AppScript, Fault, Step, TurnScript, heard
+from treadle.testing.script import Answer, Call, Tokens
 
 OWNER = EngineInfo(id="owner", name="Owner", owns_compaction=True)
 BEYOND = Tokens(input=5_000_000)

@@ -13,25 +13,25 @@ import msgspec
 import pytest
 from inline_snapshot import snapshot
 
-from weft.errors import ConfigError
-from weft.harness.codex.catalog import LIFTED, OwnModel, edit, keep_catalog
-from weft.harness.codex.connection import Connection
-from weft.harness.codex.home import CodexHome
-from weft.harness.codex.protocol.asks import Answer, Ask
-from weft.harness.codex.protocol.items import CommandItem, read_item
-from weft.harness.codex.protocol.notifications import (
+from treadle.errors import ConfigError
+from treadle.harness.codex.catalog import LIFTED, OwnModel, edit, keep_catalog
+from treadle.harness.codex.connection import Connection
+from treadle.harness.codex.home import CodexHome
+from treadle.harness.codex.protocol.asks import Answer, Ask
+from treadle.harness.codex.protocol.items import CommandItem, read_item
+from treadle.harness.codex.protocol.notifications import (
     ItemCompleted,
     Notification,
     TokenUsageUpdated,
     TurnCompleted,
 )
-from weft.harness.codex.protocol.requests import TextInput, ThreadStart, TurnStart
-from weft.harness.codex.route import Route
-from weft.harness.codex.server import AppServer
-from weft.prompt.codex import find_codex
-from weft.testing.fake import FakeServer
-from weft.testing.script import Answer as Said
-from weft.testing.script import Call, Script
+from treadle.harness.codex.protocol.requests import TextInput, ThreadStart, TurnStart
+from treadle.harness.codex.route import Route
+from treadle.harness.codex.server import AppServer
+from treadle.prompt.codex import find_codex
+from treadle.testing.fake import FakeServer
+from treadle.testing.script import Answer as Said
+from treadle.testing.script import Call, Script
 
 from .places import private_environ, real_launch, serving
 
@@ -75,12 +75,12 @@ features.plugins = false
 features.apps = false
 features.unbounded_connection_retries = false
 features.shell_snapshot = false
-model_provider = "weft"
-model_providers.weft.name = "nowhere"
-model_providers.weft.base_url = "http://127.0.0.1:9/v1"
-model_providers.weft.wire_api = "responses"
-model_providers.weft.requires_openai_auth = false
-model_providers.weft.supports_websockets = false
+model_provider = "treadle"
+model_providers.treadle.name = "nowhere"
+model_providers.treadle.base_url = "http://127.0.0.1:9/v1"
+model_providers.treadle.wire_api = "responses"
+model_providers.treadle.requires_openai_auth = false
+model_providers.treadle.supports_websockets = false
 """)
     assert launch.arguments == ("app-server",)
     assert launch.environment == {
@@ -161,7 +161,7 @@ def test_a_route_is_told_in_the_words_of_codex():
     )
     assert route.config() == snapshot(
         {
-            "model_providers.weft": {
+            "model_providers.treadle": {
                 "name": "acme",
                 "base_url": "https://acme.example/v1",
                 "wire_api": "responses",
@@ -206,12 +206,12 @@ def test_a_route_in_the_users_home_is_given_by_arguments_beside_the_users_exclus
     launch = home.prepare(BINARY, {"ACME_KEY": "hidden"}, [route], catalog=Path("/c.json"))
     assert launch.arguments[1::2] == snapshot(
         (
-            'model_provider = "weft"',
-            'model_providers.weft.name = "nowhere"',
-            'model_providers.weft.base_url = "http://127.0.0.1:9/v1"',
-            'model_providers.weft.wire_api = "responses"',
-            "model_providers.weft.requires_openai_auth = false",
-            "model_providers.weft.supports_websockets = false",
+            'model_provider = "treadle"',
+            'model_providers.treadle.name = "nowhere"',
+            'model_providers.treadle.base_url = "http://127.0.0.1:9/v1"',
+            'model_providers.treadle.wire_api = "responses"',
+            "model_providers.treadle.requires_openai_auth = false",
+            "model_providers.treadle.supports_websockets = false",
             "features.shell_snapshot = false",
             'shell_environment_policy.exclude = ["MINE_*", "ACME_KEY"]',
             'model_catalog_json = "/c.json"',
@@ -229,7 +229,7 @@ async def test_two_providers_are_served_by_one_process_and_their_keys_stay_hidde
             Route(provider="one", base_url=one.base_url, env_key="KEY_ONE", headers={"x-a": "b"}),
             Route(provider="two", base_url=two.base_url, env_key="KEY_TWO"),
         ]
-        home = CodexHome.below(tmp_path / "weft")
+        home = CodexHome.below(tmp_path / "treadle")
         environ = {**private_environ(tmp_path), "KEY_ONE": "first-key", "KEY_TWO": "second-key"}
         launch = home.prepare(find_codex(), environ, routes)
         start = ThreadStart(cwd=str(tmp_path), model="any", sandbox="danger-full-access")
@@ -305,7 +305,7 @@ def test_a_catalog_keeps_what_it_does_not_change():
 
 @pytest.mark.parametrize("listing", [b"no", b"[]", b'{"models":[{}]}'])
 def test_a_catalog_in_another_shape_is_told(listing):
-    with pytest.raises(ConfigError, match="lists its models in a way Weft cannot read"):
+    with pytest.raises(ConfigError, match="lists its models in a way Treadle cannot read"):
         edit(listing)
 
 

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 from msgspec import Raw
 
-from weft.harness.codex import rollout
-from weft.harness.codex.connection import MOST_LEVELS, Oddities
-from weft.harness.codex.errors import ProtocolError
-from weft.harness.codex.figures import resets_in, usage_of
-from weft.harness.codex.lines import LineBuffer
-from weft.harness.codex.protocol.notifications import RawResponse
-from weft.harness.codex.protocol.values import Tokens
-from weft.harness.codex.rollout import left_since, newest_compaction
-from weft.usage import MOST_TOKENS, RateLimitSnapshot, RateLimitWindow, TokenUsage
+from treadle.harness.codex import rollout
+from treadle.harness.codex.connection import MOST_LEVELS, Oddities
+from treadle.harness.codex.errors import ProtocolError
+from treadle.harness.codex.figures import resets_in, usage_of
+from treadle.harness.codex.lines import LineBuffer
+from treadle.harness.codex.protocol.notifications import RawResponse
+from treadle.harness.codex.protocol.values import Tokens
+from treadle.harness.codex.rollout import left_since, newest_compaction
+from treadle.usage import MOST_TOKENS, RateLimitSnapshot, RateLimitWindow, TokenUsage
 
 from .peer import connected
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from tests.harness.scenes import log, processes, unanswered
-from weft import Thread
-from weft.harness.events import (
+from treadle import Thread
+from treadle.harness.events import (
     ApprovalRequested,
     ApprovalWithdrawn,
     Event,
@@ -20,15 +20,15 @@ from weft.harness.events import (
     ToolStarted,
     TurnStarted,
 )
-from weft.testing.contracts.answers import until
-from weft.testing.script import Answer, Break, Call
-from weft.tools.decorator import tool
+from treadle.testing.contracts.answers import until
+from treadle.testing.script import Answer, Break, Call
+from treadle.tools.decorator import tool
 
 from .scenes import Stage, hear, last, of, plain, shown, staged
 
 SLEEP = Call(
     name="exec_command",
-    arguments={"cmd": "WEFT_STUCK=yes sleep 1000", "login": False, "yield_time_ms": 30_000},
+    arguments={"cmd": "TREADLE_STUCK=yes sleep 1000", "login": False, "yield_time_ms": 30_000},
 )
 GOING_ON = Answer(when="go on", text="fine", times=0)
 TOUCH = Call(name="exec_command", arguments={"cmd": "touch made", "login": False})
@@ -117,7 +117,7 @@ async def test_while_codex_runs_a_command(tmp_path):
             ("exec_command", False)
         ]
         await usable(stage, thread, events)
-        await until(lambda: not processes("WEFT_STUCK=yes"))
+        await until(lambda: not processes("TREADLE_STUCK=yes"))
 
 
 ASKING: dict[str, Any] = {"sandbox": "workspace-write", "approval": "untrusted"}
@@ -147,7 +147,7 @@ async def test_leaving_the_loop_early_interrupts_the_turn(tmp_path):
 async def test_a_command_inside_a_script_of_the_code_mode_ends_too(tmp_path):
     script = Call(
         name="exec",
-        input="text(await tools.exec_command({cmd: 'WEFT_STUCK=code sleep 1000', login: false,"
+        input="text(await tools.exec_command({cmd: 'TREADLE_STUCK=code sleep 1000', login: false,"
         " yield_time_ms: 30000}))",
     )
     async with (
@@ -157,14 +157,14 @@ async def test_a_command_inside_a_script_of_the_code_mode_ends_too(tmp_path):
         events = await interrupted_at(thread, ToolStarted, "hi")
         assert last(events).status == "interrupted"
         assert await unanswered(thread) == []
-        await until(lambda: not processes("WEFT_STUCK=code"))
+        await until(lambda: not processes("TREADLE_STUCK=code"))
         assert last(await hear(thread, "go on")).text == "fine"
         told = [text for _, text in plain(shown(stage.requests[-1])) if "<turn_aborted>" in text]
         assert len(told) == 1
 
 
 async def test_what_runs_in_the_background_on_purpose_goes_on(tmp_path):
-    command = "WEFT_STUCK=background sleep 1000"
+    command = "TREADLE_STUCK=background sleep 1000"
     background = Call(
         name="exec_command", arguments={"cmd": command, "login": False, "yield_time_ms": 250}
     )
@@ -175,5 +175,5 @@ async def test_what_runs_in_the_background_on_purpose_goes_on(tmp_path):
     ):
         events = await interrupted_at(thread, TextDelta, "hi")
         assert last(events).status == "interrupted"
-        assert processes("WEFT_STUCK=background")
-    await until(lambda: not processes("WEFT_STUCK=background"))
+        assert processes("TREADLE_STUCK=background")
+    await until(lambda: not processes("TREADLE_STUCK=background"))

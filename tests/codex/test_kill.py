@@ -13,13 +13,13 @@ import pytest
 
 from tests.engines.notebook import Notebook
 from tests.harness.scenes import log, processes, unanswered
-from weft import Thread
-from weft.engines.log import visible_rows
-from weft.harness.codex.rollout import left_since
-from weft.harness.events import Retrying
-from weft.testing.contracts.answers import until
-from weft.testing.fake import FakeServer
-from weft.testing.script import Break, Script
+from treadle import Thread
+from treadle.engines.log import visible_rows
+from treadle.harness.codex.rollout import left_since
+from treadle.harness.events import Retrying
+from treadle.testing.contracts.answers import until
+from treadle.testing.fake import FakeServer
+from treadle.testing.script import Break, Script
 
 from .dying_codex import MOMENTS, dying
 from .kill_scenes import harness_of, looking, opened, script
@@ -56,7 +56,7 @@ def script_for(moment: str) -> Script:
 
 async def begun(place: Path, base_url: str) -> str:
     """A thread that has a past elsewhere, so that Codex must be told of it."""
-    async with opened(place, base_url, harness="weft") as (thread, _):
+    async with opened(place, base_url, harness="treadle") as (thread, _):
         assert await said(thread, "apricot") == "completed"
         return thread.id
 
@@ -136,7 +136,7 @@ async def test_a_turn_survives_the_death_of_the_app_server(place: Path, moment: 
 
 def killed(place: Path, base_url: str, moment: str) -> None:
     """A process runs the turn until it is killed at a moment."""
-    binary = dying(place, codex(), "weft", moment)
+    binary = dying(place, codex(), "treadle", moment)
     words = [place, base_url, binary, moment]
     command = [sys.executable, "-m", "tests.codex.kill_scenes", *map(str, words)]
     done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, timeout=60)
@@ -206,7 +206,7 @@ async def test_a_turn_whose_process_was_killed_can_be_asked_for_once_more(place:
 
 
 def killed_with_it(place: Path) -> None:
-    """Leave the rollout as an app-server does that is killed beside Weft: no call is answered."""
+    """Leave the rollout as an app-server that is killed beside Treadle: no call is answered."""
     for path in place.rglob("rollout-*.jsonl"):
         lines = path.read_bytes().splitlines(keepends=True)
         at = next((at for at, line in enumerate(lines) if b'"function_call"' in line), None)

@@ -6,10 +6,10 @@ import re
 from inline_snapshot import snapshot
 
 from tests.engines.scenes import Probe
-from weft.engines.info import EngineInfo
-from weft.engines.recall import recalled
-from weft.engines.values import AssembleParams, AssembleResult
-from weft.testing.script import Answer, Call
+from treadle.engines.info import EngineInfo
+from treadle.engines.recall import recalled
+from treadle.engines.values import AssembleParams, AssembleResult
+from treadle.testing.script import Answer, Call
 
 from .scenes import staged, talk
 
@@ -35,7 +35,7 @@ async def test_logs_name_threads_reasons_and_counts_and_nothing_that_was_said(tm
     ):
         await talk(thread, "alabaster", "alabaster")
         await thread.compact()
-    told = [record.getMessage() for record in caplog.records if record.name.startswith("weft")]
+    told = [record.getMessage() for record in caplog.records if record.name.startswith("treadle")]
     secret = ("alabaster", "basilisk", "calabash", "damask", "ermine", "sk-planted")
     assert [line for line in told if any(word in line for word in secret)] == []
     ours = [ID.sub("ID", line).replace(SAME, "") for line in told if line.startswith("codex")]

@@ -8,20 +8,20 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import weft_retrieval
+import treadle_retrieval
 
 from tests.engines.lossless.scenes import FOREGROUND, check, words
-from weft import Thread
-from weft.engines.contract import ContextEngine
-from weft.engines.lossless.engine import LosslessEngine
-from weft.engines.lossless.guards import GuardLimits, Guards
-from weft.engines.lossless.library import Library
-from weft.engines.lossless.plan import Measures
-from weft.engines.registry import EngineContext
-from weft.harness.events import CompactionFinished, Event, ItemCompleted, StepStarted
-from weft.testing.script import Answer, Call, Script, Tokens
-from weft.testing.wrapping import Calls, wrapped
-from weft.tools.decorator import tool
+from treadle import Thread
+from treadle.engines.contract import ContextEngine
+from treadle.engines.lossless.engine import LosslessEngine
+from treadle.engines.lossless.guards import GuardLimits, Guards
+from treadle.engines.lossless.library import Library
+from treadle.engines.lossless.plan import Measures
+from treadle.engines.registry import EngineContext
+from treadle.harness.events import CompactionFinished, Event, ItemCompleted, StepStarted
+from treadle.testing.script import Answer, Call, Script, Tokens
+from treadle.testing.wrapping import Calls, wrapped
+from treadle.tools.decorator import tool
 
 from .scenes import Items, Stage, hear, last, of, shown, staged
 
@@ -152,7 +152,7 @@ async def committed_each_turn_once(thread: Thread, calls: Calls) -> None:
 
 async def test_the_lossless_engine_is_shown_whole_through_many_epochs(tmp_path: Path):
     async with staged(tmp_path, script=script()) as stage:
-        (tmp_path / "weft" / "models.toml").write_text(
+        (tmp_path / "treadle" / "models.toml").write_text(
             "[models.'gpt-5.5']\ncontext_window = 12000\n"
         )
         library = Library(tmp_path / "lossless.db")
@@ -171,7 +171,7 @@ async def test_the_lossless_engine_is_shown_whole_through_many_epochs(tmp_path: 
 
 async def test_the_example_engine_is_shown_whole_through_native_compactions(tmp_path: Path):
     async with staged(tmp_path, script=script(full=26)) as stage:
-        engine = weft_retrieval.engine(EngineContext(home=tmp_path / "engine"))
+        engine = treadle_retrieval.engine(EngineContext(home=tmp_path / "engine"))
         async with watched(stage, engine) as (witness, calls):
             await witness.turns(range(14))
             await witness.thread.compact()

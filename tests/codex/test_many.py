@@ -9,11 +9,11 @@ from pathlib import Path
 import msgspec
 
 from tests.harness.scenes import unanswered
-from weft import Thread
-from weft.harness.events import Event, TextDelta, ToolStarted
-from weft.testing.script import Answer, Break, Call, Script
-from weft.tools.contract import Tool
-from weft.tools.decorator import tool
+from treadle import Thread
+from treadle.harness.events import Event, TextDelta, ToolStarted
+from treadle.testing.script import Answer, Break, Call, Script
+from treadle.tools.contract import Tool
+from treadle.tools.decorator import tool
 
 from .scenes import hear, last, staged
 

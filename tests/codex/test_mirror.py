@@ -11,18 +11,18 @@ import pytest
 from tests.codex.scenes import Stage, hear, last, plain, shown, staged
 from tests.engines.scenes import Batching, Committing, Following, Probe, notices, said
 from tests.harness.scenes import calls_answered_once, log, unanswered
-from weft import Thread
-from weft.errors import LeaseLost, StoreFull
-from weft.harness.codex.rollout import left_since
-from weft.hooks.payloads import BeforePromptBuild
-from weft.hooks.registry import Answer as HookAnswer
-from weft.hooks.registry import Hooks
-from weft.items import Message, decode_item, text_of
-from weft.store.contract import Change, Committed, Lease
-from weft.store.index import SqliteIndex
-from weft.store.sqlite import SqliteStore
-from weft.testing.script import Answer, Call
-from weft.tools.decorator import tool
+from treadle import Thread
+from treadle.errors import LeaseLost, StoreFull
+from treadle.harness.codex.rollout import left_since
+from treadle.hooks.payloads import BeforePromptBuild
+from treadle.hooks.registry import Answer as HookAnswer
+from treadle.hooks.registry import Hooks
+from treadle.items import Message, decode_item, text_of
+from treadle.store.contract import Change, Committed, Lease
+from treadle.store.index import SqliteIndex
+from treadle.store.sqlite import SqliteStore
+from treadle.testing.script import Answer, Call
+from treadle.tools.decorator import tool
 
 FULL = StoreFull("the disk is full; free some of it")
 GOES_ON = "what Codex does cannot be written to the log"
@@ -59,7 +59,7 @@ async def on_a_disk(
     stage: Stage, thread: str | None = None, **options: Any
 ) -> AsyncIterator[tuple[Thread, Full]]:
     """A thread in a store that can be full."""
-    home = stage.place / "weft"
+    home = stage.place / "treadle"
     store = await SqliteStore.open(home)
     disk = Full(store)
     index = SqliteIndex(store, home)
@@ -232,7 +232,7 @@ async def test_a_turn_of_a_writer_that_was_replaced_is_told_and_left_to_the_new_
     @tool
     def look() -> str:
         """Looks, while another writer takes the thread."""
-        with closing(sqlite3.connect(tmp_path / "weft" / "log.db")) as database, database:
+        with closing(sqlite3.connect(tmp_path / "treadle" / "log.db")) as database, database:
             database.execute("UPDATE threads SET fence = fence + 1")
         return "seen"
 

@@ -15,11 +15,11 @@ from tests.codex.viewing import (
     told,
 )
 from tests.engines.scenes import Probe, written
-from weft.engines.values import AssembleParams, AssembleResult
-from weft.items import FunctionCall
-from weft.prompt.observation import PromptContext
-from weft.testing.script import Answer, Call
-from weft.tools.decorator import tool
+from treadle.engines.values import AssembleParams, AssembleResult
+from treadle.items import FunctionCall
+from treadle.prompt.observation import PromptContext
+from treadle.testing.script import Answer, Call
+from treadle.tools.decorator import tool
 
 WORK = (
     Answer(

@@ -7,12 +7,12 @@ import msgspec
 import pytest
 
 from tests.engines.scenes import Probe
-from weft.engines.values import AssembleResult
-from weft.harness.loop import LoopHarness
-from weft.hooks import Hooks
-from weft.hooks.payloads import BeforePromptBuild
-from weft.hooks.registry import Answer as Said
-from weft.prompt.observation import ContextValue, PromptContext, Subagent
+from treadle.engines.values import AssembleResult
+from treadle.harness.loop import LoopHarness
+from treadle.hooks import Hooks
+from treadle.hooks.payloads import BeforePromptBuild
+from treadle.hooks.registry import Answer as Said
+from treadle.prompt.observation import ContextValue, PromptContext, Subagent
 
 from .scenes import Stage, hear, staged
 

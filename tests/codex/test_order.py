@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 
 from tests.engines.scenes import Batching, Booting, Committing, Following, Probe, Tidying, said
-from weft.engines.values import AssembleResult
-from weft.harness.events import Event, HarnessReported, ItemCompleted, StepStarted, TextDelta
-from weft.hooks import Hooks
-from weft.hooks.payloads import BeforePromptBuild, TurnEnded, TurnStarted
-from weft.items import decode_item, item_type
-from weft.testing.script import Answer, Break, Call, Failure
-from weft.tools.decorator import tool
+from treadle.engines.values import AssembleResult
+from treadle.harness.events import Event, HarnessReported, ItemCompleted, StepStarted, TextDelta
+from treadle.hooks import Hooks
+from treadle.hooks.payloads import BeforePromptBuild, TurnEnded, TurnStarted
+from treadle.items import decode_item, item_type
+from treadle.testing.script import Answer, Break, Call, Failure
+from treadle.tools.decorator import tool
 
 from .scenes import MODEL, hear, last, of, plain, shown, staged
 

@@ -9,13 +9,13 @@ import pytest
 from tests.codex.scenes import Stage, hear, last, of, plain, shown, staged, talk
 from tests.engines.scenes import Intercepting, Probe, epochs, notices, said, written
 from tests.harness.scenes import calls_answered_once, log
-from weft.engines.info import EngineInfo
-from weft.engines.lifecycle import Patience
-from weft.engines.values import CompactParams, CompactResult, InterceptResult, Rebase
-from weft.errors import LeaseLost
-from weft.harness.events import CompactionFinished, Event, HarnessReported
-from weft.testing.script import Answer, Call, Failure
-from weft.tools.decorator import tool
+from treadle.engines.info import EngineInfo
+from treadle.engines.lifecycle import Patience
+from treadle.engines.values import CompactParams, CompactResult, InterceptResult, Rebase
+from treadle.errors import LeaseLost
+from treadle.harness.events import CompactionFinished, Event, HarnessReported
+from treadle.testing.script import Answer, Call, Failure
+from treadle.tools.decorator import tool
 
 OWNER = EngineInfo(id="owner", name="Owner", owns_compaction=True)
 OTHER = EngineInfo(id="other", name="Other")
@@ -215,7 +215,7 @@ async def test_an_overflow_under_a_writer_that_was_replaced_surfaces_and_binds_n
     @tool
     def look() -> str:
         """Looks, while another writer takes the thread."""
-        with closing(sqlite3.connect(tmp_path / "weft" / "log.db")) as database, database:
+        with closing(sqlite3.connect(tmp_path / "treadle" / "log.db")) as database, database:
             database.execute("UPDATE threads SET fence = fence + 1")
         return "seen"
 

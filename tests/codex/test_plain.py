@@ -8,17 +8,17 @@ from typing import Any
 import msgspec
 
 from tests.codex.scenes import MODEL, Stage, codex, hear, last, staged, surroundings
-from weft.harness.codex.catalog import keep_catalog
-from weft.harness.codex.home import CodexHome
-from weft.harness.codex.protocol.asks import Answer as Reply
-from weft.harness.codex.protocol.asks import Ask
-from weft.harness.codex.protocol.notifications import TurnCompleted
-from weft.harness.codex.protocol.requests import TextInput, ThreadStart, TurnStart
-from weft.harness.codex.route import PROVIDER, Route
-from weft.harness.codex.server import AppServer
-from weft.harness.events import HarnessReported
-from weft.testing.fake import FakeServer
-from weft.testing.script import Answer, Call, Script
+from treadle.harness.codex.catalog import keep_catalog
+from treadle.harness.codex.home import CodexHome
+from treadle.harness.codex.protocol.asks import Answer as Reply
+from treadle.harness.codex.protocol.asks import Ask
+from treadle.harness.codex.protocol.notifications import TurnCompleted
+from treadle.harness.codex.protocol.requests import TextInput, ThreadStart, TurnStart
+from treadle.harness.codex.route import PROVIDER, Route
+from treadle.harness.codex.server import AppServer
+from treadle.harness.events import HarnessReported
+from treadle.testing.fake import FakeServer
+from treadle.testing.script import Answer, Call, Script
 
 SAID = ("Look around.", "Note it.", "Thank you.")
 PATCH = "*** Begin Patch\n*** Add File: note.txt\n+seen\n*** End Patch"
@@ -42,12 +42,12 @@ async def driven(place: Path) -> list[Any]:
     async with FakeServer(Script(answers=ANSWERS)) as model:
         route = Route(provider="openai", base_url=model.base_url, env_key="OPENAI_API_KEY")
         executable = codex()
-        launch = CodexHome.below(place / "weft").prepare(
+        launch = CodexHome.below(place / "treadle").prepare(
             executable,
             environ,
             (route,),
             secrets={"OPENAI_API_KEY": "sk-planted"},
-            catalog=await keep_catalog(executable, place / "weft" / "codex"),
+            catalog=await keep_catalog(executable, place / "treadle" / "codex"),
         )
         server = AppServer(launch)
         try:

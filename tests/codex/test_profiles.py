@@ -14,16 +14,16 @@ from msgspec import structs
 from tests.auth.scenes import HOUR, TokenEndpoint
 from tests.codex.scenes import Stage, hear, last, of, staged
 from tests.codex.test_completion import ONLY_CODEX, Asking
-from weft.auth import ApiKey, OAuth, Token, Wallet
-from weft.auth.errors import RouteRefused
-from weft.errors import CannotCompact
-from weft.harness.codex.options import CodexOptions
-from weft.harness.codex.signing import SUBSCRIPTION_URL
-from weft.harness.contract import Identity
-from weft.harness.events import AttemptFailed, Retrying
-from weft.models.connect import ProviderConfig
-from weft.testing.script import Answer, Call, Failure
-from weft.tools.decorator import tool
+from treadle.auth import ApiKey, OAuth, Token, Wallet
+from treadle.auth.errors import RouteRefused
+from treadle.errors import CannotCompact
+from treadle.harness.codex.options import CodexOptions
+from treadle.harness.codex.signing import SUBSCRIPTION_URL
+from treadle.harness.contract import Identity
+from treadle.harness.events import AttemptFailed, Retrying
+from treadle.models.connect import ProviderConfig
+from treadle.testing.script import Answer, Call, Failure
+from treadle.tools.decorator import tool
 
 LONG = int(time.time() * 1000) + 24 * HOUR
 REFUSED = Answer(error=Failure(status=401, code="token_expired", message="who are you?"))
@@ -48,7 +48,7 @@ class JwtEndpoint(TokenEndpoint):
 
 
 def wallet_at(stage: Stage, **credentials: ApiKey | Token | OAuth) -> Wallet:
-    wallet = Wallet(stage.place / "weft", vault=None)
+    wallet = Wallet(stage.place / "treadle", vault=None)
     for name, credential in credentials.items():
         wallet.secrets.put(f"openai:{name}", credential)
     return wallet
@@ -64,7 +64,7 @@ def keyless(stage: Stage) -> dict[str, ProviderConfig]:
 
 
 def subscription(url: str = "", access: str = "", **more: Any) -> OAuth:
-    given: dict[str, Any] = {"account_id": "acct-1", "expires": LONG, "client_id": "weft-tests"}
+    given: dict[str, Any] = {"account_id": "acct-1", "expires": LONG, "client_id": "treadle-tests"}
     return OAuth(
         provider="openai",
         access=access or jwt("first"),

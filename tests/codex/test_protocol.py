@@ -9,10 +9,10 @@ import pytest
 from inline_snapshot import snapshot
 from msgspec import Raw
 
-from weft.harness.codex.protocol import requests
-from weft.harness.codex.protocol.asks import ASKS, CommandApproval, ToolCall, read_ask
-from weft.harness.codex.protocol.base import Request
-from weft.harness.codex.protocol.items import (
+from treadle.harness.codex.protocol import requests
+from treadle.harness.codex.protocol.asks import ASKS, CommandApproval, ToolCall, read_ask
+from treadle.harness.codex.protocol.base import Request
+from treadle.harness.codex.protocol.items import (
     AgentMessageItem,
     CommandItem,
     CompactionItem,
@@ -23,7 +23,7 @@ from weft.harness.codex.protocol.items import (
     ReasoningItem,
     read_item,
 )
-from weft.harness.codex.protocol.notifications import (
+from treadle.harness.codex.protocol.notifications import (
     NOTIFICATIONS,
     UNWANTED,
     ErrorNotice,
@@ -32,15 +32,15 @@ from weft.harness.codex.protocol.notifications import (
     TokenUsageUpdated,
     read_notification,
 )
-from weft.harness.codex.protocol.requests import (
+from treadle.harness.codex.protocol.requests import (
     FunctionTool,
     NamespaceTool,
     TextInput,
     ThreadStart,
     TurnStart,
 )
-from weft.harness.codex.protocol.values import Tokens, TokenUsage, TurnError
-from weft.prompt.codex import find_codex
+from treadle.harness.codex.protocol.values import Tokens, TokenUsage, TurnError
+from treadle.prompt.codex import find_codex
 
 from .places import private_environ
 

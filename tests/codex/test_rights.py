@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from weft.harness.codex.rights import (
+from treadle.harness.codex.rights import (
     approval_of,
     collaboration_of,
     sandbox_config,
     sandbox_of,
     sandbox_policy_of,
 )
-from weft.prompt.observation import CollaborationMode, PromptContext
+from treadle.prompt.observation import CollaborationMode, PromptContext
 
 WRITER = PromptContext(
     cwd="", sandbox_mode="workspace-write", writable_roots=("/srv",), network_access=True

@@ -12,8 +12,8 @@ from inline_snapshot import snapshot
 from msgspec import Raw
 from msgspec.structs import replace
 
-from weft.harness.codex.connection import Oddities
-from weft.harness.codex.errors import (
+from treadle.harness.codex.connection import Oddities
+from treadle.harness.codex.errors import (
     AppServerDied,
     AppServerUnavailable,
     CodexMissing,
@@ -23,17 +23,17 @@ from weft.harness.codex.errors import (
     UnknownMethod,
     UnsupportedCodex,
 )
-from weft.harness.codex.launch import Launch
-from weft.harness.codex.process import Process
-from weft.harness.codex.protocol.asks import Answer, Ask, Decided, ToolCall, ToolOutput, ToolText
-from weft.harness.codex.protocol.notifications import (
+from treadle.harness.codex.launch import Launch
+from treadle.harness.codex.process import Process
+from treadle.harness.codex.protocol.asks import Answer, Ask, Decided, ToolCall, ToolOutput, ToolText
+from treadle.harness.codex.protocol.notifications import (
     ItemCompleted,
     Notification,
     RawItem,
     TurnCompleted,
     TurnStarted,
 )
-from weft.harness.codex.protocol.requests import (
+from treadle.harness.codex.protocol.requests import (
     FunctionTool,
     TextInput,
     ThreadCompact,
@@ -46,15 +46,15 @@ from weft.harness.codex.protocol.requests import (
     TurnStart,
     TurnSteer,
 )
-from weft.harness.codex.route import Route
-from weft.harness.codex.server import AppServer, Restarts
-from weft.harness.codex.subscription import Subscription
-from weft.harness.codex.version import SUPPORTED
-from weft.models.retry import Backoff
-from weft.testing.appserver import AppScript, Fault, Step, TurnScript, heard, scripted
-from weft.testing.fake import FakeServer
-from weft.testing.script import Answer as Said
-from weft.testing.script import Call, Script
+from treadle.harness.codex.route import Route
+from treadle.harness.codex.server import AppServer, Restarts
+from treadle.harness.codex.subscription import Subscription
+from treadle.harness.codex.version import SUPPORTED
+from treadle.models.retry import Backoff
+from treadle.testing.appserver import AppScript, Fault, Step, TurnScript, heard, scripted
+from treadle.testing.fake import FakeServer
+from treadle.testing.script import Answer as Said
+from treadle.testing.script import Call, Script
 
 from .places import gone, real_launch, serving
 
@@ -191,17 +191,17 @@ async def test_closing_ends_the_real_process_and_the_command_it_runs(tmp_path: P
             await server.connection()
 
 
-async def test_killing_weft_leaves_no_real_server_behind(tmp_path: Path):
+async def test_killing_treadle_leaves_no_real_server_behind(tmp_path: Path):
     sleeping = Call(name="exec_command", arguments={"cmd": "sleep 4000"})
     async with FakeServer(Script(answers=(Said(calls=(sleeping,)),))) as fake:
-        weft = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "tests.codex.weft_process", str(tmp_path), fake.base_url),
+        treadle = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "tests.codex.treadle_process", str(tmp_path), fake.base_url),
             stdout=asyncio.subprocess.PIPE,
         )
-        assert weft.stdout is not None
-        pid = int(await weft.stdout.readline())
-        weft.kill()
-        await weft.wait()
+        assert treadle.stdout is not None
+        pid = int(await treadle.stdout.readline())
+        treadle.kill()
+        await treadle.wait()
         assert await gone(pid)
 
 
@@ -234,7 +234,7 @@ async def test_it_starts_when_it_is_needed_and_once_for_all_who_need_it(tmp_path
         assert {id(each) for each in connections} == {id(connections[0])}
         assert server.generation == 1
     hello = heard(tmp_path, "initialize")
-    assert [message["params"]["clientInfo"]["name"] for message in hello] == ["weft"]
+    assert [message["params"]["clientInfo"]["name"] for message in hello] == ["treadle"]
     assert hello[0]["params"]["capabilities"]["experimentalApi"] is True
 
 
@@ -255,7 +255,9 @@ async def test_a_starter_that_is_cancelled_leaves_the_start_to_the_next(tmp_path
 @pytest.mark.parametrize(("version", "what"), [("0.159.9", "older"), ("0.181.0", "newer")])
 async def test_a_version_outside_the_range_is_told_and_not_kept(tmp_path: Path, version, what):
     async with serving(AppServer(scripted(AppScript(version=version), tmp_path))) as server:
-        with pytest.raises(UnsupportedCodex, match=f"Codex {version} is {what} than Weft supports"):
+        with pytest.raises(
+            UnsupportedCodex, match=f"Codex {version} is {what} than Treadle supports"
+        ):
             await server.connection()
         assert server.pid is None
 
@@ -317,7 +319,7 @@ async def test_a_server_that_dies_again_and_again_is_left_alone_for_a_while(tmp_
         for _ in range(2):
             with pytest.raises(
                 AppServerUnavailable,
-                match=r"died 2 times in a row \(no luck\); run `weft doctor`, and try again",
+                match=r"died 2 times in a row \(no luck\); run `treadle doctor`, and try again",
             ):
                 await server.connection()
         assert server.generation == 2

@@ -5,12 +5,12 @@ import os
 import signal
 
 from tests.harness.scenes import log
-from weft.harness.events import Event, Retrying, StepStarted, TextDelta, ToolStarted
-from weft.items import Message, decode_item, text_of
-from weft.testing.contracts.answers import until
-from weft.testing.script import Answer, Break, Call
-from weft.tools.contract import ToolContext
-from weft.tools.decorator import tool
+from treadle.harness.events import Event, Retrying, StepStarted, TextDelta, ToolStarted
+from treadle.items import Message, decode_item, text_of
+from treadle.testing.contracts.answers import until
+from treadle.testing.script import Answer, Break, Call
+from treadle.tools.contract import ToolContext
+from treadle.tools.decorator import tool
 
 from .scenes import Stage, hear, last, of, plain, shown, staged
 

@@ -4,11 +4,11 @@ from typing import Any
 
 from tests.codex.scenes import MODEL, Items, hear, last, plain, shown, staged
 from tests.codex.viewing import bare, shows_view, started, told
-from weft import Thread
-from weft.harness.codex.shown import carried, items_of
-from weft.models.connect import ProviderConfig
-from weft.testing.script import Answer, Call
-from weft.tools.decorator import tool
+from treadle import Thread
+from treadle.harness.codex.shown import carried, items_of
+from treadle.models.connect import ProviderConfig
+from treadle.testing.script import Answer, Call
+from treadle.tools.decorator import tool
 
 
 @tool
@@ -63,7 +63,7 @@ async def turn(thread: Thread, number: int, harness: str) -> list[Any]:
     return heard
 
 
-CODEX, WEFT = "auto", "weft"
+CODEX, TREADLE = "auto", "treadle"
 
 
 def script(turns: int) -> tuple[Answer, ...]:
@@ -72,7 +72,7 @@ def script(turns: int) -> tuple[Answer, ...]:
 
 async def test_a_conversation_goes_from_one_harness_to_the_other_and_back(tmp_path):
     async with staged(tmp_path, *script(4)) as stage, stage.thread(tools=(weigh,)) as thread:
-        for number, harness in enumerate((WEFT, CODEX, WEFT, CODEX), 1):
+        for number, harness in enumerate((TREADLE, CODEX, TREADLE, CODEX), 1):
             await turn(thread, number, harness)
             asked, answered = stage.requests[-2:]
             assert spoken(asked) == [*past(*range(1, number)), ("user", f"Question {number}?")]
@@ -83,9 +83,9 @@ async def test_a_conversation_goes_from_one_harness_to_the_other_and_back(tmp_pa
         assert spoken(stage.requests[-1]) == past(1, 2, 3, 4)[:-1]
 
 
-async def test_a_conversation_that_began_on_codex_is_told_its_surroundings_on_weft(tmp_path):
+async def test_a_conversation_that_began_on_codex_is_told_its_surroundings_on_treadle(tmp_path):
     async with staged(tmp_path, *script(3)) as stage, stage.thread(tools=(weigh,)) as thread:
-        for number, harness in enumerate((CODEX, WEFT, CODEX), 1):
+        for number, harness in enumerate((CODEX, TREADLE, CODEX), 1):
             await turn(thread, number, harness)
             assert spoken(stage.requests[-1]) == past(*range(1, number + 1))[:-1]
             assert surroundings(stage.requests[-1]) == 1
@@ -94,7 +94,7 @@ async def test_a_conversation_that_began_on_codex_is_told_its_surroundings_on_we
 
 async def test_thoughts_go_back_with_their_names_to_whom_they_came_from(tmp_path):
     async with staged(tmp_path, *script(3)) as stage, stage.thread(tools=(weigh,)) as thread:
-        for number, harness in enumerate((WEFT, CODEX, WEFT), 1):
+        for number, harness in enumerate((TREADLE, CODEX, TREADLE), 1):
             await turn(thread, number, harness)
         view = {row.shape.id: row for row in thread.view.rows if row.shape.type == "reasoning"}
         sent = [i for i in stage.requests[-1].payload["input"] if i["type"] == "reasoning"]
@@ -115,11 +115,11 @@ async def test_thoughts_of_another_provider_stay_with_it(tmp_path):
         async with stage.thread(
             tools=(weigh,), model="other:gpt-5.5", providers=providers
         ) as thread:
-            await turn(thread, 1, WEFT)
+            await turn(thread, 1, TREADLE)
             thread.use(MODEL)
             await turn(thread, 2, CODEX)
             thread.use("other:gpt-5.5")
-            await turn(thread, 3, WEFT)
+            await turn(thread, 3, TREADLE)
             silent = [line for line in past(1) if line[0] != "reasoning"]
             assert spoken(stage.requests[3]) == [*silent, *past(2)[:-1]]
             spared = [line for line in past(2) if line[0] != "reasoning"]
@@ -128,7 +128,7 @@ async def test_thoughts_of_another_provider_stay_with_it(tmp_path):
 
 async def test_the_view_is_the_same_items_each_time_it_is_projected(tmp_path):
     async with staged(tmp_path, *script(3)) as stage, stage.thread(tools=(weigh,)) as thread:
-        for number, harness in enumerate((CODEX, WEFT, CODEX), 1):
+        for number, harness in enumerate((CODEX, TREADLE, CODEX), 1):
             await turn(thread, number, harness)
         head = thread.view.head
         assert head is not None
@@ -146,7 +146,7 @@ async def test_built_in_hands_of_both_harnesses_leave_one_conversation(tmp_path)
 
     answers = [answer for number in (1, 2, 3) for answer in look(number)]
     async with staged(tmp_path, *answers) as stage, stage.thread() as thread:
-        for number, harness in enumerate((WEFT, CODEX, WEFT), 1):
+        for number, harness in enumerate((TREADLE, CODEX, TREADLE), 1):
             await turn(thread, number, harness)
         newest = stage.requests[-1].payload["input"]
         outputs = [item["output"] for item in newest if item["type"] == "function_call_output"]

@@ -17,14 +17,14 @@ from tests.codex.viewing import (
     without_standing,
 )
 from tests.engines.scenes import Probe, notices
-from weft.engines.values import AssembleResult, Projection
-from weft.harness.codex.options import CodexOptions
-from weft.hooks import Hooks
-from weft.hooks.payloads import BeforePromptBuild
-from weft.hooks.registry import Answer as HookAnswer
-from weft.prompt.input import Image
-from weft.testing.appserver import AppScript, Fault, heard
-from weft.testing.script import Answer, Call
+from treadle.engines.values import AssembleResult, Projection
+from treadle.harness.codex.options import CodexOptions
+from treadle.hooks import Hooks
+from treadle.hooks.payloads import BeforePromptBuild
+from treadle.hooks.registry import Answer as HookAnswer
+from treadle.prompt.input import Image
+from treadle.testing.appserver import AppScript, Fault, heard
+from treadle.testing.script import Answer, Call
 
 TEXT = CodexOptions(projection="text")
 OPENING, CLOSING = "<conversation_context>", "</conversation_context>"
@@ -196,8 +196,10 @@ async def test_images_are_sent_along_with_the_text(tmp_path):
 async def test_a_past_that_is_too_long_loses_its_oldest_words_and_never_the_request(tmp_path):
     request, records = "Two. " * 20_000, [f"{number} " * 60_000 for number in range(1, 10)]
     engine = Probe()
-    (tmp_path / "weft").mkdir()
-    (tmp_path / "weft" / "models.toml").write_text('[models."gpt-5.5"]\ncontext_window = 1000000\n')
+    (tmp_path / "treadle").mkdir()
+    (tmp_path / "treadle" / "models.toml").write_text(
+        '[models."gpt-5.5"]\ncontext_window = 1000000\n'
+    )
     async with (
         staged(tmp_path, options=TEXT) as stage,
         stage.thread(engine=engine, hooks=adding("Mind the gap.")) as thread,

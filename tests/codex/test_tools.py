@@ -7,10 +7,10 @@ import pytest
 from msgspec import Raw
 
 from tests.harness.scenes import log, outline, unanswered
-from weft.agent import StoredBytes
-from weft.context.staging import TOPIC
-from weft.entries import Origin
-from weft.harness.events import (
+from treadle.agent import StoredBytes
+from treadle.context.staging import TOPIC
+from treadle.entries import Origin
+from treadle.harness.events import (
     Event,
     ItemCompleted,
     NoticeRaised,
@@ -18,15 +18,15 @@ from weft.harness.events import (
     ToolProgress,
     ToolStarted,
 )
-from weft.hooks import Hooks
-from weft.hooks.payloads import AfterToolCall, BeforeToolCall, ToolResultReady
-from weft.hooks.registry import Answer as Said
-from weft.items import InputImage, InputText, decode_item, item_type
-from weft.specs import CustomTool, FunctionTool, Namespace, TextFormat, WebSearchTool, parameters
-from weft.testing.script import Answer, Call
-from weft.tools.contract import ToolCall, ToolContext, ToolResult
-from weft.tools.decorator import tool
-from weft.tools.keeping import open_kept, read_range
+from treadle.hooks import Hooks
+from treadle.hooks.payloads import AfterToolCall, BeforeToolCall, ToolResultReady
+from treadle.hooks.registry import Answer as Said
+from treadle.items import InputImage, InputText, decode_item, item_type
+from treadle.specs import CustomTool, FunctionTool, Namespace, TextFormat, WebSearchTool, parameters
+from treadle.testing.script import Answer, Call
+from treadle.tools.contract import ToolCall, ToolContext, ToolResult
+from treadle.tools.decorator import tool
+from treadle.tools.keeping import open_kept, read_range
 
 from .scenes import Stage, hear, last, of, shown, staged
 
@@ -170,7 +170,7 @@ async def test_a_call_is_durable_before_it_runs_and_its_result_before_codex_hear
 
     def staged_results(event: Event) -> None:
         if isinstance(event, ToolFinished):
-            with sqlite3.connect(tmp_path / "weft/log.db") as database:
+            with sqlite3.connect(tmp_path / "treadle/log.db") as database:
                 (count,) = database.execute(
                     "SELECT count(*) FROM outbox WHERE topic = ?", (TOPIC,)
                 ).fetchone()

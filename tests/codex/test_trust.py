@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from weft.harness.codex.home import CodexHome
-from weft.harness.codex.options import CodexOptions
+from treadle.harness.codex.home import CodexHome
+from treadle.harness.codex.options import CodexOptions
 
 from .scenes import Stage, hear, last, staged, talk
 
@@ -47,7 +47,7 @@ async def test_a_project_starts_no_program_because_codex_works_in_it(tmp_path, s
     mark = foreign(tmp_path)
     async with staged(tmp_path) as stage:
         await ask(stage, sandbox=sandbox)
-        home = CodexHome.below(tmp_path / "weft")
+        home = CodexHome.below(tmp_path / "treadle")
         assert not mark.exists()
         assert "projects" not in (home.directory / "config.toml").read_text()
 

@@ -8,9 +8,9 @@ import pytest
 from msgspec import Raw
 
 from tests.harness.scenes import log, outline
-from weft.context.head import Choices
-from weft.harness.codex.options import CodexOptions
-from weft.harness.events import (
+from treadle.context.head import Choices
+from treadle.harness.codex.options import CodexOptions
+from treadle.harness.events import (
     HarnessReported,
     ItemCompleted,
     PlanUpdated,
@@ -20,11 +20,11 @@ from weft.harness.events import (
     TextDelta,
     UsageReported,
 )
-from weft.items import Reasoning, decode_item
-from weft.prompt.input import LocalImage
-from weft.prompt.observation import PromptContext
-from weft.testing.script import Answer, Call, Tokens
-from weft.usage import RateLimitSnapshot, RateLimitWindow, TokenUsage
+from treadle.items import Reasoning, decode_item
+from treadle.prompt.input import LocalImage
+from treadle.prompt.observation import PromptContext
+from treadle.testing.script import Answer, Call, Tokens
+from treadle.usage import RateLimitSnapshot, RateLimitWindow, TokenUsage
 
 from .scenes import hear, last, of, plain, shown, staged
 

@@ -5,16 +5,16 @@ from pathlib import Path
 import pytest
 from inline_snapshot import snapshot
 
-from weft.harness.codex.errors import CodexMissing
-from weft.harness.codex.version import SUPPORTED, Version, check, probe
-from weft.prompt.codex import find_codex
+from treadle.harness.codex.errors import CodexMissing
+from treadle.harness.codex.version import SUPPORTED, Version, check, probe
+from treadle.prompt.codex import find_codex
 
 
 @pytest.mark.parametrize(
     ("text", "version"),
     [
         ("codex-cli 0.163.0\n", Version(0, 163, 0)),
-        ("weft/0.166.0 (Debian 12.0.0; x86_64) unknown (weft; 0.1.0)", Version(0, 166, 0)),
+        ("treadle/0.166.0 (Debian 12.0.0; x86_64) unknown (treadle; 0.1.0)", Version(0, 166, 0)),
         ("codex-cli 0.170.0-alpha.3", Version(0, 170, 0)),
         ("v1.2.3", Version(1, 2, 3)),
         ("Debian 12", None),
@@ -32,11 +32,11 @@ def test_versions_in_the_range_are_fine(minor):
 
 def test_versions_outside_the_range_are_told_in_one_line_with_the_next_action():
     assert check(Version(0, 159, 3)) == snapshot(
-        "Codex 0.159.3 is older than Weft supports (0.160.0 to before 0.180.0); update Codex"
+        "Codex 0.159.3 is older than Treadle supports (0.160.0 to before 0.180.0); update Codex"
     )
     assert check(Version(0, 180, 0)) == snapshot(
-        "Codex 0.180.0 is newer than Weft supports (0.160.0 to before 0.180.0); "
-        "update Weft, or install an older Codex"
+        "Codex 0.180.0 is newer than Treadle supports (0.160.0 to before 0.180.0); "
+        "update Treadle, or install an older Codex"
     )
     assert check(None) == snapshot(
         "this Codex does not tell its version; install one of 0.160.0 to before 0.180.0"

@@ -14,15 +14,15 @@ import msgspec
 
 from tests.codex.scenes import Items, shown
 from tests.engines.scenes import written
-from weft import Thread
-from weft.context.compose import item_draft
-from weft.context.row import Row
-from weft.engines.recall import recalled
-from weft.engines.values import AssembleParams, AssembleResult
-from weft.entries import Draft
-from weft.harness.codex.server import AppServer
-from weft.harness.events import Event, HarnessReported
-from weft.items import InputText, Message
+from treadle import Thread
+from treadle.context.compose import item_draft
+from treadle.context.row import Row
+from treadle.engines.recall import recalled
+from treadle.engines.values import AssembleParams, AssembleResult
+from treadle.entries import Draft
+from treadle.harness.codex.server import AppServer
+from treadle.harness.events import Event, HarnessReported
+from treadle.items import InputText, Message
 
 __all__ = [
     "PICTURE",
@@ -113,7 +113,7 @@ async def killed(server: AppServer) -> None:
 
 def skilled(place: Path) -> None:
     """Give the Codex of a stage a skill: ``weather``."""
-    skill = place / "weft" / "codex" / "home" / "skills" / "weather"
+    skill = place / "treadle" / "codex" / "home" / "skills" / "weather"
     skill.mkdir(parents=True)
     (skill / "SKILL.md").write_text(SKILL)
 

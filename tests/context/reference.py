@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from weft.context.view import View
-from weft.entries import Entry, Epoch, Inline, Node, Range, Rollback
-from weft.store.contract import Store
+from treadle.context.view import View
+from treadle.entries import Entry, Epoch, Inline, Node, Range, Rollback
+from treadle.store.contract import Store
 
 __all__ = ["assert_paired", "expected_bodies", "shown_items", "visible"]
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
-from weft.context.request import HEAD_SEGMENTS
-from weft.entries import Node
-from weft.items import (
+from treadle.context.request import HEAD_SEGMENTS
+from treadle.entries import Node
+from treadle.items import (
     FunctionCall,
     FunctionCallOutput,
     InputText,
@@ -21,11 +21,11 @@ from weft.items import (
     Reasoning,
     encode_item,
 )
-from weft.prompt import AgentsDocs, PromptContext
-from weft.store.contract import LedgerRow, Store
-from weft.store.index import MemoryIndex
-from weft.store.memory import MemoryStore
-from weft.thread import Thread
+from treadle.prompt import AgentsDocs, PromptContext
+from treadle.store.contract import LedgerRow, Store
+from treadle.store.index import MemoryIndex
+from treadle.store.memory import MemoryStore
+from treadle.thread import Thread
 
 MODEL, OTHER_MODEL, BLIND_MODEL = "openai:gpt-5.5", "openai:gpt-5.2", "openai:unheard-of"
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.context.calibration import HIGHEST, LOWEST, calibrated, learn
-from weft.store.contract import Calibration
+from treadle.context.calibration import HIGHEST, LOWEST, calibrated, learn
+from treadle.store.contract import Calibration
 
 calibrations = st.builds(
     Calibration, st.floats(LOWEST, HIGHEST), st.integers(min_value=0, max_value=10_000)

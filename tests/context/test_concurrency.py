@@ -8,10 +8,10 @@ import pytest
 from inline_snapshot import snapshot
 
 from tests.context.scenes import Scene, call, opened, output
-from weft.context.view import load_view
-from weft.errors import StaleEpoch
-from weft.store.sqlite import SqliteStore
-from weft.testing import layout
+from treadle.context.view import load_view
+from treadle.errors import StaleEpoch
+from treadle.store.sqlite import SqliteStore
+from treadle.testing import layout
 
 
 @pytest.fixture

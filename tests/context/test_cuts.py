@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from tests.context.scenes import Scene, answer, call, output, reasoning, scene
-from weft.context.cuts import step_boundary, turn_start
-from weft.entries import Entry
-from weft.errors import IllegalCut
+from treadle.context.cuts import step_boundary, turn_start
+from treadle.entries import Entry
+from treadle.errors import IllegalCut
 
 
 async def boundary(found: Scene, seq: int) -> int:

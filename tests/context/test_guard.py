@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-import weft.testing
+import treadle.testing
 
 ROOT = Path(__file__).parents[2]
 
@@ -83,7 +83,7 @@ addopts = --strict-markers
 
 
 def test_a_test_fails_when_it_breaks_a_prefix_and_does_not_say_so(pytester):
-    pytester.makeconftest('pytest_plugins = ["weft.testing.guard"]')
+    pytester.makeconftest('pytest_plugins = ["treadle.testing.guard"]')
     pytester.makeini(INI)
     pytester.makepyfile(SUITE)
     run = pytester.runpytest_subprocess("-v", "-p", "no:cacheprovider", "-p", "no:inline_snapshot")
@@ -109,8 +109,8 @@ def test_a_test_fails_when_it_breaks_a_prefix_and_does_not_say_so(pytester):
 
 
 def test_the_package_offers_the_guard_the_contracts_and_layouts():
-    assert {"contracts", "guard", "layout"} <= set(weft.testing.__all__)
-    assert weft.testing.guard.MARKER == "moves_cache_prefix"
-    assert weft.testing.contracts.__name__ == "weft.testing.contracts"
+    assert {"contracts", "guard", "layout"} <= set(treadle.testing.__all__)
+    assert treadle.testing.guard.MARKER == "moves_cache_prefix"
+    assert treadle.testing.contracts.__name__ == "treadle.testing.contracts"
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
-        _ = weft.testing.nothing
+        _ = treadle.testing.nothing

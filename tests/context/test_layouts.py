@@ -16,12 +16,12 @@ from tests.context.scenes import (
     user,
     verdict,
 )
-from weft.context.cuts import step_boundary
-from weft.context.layout import row_lines
-from weft.context.request import RequestEncoder
-from weft.context.row import Row
-from weft.entries import Draft, Head, Origin, Reason
-from weft.items import (
+from treadle.context.cuts import step_boundary
+from treadle.context.layout import row_lines
+from treadle.context.request import RequestEncoder
+from treadle.context.row import Row
+from treadle.entries import Draft, Head, Origin, Reason
+from treadle.items import (
     CustomToolCall,
     CustomToolCallOutput,
     ExecAction,
@@ -35,9 +35,9 @@ from weft.items import (
     encode_item,
     text_of,
 )
-from weft.prompt import AgentsDocs
-from weft.specs import FunctionTool, parameters
-from weft.testing import layout
+from treadle.prompt import AgentsDocs
+from treadle.specs import FunctionTool, parameters
+from treadle.testing import layout
 
 
 @pytest.fixture

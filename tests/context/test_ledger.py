@@ -16,15 +16,15 @@ from tests.context.scenes import (
     scene,
     verdict,
 )
-from weft.context.head import Choices
-from weft.context.ledger import Comparison, compare, watch
-from weft.entries import Reason
-from weft.errors import StaleEpoch
-from weft.specs import FunctionTool, parameters
-from weft.store.contract import LedgerRow, Segment, SegmentKind
-from weft.store.sqlite import SqliteStore
-from weft.thread import Thread
-from weft.usage import TokenUsage
+from treadle.context.head import Choices
+from treadle.context.ledger import Comparison, compare, watch
+from treadle.entries import Reason
+from treadle.errors import StaleEpoch
+from treadle.specs import FunctionTool, parameters
+from treadle.store.contract import LedgerRow, Segment, SegmentKind
+from treadle.store.sqlite import SqliteStore
+from treadle.thread import Thread
+from treadle.usage import TokenUsage
 
 
 def segments(*digests: str) -> list[Segment]:
@@ -138,7 +138,7 @@ async def broken(found: Scene) -> LedgerRow:
 async def test_a_break_that_no_entry_explains_is_loud(caplog):
     seen: list[LedgerRow] = []
     async with scene() as found:
-        with caplog.at_level(logging.ERROR, "weft.ledger"), watch(seen.append):
+        with caplog.at_level(logging.ERROR, "treadle.ledger"), watch(seen.append):
             row = await broken(found)
         assert row.unexplained
         assert (row.reason, row.difference) == (None, "item 5")

@@ -15,21 +15,21 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tests.context.reference import assert_paired, expected_bodies, shown_items
 from tests.context.scenes import CONTEXT, MODEL, OTHER_MODEL, Scene, answer, call, reasoning
 from tests.strategies import context_changes, items
-from weft.context.cuts import step_boundary
-from weft.context.rebuild import Rebuilt, rebuild_ledger
-from weft.context.recipe import first_context
-from weft.context.request import Renderer, Request
-from weft.context.row import Row
-from weft.context.rules import legal_cuts, synthetic_output
-from weft.context.view import load_view
-from weft.errors import IllegalCut
-from weft.items import Item
-from weft.specs import FunctionTool, parameters
-from weft.store.contract import Store
-from weft.store.index import MemoryIndex
-from weft.store.memory import MemoryStore
-from weft.store.sqlite import SqliteStore
-from weft.thread import Thread
+from treadle.context.cuts import step_boundary
+from treadle.context.rebuild import Rebuilt, rebuild_ledger
+from treadle.context.recipe import first_context
+from treadle.context.request import Renderer, Request
+from treadle.context.row import Row
+from treadle.context.rules import legal_cuts, synthetic_output
+from treadle.context.view import load_view
+from treadle.errors import IllegalCut
+from treadle.items import Item
+from treadle.specs import FunctionTool, parameters
+from treadle.store.contract import Store
+from treadle.store.index import MemoryIndex
+from treadle.store.memory import MemoryStore
+from treadle.store.sqlite import SqliteStore
+from treadle.thread import Thread
 
 T = TypeVar("T")
 

@@ -4,10 +4,10 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from weft.context.outbound import outbound
-from weft.context.row import Row
-from weft.entries import Draft, Head, Origin
-from weft.items import (
+from treadle.context.outbound import outbound
+from treadle.context.row import Row
+from treadle.entries import Draft, Head, Origin
+from treadle.items import (
     AgentMessage,
     Compaction,
     ContextCompaction,
@@ -38,7 +38,7 @@ from weft.items import (
 HOME = Head(model="gpt-5.5", audio=True)
 ABROAD = Head(provider="acme", model="tiny", audio=True)
 OTHER_ACCOUNT = Head(model="gpt-5.5", account="someone else", audio=True)
-ORIGIN = Origin("openai", "responses", "gpt-5.5", "", "weft")
+ORIGIN = Origin("openai", "responses", "gpt-5.5", "", "treadle")
 EXTRA = {"new_field": Raw(b'{"a": 1}')}
 METADATA = Raw(b'{"turn_id":"t"}')
 

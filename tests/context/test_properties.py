@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 from tests.context.reference import assert_paired, shown_items
 from tests.context.scenes import Scene, answer, call, opened, output, scene
 from tests.strategies import context_changes, items, origins, rows, texts
-from weft.context.compose import item_draft
-from weft.context.request import RequestEncoder
-from weft.context.row import Row
-from weft.context.rules import closed_length, legal_cuts, nearest_legal_cut, normalise
-from weft.context.view import load_view
-from weft.entries import Draft, Entry, Head, Origin
-from weft.items import Item, encode_item
-from weft.store.contract import Change, Store
-from weft.store.memory import MemoryStore
-from weft.store.sqlite import SqliteStore
+from treadle.context.compose import item_draft
+from treadle.context.request import RequestEncoder
+from treadle.context.row import Row
+from treadle.context.rules import closed_length, legal_cuts, nearest_legal_cut, normalise
+from treadle.context.view import load_view
+from treadle.entries import Draft, Entry, Head, Origin
+from treadle.items import Item, encode_item
+from treadle.store.contract import Change, Store
+from treadle.store.memory import MemoryStore
+from treadle.store.sqlite import SqliteStore
 
 HEADS = st.sampled_from(
     [Head(model="m"), Head(provider="acme", model="m"), Head(model="m", images=False)]

@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from tests.context.scenes import OTHER_MODEL, Scene, answer, call, opened, output, scene
-from weft.context.rebuild import Rebuilt, rebuild_ledger
-from weft.context.request import Renderer
-from weft.context.view import load_view
-from weft.entries import RequestMark, control_draft
-from weft.store.contract import Change, LedgerRow, Segment
-from weft.store.index import MemoryIndex
-from weft.thread import Thread
-from weft.usage import TokenUsage
+from treadle.context.rebuild import Rebuilt, rebuild_ledger
+from treadle.context.request import Renderer
+from treadle.context.view import load_view
+from treadle.entries import RequestMark, control_draft
+from treadle.store.contract import Change, LedgerRow, Segment
+from treadle.store.index import MemoryIndex
+from treadle.thread import Thread
+from treadle.usage import TokenUsage
 
 
 async def rebuilt(thread: Thread) -> tuple[Rebuilt, list[LedgerRow]]:

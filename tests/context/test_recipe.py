@@ -5,12 +5,12 @@ from inline_snapshot import snapshot
 from msgspec import Raw
 
 from tests.context.scenes import OTHER_MODEL, Scene, call, output, scene, user, verdict
-from weft.context.recipe import first_context, ranges
-from weft.context.row import Row, Shape
-from weft.context.view import load_view
-from weft.entries import Inline, Range, Recipe
-from weft.errors import IllegalCut, StaleEpoch
-from weft.items import (
+from treadle.context.recipe import first_context, ranges
+from treadle.context.row import Row, Shape
+from treadle.context.view import load_view
+from treadle.entries import Inline, Range, Recipe
+from treadle.errors import IllegalCut, StaleEpoch
+from treadle.items import (
     CustomToolCall,
     CustomToolCallOutput,
     FunctionCall,
@@ -19,8 +19,8 @@ from weft.items import (
     encode_item,
     text_of,
 )
-from weft.prompt import AgentsDocs
-from weft.testing import layout
+from treadle.prompt import AgentsDocs
+from treadle.testing import layout
 
 
 async def compacted(found: Scene, text: str) -> None:

@@ -19,18 +19,18 @@ from tests.context.scenes import (
     scene,
     user,
 )
-from weft.context.head import Choices, build_head
-from weft.context.request import HEAD_SEGMENTS, Renderer, Request, RequestEncoder
-from weft.context.row import Row
-from weft.entries import Draft, Head, Origin
-from weft.errors import NothingToSend
-from weft.items import FunctionCallOutput, Item, encode_item
-from weft.models.catalog import Catalog
-from weft.specs import CustomTool, FunctionTool, TextFormat, parameters
-from weft.store.memory import MemoryStore
+from treadle.context.head import Choices, build_head
+from treadle.context.request import HEAD_SEGMENTS, Renderer, Request, RequestEncoder
+from treadle.context.row import Row
+from treadle.entries import Draft, Head, Origin
+from treadle.errors import NothingToSend
+from treadle.items import FunctionCallOutput, Item, encode_item
+from treadle.models.catalog import Catalog
+from treadle.specs import CustomTool, FunctionTool, TextFormat, parameters
+from treadle.store.memory import MemoryStore
 
-ORIGIN = Origin("openai", "responses", "gpt-5.5", "", "weft")
-FOREIGN = Origin("acme", "responses", "tiny", "", "weft")
+ORIGIN = Origin("openai", "responses", "gpt-5.5", "", "treadle")
+FOREIGN = Origin("acme", "responses", "tiny", "", "treadle")
 
 
 def rows(*items: Item | bytes, origin: Origin | None = ORIGIN) -> list[Row]:
@@ -134,7 +134,7 @@ def test_reasoning_is_the_models_own_unless_asked_otherwise(model, choices, expe
                     "type": "json_schema",
                     "strict": True,
                     "schema": {"type": "object"},
-                    "name": "weft_output",
+                    "name": "treadle_output",
                 }
             },
         ),

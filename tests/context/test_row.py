@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-from weft.context.row import Row
-from weft.entries import Draft, Flags
-from weft.items import encode_item
-from weft.prompt.input import user_message
-from weft.provenance import InputProvenance, InternalEvent
+from treadle.context.row import Row
+from treadle.entries import Draft, Flags
+from treadle.items import encode_item
+from treadle.prompt.input import user_message
+from treadle.provenance import InputProvenance, InternalEvent
 
 BODY = encode_item(user_message("the build is green"))
 SENT = InputProvenance(kind="inter_session", source_thread="thr_child")

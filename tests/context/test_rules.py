@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import pytest
 from msgspec import Raw
 
-from weft.context.row import Row
-from weft.context.rules import (
+from treadle.context.row import Row
+from treadle.context.rules import (
     ABORTED,
     answered,
     closed_length,
@@ -15,8 +15,8 @@ from weft.context.rules import (
     normalise,
     without_media,
 )
-from weft.entries import Draft
-from weft.items import (
+from treadle.entries import Draft
+from treadle.items import (
     CustomToolCall,
     CustomToolCallOutput,
     ExecAction,

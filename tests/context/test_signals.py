@@ -11,17 +11,17 @@ from inline_snapshot import snapshot
 from msgspec import Raw
 
 from tests.context.scenes import CONTEXT, Scene, answer, opened, scene, user
-from weft.context.compose import input_draft, item_draft
-from weft.context.layout import row_lines
-from weft.entries import Draft, Entry, Flags, own_parts
-from weft.errors import IllegalCut
-from weft.items import FunctionCallOutput, Message, encode_item, text_of
-from weft.prompt import default_registry
-from weft.provenance import InputProvenance, InternalEvent
-from weft.store.contract import Post
-from weft.store.sqlite import SqliteStore
-from weft.testing import layout
-from weft.thread import Thread
+from treadle.context.compose import input_draft, item_draft
+from treadle.context.layout import row_lines
+from treadle.entries import Draft, Entry, Flags, own_parts
+from treadle.errors import IllegalCut
+from treadle.items import FunctionCallOutput, Message, encode_item, text_of
+from treadle.prompt import default_registry
+from treadle.provenance import InputProvenance, InternalEvent
+from treadle.store.contract import Post
+from treadle.store.sqlite import SqliteStore
+from treadle.testing import layout
+from treadle.thread import Thread
 
 REGISTRY = default_registry()
 PEER = InputProvenance(kind="inter_session", source_thread="thr_peer", source_tool="sessions_send")

@@ -4,17 +4,17 @@ import pytest
 from msgspec import Raw
 
 from tests.context.scenes import answer, output, user
-from weft.context.row import Row
-from weft.context.task import fold_task
-from weft.entries import Draft
-from weft.items import (
+from treadle.context.row import Row
+from treadle.context.task import fold_task
+from treadle.entries import Draft
+from treadle.items import (
     CustomToolCallOutput,
     FunctionCall,
     FunctionCallOutput,
     Item,
     encode_item,
 )
-from weft.prompt import PlanStep, Task
+from treadle.prompt import PlanStep, Task
 
 APPLIED = "Success. Updated the following files:\nA new.py\nM moved.py\nD gone.py\n"
 FILES = ("new.py", "moved.py", "gone.py")

@@ -18,10 +18,10 @@ from tests.context.scenes import (
     scene,
     user,
 )
-from weft.context.rules import OUTCOME_UNKNOWN
-from weft.entries import Notice, Origin, ResponseMark, Settings
-from weft.errors import ConfigError, NotFound, ThreadBusy, TurnConflict
-from weft.items import (
+from treadle.context.rules import OUTCOME_UNKNOWN
+from treadle.entries import Notice, Origin, ResponseMark, Settings
+from treadle.errors import ConfigError, NotFound, ThreadBusy, TurnConflict
+from treadle.items import (
     AdditionalTools,
     CompactionTrigger,
     FunctionCallOutput,
@@ -29,12 +29,12 @@ from weft.items import (
     Message,
     decode_item,
 )
-from weft.provenance import InputProvenance, InternalEvent
-from weft.store.contract import Calibration
-from weft.store.memory import MemoryStore
-from weft.testing import layout
-from weft.thread import Thread
-from weft.usage import TokenUsage
+from treadle.provenance import InputProvenance, InternalEvent
+from treadle.store.contract import Calibration
+from treadle.store.memory import MemoryStore
+from treadle.testing import layout
+from treadle.thread import Thread
+from treadle.usage import TokenUsage
 
 
 async def outputs(thread: Thread) -> list[str | None]:
@@ -216,7 +216,7 @@ async def test_what_a_model_made_knows_its_origin():
     async with scene() as found:
         await found.turn("u1")
         made = found.thread.view.rows[-1]
-        assert made.origin == Origin("openai", "responses", "gpt-5.5", "", "weft")
+        assert made.origin == Origin("openai", "responses", "gpt-5.5", "", "treadle")
         assert (made.id, made.shape.id) == ("msg_1", "msg_1")
         assert all(row.origin is None for row in found.thread.view.rows[:-1])
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.context.media import audio_seconds, image_size
-from weft.context.tokens import audio_tokens, estimate_bytes, estimate_item, estimate_text
-from weft.items import (
+from treadle.context.media import audio_seconds, image_size
+from treadle.context.tokens import audio_tokens, estimate_bytes, estimate_item, estimate_text
+from treadle.items import (
     AgentMessage,
     Compaction,
     ContextCompaction,
@@ -28,7 +28,7 @@ from weft.items import (
     decode_item,
     encode_item,
 )
-from weft.truncate import Policy, truncate_output
+from treadle.truncate import Policy, truncate_output
 
 
 def png(width: int, height: int) -> bytes:

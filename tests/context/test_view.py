@@ -15,17 +15,17 @@ from tests.context.scenes import (
     user,
     verdict,
 )
-from weft.context.compose import imported
-from weft.context.layout import row_lines
-from weft.context.request import Renderer
-from weft.context.view import View, load_view
-from weft.context.visible import visible_backwards
-from weft.entries import Epoch, Reason, RequestMark
-from weft.errors import IllegalCut
-from weft.prompt import Known, Unknown, default_registry
-from weft.store.contract import Change
-from weft.store.memory import MemoryStore
-from weft.testing import layout
+from treadle.context.compose import imported
+from treadle.context.layout import row_lines
+from treadle.context.request import Renderer
+from treadle.context.view import View, load_view
+from treadle.context.visible import visible_backwards
+from treadle.entries import Epoch, Reason, RequestMark
+from treadle.errors import IllegalCut
+from treadle.prompt import Known, Unknown, default_registry
+from treadle.store.contract import Change
+from treadle.store.memory import MemoryStore
+from treadle.testing import layout
 
 
 async def loaded(found: Scene, upto: int | None = None) -> View:

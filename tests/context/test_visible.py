@@ -3,11 +3,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.context.visible import outside, visible_backwards, visible_stretches
-from weft.entries import Rollback, control_draft
-from weft.store.contract import Change, Store
-from weft.store.memory import MemoryStore
-from weft.testing.contracts.drafts import append, says
+from treadle.context.visible import outside, visible_backwards, visible_stretches
+from treadle.entries import Rollback, control_draft
+from treadle.store.contract import Change, Store
+from treadle.store.memory import MemoryStore
+from treadle.testing.contracts.drafts import append, says
 
 SPANS = st.lists(st.tuples(st.integers(1, 40), st.integers(0, 8)), max_size=6)
 

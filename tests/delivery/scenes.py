@@ -6,17 +6,17 @@ from typing import Any
 
 from msgspec import Raw
 
-from weft.delivery.channel import Delivery, Receipt
-from weft.delivery.decision import TurnFacts
-from weft.delivery.outbox import DeliveryFollower
-from weft.delivery.payload import Reply
-from weft.delivery.route import Origin
-from weft.entries import Draft
-from weft.items import Message, OutputText, encode_item
-from weft.loopback import Answer, Listener, Request
-from weft.store import Change, Store
-from weft.store.contract import THIS_TURN, Admission, TurnEnd, TurnState
-from weft.testing.contracts.drafts import append, says
+from treadle.delivery.channel import Delivery, Receipt
+from treadle.delivery.decision import TurnFacts
+from treadle.delivery.outbox import DeliveryFollower
+from treadle.delivery.payload import Reply
+from treadle.delivery.route import Origin
+from treadle.entries import Draft
+from treadle.items import Message, OutputText, encode_item
+from treadle.loopback import Answer, Listener, Request
+from treadle.store import Change, Store
+from treadle.store.contract import THIS_TURN, Admission, TurnEnd, TurnState
+from treadle.testing.contracts.drafts import append, says
 
 
 class Clock:

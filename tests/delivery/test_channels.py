@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
-from weft.delivery.channel import Holds, Receipt
-from weft.delivery.channels.queue import QueueChannel
-from weft.delivery.channels.signature import is_signed, sign
-from weft.delivery.channels.terminal import TerminalChannel
-from weft.delivery.channels.webhook import LONGEST_WISH, WebhookChannel
-from weft.errors import ConfigError
-from weft.loopback import Answer, Listener
-from weft.models.transport import AsyncTransport, Timeouts
-from weft.testing.contracts.channels import ChannelContract
+from treadle.delivery.channel import Holds, Receipt
+from treadle.delivery.channels.queue import QueueChannel
+from treadle.delivery.channels.signature import is_signed, sign
+from treadle.delivery.channels.terminal import TerminalChannel
+from treadle.delivery.channels.webhook import LONGEST_WISH, WebhookChannel
+from treadle.errors import ConfigError
+from treadle.loopback import Answer, Listener
+from treadle.models.transport import AsyncTransport, Timeouts
+from treadle.testing.contracts.channels import ChannelContract
 
 from .scenes import Clock, Receiver, delivery
 
@@ -128,8 +128,8 @@ async def test_a_post_is_signed_named_and_says_all_of_the_reply(hooked):
     assert (request.method, request.path) == ("POST", "/hook/path-secret")
     assert request.headers["content-type"] == "application/json"
     assert request.headers["idempotency-key"] == "thr_1.3.final"
-    assert request.headers["x-weft-timestamp"] == "1700000000"
-    assert request.headers["x-weft-signature"] == sign(SECRET, 1_700_000_000, request.body)
+    assert request.headers["x-treadle-timestamp"] == "1700000000"
+    assert request.headers["x-treadle-signature"] == sign(SECRET, 1_700_000_000, request.body)
     assert request.payload == {
         "key": "thr_1.3.final",
         "thread": "thr_1",
@@ -153,25 +153,28 @@ async def test_every_attempt_has_the_same_body_and_key(hooked):
     first, second = receiver.requests
     assert first.body == second.body
     assert first.headers["idempotency-key"] == second.headers["idempotency-key"]
-    assert first.headers["x-weft-signature"] != second.headers["x-weft-signature"]
+    assert first.headers["x-treadle-signature"] != second.headers["x-treadle-signature"]
 
 
 def test_a_receiver_can_tell_a_true_request_from_others():
     body = b'{"text":"Hello"}'
-    headers = {"x-weft-timestamp": "1700000000", "x-weft-signature": sign(SECRET, 1700000000, body)}
+    headers = {
+        "x-treadle-timestamp": "1700000000",
+        "x-treadle-signature": sign(SECRET, 1700000000, body),
+    }
     assert is_signed(SECRET, headers, body, now=1_700_000_100)
     assert not is_signed(SECRET, headers, body, now=1_700_000_301)
     assert not is_signed(SECRET, headers, body + b" ", now=1_700_000_000)
     assert not is_signed("other", headers, body, now=1_700_000_000)
-    later = {**headers, "x-weft-timestamp": "1700000001"}
+    later = {**headers, "x-treadle-timestamp": "1700000001"}
     assert not is_signed(SECRET, later, body, now=1_700_000_000)
     assert not is_signed(SECRET, {}, body, now=1_700_000_000)
-    endless = {**headers, "x-weft-timestamp": "9" * 5000}
+    endless = {**headers, "x-treadle-timestamp": "9" * 5000}
     assert not is_signed(SECRET, endless, body, now=1_700_000_000)
-    broken = {**headers, "x-weft-signature": "\udc80"}
+    broken = {**headers, "x-treadle-signature": "\udc80"}
     assert not is_signed(SECRET, broken, body, now=1_700_000_000)
     assert not is_signed(
-        SECRET, {**headers, "x-weft-signature": "sha256=ü"}, body, now=1_700_000_000
+        SECRET, {**headers, "x-treadle-signature": "sha256=ü"}, body, now=1_700_000_000
     )
 
 

@@ -8,25 +8,25 @@ from pathlib import Path
 
 import pytest
 
-from weft.delivery.attempt import Leased
-from weft.delivery.channels.queue import QueueChannel
-from weft.delivery.channels.terminal import TerminalChannel
-from weft.delivery.channels.webhook import WebhookChannel
-from weft.delivery.deliveries import Deliveries
-from weft.models.transport import AsyncTransport
-from weft.store import SqliteStore
+from treadle.delivery.attempt import Leased
+from treadle.delivery.channels.queue import QueueChannel
+from treadle.delivery.channels.terminal import TerminalChannel
+from treadle.delivery.channels.webhook import WebhookChannel
+from treadle.delivery.deliveries import Deliveries
+from treadle.models.transport import AsyncTransport
+from treadle.store import SqliteStore
 
 from ..store.children import Child
 from .scenes import Receiver, tell
 
 TOOLS = """
 import signal, time
-from weft.delivery.attempt import Leased
-from weft.delivery.channels.queue import QueueChannel
-from weft.delivery.channels.terminal import TerminalChannel
-from weft.delivery.channels.webhook import WebhookChannel
-from weft.delivery.deliveries import Deliveries
-from weft.models.transport import AsyncTransport
+from treadle.delivery.attempt import Leased
+from treadle.delivery.channels.queue import QueueChannel
+from treadle.delivery.channels.terminal import TerminalChannel
+from treadle.delivery.channels.webhook import WebhookChannel
+from treadle.delivery.deliveries import Deliveries
+from treadle.models.transport import AsyncTransport
 
 def die():
     os.kill(os.getpid(), signal.SIGKILL)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from weft.delivery.decision import (
+from treadle.delivery.decision import (
     CONTINUING,
     NO_VISIBLE_REPLY,
     NOT_DELIVERED,
@@ -17,7 +17,7 @@ from weft.delivery.decision import (
     TurnFacts,
     decide,
 )
-from weft.delivery.payload import Reply
+from treadle.delivery.payload import Reply
 
 IMAGE = "https://example.com/a.png"
 ANSWER = Reply(text="The answer is 4.")

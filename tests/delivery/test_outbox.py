@@ -5,22 +5,22 @@ import asyncio
 import pytest
 from msgspec import Raw, structs
 
-from weft.delivery.attempt import Leased
-from weft.delivery.channel import Channel, Receipt
-from weft.delivery.channels.queue import QueueChannel
-from weft.delivery.channels.webhook import WebhookChannel
-from weft.delivery.decision import NO_VISIBLE_REPLY, TurnFacts
-from weft.delivery.deliveries import Deliveries
-from weft.delivery.outbox import TOPIC, owed_rows
-from weft.delivery.payload import Reply
-from weft.delivery.reports import Aside, Drained
-from weft.entries import Draft, ResponseMark, control_draft
-from weft.errors import NotFound
-from weft.loopback import Answer
-from weft.models.transport import AsyncTransport
-from weft.store import Change, MemoryStore, SqliteStore
-from weft.store.contract import THIS_TURN, OutboxDraft, Store
-from weft.testing.contracts.drafts import append
+from treadle.delivery.attempt import Leased
+from treadle.delivery.channel import Channel, Receipt
+from treadle.delivery.channels.queue import QueueChannel
+from treadle.delivery.channels.webhook import WebhookChannel
+from treadle.delivery.decision import NO_VISIBLE_REPLY, TurnFacts
+from treadle.delivery.deliveries import Deliveries
+from treadle.delivery.outbox import TOPIC, owed_rows
+from treadle.delivery.payload import Reply
+from treadle.delivery.reports import Aside, Drained
+from treadle.entries import Draft, ResponseMark, control_draft
+from treadle.errors import NotFound
+from treadle.loopback import Answer
+from treadle.models.transport import AsyncTransport
+from treadle.store import Change, MemoryStore, SqliteStore
+from treadle.store.contract import THIS_TURN, OutboxDraft, Store
+from treadle.testing.contracts.drafts import append
 
 from .scenes import Board, Clock, Receiver, answers, tell
 
@@ -279,7 +279,7 @@ async def test_an_answer_that_a_turn_left_unsent_is_put_aside(store, thread, clo
     assert (await desk.drain()).aside == report.aside
 
 
-async def test_a_row_of_a_newer_weft_is_put_aside_and_kept(store, thread, clock):
+async def test_a_row_of_a_newer_treadle_is_put_aside_and_kept(store, thread, clock):
     row = OutboxDraft(topic=TOPIC, key="k", body=Raw(b'{"type":"hologram"}'), state="accepted")
     await append(store, thread, Change(outbox=(row,)))
     board = Board()
@@ -287,7 +287,7 @@ async def test_a_row_of_a_newer_weft_is_put_aside_and_kept(store, thread, clock)
     desk = deliveries(store, clock, board=board)
     report = await desk.drain()
     assert report == Drained(
-        delivered=1, aside=(Aside("k", "a newer Weft wrote it; deliver it with that one"),)
+        delivered=1, aside=(Aside("k", "a newer Treadle wrote it; deliver it with that one"),)
     )
     assert [(row.key, row.state) for row in await store.outbox()] == [("k", "blocked")]
     await desk.again("k")

@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 from msgspec import Raw
 
-from weft.delivery.media import Directives, is_public_url, read_directives
-from weft.delivery.payload import Reply, each_once, final_reply, is_silent, prepared
-from weft.delivery.route import Origin, Route, resolve_route
+from treadle.delivery.media import Directives, is_public_url, read_directives
+from treadle.delivery.payload import Reply, each_once, final_reply, is_silent, prepared
+from treadle.delivery.route import Origin, Route, resolve_route
 
 IMAGE = "https://example.com/a.png"
 ENVELOPE = '{"action":"NO_REPLY"}'

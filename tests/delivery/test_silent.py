@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.delivery.hold import Hold
-from weft.delivery.silent import (
+from treadle.delivery.hold import Hold
+from treadle.delivery.silent import (
     could_become_silent,
     is_artifact,
     is_envelope,
@@ -19,7 +19,7 @@ from weft.delivery.silent import (
     strip_token,
     strip_trailing_token,
 )
-from weft.errors import ConfigError
+from treadle.errors import ConfigError
 
 OTHER = "HEARTBEAT_OK"
 

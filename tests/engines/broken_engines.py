@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any, Self
 
 import msgspec
-from weft_retrieval import RetrievalEngine
-from weft_retrieval.memory import Memory
+from treadle_retrieval import RetrievalEngine
+from treadle_retrieval.memory import Memory
 
-from weft.engines.registry import EngineContext
-from weft.engines.values import (
+from treadle.engines.registry import EngineContext
+from treadle.engines.values import (
     AssembleParams,
     AssembleResult,
     BootstrapParams,
@@ -26,9 +26,9 @@ from weft.engines.values import (
     IngestResult,
     ResetParams,
 )
-from weft.prompt.input import user_message
-from weft.tools.contract import Tool
-from weft.tools.decorator import tool
+from treadle.prompt.input import user_message
+from treadle.tools.contract import Tool
+from treadle.tools.decorator import tool
 
 
 class Retrieval(RetrievalEngine):

@@ -17,15 +17,15 @@ from collections.abc import AsyncGenerator, Iterator, Sequence
 from pathlib import Path
 
 from tests.engines.notebook import Notebook
-from weft import Thread
-from weft.engines.info import MaintenanceMode
-from weft.harness.events import StepStarted, TextDelta
-from weft.models.contract import ModelEvent, ModelRequest
-from weft.store.contract import Change, Committed, Lease
-from weft.store.sqlite import SqliteStore
-from weft.testing.script import Answer, Call, Script
-from weft.testing.scripted import ScriptedModel
-from weft.tools.decorator import tool
+from treadle import Thread
+from treadle.engines.info import MaintenanceMode
+from treadle.harness.events import StepStarted, TextDelta
+from treadle.models.contract import ModelEvent, ModelRequest
+from treadle.store.contract import Change, Committed, Lease
+from treadle.store.sqlite import SqliteStore
+from treadle.testing.script import Answer, Call, Script
+from treadle.testing.scripted import ScriptedModel
+from treadle.tools.decorator import tool
 
 __all__ = ["BOUNDARIES", "TURNS", "DyingStore", "Fate", "look", "model", "run"]
 

@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from weft.engines.info import EngineInfo, MaintenanceMode, Transcript
-from weft.engines.recall import recalled
-from weft.engines.values import (
+from treadle.engines.info import EngineInfo, MaintenanceMode, Transcript
+from treadle.engines.recall import recalled
+from treadle.engines.values import (
     AssembleParams,
     AssembleResult,
     BootstrapParams,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 ENGINE = """\
-from weft.engines.info import EngineInfo, Requirement
-from weft.engines.values import AssembleResult, CommitResult, CompactResult, IngestResult
+from treadle.engines.info import EngineInfo, Requirement
+from treadle.engines.values import AssembleResult, CommitResult, CompactResult, IngestResult
 
 
 class Engine:
@@ -34,7 +34,7 @@ def install(
     about.mkdir(parents=True)
     (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1.0\n")
     lines = [f"{name} = {target}" for name, target in offers.items()]
-    (about / "entry_points.txt").write_text("\n".join(["[weft.engines]", *lines, ""]))
+    (about / "entry_points.txt").write_text("\n".join(["[treadle.engines]", *lines, ""]))
     for name, text in (modules or {}).items():
         (site / f"{name}.py").write_text(text)
     return site
@@ -45,7 +45,7 @@ def install_engine(site: Path, engine: str, *, distribution: str = "", body: str
     module = f"pkg_{engine.replace('-', '_')}_{distribution.replace('-', '_')}"
     return install(
         site,
-        distribution or f"weft-{engine}",
+        distribution or f"treadle-{engine}",
         {engine: f"{module}:Engine"},
         {module: ENGINE.format(id=engine) + body},
     )

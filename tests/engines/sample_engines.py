@@ -8,12 +8,12 @@ from pathlib import Path
 
 import msgspec
 
-from weft.engines.contract import Rollback
-from weft.engines.info import EngineInfo
-from weft.engines.plain import LinearEngine
-from weft.engines.recall import recalled
-from weft.engines.registry import EngineContext
-from weft.engines.values import (
+from treadle.engines.contract import Rollback
+from treadle.engines.info import EngineInfo
+from treadle.engines.plain import LinearEngine
+from treadle.engines.recall import recalled
+from treadle.engines.registry import EngineContext
+from treadle.engines.values import (
     AfterTurnParams,
     AssembleParams,
     AssembleResult,
@@ -33,7 +33,7 @@ from weft.engines.values import (
     SpawnParams,
     SubagentEndedParams,
 )
-from weft.prompt.summary import summary_message
+from treadle.prompt.summary import summary_message
 
 
 class MinimalEngine:

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from tests.harness.scenes import hear, opened, scripted
-from weft import Thread
-from weft.engines.contract import Rollback
-from weft.engines.info import EngineInfo
-from weft.engines.values import (
+from treadle import Thread
+from treadle.engines.contract import Rollback
+from treadle.engines.info import EngineInfo
+from treadle.engines.values import (
     AfterTurnParams,
     AssembleParams,
     AssembleResult,
@@ -38,9 +38,9 @@ from weft.engines.values import (
     SpawnParams,
     SubagentEndedParams,
 )
-from weft.entries import Entry, Epoch
-from weft.harness.events import EngineReported, Event, NoticeRaised
-from weft.items import (
+from treadle.entries import Entry, Epoch
+from treadle.harness.events import EngineReported, Event, NoticeRaised
+from treadle.items import (
     FunctionCall,
     FunctionCallOutput,
     InputText,
@@ -49,10 +49,10 @@ from weft.items import (
     item_type,
     text_of,
 )
-from weft.loopback import Request
-from weft.store.sqlite import SqliteStore
-from weft.testing.script import Answer
-from weft.testing.scripted import ScriptedModel
+from treadle.loopback import Request
+from treadle.store.sqlite import SqliteStore
+from treadle.testing.script import Answer
+from treadle.testing.scripted import ScriptedModel
 
 __all__ = [
     "Batching",

@@ -21,11 +21,11 @@ from tests.engines.scenes import (
     said,
 )
 from tests.harness.scenes import call, hear, last, opened, scripted
-from weft.engines.advance import AT_ONCE
-from weft.engines.registry import EngineRegistry
-from weft.engines.values import CommitParams, CommitResult
-from weft.testing.script import Answer, Failure
-from weft.tools.decorator import tool
+from treadle.engines.advance import AT_ONCE
+from treadle.engines.registry import EngineRegistry
+from treadle.engines.values import CommitParams, CommitResult
+from treadle.testing.script import Answer, Failure
+from treadle.tools.decorator import tool
 
 BROKEN = Answer(error=Failure(status=400, code="invalid_request", message="no"))
 

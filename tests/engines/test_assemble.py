@@ -11,15 +11,15 @@ from tests.engines.scenes import (
     written,
 )
 from tests.harness.scenes import call, hear, last, opened, scripted
-from weft.engines.frame import reserve_for
-from weft.engines.info import EngineInfo
-from weft.engines.recall import recalled
-from weft.engines.values import AssembleParams, AssembleResult
-from weft.hooks import Hooks
-from weft.hooks.payloads import BeforePromptBuild
-from weft.hooks.registry import Answer as HookAnswer
-from weft.testing.script import Answer, Tokens
-from weft.tools.decorator import tool
+from treadle.engines.frame import reserve_for
+from treadle.engines.info import EngineInfo
+from treadle.engines.recall import recalled
+from treadle.engines.values import AssembleParams, AssembleResult
+from treadle.hooks import Hooks
+from treadle.hooks.payloads import BeforePromptBuild
+from treadle.hooks.registry import Answer as HookAnswer
+from treadle.testing.script import Answer, Tokens
+from treadle.tools.decorator import tool
 
 OWNER = EngineInfo(id="owner", name="Owner", owns_compaction=True)
 

@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.engines.column import Column, begins
+from treadle.engines.column import Column, begins
 
 NUMBERS = st.lists(st.integers(0, 9), max_size=8)
 SLICES = st.slices(8)

@@ -5,16 +5,16 @@ import pytest
 from inline_snapshot import snapshot
 
 from tests.harness.scenes import call, calls_answered_once, hear, last, of, opened, scripted
-from weft.engines.retain import RETAINED_TOKENS
-from weft.entries import Reason
-from weft.errors import CannotCompact, TooLong
-from weft.harness.events import CompactionFinished, CompactionStarted, NoticeRaised
-from weft.loopback import Request
-from weft.models.contract import ModelError
-from weft.prompt.instructions import compaction_prompt, summary_prefix
-from weft.testing import layout
-from weft.testing.script import Answer, Break, Call, Failure, Tokens
-from weft.tools.decorator import tool
+from treadle.engines.retain import RETAINED_TOKENS
+from treadle.entries import Reason
+from treadle.errors import CannotCompact, TooLong
+from treadle.harness.events import CompactionFinished, CompactionStarted, NoticeRaised
+from treadle.loopback import Request
+from treadle.models.contract import ModelError
+from treadle.prompt.instructions import compaction_prompt, summary_prefix
+from treadle.testing import layout
+from treadle.testing.script import Answer, Break, Call, Failure, Tokens
+from treadle.tools.decorator import tool
 
 TOO_LONG = Answer(error=Failure(status=400, code="context_length_exceeded", message="too long"))
 LONG = "many words " * 2_000

@@ -3,10 +3,10 @@ from __future__ import annotations
 from inline_snapshot import snapshot
 
 from tests.harness.scenes import call, hear, last, of, opened, scripted
-from weft.harness.events import CompactionFinished
-from weft.provenance import InputProvenance, InternalEvent
-from weft.testing import layout
-from weft.testing.script import Answer
+from treadle.harness.events import CompactionFinished
+from treadle.provenance import InputProvenance, InternalEvent
+from treadle.testing import layout
+from treadle.testing.script import Answer
 
 from .test_compaction import FULL, LIMIT, LONG, look
 

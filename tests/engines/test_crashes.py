@@ -16,17 +16,17 @@ from typing import Any
 import pytest
 
 from tests.harness.scenes import unanswered
-from weft import Thread
-from weft.context.ledger import watch
-from weft.context.rebuild import rebuild_ledger
-from weft.context.row import Row
-from weft.engines.log import visible_rows
-from weft.entries import Entry
-from weft.harness.events import TurnCompleted
-from weft.prompt.recall import Recall
-from weft.store import SqliteStore
-from weft.store.contract import LedgerRow
-from weft.testing.wrapping import Around, Work, wrapped
+from treadle import Thread
+from treadle.context.ledger import watch
+from treadle.context.rebuild import rebuild_ledger
+from treadle.context.row import Row
+from treadle.engines.log import visible_rows
+from treadle.entries import Entry
+from treadle.harness.events import TurnCompleted
+from treadle.prompt.recall import Recall
+from treadle.store import SqliteStore
+from treadle.store.contract import LedgerRow
+from treadle.testing.wrapping import Around, Work, wrapped
 
 from .crash_child import BOUNDARIES, TURNS, look, model
 from .notebook import Notebook

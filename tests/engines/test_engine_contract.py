@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-from weft.testing.contracts import ContextEngineContract
+from treadle.testing.contracts import ContextEngineContract
 
 
 class TestRetrieval(ContextEngineContract):
-    factory = "weft_retrieval:engine"
+    factory = "treadle_retrieval:engine"
 
 
 class TestLinear(ContextEngineContract):

@@ -19,9 +19,9 @@ from tests.engines.scenes import (
     written,
 )
 from tests.harness.scenes import call, hear, last, log, of, opened, scripted
-from weft.engines.info import EngineInfo
-from weft.engines.lifecycle import Patience
-from weft.engines.values import (
+from treadle.engines.info import EngineInfo
+from treadle.engines.lifecycle import Patience
+from treadle.engines.values import (
     AssembleResult,
     CompactParams,
     CompactResult,
@@ -29,11 +29,11 @@ from weft.engines.values import (
     MaintainResult,
     Rebase,
 )
-from weft.errors import CannotCompact, EngineFailed
-from weft.harness.events import CompactionFinished, CompactionStarted
-from weft.prompt.instructions import compaction_prompt
-from weft.testing.script import Answer, Failure, Tokens
-from weft.tools.decorator import tool
+from treadle.errors import CannotCompact, EngineFailed
+from treadle.harness.events import CompactionFinished, CompactionStarted
+from treadle.prompt.instructions import compaction_prompt
+from treadle.testing.script import Answer, Failure, Tokens
+from treadle.tools.decorator import tool
 
 OWNER = EngineInfo(id="owner", name="Owner", owns_compaction=True)
 TOO_LONG = Answer(error=Failure(status=400, code="context_length_exceeded", message="too long"))

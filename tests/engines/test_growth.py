@@ -10,15 +10,15 @@ import pytest
 
 from tests.engines.scenes import Following, Probe, actions, notices, past, shows
 from tests.harness.scenes import call, hear, last, opened, scripted
-from weft import Thread
-from weft.context.row import Row
-from weft.engines.info import EngineInfo
-from weft.engines.values import AssembleParams, AssembleResult
-from weft.harness.events import Event, StepStarted
-from weft.store.contract import Change, Committed, Lease, Turn
-from weft.store.sqlite import SqliteStore
-from weft.testing.script import Answer
-from weft.tools.decorator import tool
+from treadle import Thread
+from treadle.context.row import Row
+from treadle.engines.info import EngineInfo
+from treadle.engines.values import AssembleParams, AssembleResult
+from treadle.harness.events import Event, StepStarted
+from treadle.store.contract import Change, Committed, Lease, Turn
+from treadle.store.sqlite import SqliteStore
+from treadle.testing.script import Answer
+from treadle.tools.decorator import tool
 
 OWNER = EngineInfo(id="owner", name="Owner", owns_compaction=True)
 
@@ -57,7 +57,7 @@ class Watched(list[Row]):
 
 def _by_engines(depth: int = 2) -> bool:
     """Whether the code that reads belongs to the engines."""
-    return "/weft/engines/" in sys._getframe(depth).f_code.co_filename
+    return "/treadle/engines/" in sys._getframe(depth).f_code.co_filename
 
 
 def watch(thread: Thread) -> Watched:

@@ -9,8 +9,8 @@ from tests.engines.scenes import (
     guidance,
 )
 from tests.harness.scenes import hear, opened, scripted
-from weft.engines.values import AssembleParams, AssembleResult
-from weft.testing.script import Answer
+from treadle.engines.values import AssembleParams, AssembleResult
+from treadle.testing.script import Answer
 
 
 async def test_guidance_is_told_once_and_again_when_it_changes(tmp_path):

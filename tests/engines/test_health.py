@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from weft.engines.health import Failure, Health
-from weft.engines.words import brief
+from treadle.engines.health import Failure, Health
+from treadle.engines.words import brief
 
 
 def without_times(health: Health) -> dict[str, Failure]:

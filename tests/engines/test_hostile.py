@@ -12,12 +12,12 @@ import msgspec
 import pytest
 
 from tests.harness.scenes import call, hear, last, opened, scripted, unanswered
-from weft import Thread
-from weft.context.rebuild import rebuild_ledger
-from weft.engines.info import EngineInfo
-from weft.engines.lifecycle import Patience
-from weft.engines.recall import recalled
-from weft.engines.values import (
+from treadle import Thread
+from treadle.context.rebuild import rebuild_ledger
+from treadle.engines.info import EngineInfo
+from treadle.engines.lifecycle import Patience
+from treadle.engines.recall import recalled
+from treadle.engines.values import (
     AssembleParams,
     AssembleResult,
     ContextItem,
@@ -26,11 +26,11 @@ from weft.engines.values import (
     Projection,
     Rebase,
 )
-from weft.harness.events import Event
-from weft.items import FunctionCall, FunctionCallOutput, Message, OutputText, Reasoning
-from weft.testing.script import Answer
-from weft.tools.contract import Tool
-from weft.tools.decorator import tool
+from treadle.harness.events import Event
+from treadle.items import FunctionCall, FunctionCallOutput, Message, OutputText, Reasoning
+from treadle.testing.script import Answer
+from treadle.tools.contract import Tool
+from treadle.tools.decorator import tool
 
 from .scenes import (
     Batching,

@@ -22,8 +22,8 @@ from tests.engines.scenes import (
     written,
 )
 from tests.harness.scenes import call, hear, last, opened, scripted
-from weft.engines.health import Health
-from weft.engines.values import (
+from treadle.engines.health import Health
+from treadle.engines.values import (
     BootstrapResult,
     CommitResult,
     Diagnostics,
@@ -34,8 +34,8 @@ from weft.engines.values import (
     RuntimeSettings,
     Selection,
 )
-from weft.testing.script import Answer, Failure
-from weft.tools.decorator import tool
+from treadle.testing.script import Answer, Failure
+from treadle.tools.decorator import tool
 
 BROKEN = Answer(error=Failure(status=400, code="invalid_request", message="no"))
 
@@ -184,7 +184,7 @@ async def test_every_call_of_a_turn_gets_the_same_settings(tmp_path):
     assert all(each is settings[0] for each in settings)
     budget = settings[0].limits.prompt_token_budget
     assert settings[0] == RuntimeSettings(
-        harness="weft",
+        harness="treadle",
         model=ModelFacts(
             requested="scripted:script",
             resolved="scripted:script",

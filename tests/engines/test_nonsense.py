@@ -18,18 +18,18 @@ from tests.engines.scenes import (
     written,
 )
 from tests.harness.scenes import call, hear, last, opened, scripted
-from weft.engines.info import EngineInfo
-from weft.engines.lifecycle import Patience
-from weft.engines.values import AssembleParams, AssembleResult, ContextItem
-from weft.items import (
+from treadle.engines.info import EngineInfo
+from treadle.engines.lifecycle import Patience
+from treadle.engines.values import AssembleParams, AssembleResult, ContextItem
+from treadle.items import (
     FunctionCall,
     FunctionCallOutput,
     InputText,
     Message,
     encode_item,
 )
-from weft.testing.script import Answer
-from weft.tools.decorator import tool
+from treadle.testing.script import Answer
+from treadle.tools.decorator import tool
 
 
 @tool(parallel=True)

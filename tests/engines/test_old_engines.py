@@ -10,11 +10,11 @@ from msgspec import Struct
 
 from tests.engines.scenes import Twins, epochs, written
 from tests.harness.scenes import call, hear, scripted
-from weft.engines.contract import ContextEngine
-from weft.engines.info import EngineInfo
-from weft.engines.plain import LinearEngine
-from weft.engines.recall import recalled
-from weft.engines.values import (
+from treadle.engines.contract import ContextEngine
+from treadle.engines.info import EngineInfo
+from treadle.engines.plain import LinearEngine
+from treadle.engines.recall import recalled
+from treadle.engines.values import (
     AssembleParams,
     AssembleResult,
     CompactParams,
@@ -24,10 +24,10 @@ from weft.engines.values import (
     IngestResult,
     ThreadRef,
 )
-from weft.prompt.instructions import compaction_prompt
-from weft.provenance import InputProvenance, InternalEvent
-from weft.testing.script import Answer
-from weft.tools.decorator import tool
+from treadle.prompt.instructions import compaction_prompt
+from treadle.provenance import InputProvenance, InternalEvent
+from treadle.testing.script import Answer
+from treadle.tools.decorator import tool
 
 ANNOUNCED = InputProvenance(
     kind="inter_session",

@@ -10,16 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.harness.scenes import unanswered
-from weft import Thread
-from weft.context.rebuild import rebuild_ledger
-from weft.engines.log import visible_rows
-from weft.entries import Epoch, Reason
-from weft.errors import IllegalCut, StoreClosed
-from weft.harness.events import Event, StepStarted
-from weft.store.contract import Change, Committed, Lease
-from weft.store.sqlite import SqliteStore
-from weft.testing.script import Answer, Failure, Script
-from weft.testing.scripted import ScriptedModel
+from treadle import Thread
+from treadle.context.rebuild import rebuild_ledger
+from treadle.engines.log import visible_rows
+from treadle.entries import Epoch, Reason
+from treadle.errors import IllegalCut, StoreClosed
+from treadle.harness.events import Event, StepStarted
+from treadle.store.contract import Change, Committed, Lease
+from treadle.store.sqlite import SqliteStore
+from treadle.testing.script import Answer, Failure, Script
+from treadle.testing.scripted import ScriptedModel
 
 from .notebook import Notebook
 from .scenes import notices

@@ -4,9 +4,9 @@ from typing import Any
 
 from tests.engines.scenes import Probe, actions, epochs, notices, past, shows, written
 from tests.harness.scenes import hear, last, of, opened, scripted
-from weft import Thread
-from weft.engines.info import EngineInfo
-from weft.engines.values import (
+from treadle import Thread
+from treadle.engines.info import EngineInfo
+from treadle.engines.values import (
     AssembleParams,
     AssembleResult,
     CompactParams,
@@ -14,9 +14,9 @@ from weft.engines.values import (
     Projection,
     Rebase,
 )
-from weft.entries import Epoch, Projected
-from weft.harness.events import CompactionFinished, CompactionStarted
-from weft.testing.script import Answer, Tokens
+from treadle.entries import Epoch, Projected
+from treadle.harness.events import CompactionFinished, CompactionStarted
+from treadle.testing.script import Answer, Tokens
 
 OWNER = EngineInfo(id="owner", name="Owner", owns_compaction=True)
 

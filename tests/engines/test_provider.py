@@ -4,10 +4,10 @@ import pytest
 from inline_snapshot import snapshot
 
 from tests.harness.scenes import hear, last, opened, scripted
-from weft.entries import Reason
-from weft.items import Compaction
-from weft.testing import layout
-from weft.testing.script import Answer, Failure
+from treadle.entries import Reason
+from treadle.items import Compaction
+from treadle.testing import layout
+from treadle.testing.script import Answer, Failure
 
 LONG = "many words " * 2_000
 

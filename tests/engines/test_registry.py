@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from weft.engines.info import EngineInfo
-from weft.engines.plain import LinearEngine
-from weft.engines.registry import (
+from treadle.engines.info import EngineInfo
+from treadle.engines.plain import LinearEngine
+from treadle.engines.registry import (
     EngineContext,
     EngineProblem,
     EngineRegistry,
@@ -17,7 +17,7 @@ from weft.engines.registry import (
     canonical,
     engine_registry,
 )
-from weft.errors import ConfigError, EngineConflict, EngineFailed
+from treadle.errors import ConfigError, EngineConflict, EngineFailed
 
 from .packages import install, install_engine
 
@@ -55,13 +55,13 @@ async def problem(registry: EngineRegistry, engine: str) -> EngineProblem:
 async def test_linear_is_built_in_and_legacy_is_another_name_for_it(registry, name):
     resolved = await registry.resolve(name, CONTEXT)
     assert isinstance(resolved.engine, LinearEngine)
-    assert (resolved.id, resolved.owner, resolved.problem) == ("linear", "weft", None)
+    assert (resolved.id, resolved.owner, resolved.problem) == ("linear", "treadle", None)
 
 
 async def test_names_are_compared_with_their_case(registry):
     assert str(await problem(registry, "Linear")) == (
         "no context engine 'Linear' is installed; did you mean 'linear'? "
-        "`weft engines` lists what there is; install it, or choose another"
+        "`treadle engines` lists what there is; install it, or choose another"
     )
     assert canonical("Legacy") == "Legacy"
 
@@ -135,10 +135,10 @@ async def test_an_owner_replaces_its_engine_only_on_purpose(registry):
 
 @pytest.mark.parametrize("name", ["linear", "legacy"])
 def test_reserved_ids_are_nobody_else_s(registry, name):
-    with pytest.raises(EngineConflict, match=f"{name!r} belongs to 'weft'"):
+    with pytest.raises(EngineConflict, match=f"{name!r} belongs to 'treadle'"):
         registry.register(name, Mine, refresh=True)
-    with pytest.raises(ConfigError, match="the owner 'weft' is Weft itself"):
-        registry.register(name, Mine, owner="weft", refresh=True)
+    with pytest.raises(ConfigError, match="the owner 'treadle' is Treadle itself"):
+        registry.register(name, Mine, owner="treadle", refresh=True)
 
 
 @pytest.mark.parametrize("name", ["", "  ", "Mine", "a.b", "a/b", "../x", "1st", "a" * 65, "a b"])
@@ -164,14 +164,14 @@ def test_an_engine_has_a_directory_of_its_own_that_nobody_makes_for_it(tmp_path)
 async def test_a_package_offers_an_engine_by_entry_point(registry, site):
     install_engine(site, "found")
     resolved = await registry.resolve("found", CONTEXT)
-    assert (resolved.id, resolved.owner, resolved.problem) == ("found", "weft-found", None)
+    assert (resolved.id, resolved.owner, resolved.problem) == ("found", "treadle-found", None)
     assert resolved.engine is not None
     assert resolved.engine.info.version == "1.2"
     offers = [(offer.id, offer.owner, offer.target) for offer in registry.engines()]
     assert offers == [
-        ("linear", "weft", ""),
-        ("lossless", "weft", ""),
-        ("found", "weft-found", "pkg_found_:Engine"),
+        ("linear", "treadle", ""),
+        ("lossless", "treadle", ""),
+        ("found", "treadle-found", "pkg_found_:Engine"),
     ]
 
 
@@ -209,16 +209,16 @@ async def test_a_host_s_engine_comes_before_a_package_s_and_the_user_hears_of_it
 async def test_a_package_that_is_known_keeps_its_id(registry, site):
     install_engine(site, "known")
     assert len(registry.engines()) == 3
-    with pytest.raises(EngineConflict, match="'known' belongs to 'weft-known'"):
+    with pytest.raises(EngineConflict, match="'known' belongs to 'treadle-known'"):
         registry.register("known", Mine)
     resolved = await registry.resolve("known", CONTEXT)
-    assert resolved.owner == "weft-known"
-    assert resolved.notes == (str(EngineConflict("known", "weft-known", "host")),)
+    assert resolved.owner == "treadle-known"
+    assert resolved.notes == (str(EngineConflict("known", "treadle-known", "host")),)
 
 
 async def test_a_package_that_registers_what_it_offers_is_no_conflict(registry, site):
-    install_engine(site, "same", distribution="weft-same")
-    registry.register("same", Mine, owner="weft-same")
+    install_engine(site, "same", distribution="treadle-same")
+    registry.register("same", Mine, owner="treadle-same")
     assert isinstance((await registry.resolve("same", CONTEXT)).engine, Mine)
     assert registry.conflicts() == ()
 
@@ -227,8 +227,8 @@ async def test_a_package_cannot_take_a_reserved_id(registry, site):
     install_engine(site, "linear", distribution="greedy")
     install_engine(site, "legacy", distribution="greedier")
     assert [str(each) for each in registry.conflicts()] == [
-        str(EngineConflict("legacy", "weft", "greedier")),
-        str(EngineConflict("linear", "weft", "greedy")),
+        str(EngineConflict("legacy", "treadle", "greedier")),
+        str(EngineConflict("linear", "treadle", "greedy")),
     ]
     for name in ("linear", "legacy"):
         assert isinstance((await registry.resolve(name, CONTEXT)).engine, LinearEngine)
@@ -265,11 +265,11 @@ async def test_a_package_with_an_id_that_is_not_plain_is_refused(registry, site)
 )
 async def test_a_package_that_cannot_be_loaded_is_named(registry, site, target, text, why):
     module = target.partition(":")[0]
-    install(site, "weft-broken", {"broken": target}, {module: text} if text else {})
+    install(site, "treadle-broken", {"broken": target}, {module: text} if text else {})
     assert await problem(registry, "broken") == EngineProblem(
         kind="import",
         cause=f"context engine 'broken' cannot be loaded from {target!r}: {why}",
-        remedy="update or remove 'weft-broken', or choose another engine",
+        remedy="update or remove 'treadle-broken', or choose another engine",
     )
 
 
@@ -284,8 +284,8 @@ async def test_an_import_that_hangs_is_left_alone(registry, site):
 
 
 async def test_metadata_that_cannot_be_read_is_told_with_what_is_missing(registry, site):
-    about = install_engine(site, "found") / "weft_found-1.0.dist-info"
-    (about / "entry_points.txt").write_bytes(b"[weft.engines]\n\xff\xfe = x:y\n")
+    about = install_engine(site, "found") / "treadle_found-1.0.dist-info"
+    (about / "entry_points.txt").write_bytes(b"[treadle.engines]\n\xff\xfe = x:y\n")
     found = await problem(registry, "found")
     assert (found.kind, "mend or remove the package" in found.message) == ("missing", True)
     with pytest.raises(ConfigError, match="cannot be searched for engines"):

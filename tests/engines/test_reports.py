@@ -11,14 +11,14 @@ from tests.engines.scenes import (
     reports,
 )
 from tests.harness.scenes import hear, opened, scripted
-from weft.engines.values import (
+from treadle.engines.values import (
     AssembleParams,
     AssembleResult,
     BootstrapResult,
     ContextItem,
 )
-from weft.harness.events import EngineReported
-from weft.testing.script import Answer
+from treadle.harness.events import EngineReported
+from treadle.testing.script import Answer
 
 
 class Whole(Booting, Tidying, Committing):

@@ -4,10 +4,10 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.context.compose import input_draft, item_draft
-from weft.context.row import Row
-from weft.context.rules import legal_cuts, normalise
-from weft.engines.retain import (
+from treadle.context.compose import input_draft, item_draft
+from treadle.context.row import Row
+from treadle.context.rules import legal_cuts, normalise
+from treadle.engines.retain import (
     LIVE_TOKENS,
     foldable,
     live_announcements,
@@ -15,12 +15,12 @@ from weft.engines.retain import (
     retained,
     without_oldest,
 )
-from weft.entries import Flags
-from weft.items import FunctionCall, FunctionCallOutput, InputText, Item, Message, text_of
-from weft.prompt import default_registry
-from weft.prompt.summary import summary_message
-from weft.provenance import InputProvenance, InternalEvent
-from weft.truncate import approx_tokens
+from treadle.entries import Flags
+from treadle.items import FunctionCall, FunctionCallOutput, InputText, Item, Message, text_of
+from treadle.prompt import default_registry
+from treadle.prompt.summary import summary_message
+from treadle.provenance import InputProvenance, InternalEvent
+from treadle.truncate import approx_tokens
 
 
 def user(text: str) -> Message:

@@ -10,13 +10,13 @@ from typing import Any
 import msgspec
 import pytest
 from inline_snapshot import snapshot
-from weft_retrieval import RetrievalEngine, engine
+from treadle_retrieval import RetrievalEngine, engine
 
-from weft.engines.registry import EngineContext
-from weft.engines.values import AssembleResult, BootstrapParams, CommitParams, ResetParams
-from weft.items import Message, text_of
-from weft.provenance import InputProvenance
-from weft.testing.contracts.engine_scenes import ANNOUNCED, ANNOUNCEMENT, Past, shown
+from treadle.engines.registry import EngineContext
+from treadle.engines.values import AssembleResult, BootstrapParams, CommitParams, ResetParams
+from treadle.items import Message, text_of
+from treadle.provenance import InputProvenance
+from treadle.testing.contracts.engine_scenes import ANNOUNCED, ANNOUNCEMENT, Past, shown
 
 
 @pytest.fixture

@@ -6,21 +6,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import weft_retrieval
+import treadle_retrieval
 from inline_snapshot import snapshot
 
 from tests.harness.scenes import call, hear, last, of, opened, scripted
-from weft import Thread
-from weft.engines.registry import EngineContext, EngineRegistry
-from weft.engines.reports import EngineReported
-from weft.harness.events import StepStarted, ToolFinished
-from weft.testing import layout
-from weft.testing.contracts.engine_scenes import ANNOUNCED, ANNOUNCEMENT
-from weft.testing.script import Answer
-from weft.testing.scripted import ScriptedModel
+from treadle import Thread
+from treadle.engines.registry import EngineContext, EngineRegistry
+from treadle.engines.reports import EngineReported
+from treadle.harness.events import StepStarted, ToolFinished
+from treadle.testing import layout
+from treadle.testing.contracts.engine_scenes import ANNOUNCED, ANNOUNCEMENT
+from treadle.testing.script import Answer
+from treadle.testing.scripted import ScriptedModel
 
 LONG = "It sleeps standing." + " So do horses, if they must." * 100
-PROJECT = Path(weft_retrieval.__file__).parents[2] / "pyproject.toml"
+PROJECT = Path(treadle_retrieval.__file__).parents[2] / "pyproject.toml"
 
 
 def talking(*answers: Answer) -> ScriptedModel:
@@ -36,7 +36,7 @@ def remembering(
     place: Path, model: ScriptedModel, thread: str | None = None, **options: Any
 ) -> AbstractAsyncContextManager[Thread]:
     engines = EngineRegistry()
-    engines.register("retrieval", weft_retrieval.engine)
+    engines.register("retrieval", treadle_retrieval.engine)
     return opened(place, model, thread=thread, engine="retrieval", engines=engines, **options)
 
 
@@ -199,14 +199,14 @@ async def test_a_turn_ends_well_when_its_file_is_no_database(tmp_path: Path):
 
 async def test_its_package_offers_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     project = tomllib.loads(PROJECT.read_text())["project"]
-    metadata = tmp_path / f"weft_retrieval-{project['version']}.dist-info"
+    metadata = tmp_path / f"treadle_retrieval-{project['version']}.dist-info"
     metadata.mkdir()
     (metadata / "METADATA").write_text(f"Metadata-Version: 2.4\nName: {project['name']}\n")
-    points = project["entry-points"]["weft.engines"]
+    points = project["entry-points"]["treadle.engines"]
     lines = [f"{name} = {target}" for name, target in points.items()]
-    (metadata / "entry_points.txt").write_text("\n".join(["[weft.engines]", *lines]))
+    (metadata / "entry_points.txt").write_text("\n".join(["[treadle.engines]", *lines]))
     monkeypatch.syspath_prepend(str(tmp_path))
     found = await EngineRegistry().resolve("retrieval", EngineContext(home=tmp_path))
-    assert (found.owner, found.problem) == ("weft-retrieval", None)
-    assert isinstance(found.engine, weft_retrieval.RetrievalEngine)
+    assert (found.owner, found.problem) == ("treadle-retrieval", None)
+    assert isinstance(found.engine, treadle_retrieval.RetrievalEngine)
     assert found.engine.info.version == project["version"]

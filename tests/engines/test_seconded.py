@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from weft.engines.offers import seconded
+from treadle.engines.offers import seconded
 
 
 async def test_a_cancellation_that_meets_the_result_is_not_swallowed():

@@ -22,12 +22,12 @@ from tests.engines.scenes import (
 )
 from tests.harness.scenes import call, hear, last, opened, scripted
 from tests.subagents.scenes import Gates, crew, spawn
-from weft.engines.info import EngineInfo, Requirement
-from weft.engines.registry import EngineContext, EngineRegistry
-from weft.engines.values import AssembleParams, AssembleResult, CommitParams, ContextItem
-from weft.provenance import InputProvenance, InternalEvent
-from weft.testing.script import Answer, Failure
-from weft.tools.decorator import tool
+from treadle.engines.info import EngineInfo, Requirement
+from treadle.engines.registry import EngineContext, EngineRegistry
+from treadle.engines.values import AssembleParams, AssembleResult, CommitParams, ContextItem
+from treadle.provenance import InputProvenance, InternalEvent
+from treadle.testing.script import Answer, Failure
+from treadle.tools.decorator import tool
 
 OWNER = EngineInfo(id="owner", name="Owner", owns_compaction=True)
 ANNOUNCED = InputProvenance(

@@ -18,13 +18,13 @@ from tests.engines.scenes import (
     written,
 )
 from tests.harness.scenes import call, hear, last, opened, scripted
-from weft.engines.info import EngineInfo, Requirement
-from weft.engines.lifecycle import Patience
-from weft.engines.registry import EngineContext, EngineRegistry
-from weft.engines.values import MaintainParams, MaintainResult, Rebase
-from weft.errors import CannotCompact
-from weft.testing.script import Answer
-from weft.tools.decorator import tool
+from treadle.engines.info import EngineInfo, Requirement
+from treadle.engines.lifecycle import Patience
+from treadle.engines.registry import EngineContext, EngineRegistry
+from treadle.engines.values import MaintainParams, MaintainResult, Rebase
+from treadle.errors import CannotCompact
+from treadle.testing.script import Answer
+from treadle.tools.decorator import tool
 
 
 @tool(parallel=True)
@@ -96,7 +96,7 @@ async def test_a_name_that_nobody_offers_is_told_and_the_turn_runs(tmp_path):
     assert last(heard).text == "a"
     assert notices(heard) == [
         (
-            "no context engine 'nobody' is installed; `weft engines` lists what there is; "
+            "no context engine 'nobody' is installed; `treadle engines` lists what there is; "
             "install it, or choose another; this turn runs without engine 'nobody', which is "
             "tried again on the next turn"
         ),
@@ -162,7 +162,7 @@ async def test_what_a_harness_cannot_serve_is_said_and_the_turn_runs_without_it(
     assert notices(first) == [
         (
             "engine 'picky' needs thread-bootstrap-projection for agent-run, which harness "
-            "'weft' does not have (it has after-turn, assemble-before-prompt, bootstrap, "
+            "'treadle' does not have (it has after-turn, assemble-before-prompt, bootstrap, "
             "compact, maintain, runtime-llm-complete); choose the codex harness; this turn "
             "runs without it"
         ),

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
-from weft.engines.info import EngineInfo, Requirement, Transcript
-from weft.engines.plain import LinearEngine
-from weft.engines.soundness import POWERS, defects, guarantee, powers, promise
+from treadle.engines.info import EngineInfo, Requirement, Transcript
+from treadle.engines.plain import LinearEngine
+from treadle.engines.soundness import POWERS, defects, guarantee, powers, promise
 
 
 class Small(LinearEngine):

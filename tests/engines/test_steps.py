@@ -12,10 +12,10 @@ from tests.engines.scenes import (
     written,
 )
 from tests.harness.scenes import call, hear, last, opened, scripted
-from weft.engines.info import EngineInfo
-from weft.engines.values import AssembleParams, AssembleResult
-from weft.testing.script import Answer
-from weft.tools.decorator import tool
+from treadle.engines.info import EngineInfo
+from treadle.engines.values import AssembleParams, AssembleResult
+from treadle.testing.script import Answer
+from treadle.tools.decorator import tool
 
 OWNER = EngineInfo(id="owner", name="Owner", owns_compaction=True)
 

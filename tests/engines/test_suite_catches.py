@@ -49,7 +49,7 @@ def test_the_suite_catches_engines_that_break_the_contract(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ):
     suites = "".join(map(CLASS.format, KINDS))
-    pytester.makepyfile(f"from weft.testing.contracts import ContextEngineContract\n{suites}")
+    pytester.makepyfile(f"from treadle.testing.contracts import ContextEngineContract\n{suites}")
     pytester.makeini(INI)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), *filter(None, sys.path)]))
     meant = " or ".join(CAUGHT_BY.values())

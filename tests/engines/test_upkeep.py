@@ -18,11 +18,11 @@ from tests.engines.scenes import (
     written,
 )
 from tests.harness.scenes import call, hear, last, log, opened, scripted
-from weft.engines.info import EngineInfo
-from weft.engines.lifecycle import Patience
-from weft.engines.values import MaintainParams, MaintainResult, Rebase
-from weft.testing.script import Answer
-from weft.tools.decorator import tool
+from treadle.engines.info import EngineInfo
+from treadle.engines.lifecycle import Patience
+from treadle.engines.values import MaintainParams, MaintainResult, Rebase
+from treadle.testing.script import Answer
+from treadle.tools.decorator import tool
 
 BACKGROUND = EngineInfo(id="probe", name="Probe", turn_maintenance_mode="background")
 

@@ -15,20 +15,20 @@ from tests.context.scenes import Scene, answer, scene
 from tests.engines.scenes import Probe, notices, written
 from tests.harness.scenes import call, hear, opened, scripted
 from tests.strategies import context_changes
-from weft.context.rules import Pairing
-from weft.context.view import View, load_view
-from weft.engines.conversation import aligned, named_rows
-from weft.engines.info import EngineInfo
-from weft.engines.publish import publish
-from weft.engines.recall import recalled
-from weft.engines.values import AssembleParams, AssembleResult, ContextItem, Covered
-from weft.engines.weave import Nonsense, appended, weave
-from weft.harness.events import StepStarted
-from weft.items import FunctionCall, FunctionCallOutput, InputText, Message
-from weft.prompt.state import Baseline, Known
-from weft.testing.script import Answer
-from weft.thread import Thread
-from weft.tools.decorator import tool
+from treadle.context.rules import Pairing
+from treadle.context.view import View, load_view
+from treadle.engines.conversation import aligned, named_rows
+from treadle.engines.info import EngineInfo
+from treadle.engines.publish import publish
+from treadle.engines.recall import recalled
+from treadle.engines.values import AssembleParams, AssembleResult, ContextItem, Covered
+from treadle.engines.weave import Nonsense, appended, weave
+from treadle.harness.events import StepStarted
+from treadle.items import FunctionCall, FunctionCallOutput, InputText, Message
+from treadle.prompt.state import Baseline, Known
+from treadle.testing.script import Answer
+from treadle.thread import Thread
+from treadle.tools.decorator import tool
 
 WORDS = st.sampled_from(["rain", "snow", "hail", "fog"])
 

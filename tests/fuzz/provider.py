@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.models.transport.servers import Peer, serving
-from weft import Thread
-from weft.harness.events import TurnCompleted
-from weft.harness.loop import LoopHarness
-from weft.models.connect import Api, ProviderConfig, connect
-from weft.models.contract import Model
-from weft.models.profile import ModelProfile
-from weft.models.retry import Backoff
-from weft.models.transport import AsyncTransport
+from treadle import Thread
+from treadle.harness.events import TurnCompleted
+from treadle.harness.loop import LoopHarness
+from treadle.models.connect import Api, ProviderConfig, connect
+from treadle.models.contract import Model
+from treadle.models.profile import ModelProfile
+from treadle.models.retry import Backoff
+from treadle.models.transport import AsyncTransport
 
 APIS: tuple[Api, ...] = ("responses", "chat", "messages")
 STREAM = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n"

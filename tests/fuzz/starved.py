@@ -15,10 +15,10 @@ from typing import cast
 
 from tests.models.adapters.asking import request
 from tests.models.transport.servers import Peer, serving
-from weft.models.connect import Api, ProviderConfig, connect
-from weft.models.contract import ModelError
-from weft.models.profile import ModelProfile
-from weft.models.transport import AsyncTransport
+from treadle.models.connect import Api, ProviderConfig, connect
+from treadle.models.contract import ModelError
+from treadle.models.profile import ModelProfile
+from treadle.models.transport import AsyncTransport
 
 __all__ = ["LIES", "SPARE"]
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from weft.models.connect import Api
-from weft.models.soundness import MOST_ITEMS
+from treadle.models.connect import Api
+from treadle.models.soundness import MOST_ITEMS
 
 from .provider import APIS, STREAM, Villain, fine, turns
 

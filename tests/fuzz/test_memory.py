@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from msgspec import Raw, Struct
 
-from weft.plan.schema import normalise
-from weft.plan.target import Target
-from weft.specs import FunctionTool
-from weft.tools.arguments import BadArguments, read_arguments
-from weft.tools.pipe.messages import decode_reply
-from weft.wire import UNREADABLE, json_bytes
+from treadle.plan.schema import normalise
+from treadle.plan.target import Target
+from treadle.specs import FunctionTool
+from treadle.tools.arguments import BadArguments, read_arguments
+from treadle.tools.pipe.messages import decode_reply
+from treadle.wire import UNREADABLE, json_bytes
 
 from .starved import LIES
 

@@ -28,7 +28,7 @@ def told(value: str) -> float:
 @pytest.mark.parametrize(("name", "value"), ROWS, ids=[name for name, _ in ROWS])
 def test_limits_are_what_the_page_says(name: str, value: str):
     module, _, constant = name.strip("`").rpartition(".")
-    assert getattr(import_module(f"weft.{module}"), constant) == told(value)
+    assert getattr(import_module(f"treadle.{module}"), constant) == told(value)
 
 
 def test_the_page_has_limits():

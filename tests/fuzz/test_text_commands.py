@@ -6,10 +6,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from weft.sandbox.approvals import Command, decide
-from weft.sandbox.commands import LONGEST_SCRIPT, loose_commands, plain_commands
-from weft.sandbox.safety import MOST_WORDS, is_dangerous, is_safe_read_only
-from weft.tools.patch import find_patch
+from treadle.sandbox.approvals import Command, decide
+from treadle.sandbox.commands import LONGEST_SCRIPT, loose_commands, plain_commands
+from treadle.sandbox.safety import MOST_WORDS, is_dangerous, is_safe_read_only
+from treadle.tools.patch import find_patch
 
 from .shells import run_by_bash
 

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.bounded import read_bounded
-from weft.configuration import load_config
-from weft.configuration.environment import from_environment
-from weft.configuration.files import DEEPEST, MOST_BYTES, ConfigFile
-from weft.configuration.lines import LONGEST_STATEMENT, lines_of
-from weft.configuration.private import read_private
-from weft.configuration.trust import Trust, _Trusted
-from weft.errors import ConfigError
-from weft.models.catalog import Catalog
+from treadle.bounded import read_bounded
+from treadle.configuration import load_config
+from treadle.configuration.environment import from_environment
+from treadle.configuration.files import DEEPEST, MOST_BYTES, ConfigFile
+from treadle.configuration.lines import LONGEST_STATEMENT, lines_of
+from treadle.configuration.private import read_private
+from treadle.configuration.trust import Trust, _Trusted
+from treadle.errors import ConfigError
+from treadle.models.catalog import Catalog
 
 NAMES = st.sampled_from(["a", "b", '"c d"', "'e.f'", "g-h"])
 VALUES = st.sampled_from(
@@ -82,7 +82,7 @@ def test_a_number_of_thousands_of_digits_is_no_toml_and_no_variable(tmp_path):
     with_text(tmp_path, f"model = {'9' * 5_000}")
     assert "is not valid TOML: Exceeds the limit" in refused(tmp_path)
     with pytest.raises(ConfigError, match="'tool_output_token_limit' is '999"):
-        from_environment({"WEFT_TOOL_OUTPUT_TOKEN_LIMIT": "9" * 5_000})
+        from_environment({"TREADLE_TOOL_OUTPUT_TOKEN_LIMIT": "9" * 5_000})
 
 
 def test_a_wrong_value_is_repeated_only_in_part(tmp_path):
@@ -123,11 +123,11 @@ def test_what_is_no_file_of_a_configuration_is_refused_at_once(tmp_path, strange
         tracemalloc.stop()
 
 
-def test_a_project_nobody_trusts_cannot_make_weft_read_a_terabyte(tmp_path):
+def test_a_project_nobody_trusts_cannot_make_treadle_read_a_terabyte(tmp_path):
     home, project = tmp_path / "home", tmp_path / "project"
-    (project / ".weft").mkdir(parents=True)
+    (project / ".treadle").mkdir(parents=True)
     home.mkdir()
-    file = project / ".weft" / "config.toml"
+    file = project / ".treadle" / "config.toml"
     with file.open("wb") as made:
         made.truncate(1 << 40)
     with pytest.raises(ConfigError, match="it is larger than 1,048,576 bytes"):
@@ -142,7 +142,7 @@ def test_a_project_nobody_trusts_cannot_make_weft_read_a_terabyte(tmp_path):
 def test_a_broken_private_file_is_named(tmp_path, body):
     file = tmp_path / "trusted.json"
     file.write_bytes(body)
-    with pytest.raises(ConfigError, match="it is no file that Weft wrote; mend or remove it"):
+    with pytest.raises(ConfigError, match="it is no file that Treadle wrote; mend or remove it"):
         read_private(file, _Trusted)
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.tools.patch.trees import patch, plant, tree
-from weft.tools.patch import (
+from treadle.tools.patch import (
     InvalidPatch,
     PatchError,
     PatchFailed,
@@ -20,10 +20,10 @@ from weft.tools.patch import (
     parse_patch,
     plan_patch,
 )
-from weft.tools.patch.local import LARGEST_FILE
-from weft.tools.patch.parser import LONGEST_PATCH, MOST_HUNKS
-from weft.tools.patch.plan import MOST_HELD
-from weft.tools.patch.seek import Haystack
+from treadle.tools.patch.local import LARGEST_FILE
+from treadle.tools.patch.parser import LONGEST_PATCH, MOST_HUNKS
+from treadle.tools.patch.plan import MOST_HELD
+from treadle.tools.patch.seek import Haystack
 
 STEPS = st.sampled_from(
     ["..", ".", "a", "out", "loop", "sub", "", "-rf", "n\x1bl", "\udcff", "x\0", "é" * 200, "~"]

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.cli.conftest import weft as weft  # noqa: PLC0414 - a fixture
-from tests.cli.terminal import Weft
-from weft.cli.batch import LONGEST_LINE
-from weft.errors import SearchRefused
-from weft.store.finding.automaton import Automaton, Work, WorkSpent
-from weft.store.finding.pattern import DEEPEST, LONGEST, parsed
+from tests.cli.conftest import treadle as treadle  # noqa: PLC0414 - a fixture
+from tests.cli.terminal import Treadle
+from treadle.cli.batch import LONGEST_LINE
+from treadle.errors import SearchRefused
+from treadle.store.finding.automaton import Automaton, Work, WorkSpent
+from treadle.store.finding.pattern import DEEPEST, LONGEST, parsed
 
 PIECES = st.sampled_from(
     [
@@ -84,8 +84,8 @@ def test_repeats_of_repeats_up_to_the_limit_are_found():
     assert Automaton(parsed(deep)).search("aaa", Work(1_000_000)) is not None
 
 
-def test_every_line_of_a_batch_is_answered_whatever_it_holds(weft: Weft):
-    weft("new", "--title", "x")
+def test_every_line_of_a_batch_is_answered_whatever_it_holds(treadle: Treadle):
+    treadle("new", "--title", "x")
     lines = [
         b"[" * 100_000,
         b'{"query": "\xff"}',
@@ -94,7 +94,7 @@ def test_every_line_of_a_batch_is_answered_whatever_it_holds(weft: Weft):
         b'{"id": 8, "query": "\\"NEAR( OR words:* -"}',
         b'{"id": 9, "query": "' + b"(a+)+" * 50 + b'$", "mode": "regex"}',
     ]
-    told = weft("recall", "--batch", stdin=b"\n".join(lines) + b"\n").out
+    told = treadle("recall", "--batch", stdin=b"\n".join(lines) + b"\n").out
     answers = [json.loads(line) for line in told.splitlines()]
     assert [(each["id"], "error" in each) for each in answers] == [
         (None, True),

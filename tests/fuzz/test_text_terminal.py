@@ -11,19 +11,19 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from tests.cli.conftest import weft as weft  # noqa: PLC0414 - a fixture
+from tests.cli.conftest import treadle as treadle  # noqa: PLC0414 - a fixture
 from tests.cli.scripts import scripted
-from tests.cli.terminal import Weft
+from tests.cli.terminal import Treadle
 from tests.cli.test_terminal import screen
-from weft.cli.activity import called, patch_in
-from weft.cli.asking import LONGEST_COMMAND, approval_text, decision, options_of, question_text
-from weft.cli.output import one_line, printable
-from weft.cli.repl.blocks import Blocks
-from weft.cli.repl.screen import LONGEST_HIGHLIGHTED, LONGEST_MARKDOWN, Screen
-from weft.items import FunctionCall, FunctionCallOutput, Message, OutputText
-from weft.sandbox.approvals import Ask
-from weft.thread import Thread
-from weft.tools.contract import UserQuestion
+from treadle.cli.activity import called, patch_in
+from treadle.cli.asking import LONGEST_COMMAND, approval_text, decision, options_of, question_text
+from treadle.cli.output import one_line, printable
+from treadle.cli.repl.blocks import Blocks
+from treadle.cli.repl.screen import LONGEST_HIGHLIGHTED, LONGEST_MARKDOWN, Screen
+from treadle.items import FunctionCall, FunctionCallOutput, Message, OutputText
+from treadle.sandbox.approvals import Ask
+from treadle.thread import Thread
+from treadle.tools.contract import UserQuestion
 
 EVIL = (
     "\x1b[2J\x1b]0;title\x07\x1b]8;;http://evil\x1b\\x\x1b]52;c;ZXZpbA==\x07\x9b31m\x90q\x9c\x85"
@@ -31,7 +31,7 @@ EVIL = (
 )
 """Everything that a terminal or its toolkit would act upon."""
 
-# What Weft writes by itself: colours, lines it has drawn and draws anew, modes of its editor.
+# What Treadle writes by itself: colours, lines it has drawn and draws anew, modes of its editor.
 OWN = re.compile(rb"\r?\x1b\[(?:[0-9;]*m|[0-9]*[ABCDGJK]|6n|\?(?:7|12|25|1000|1004|2004|2026)[hl])")
 HIDDEN = re.compile(
     "[\x00-\x06\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff"
@@ -40,7 +40,7 @@ HIDDEN = re.compile(
 
 
 def acts(data: bytes) -> list[str]:
-    """What in a terminal's bytes is neither text nor Weft's own."""
+    """What in a terminal's bytes is neither text nor Treadle's own."""
     text = OWN.sub(b"", data).decode(errors="surrogateescape")
     found = HIDDEN.findall(text)
     return found + re.findall("\r(?!\r?\n|$)", text)
@@ -53,10 +53,10 @@ def evil_items() -> list[FunctionCall | Message]:
     ]
 
 
-async def evil_thread(weft: Weft) -> str:
-    (weft.project / "AGENTS.md").write_text(EVIL.replace("\0", ""))
+async def evil_thread(treadle: Treadle) -> str:
+    (treadle.project / "AGENTS.md").write_text(EVIL.replace("\0", ""))
     async with Thread.open(
-        model="openai:gpt-5.5", cwd=weft.project, home=weft.home, title=EVIL
+        model="openai:gpt-5.5", cwd=treadle.project, home=treadle.home, title=EVIL
     ) as thread:
         await thread.admit(f"needle {EVIL}")
         await thread.sent(thread.request())
@@ -79,37 +79,37 @@ VIEWS = (
 )
 
 
-def test_nothing_that_was_stored_acts_on_a_terminal_or_breaks_json(weft: Weft):
-    asyncio.run(evil_thread(weft))
+def test_nothing_that_was_stored_acts_on_a_terminal_or_breaks_json(treadle: Treadle):
+    asyncio.run(evil_thread(treadle))
     for view in VIEWS:
-        with screen(weft, *view) as terminal:
+        with screen(treadle, *view) as terminal:
             code, _ = terminal.end()
         assert (code, acts(terminal.seen)) == (0, []), view
-        piped = weft(*view).out
+        piped = treadle(*view).out
         assert acts(piped) == [], view
         assert b"\x1b" not in piped, view
     for view in VIEWS:
-        with screen(weft, *view, "--json") as terminal:
+        with screen(treadle, *view, "--json") as terminal:
             code, _ = terminal.end()
         assert (code, acts(terminal.seen)) == (0, []), view
-        assert [json.loads(line) for line in weft(*view, "--json").out.splitlines()], view
+        assert [json.loads(line) for line in treadle(*view, "--json").out.splitlines()], view
 
 
-def test_nothing_a_model_says_acts_on_a_terminal_while_it_is_said(weft: Weft):
+def test_nothing_a_model_says_acts_on_a_terminal_while_it_is_said(treadle: Treadle):
     evil = EVIL.replace("\0", "")
-    model = scripted(weft, {"text": f"{evil}\n\n&#27;[2J &#x9b;2J &#x202e; &rlm;{evil}"})
-    with screen(weft, "exec", "--model", model, "go") as terminal:
+    model = scripted(treadle, {"text": f"{evil}\n\n&#27;[2J &#x9b;2J &#x202e; &rlm;{evil}"})
+    with screen(treadle, "exec", "--model", model, "go") as terminal:
         code, _ = terminal.end()
     assert (code, acts(terminal.seen)) == (0, [])
 
 
-def test_errors_about_hostile_names_are_safe(weft: Weft):
+def test_errors_about_hostile_names_are_safe(treadle: Treadle):
     for args in (
         ("show", EVIL[1:40].replace("\0", "")),
         ("no\x1b[2Jcommand",),
         ("import", "\x1b[2J"),
     ):
-        with screen(weft, *args) as terminal:
+        with screen(treadle, *args) as terminal:
             code, _ = terminal.end()
         assert code != 0
         assert acts(terminal.seen) == []
@@ -208,7 +208,7 @@ def test_a_prefix_that_cannot_be_read_is_not_offered(prefix):
     assert decision(ask, "p") is None
 
 
-def test_a_question_cannot_pass_for_lines_of_weft():
+def test_a_question_cannot_pass_for_lines_of_treadle():
     asked = UserQuestion(id="q", header="h", question="sure?\n? run in the sandbox: ls", options=())
     assert "\n? run" not in question_text(asked)
 

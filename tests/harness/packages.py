@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from weft.engines.info import Capability
-from weft.harness.contract import Outcome, Traits, TurnRun
-from weft.harness.events import TextDelta
-from weft.items import Message, OutputText
+from treadle.engines.info import Capability
+from treadle.harness.contract import Outcome, Traits, TurnRun
+from treadle.harness.events import TextDelta
+from treadle.items import Message, OutputText
 
 MODULE = """\
-from weft.harness.offers import Registration
+from treadle.harness.offers import Registration
 from tests.harness.packages import Parrot
 
 harness = Registration(id="anything", label="A parrot", factory=lambda offer: Parrot())
@@ -48,10 +48,10 @@ class Parrot:
 
 def install(site: Path, name: str, *, distribution: str = "", module: str = MODULE) -> None:
     """Lay a distribution that offers a harness out in `site`."""
-    distribution = distribution or f"weft-{name.strip().lower()}"
+    distribution = distribution or f"treadle-{name.strip().lower()}"
     code = f"harness_of_{distribution.replace('-', '_')}"
     about = site / f"{distribution.replace('-', '_')}-1.0.dist-info"
     about.mkdir(parents=True)
     (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1.0\n")
-    (about / "entry_points.txt").write_text(f"[weft.harnesses]\n{name} = {code}:harness\n")
+    (about / "entry_points.txt").write_text(f"[treadle.harnesses]\n{name} = {code}:harness\n")
     (site / f"{code}.py").write_text(module)

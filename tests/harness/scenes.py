@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from weft import Thread
-from weft.entries import Entry
-from weft.harness.events import (
+from treadle import Thread
+from treadle.entries import Entry
+from treadle.harness.events import (
     Event,
     ItemCompleted,
     NoticeRaised,
@@ -24,8 +24,8 @@ from weft.harness.events import (
     ToolStarted,
     TurnCompleted,
 )
-from weft.harness.loop import LoopHarness
-from weft.items import (
+from treadle.harness.loop import LoopHarness
+from treadle.items import (
     CustomToolCall,
     CustomToolCallOutput,
     FunctionCall,
@@ -35,9 +35,9 @@ from weft.items import (
     item_type,
     text_of,
 )
-from weft.models.retry import Backoff
-from weft.testing.script import Answer, Call, Script
-from weft.testing.scripted import ScriptedModel
+from treadle.models.retry import Backoff
+from treadle.testing.script import Answer, Call, Script
+from treadle.testing.scripted import ScriptedModel
 
 __all__ = [
     "Clock",

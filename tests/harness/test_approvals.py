@@ -13,13 +13,13 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from weft.context.head import Choices
-from weft.errors import NotFound
-from weft.harness.events import ApprovalRequested, Event, QuestionsAsked, ToolFinished
-from weft.prompt.input import LocalImage
-from weft.sandbox.approvals import Decision, ForPrefix, ForThread, No, NoAndStop, Once
-from weft.testing.script import Answer
-from weft.tools.contract import Choice, UserQuestion
+from treadle.context.head import Choices
+from treadle.errors import NotFound
+from treadle.harness.events import ApprovalRequested, Event, QuestionsAsked, ToolFinished
+from treadle.prompt.input import LocalImage
+from treadle.sandbox.approvals import Decision, ForPrefix, ForThread, No, NoAndStop, Once
+from treadle.testing.script import Answer
+from treadle.tools.contract import Choice, UserQuestion
 
 from .scenes import call, calls_answered_once, hear, last, log, of, opened, scripted
 
@@ -117,10 +117,10 @@ async def test_a_question_is_answered_once(tmp_path):
 CHILD = """
 import asyncio, sys
 from pathlib import Path
-from weft import Thread
-from weft.harness.events import ApprovalRequested
-from weft.testing.script import Answer, Call
-from weft.testing.scripted import ScriptedModel
+from treadle import Thread
+from treadle.harness.events import ApprovalRequested
+from treadle.testing.script import Answer, Call
+from treadle.testing.scripted import ScriptedModel
 
 async def main(place):
     call = Call(name="exec_command", arguments={"cmd": "touch made", "login": False})

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import msgspec
 
-from weft.testing.script import Answer
-from weft.tools.decorator import tool
+from treadle.testing.script import Answer
+from treadle.tools.decorator import tool
 
 from .scenes import call, hear, last, opened, scripted
 

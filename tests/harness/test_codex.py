@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from weft.prompt.codex import find_codex
-from weft.testing.fake import FakeServer
-from weft.testing.script import Answer, Call, Script
+from treadle.prompt.codex import find_codex
+from treadle.testing.fake import FakeServer
+from treadle.testing.script import Answer, Call, Script
 
 from .scenes import hear, last, opened, scripted
 
@@ -18,14 +18,14 @@ MODEL = "gpt-5.5"
 PROMPT = "fix it"
 CONFIG = f"""\
 model = "{MODEL}"
-model_provider = "weft"
+model_provider = "treadle"
 approval_policy = "never"
 sandbox_mode = "danger-full-access"
 check_for_update_on_startup = false
 web_search = "disabled"
 
-[model_providers.weft]
-name = "weft"
+[model_providers.treadle]
+name = "treadle"
 base_url = "BASE_URL"
 wire_api = "responses"
 requires_openai_auth = false
@@ -101,7 +101,7 @@ async def theirs(place: Path) -> Items:
 
 
 async def ours(place: Path) -> Items:
-    """What Weft shows its model in the last request of the same turn."""
+    """What Treadle shows its model in the last request of the same turn."""
     project(place)
     model = scripted(*SCRIPT, name=MODEL)
     async with opened(place, model, tools=None) as thread:

@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from tests.engines.scenes import Committing
-from weft.engines.values import CommitParams, CommitResult
-from weft.errors import CompletionFailed
-from weft.testing.script import Answer, Failure
+from treadle.engines.values import CommitParams, CommitResult
+from treadle.errors import CompletionFailed
+from treadle.testing.script import Answer, Failure
 
 from .scenes import hear, opened, scripted
 

@@ -24,7 +24,7 @@ CAUGHT_BY = {
 
 SUITES = """
 from tests.harness.broken_harnesses import *
-from weft.testing.contracts import HarnessContract
+from treadle.testing.contracts import HarnessContract
 """
 CLASS = """
 class Test{0.__name__}(HarnessContract):

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from weft.errors import StoreFull
-from weft.harness.events import StepStarted, TextDelta
-from weft.store.contract import Change, Committed, Lease
-from weft.store.sqlite import SqliteStore
-from weft.testing.script import Answer
-from weft.tools.decorator import tool
+from treadle.errors import StoreFull
+from treadle.harness.events import StepStarted, TextDelta
+from treadle.store.contract import Change, Committed, Lease
+from treadle.store.sqlite import SqliteStore
+from treadle.testing.script import Answer
+from treadle.tools.decorator import tool
 
 from .scenes import call, hear, last, log, of, opened, scripted
 

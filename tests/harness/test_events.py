@@ -4,9 +4,15 @@ import asyncio
 
 from inline_snapshot import snapshot
 
-from weft.harness.events import ItemCompleted, TextDelta, ToolFinished, ToolStarted, UsageReported
-from weft.testing.script import Answer, Break
-from weft.tools.decorator import tool
+from treadle.harness.events import (
+    ItemCompleted,
+    TextDelta,
+    ToolFinished,
+    ToolStarted,
+    UsageReported,
+)
+from treadle.testing.script import Answer, Break
+from treadle.tools.decorator import tool
 
 from .scenes import call, calls_answered_once, hear, last, log, of, opened, outline, scripted
 

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import os
 
-from weft.testing.script import Answer, Call
-from weft.thread import Thread
-from weft.tools.pipe import PipeExecutor
+from treadle.testing.script import Answer, Call
+from treadle.thread import Thread
+from treadle.tools.pipe import PipeExecutor
 
 from .scenes import calls_answered_once, hear, last, scripted
 
@@ -29,7 +29,7 @@ async def test_the_loop_works_on_a_directory_at_the_other_end_of_a_pipe(tmp_path
     home.mkdir()
     (project / "calc.py").write_text("print(2 - 3)\n")
     model = scripted(run("cat calc.py"), run(PATCH), run("cat calc.py"), Answer(text="mended"))
-    far = await PipeExecutor.connect(env={**os.environ, "WEFT_HOME": str(home)})
+    far = await PipeExecutor.connect(env={**os.environ, "TREADLE_HOME": str(home)})
     async with Thread.open(
         model=model, cwd=project, home=home, executor=far, approval="never"
     ) as thread:

@@ -8,22 +8,22 @@ from typing import Any
 
 import pytest
 
-from weft import Thread
-from weft.engines.info import EngineInfo, Requirement
-from weft.engines.plain import LinearEngine
-from weft.errors import ConfigError, MissingHarness, UnsupportedHarness
-from weft.harness.contract import Identifies, Traits, nobody
-from weft.harness.events import NoticeRaised, TurnStarted
-from weft.harness.loop import LoopHarness
-from weft.harness.offers import HarnessOffer, Registration
-from weft.harness.registry import HarnessRegistry
-from weft.harness.select import HarnessRules
-from weft.models.connect import ProviderConfig
-from weft.specs import spec_name
-from weft.testing.fake import FakeServer
-from weft.testing.script import Answer, Script
-from weft.testing.scripted import ScriptedModel
-from weft.tools.decorator import tool
+from treadle import Thread
+from treadle.engines.info import EngineInfo, Requirement
+from treadle.engines.plain import LinearEngine
+from treadle.errors import ConfigError, MissingHarness, UnsupportedHarness
+from treadle.harness.contract import Identifies, Traits, nobody
+from treadle.harness.events import NoticeRaised, TurnStarted
+from treadle.harness.loop import LoopHarness
+from treadle.harness.offers import HarnessOffer, Registration
+from treadle.harness.registry import HarnessRegistry
+from treadle.harness.select import HarnessRules
+from treadle.models.connect import ProviderConfig
+from treadle.specs import spec_name
+from treadle.testing.fake import FakeServer
+from treadle.testing.script import Answer, Script
+from treadle.testing.scripted import ScriptedModel
+from treadle.tools.decorator import tool
 
 from .packages import Parrot
 from .scenes import hear, last, log, of, scripted
@@ -106,12 +106,12 @@ async def test_a_harness_that_the_host_brings_is_left_and_not_closed(tmp_path):
     assert (parrot.left, parrot.closed) == ([thread.id], 0)
 
 
-@pytest.mark.parametrize("name", ["weft", " Loop ", "", "auto"])
-async def test_weft_runs_the_rest(tmp_path, name):
+@pytest.mark.parametrize("name", ["treadle", " Loop ", "", "auto"])
+async def test_treadle_runs_the_rest(tmp_path, name):
     model = scripted(Answer(text="hi"))
     async with opened(tmp_path, Cage(), model=model, harness=name) as thread:
-        reason = "auto_weft" if name == "auto" else "forced_weft"
-        assert started(await hear(thread, "hello")) == ("weft", reason)
+        reason = "auto_treadle" if name == "auto" else "forced_treadle"
+        assert started(await hear(thread, "hello")) == ("treadle", reason)
         assert isinstance(thread.harness, LoopHarness)
     await model.close()
 
@@ -135,23 +135,23 @@ async def test_a_harness_that_is_asked_for_gets_its_table(tmp_path):
 async def test_an_unknown_name_opens_nothing_and_leaves_no_lease(tmp_path):
     async with opened(tmp_path, Cage()) as thread:
         pass
-    with pytest.raises(MissingHarness, match="there are 'codex', 'weft', 'parrot'"):
+    with pytest.raises(MissingHarness, match="there are 'codex', 'treadle', 'parrot'"):
         async with opened(tmp_path, Cage(), thread.id, harness="parot"):
             pass
     async with opened(tmp_path, Cage(), thread.id):
         pass
 
 
-async def test_weft_is_no_way_to_a_codex_model(tmp_path):
+async def test_treadle_is_no_way_to_a_codex_model(tmp_path):
     with pytest.raises(UnsupportedHarness, match="through a harness of its own only"):
-        async with opened(tmp_path, Cage(), model="codex:gpt-5.5", harness="weft"):
+        async with opened(tmp_path, Cage(), model="codex:gpt-5.5", harness="treadle"):
             pass
 
 
 async def test_a_codex_model_without_codex_is_a_clear_error(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setitem(__import__("sys").modules, "codex_cli_bin", None)
-    with pytest.raises(ConfigError, match=r"no Codex was found.*weft\[codex\]"):
+    with pytest.raises(ConfigError, match=r"no Codex was found.*treadle\[codex\]"):
         async with opened(tmp_path, Cage(), model="codex:gpt-5.5"):
             pass
 
@@ -159,13 +159,13 @@ async def test_a_codex_model_without_codex_is_a_clear_error(tmp_path, monkeypatc
 async def test_another_model_may_bring_another_harness_and_the_conversation_stays(tmp_path):
     cage = Cage()
     async with (
-        FakeServer(Script(answers=(Answer(text="I am Weft."),))) as server,
+        FakeServer(Script(answers=(Answer(text="I am Treadle."),))) as server,
         opened(tmp_path, cage, providers={"mine": reached_at(server)}) as thread,
     ):
         await hear(thread, "one")
         thread.use("mine:script")
         assert thread.harness.name == "parrot"
-        assert started(await hear(thread, "two")) == ("weft", "auto_weft")
+        assert started(await hear(thread, "two")) == ("treadle", "auto_treadle")
         thread.use("birds:grey")
         assert started(await hear(thread, "three")) == ("parrot", "auto_plugin")
         assert server.requests[0].payload["model"] == "script"
@@ -173,7 +173,7 @@ async def test_another_model_may_bring_another_harness_and_the_conversation_stay
             "user: one",
             "assistant: parrot heard turn 1",
             "user: two",
-            "assistant: I am Weft.",
+            "assistant: I am Treadle.",
             "user: three",
             "assistant: parrot heard turn 3",
         ]
@@ -189,18 +189,18 @@ async def test_a_harness_can_be_changed_by_name_and_left_to_the_rules_again(tmp_
         with pytest.raises(MissingHarness):
             thread.use(harness="nobody")
         with pytest.raises(ConfigError, match="the host brought"):
-            thread.use("birds:grey", harness="weft")
+            thread.use("birds:grey", harness="treadle")
         assert started(await hear(thread, "two")) == ("parrot", "forced_plugin")
         thread.use(harness="auto")
-        assert started(await hear(thread, "three")) == ("weft", "auto_weft")
+        assert started(await hear(thread, "three")) == ("treadle", "auto_treadle")
     await model.close()
 
 
 async def test_what_the_host_brought_can_be_returned_to(tmp_path):
     model, parrot = scripted(Answer(text="hi")), Parrot()
     async with opened(tmp_path, Cage(), model=model, harness=parrot) as thread:
-        thread.use(harness="weft")
-        assert started(await hear(thread, "one")) == ("weft", "forced_weft")
+        thread.use(harness="treadle")
+        assert started(await hear(thread, "one")) == ("treadle", "forced_treadle")
         thread.use(harness="auto")
         assert started(await hear(thread, "two")) == ("parrot", "brought")
     await model.close()
@@ -211,7 +211,7 @@ async def test_built_in_tools_are_not_offered_beside_hands_of_its_own(tmp_path):
     cage = Cage(traits=Traits(tools=True))
     async with opened(tmp_path, cage, tools=None) as thread:
         assert [spec_name(spec) for spec in thread.tools] == []
-        thread.use("openai:gpt-5.5", harness="weft")
+        thread.use("openai:gpt-5.5", harness="treadle")
         await thread._seat_harness()
         assert "apply_patch" in [spec_name(spec) for spec in thread.tools]
     async with opened(tmp_path, cage, tools=[wave]) as thread:
@@ -232,7 +232,7 @@ async def test_an_engine_is_told_which_harness_it_is_on(tmp_path):
         thread.use(harness="parrot")
         (notice,) = of(await hear(thread, "two"), NoticeRaised)
         assert "harness 'parrot' does not have" in notice.text
-        thread.use(harness="weft")
+        thread.use(harness="treadle")
         assert of(await hear(thread, "three"), NoticeRaised) == []
     await model.close()
 
@@ -256,7 +256,7 @@ async def test_a_harness_that_fails_to_let_go_is_in_nobodys_way(tmp_path, caplog
         async def forget(self, journal) -> None:
             raise OSError(f"I remember {journal.id}")
 
-    with caplog.at_level(logging.WARNING, "weft.harness.slot"):
+    with caplog.at_level(logging.WARNING, "treadle.harness.slot"):
         async with opened(tmp_path, Cage(kind=Stubborn)) as thread:
             await thread.reset()
     assert [record.getMessage().partition(": ")[2] for record in caplog.records] == [

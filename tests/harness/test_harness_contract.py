@@ -1,9 +1,9 @@
 from __future__ import annotations
 
-from weft.harness.contract import Harness
-from weft.harness.loop import LoopHarness
-from weft.harness.offers import HarnessOffer
-from weft.testing.contracts import HarnessContract
+from treadle.harness.contract import Harness
+from treadle.harness.loop import LoopHarness
+from treadle.harness.offers import HarnessOffer
+from treadle.testing.contracts import HarnessContract
 
 
 class TestLoopHarness(HarnessContract):

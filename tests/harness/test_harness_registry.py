@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from weft.errors import ConfigError, HarnessConflict, MissingHarness
-from weft.harness.builtin import codex_options
-from weft.harness.codex.options import CodexOptions
-from weft.harness.loop import LoopHarness
-from weft.harness.offers import HarnessOffer, Registration
-from weft.harness.registry import HarnessRegistry, canonical
+from treadle.errors import ConfigError, HarnessConflict, MissingHarness
+from treadle.harness.builtin import codex_options
+from treadle.harness.codex.options import CodexOptions
+from treadle.harness.loop import LoopHarness
+from treadle.harness.offers import HarnessOffer, Registration
+from treadle.harness.registry import HarnessRegistry, canonical
 
 from .packages import MODULE, Parrot, install
 
@@ -44,10 +44,10 @@ def ids(registry: HarnessRegistry) -> list[str]:
 @pytest.mark.parametrize(
     ("said", "meant"),
     [
-        ("", "weft"),
-        ("  ", "weft"),
-        ("loop", "weft"),
-        (" WEFT ", "weft"),
+        ("", "treadle"),
+        ("  ", "treadle"),
+        ("loop", "treadle"),
+        (" TREADLE ", "treadle"),
         ("Codex", "codex"),
         ("codex-app-server", "codex"),
         ("default", "auto"),
@@ -59,9 +59,9 @@ def test_names_are_trimmed_in_lower_case_and_no_aliases(said, meant):
     assert canonical(said) == meant
 
 
-async def test_weft_and_codex_are_always_there(tmp_path):
+async def test_treadle_and_codex_are_always_there(tmp_path):
     registry = HarnessRegistry()
-    assert ids(registry) == ["codex", "weft"]
+    assert ids(registry) == ["codex", "treadle"]
     assert registry.find("codex-app-server").label == "Codex app-server"
     assert await registry.make("loop", offer(tmp_path)) == LoopHarness()
 
@@ -69,16 +69,18 @@ async def test_weft_and_codex_are_always_there(tmp_path):
 async def test_a_host_registers_its_own(tmp_path):
     registry = HarnessRegistry()
     registry.register(parrot(" Parrot "))
-    assert ids(registry) == ["codex", "weft", "parrot"]
+    assert ids(registry) == ["codex", "treadle", "parrot"]
     assert await registry.make("PARROT", offer(tmp_path)) == Parrot()
 
 
-@pytest.mark.parametrize("taken", ["weft", "codex", "auto", "default", "loop", "Codex-App-Server"])
-def test_ids_and_names_of_weft_are_nobody_elses(taken):
+@pytest.mark.parametrize(
+    "taken", ["treadle", "codex", "auto", "default", "loop", "Codex-App-Server"]
+)
+def test_ids_and_names_of_treadle_are_nobody_elses(taken):
     registry = HarnessRegistry()
     with pytest.raises(HarnessConflict) as caught:
         registry.register(parrot(taken), refresh=True)
-    assert (caught.value.existing, caught.value.claimant) == ("weft", "host")
+    assert (caught.value.existing, caught.value.claimant) == ("treadle", "host")
     assert registry.conflicts() == (caught.value,)
 
 
@@ -94,9 +96,9 @@ def test_the_first_owner_keeps_an_id():
     assert [each.claimant for each in registry.conflicts()] == ["second"]
 
 
-def test_nobody_registers_as_weft_or_under_a_wrong_id():
+def test_nobody_registers_as_treadle_or_under_a_wrong_id():
     with pytest.raises(ConfigError, match="register under your own name"):
-        HarnessRegistry().register(parrot(owner="weft"))
+        HarnessRegistry().register(parrot(owner="treadle"))
     with pytest.raises(ConfigError, match="must start with a letter"):
         HarnessRegistry().register(parrot("7 seas"))
 
@@ -105,8 +107,8 @@ async def test_packages_offer_harnesses(site, tmp_path):
     install(site, "Parrot")
     install(site, "made", module=MODULE + "made = harness\ndef harness():\n    return made\n")
     registry = await loaded()
-    assert ids(registry) == ["codex", "weft", "made", "parrot"]
-    assert registry.find("parrot").owner == "weft-parrot"
+    assert ids(registry) == ["codex", "treadle", "made", "parrot"]
+    assert registry.find("parrot").owner == "treadle-parrot"
     assert (await registry.make("parrot", offer(tmp_path))).name == "parrot"
     assert registry.problems == {}
 
@@ -117,12 +119,12 @@ async def test_a_package_that_is_broken_is_in_nobodys_way(site):
     install(site, "slow", module="import time\ntime.sleep(60)\n")
     install(site, "leaves", module="raise SystemExit(3)\n")
     registry = await loaded(patience=1.0)
-    assert ids(registry) == ["codex", "weft"]
+    assert ids(registry) == ["codex", "treadle"]
     assert sorted(registry.problems) == ["gone", "leaves", "slow", "wrong"]
     assert "hunter2" not in registry.problems["gone"]
     with pytest.raises(MissingHarness, match="the disk is away") as caught:
         registry.find("gone")
-    assert caught.value.known == ("codex", "weft")
+    assert caught.value.known == ("codex", "treadle")
     with pytest.raises(MissingHarness, match="a `Registration` is wanted"):
         registry.find("wrong")
 
@@ -143,7 +145,7 @@ async def test_a_package_takes_no_id_that_is_taken(site):
     await registry.load()
     assert [(each.harness, each.claimant) for each in registry.conflicts()] == [
         ("codex", "greedy"),
-        ("parrot", "weft-parrot"),
+        ("parrot", "treadle-parrot"),
     ]
     assert registry.find("parrot").owner == "host"
 

@@ -5,10 +5,10 @@ from contextlib import aclosing
 
 import pytest
 
-from weft import Thread
-from weft.entries import Reason
-from weft.errors import NothingToSend, StoreFull
-from weft.harness.events import (
+from treadle import Thread
+from treadle.entries import Reason
+from treadle.errors import NothingToSend, StoreFull
+from treadle.harness.events import (
     ApprovalRequested,
     ApprovalWithdrawn,
     CompactionFinished,
@@ -24,12 +24,12 @@ from weft.harness.events import (
     TurnStarted,
     UsageReported,
 )
-from weft.store.contract import Change, Committed, Lease
-from weft.store.memory import MemoryStore
-from weft.testing.contracts.answers import until
-from weft.testing.script import Answer, Break, Failure, Tokens
-from weft.testing.scripted import ScriptedModel
-from weft.tools.decorator import tool
+from treadle.store.contract import Change, Committed, Lease
+from treadle.store.memory import MemoryStore
+from treadle.testing.contracts.answers import until
+from treadle.testing.script import Answer, Break, Failure, Tokens
+from treadle.testing.scripted import ScriptedModel
+from treadle.tools.decorator import tool
 
 from .scenes import (
     Clock,

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import pytest
 
-from weft.testing.contracts.answers import until
-from weft.testing.script import Answer
+from treadle.testing.contracts.answers import until
+from treadle.testing.script import Answer
 
 from .scenes import hear, last, log, opened, processes, scripted, unanswered
 
@@ -24,10 +24,10 @@ IN_A_ROW = 5
 CHILD = """
 import asyncio, sys
 from pathlib import Path
-from weft import Thread
-from weft.harness.events import ItemCompleted
-from weft.testing.script import Answer, Call, Script
-from weft.testing.scripted import ScriptedModel
+from treadle import Thread
+from treadle.harness.events import ItemCompleted
+from treadle.testing.script import Answer, Call, Script
+from treadle.testing.scripted import ScriptedModel
 
 place, thread, mark = Path(sys.argv[1]), sys.argv[2] or None, sys.argv[3]
 
@@ -133,11 +133,11 @@ async def can_go_on(place: Path, ended: Round) -> None:
 SLOW_AND_FAST = """
 import asyncio, sys
 from pathlib import Path
-from weft import Thread
-from weft.harness.events import ToolFinished
-from weft.testing.script import Answer, Call
-from weft.testing.scripted import ScriptedModel
-from weft.tools.decorator import tool
+from treadle import Thread
+from treadle.harness.events import ToolFinished
+from treadle.testing.script import Answer, Call
+from treadle.testing.scripted import ScriptedModel
+from treadle.tools.decorator import tool
 
 
 @tool(parallel=True)

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from weft.harness.events import Retrying, ToolFinished
-from weft.testing.script import Answer, Break, Failure
-from weft.tools.decorator import tool
+from treadle.harness.events import Retrying, ToolFinished
+from treadle.testing.script import Answer, Break, Failure
+from treadle.tools.decorator import tool
 
 from .scenes import Clock, call, calls_answered_once, hear, last, log, of, opened, scripted
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from weft import Thread
-from weft.harness.events import TextDelta, TurnCompleted
-from weft.store import SqliteStore
-from weft.store.index import SqliteIndex
-from weft.testing.script import Answer, Api, Call
-from weft.tools.decorator import tool
+from treadle import Thread
+from treadle.harness.events import TextDelta, TurnCompleted
+from treadle.store import SqliteStore
+from treadle.store.index import SqliteIndex
+from treadle.testing.script import Answer, Api, Call
+from treadle.tools.decorator import tool
 
 from .scenes import call, calls_answered_once, hear, last, opened, scripted
 

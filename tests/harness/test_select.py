@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from weft.errors import MissingHarness, UnsupportedHarness
-from weft.harness.offers import Registration, Route, Support
-from weft.harness.registry import HarnessRegistry
-from weft.harness.select import HarnessRules, Selection, Wish, select
+from treadle.errors import MissingHarness, UnsupportedHarness
+from treadle.harness.offers import Registration, Route, Support
+from treadle.harness.registry import HarnessRegistry
+from treadle.harness.select import HarnessRules, Selection, Wish, select
 
 from .packages import Parrot
 
@@ -30,8 +30,8 @@ def says(**support: Any):
     return lambda _: Support(**support)
 
 
-def test_other_models_go_to_weft_unless_asked():
-    assert select(Wish(), registry(), OPENAI) == Selection(harness="weft", reason="auto_weft")
+def test_other_models_go_to_treadle_unless_asked():
+    assert select(Wish(), registry(), OPENAI) == Selection(harness="treadle", reason="auto_treadle")
 
 
 def test_a_codex_model_selects_codex_under_auto():
@@ -45,32 +45,37 @@ def test_codex_runs_other_models_when_asked():
     assert chosen == Selection(harness="codex", reason="forced_plugin", asked="run")
 
 
-def test_weft_can_be_asked_for_by_every_name_it_has():
-    for name in ("weft", "loop", "", " Weft "):
+def test_treadle_can_be_asked_for_by_every_name_it_has():
+    for name in ("treadle", "loop", "", " Treadle "):
         chosen = select(Wish(run=name), registry(), OPENAI)
-        assert chosen == Selection(harness="weft", reason="forced_weft", asked="run")
+        assert chosen == Selection(harness="treadle", reason="forced_treadle", asked="run")
 
 
-def test_weft_does_not_reach_what_only_codex_reaches():
+def test_treadle_does_not_reach_what_only_codex_reaches():
     with pytest.raises(UnsupportedHarness, match="through a harness of its own only"):
-        select(Wish(run="weft"), registry(), CODEX)
+        select(Wish(run="treadle"), registry(), CODEX)
 
 
 def test_a_provider_of_that_name_in_the_settings_is_reached():
     route = Route(model="codex:gpt-5.5", provider="codex")
-    assert select(Wish(run="weft"), registry(), route).reason == "forced_weft"
+    assert select(Wish(run="treadle"), registry(), route).reason == "forced_treadle"
     assert select(Wish(), registry(), route).reason == "auto_plugin"
 
 
 @pytest.mark.parametrize(
     ("wish", "asked"),
     [
-        (Wish(pin="codex", run="weft", model="weft", provider="weft", general="weft"), "pin"),
-        (Wish(run="codex", model="weft", provider="weft", general="weft"), "run"),
-        (Wish(model="codex", provider="weft", general="weft"), "model"),
-        (Wish(provider="codex", general="weft"), "provider"),
+        (
+            Wish(
+                pin="codex", run="treadle", model="treadle", provider="treadle", general="treadle"
+            ),
+            "pin",
+        ),
+        (Wish(run="codex", model="treadle", provider="treadle", general="treadle"), "run"),
+        (Wish(model="codex", provider="treadle", general="treadle"), "model"),
+        (Wish(provider="codex", general="treadle"), "provider"),
         (Wish(general="codex"), "general"),
-        (Wish(pin="auto", run="default", model="codex", provider="weft"), "model"),
+        (Wish(pin="auto", run="default", model="codex", provider="treadle"), "model"),
     ],
 )
 def test_the_nearest_wish_counts_and_auto_leaves_it_to_the_next(wish, asked):
@@ -82,7 +87,7 @@ def test_an_unknown_name_tells_the_known_ones():
     with pytest.raises(MissingHarness) as caught:
         select(Wish(run="codecs"), registry(harness("mine")), OPENAI)
     assert str(caught.value) == (
-        "no harness 'codecs'; there are 'codex', 'weft', 'mine', and 'auto' chooses"
+        "no harness 'codecs'; there are 'codex', 'treadle', 'mine', and 'auto' chooses"
     )
 
 
@@ -93,9 +98,9 @@ def test_a_harness_that_cannot_is_an_error_unless_it_declares_a_fallback():
         select(Wish(run="wont"), registry(wont), OPENAI)
     assert (caught.value.harness, caught.value.reason) == ("wont", "no licence")
     assert select(Wish(run="falls"), registry(falls), OPENAI) == Selection(
-        harness="weft", reason="plugin_declared_fallback_weft", asked="run", detail="no key"
+        harness="treadle", reason="plugin_declared_fallback_treadle", asked="run", detail="no key"
     )
-    with pytest.raises(UnsupportedHarness, match="harness 'weft'"):
+    with pytest.raises(UnsupportedHarness, match="harness 'treadle'"):
         select(Wish(run="falls"), registry(falls), CODEX)
 
 
@@ -108,7 +113,7 @@ def test_auto_asks_only_those_that_want_the_provider():
 
     shy = harness("shy", supports=noting)
     picky = harness("picky", providers=("other",), supports=noting)
-    assert select(Wish(), registry(shy, picky), OPENAI).reason == "auto_weft"
+    assert select(Wish(), registry(shy, picky), OPENAI).reason == "auto_treadle"
     assert asked == []
     open_to_all = harness("open", providers=None, supports=noting)
     assert select(Wish(), registry(open_to_all), OPENAI).harness == "open"
@@ -129,7 +134,7 @@ def test_one_that_raises_when_it_is_asked_is_passed_over():
         raise OSError("token=hunter2 is gone")
 
     broken = harness("broken", providers=None, supports=raises)
-    assert select(Wish(), registry(broken), OPENAI).harness == "weft"
+    assert select(Wish(), registry(broken), OPENAI).harness == "treadle"
     with pytest.raises(UnsupportedHarness, match="it raised OSError") as caught:
         select(Wish(run="broken"), registry(broken), OPENAI)
     assert "hunter2" not in str(caught.value)

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from tests.harness.scenes import call, hear, last, of, opened, processes, scripted
-from weft.errors import HookFailed
-from weft.harness.events import ToolFinished
-from weft.hooks import CommandHook, Hooks
-from weft.hooks.payloads import BeforeToolCall, TurnStarted
-from weft.hooks.registry import Answer as Says
-from weft.testing.script import Answer
-from weft.tools.decorator import tool
+from treadle.errors import HookFailed
+from treadle.harness.events import ToolFinished
+from treadle.hooks import CommandHook, Hooks
+from treadle.hooks.payloads import BeforeToolCall, TurnStarted
+from treadle.hooks.registry import Answer as Says
+from treadle.testing.script import Answer
+from treadle.tools.decorator import tool
 
 PAYLOAD = TurnStarted(thread="thr_1", turn="turn_1", model="m")
 

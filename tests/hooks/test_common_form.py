@@ -9,12 +9,12 @@ from inline_snapshot import snapshot
 from msgspec import UNSET, Raw
 
 from tests.harness.scenes import call, hear, of, opened, scripted
-from weft.errors import HookFailed
-from weft.harness.events import ToolFinished
-from weft.hooks import Answer as Says
-from weft.hooks import CommandHook, Hooks
-from weft.hooks.common import COMMON_EVENTS, common_answer, common_event, common_no
-from weft.hooks.payloads import (
+from treadle.errors import HookFailed
+from treadle.harness.events import ToolFinished
+from treadle.hooks import Answer as Says
+from treadle.hooks import CommandHook, Hooks
+from treadle.hooks.common import COMMON_EVENTS, common_answer, common_event, common_no
+from treadle.hooks.payloads import (
     AfterCompaction,
     BeforeCompaction,
     BeforePromptBuild,
@@ -24,8 +24,8 @@ from weft.hooks.payloads import (
     ToolResultReady,
     TurnEnded,
 )
-from weft.testing.script import Answer
-from weft.tools.decorator import tool
+from treadle.testing.script import Answer
+from treadle.tools.decorator import tool
 
 CALL: dict[str, Any] = {"thread": "thr", "turn": 2, "step": 1, "cwd": "/w", "call_id": "c"}
 

@@ -6,10 +6,10 @@ import pytest
 from inline_snapshot import snapshot
 
 from tests.harness.scenes import call, calls_answered_once, hear, last, log, of, opened, scripted
-from weft.errors import CannotCompact, HookFailed
-from weft.harness.events import ToolFinished
-from weft.hooks import Hooks
-from weft.hooks.payloads import (
+from treadle.errors import CannotCompact, HookFailed
+from treadle.harness.events import ToolFinished
+from treadle.hooks import Hooks
+from treadle.hooks.payloads import (
     AfterCompaction,
     AfterToolCall,
     BeforeCompaction,
@@ -21,11 +21,11 @@ from weft.hooks.payloads import (
     TurnEnded,
     TurnStarted,
 )
-from weft.hooks.registry import Answer as Says
-from weft.hooks.registry import Hook
-from weft.testing import layout
-from weft.testing.script import Answer
-from weft.tools.decorator import tool
+from treadle.hooks.registry import Answer as Says
+from treadle.hooks.registry import Hook
+from treadle.testing import layout
+from treadle.testing.script import Answer
+from treadle.tools.decorator import tool
 
 EVENTS: tuple[type[Payload], ...] = (
     ThreadStarted,

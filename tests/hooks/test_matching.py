@@ -3,12 +3,12 @@ from __future__ import annotations
 import pytest
 
 from tests.harness.scenes import hear, opened, scripted
-from weft.hooks import Hooks
-from weft.hooks.matching import matches
-from weft.hooks.payloads import BeforeToolCall
-from weft.specs import FunctionTool, Namespace, parameters
-from weft.testing.script import Answer, Call
-from weft.tools.contract import ToolCall, ToolContext, ToolResult
+from treadle.hooks import Hooks
+from treadle.hooks.matching import matches
+from treadle.hooks.payloads import BeforeToolCall
+from treadle.specs import FunctionTool, Namespace, parameters
+from treadle.testing.script import Answer, Call
+from treadle.tools.contract import ToolCall, ToolContext, ToolResult
 
 
 @pytest.mark.parametrize(

@@ -6,15 +6,15 @@ from typing import get_args
 
 import pytest
 
-from weft.configuration import Config, load_config
-from weft.configuration.settings import HookEvent
-from weft.configuration.trust import Trust
-from weft.errors import ConfigError, HookFailed
-from weft.hooks import Answer as Says
-from weft.hooks import Hooks
-from weft.hooks.configured import add_installed, configured_hooks, events, untrusted_hooks
-from weft.hooks.payloads import TurnStarted
-from weft.hooks.project import ProjectHook, project_hooks
+from treadle.configuration import Config, load_config
+from treadle.configuration.settings import HookEvent
+from treadle.configuration.trust import Trust
+from treadle.errors import ConfigError, HookFailed
+from treadle.hooks import Answer as Says
+from treadle.hooks import Hooks
+from treadle.hooks.configured import add_installed, configured_hooks, events, untrusted_hooks
+from treadle.hooks.payloads import TurnStarted
+from treadle.hooks.project import ProjectHook, project_hooks
 
 STARTED = TurnStarted(thread="t", turn="u", model="m")
 GREET = "[hooks.greet]\nevent = 'turn_start'\ncommand = ['./greet.sh', 'hello']\n"
@@ -33,7 +33,7 @@ class Place:
         return self.project / "greet.sh"
 
     def settle(self, text: str = GREET) -> Path:
-        file = self.project / ".weft" / "config.toml"
+        file = self.project / ".treadle" / "config.toml"
         file.parent.mkdir(exist_ok=True)
         file.write_text(text)
         Trust(self.home).give(file)
@@ -169,16 +169,16 @@ def test_a_time_out_of_bounds_is_refused_with_the_place(place: Place, seconds):
 
 
 def install(site: Path, code: str) -> None:
-    about = site / "weft_greeter-1.0.dist-info"
+    about = site / "treadle_greeter-1.0.dist-info"
     about.mkdir(parents=True)
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: weft-greeter\nVersion: 1.0\n")
-    (about / "entry_points.txt").write_text("[weft.hooks]\ngreeter = weft_greeter:register\n")
-    (site / "weft_greeter.py").write_text(code)
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: treadle-greeter\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text("[treadle.hooks]\ngreeter = treadle_greeter:register\n")
+    (site / "treadle_greeter.py").write_text(code)
 
 
 GREETER = """
-from weft.hooks import Answer
-from weft.hooks.payloads import TurnStarted
+from treadle.hooks import Answer
+from treadle.hooks.payloads import TurnStarted
 
 async def greet(event):
     return Answer(context=f"welcome to {event.thread}")
@@ -193,7 +193,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     import sys
 
     monkeypatch.syspath_prepend(tmp_path / "site")
-    monkeypatch.delitem(sys.modules, "weft_greeter", raising=False)
+    monkeypatch.delitem(sys.modules, "treadle_greeter", raising=False)
     return tmp_path / "site"
 
 
@@ -205,5 +205,7 @@ async def test_installed_packages_register_hooks(place: Place, site: Path):
 
 def test_a_package_whose_hooks_cannot_be_had_is_named(site: Path):
     install(site, "raise ImportError('half installed')")
-    with pytest.raises(ConfigError, match=r"'greeter' \(weft_greeter:register\).*half installed"):
+    with pytest.raises(
+        ConfigError, match=r"'greeter' \(treadle_greeter:register\).*half installed"
+    ):
         add_installed(Hooks())

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from tests.harness.scenes import call, hear, last, of, opened, processes, scripted
-from weft.errors import ConfigError, HookFailed
-from weft.harness.events import ToolFinished
-from weft.hooks import Answer as Says
-from weft.hooks import CommandHook, Hooks
-from weft.hooks.calling import called
-from weft.hooks.payloads import (
+from treadle.errors import ConfigError, HookFailed
+from treadle.harness.events import ToolFinished
+from treadle.hooks import Answer as Says
+from treadle.hooks import CommandHook, Hooks
+from treadle.hooks.calling import called
+from treadle.hooks.payloads import (
     AfterCompaction,
     BeforeCompaction,
     BeforePromptBuild,
@@ -21,9 +21,9 @@ from weft.hooks.payloads import (
     TurnEnded,
     TurnStarted,
 )
-from weft.hooks.rules import RULES, Rule
-from weft.testing.script import Answer
-from weft.tools.decorator import tool
+from treadle.hooks.rules import RULES, Rule
+from treadle.testing.script import Answer
+from treadle.tools.decorator import tool
 
 STARTED = TurnStarted(thread="t", turn="u", model="m")
 

@@ -6,17 +6,17 @@ import pytest
 from msgspec import Raw
 
 from tests.harness.scenes import call, hear, of, opened, scripted
-from weft.harness.events import EvidenceFound, ToolFinished
-from weft.hooks import Answer as Says
-from weft.hooks import Hooks
-from weft.hooks.payloads import AfterToolCall, BeforeToolCall, ToolResultReady
-from weft.items import FunctionCall
-from weft.specs import spec_name
-from weft.testing.script import Answer
-from weft.tools.contract import Details, Tool, ToolCall, ToolResult
-from weft.tools.decorator import tool
-from weft.tools.evidence import Media, Sent, Target
-from weft.tools.hooked import HookedTool, with_hooks
+from treadle.harness.events import EvidenceFound, ToolFinished
+from treadle.hooks import Answer as Says
+from treadle.hooks import Hooks
+from treadle.hooks.payloads import AfterToolCall, BeforeToolCall, ToolResultReady
+from treadle.items import FunctionCall
+from treadle.specs import spec_name
+from treadle.testing.script import Answer
+from treadle.tools.contract import Details, Tool, ToolCall, ToolResult
+from treadle.tools.decorator import tool
+from treadle.tools.evidence import Media, Sent, Target
+from treadle.tools.hooked import HookedTool, with_hooks
 
 SENT = Sent(
     target=Target(channel="telegram", to="chat:1", thread="7"),

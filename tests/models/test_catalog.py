@@ -6,10 +6,10 @@ import msgspec
 import pytest
 from inline_snapshot import snapshot
 
-from weft.errors import ConfigError
-from weft.models.catalog import Catalog
-from weft.models.profile import ModelProfile
-from weft.truncate import Policy
+from treadle.errors import ConfigError
+from treadle.models.catalog import Catalog
+from treadle.models.profile import ModelProfile
+from treadle.truncate import Policy
 
 
 @pytest.fixture

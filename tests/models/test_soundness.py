@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from weft.models.contract import StreamCut
-from weft.models.soundness import MOST_ITEMS, MOST_LEVELS, Soundness, is_readable
+from treadle.models.contract import StreamCut
+from treadle.models.soundness import MOST_ITEMS, MOST_LEVELS, Soundness, is_readable
 
 SAID = b'{"type":"message","role":"assistant","content":[]}'
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.models.sse import EventParser, EventTooLarge, StreamTooLarge
+from treadle.models.sse import EventParser, EventTooLarge, StreamTooLarge
 
 FIELDS = st.sampled_from(
     (

@@ -3,13 +3,13 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from weft import sync
-from weft.errors import ConfigError
-from weft.models.contract import AuthFailed
-from weft.plan.turn_plan import Authority, TurnPlan
-from weft.testing import ScriptedModel
-from weft.testing.script import Answer
-from weft.thread import Thread
+from treadle import sync
+from treadle.errors import ConfigError
+from treadle.models.contract import AuthFailed
+from treadle.plan.turn_plan import Authority, TurnPlan
+from treadle.testing import ScriptedModel
+from treadle.testing.script import Answer
+from treadle.thread import Thread
 
 
 async def foreseen(tmp_path, **options) -> TurnPlan:
@@ -78,4 +78,4 @@ def test_scripts_foresee_too(tmp_path):
     with sync.Thread.open(model=model, cwd=tmp_path, home=tmp_path / "home") as thread:
         plan = thread.foresee()
     assert msgspec.json.encode(plan.told()) == msgspec.json.encode(plan.told())
-    assert plan.harness.reason == "auto_weft"
+    assert plan.harness.reason == "auto_treadle"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.models.contract import (
+from treadle.models.contract import (
     AuthFailed,
     ContextOverflow,
     InvalidRequest,
@@ -12,9 +12,9 @@ from weft.models.contract import (
     RateLimited,
     StreamCut,
 )
-from weft.plan.failures import Failure, failure_of, named_failure
-from weft.plan.fallback import Attempt, Chain, Tried
-from weft.plan.outcome import Accepted, Facts, Fallback, Final, classify, kind
+from treadle.plan.failures import Failure, failure_of, named_failure
+from treadle.plan.fallback import Attempt, Chain, Tried
+from treadle.plan.outcome import Accepted, Facts, Fallback, Final, classify, kind
 
 BUSY = Failure(reason="overloaded", message="busy", code="server_is_overloaded")
 

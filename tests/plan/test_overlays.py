@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.errors import FragmentError
-from weft.plan.overlays import MOST_TOKENS, Overlaid, Overlays, onto
-from weft.prompt import PromptContext
-from weft.prompt.contributions import Audience, Contribution, Section, installed_overlays
-from weft.prompt.overlay import OverlaySuffixState
-from weft.prompt.state import Absent, Known
-from weft.prompt.text import TextSnapshot
+from treadle.errors import FragmentError
+from treadle.plan.overlays import MOST_TOKENS, Overlaid, Overlays, onto
+from treadle.prompt import PromptContext
+from treadle.prompt.contributions import Audience, Contribution, Section, installed_overlays
+from treadle.prompt.overlay import OverlaySuffixState
+from treadle.prompt.state import Absent, Known
+from treadle.prompt.text import TextSnapshot
 
 HERE = PromptContext(cwd="/repo", developer_instructions="Be brief.")
 OPENAI = Audience(provider="openai", model="gpt-5.5")
@@ -37,7 +37,7 @@ class Failing:
 @pytest.mark.parametrize("provider", ["openai", "codex", "anthropic", "openrouter"])
 @pytest.mark.parametrize("model", ["gpt-5.5", "gpt-5.4", "gpt-4.1", "claude-opus-5"])
 @pytest.mark.parametrize("personality", [None, "friendly", "off"])
-def test_weft_adds_nothing_of_its_own(provider, model, personality):
+def test_treadle_adds_nothing_of_its_own(provider, model, personality):
     settings = PromptContext(cwd="/repo", personality=personality)
     overlaid = Overlays().resolve(Audience(provider=provider, model=model), settings)
     assert overlaid == Overlaid()
@@ -175,14 +175,14 @@ def offer(directory: Path, module: str, code: str) -> None:
     info = directory / f"{module}-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(f"[weft.overlays]\nhouse = {module}:House\n")
+    (info / "entry_points.txt").write_text(f"[treadle.overlays]\nhouse = {module}:House\n")
 
 
 def test_packages_offer_overlays(tmp_path, monkeypatch):
     offer(
         tmp_path,
-        "overlay_for_weft",
-        "from weft.prompt.contributions import Contribution\n"
+        "overlay_for_treadle",
+        "from treadle.prompt.contributions import Contribution\n"
         "class House:\n"
         "    id = 'house'\n"
         "    def contribute(self, audience, settings):\n"
@@ -194,7 +194,7 @@ def test_packages_offer_overlays(tmp_path, monkeypatch):
 
 
 def test_a_package_that_cannot_be_loaded_is_named(tmp_path, monkeypatch):
-    offer(tmp_path, "broken_overlay_for_weft", "House = 5\n")
+    offer(tmp_path, "broken_overlay_for_treadle", "House = 5\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(FragmentError, match=r"entry point 'house' .* cannot be used"):
         installed_overlays()

@@ -10,12 +10,12 @@ from inline_snapshot import snapshot
 from msgspec import Raw
 
 from tests.strategies import rows as any_rows
-from weft.context.mending import Repair, mended
-from weft.context.row import Row
-from weft.context.rules import normalise
-from weft.entries import Draft, Flags, FragmentMark, Origin
-from weft.harness.codex.text.projection import project_text
-from weft.items import (
+from treadle.context.mending import Repair, mended
+from treadle.context.row import Row
+from treadle.context.rules import normalise
+from treadle.entries import Draft, Flags, FragmentMark, Origin
+from treadle.harness.codex.text.projection import project_text
+from treadle.items import (
     FunctionCall,
     FunctionCallOutput,
     InputAudio,
@@ -29,8 +29,8 @@ from weft.items import (
     Unknown,
     encode_item,
 )
-from weft.plan.describing import described
-from weft.plan.repair import (
+from treadle.plan.describing import described
+from treadle.plan.repair import (
     MARKER,
     Merged,
     merged,
@@ -39,10 +39,10 @@ from weft.plan.repair import (
     repairs_for,
     unanswered,
 )
-from weft.prompt.events import TurnAborted
-from weft.prompt.unanswered import Unanswered
-from weft.provenance import InputProvenance
-from weft.wire import json_bytes
+from treadle.prompt.events import TurnAborted
+from treadle.prompt.unanswered import Unanswered
+from treadle.provenance import InputProvenance
+from treadle.wire import json_bytes
 
 POLICIES: list[tuple[Repair, ...]] = [
     (),

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from weft.models.catalog import Catalog
-from weft.plan.schema import NO_PARAMETERS, Diagnostic, Inventory, normalise
-from weft.plan.schema_flaws import MOST_BYTES, MOST_LEVELS
-from weft.plan.target import Target, target_of
-from weft.specs import (
+from treadle.models.catalog import Catalog
+from treadle.plan.schema import NO_PARAMETERS, Diagnostic, Inventory, normalise
+from treadle.plan.schema_flaws import MOST_BYTES, MOST_LEVELS
+from treadle.plan.target import Target, target_of
+from treadle.specs import (
     SPECS,
     CustomTool,
     FunctionTool,
@@ -22,8 +22,8 @@ from weft.specs import (
     parameters,
     spec_name,
 )
-from weft.tools.builtin import builtin_tools
-from weft.wire import json_bytes
+from treadle.tools.builtin import builtin_tools
+from treadle.wire import json_bytes
 
 OPENAI = Target(provider="openai", model="gpt-5.5", native=True)
 CHATGPT = target_of(
@@ -377,7 +377,7 @@ def test_tools_with_optional_parameters_keep_their_bytes_at_openai():
 
 
 @pytest.mark.parametrize("name", ["gpt-5.5", "gpt-5.2", "gpt-5", "o3", "gpt-oss-20b"])
-def test_the_tools_that_weft_brings_keep_their_bytes_at_openai(name):
+def test_the_tools_that_treadle_brings_keep_their_bytes_at_openai(name):
     specs = tuple(tool.spec for tool in builtin_tools(Catalog.load().profile(name)))
     assert normalise(specs, OPENAI) == Inventory(specs=specs)
 

@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.context.head import Choices, build_head
-from weft.errors import ConfigError
-from weft.models.catalog import Catalog
-from weft.models.formats import format_named
-from weft.models.profile import ModelProfile
-from weft.plan.effort import declared_efforts, turn_effort, wire_effort
-from weft.plan.target import Target
-from weft.plan.transport import (
+from treadle.context.head import Choices, build_head
+from treadle.errors import ConfigError
+from treadle.models.catalog import Catalog
+from treadle.models.formats import format_named
+from treadle.models.profile import ModelProfile
+from treadle.plan.effort import declared_efforts, turn_effort, wire_effort
+from treadle.plan.target import Target
+from treadle.plan.transport import (
     Parameter,
     Params,
     accepts,
@@ -20,7 +20,7 @@ from weft.plan.transport import (
     onto,
     resolve,
 )
-from weft.specs import FunctionTool, parameters
+from treadle.specs import FunctionTool, parameters
 
 CATALOG = Catalog.load()
 NAMES = (
@@ -34,7 +34,7 @@ def profile(name: str, **facts: object) -> ModelProfile:
     return CATALOG.profile(name).override(**facts)
 
 
-def target(name: str, *, api: str = "responses", harness: str = "weft") -> Target:
+def target(name: str, *, api: str = "responses", harness: str = "treadle") -> Target:
     found = CATALOG.profile(name)
     return Target(provider=found.provider, model=found.slug, api=api, native=True, harness=harness)
 

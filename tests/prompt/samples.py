@@ -6,27 +6,27 @@ from collections.abc import Callable
 
 from msgspec import Raw
 
-from weft.prompt import Fragment, PlanStep, Subagent, Task
-from weft.prompt.additional import ApplicationContext, ExternalContext
-from weft.prompt.agents_md import AgentsMd
-from weft.prompt.collaboration import Collaboration
-from weft.prompt.completion import TaskCompletion
-from weft.prompt.developer import DeveloperInstructions
-from weft.prompt.environment import Environment, Sandbox
-from weft.prompt.events import HookContext, Skill, TurnAborted, UserShellCommand
-from weft.prompt.guidance import Guidance
-from weft.prompt.history import History
-from weft.prompt.inter_session import InterSession, InterSessionEnd
-from weft.prompt.model_switch import ModelSwitch
-from weft.prompt.overlay import OverlaySuffix
-from weft.prompt.permissions import ApprovedPrefixes, Permissions
-from weft.prompt.personality import Personality
-from weft.prompt.recall import Recall
-from weft.prompt.subagents import SubagentNotification, Subagents
-from weft.prompt.task import TaskFragment
-from weft.prompt.unanswered import Unanswered
-from weft.provenance import Attachment, InputProvenance, InternalEvent
-from weft.wire import json_bytes
+from treadle.prompt import Fragment, PlanStep, Subagent, Task
+from treadle.prompt.additional import ApplicationContext, ExternalContext
+from treadle.prompt.agents_md import AgentsMd
+from treadle.prompt.collaboration import Collaboration
+from treadle.prompt.completion import TaskCompletion
+from treadle.prompt.developer import DeveloperInstructions
+from treadle.prompt.environment import Environment, Sandbox
+from treadle.prompt.events import HookContext, Skill, TurnAborted, UserShellCommand
+from treadle.prompt.guidance import Guidance
+from treadle.prompt.history import History
+from treadle.prompt.inter_session import InterSession, InterSessionEnd
+from treadle.prompt.model_switch import ModelSwitch
+from treadle.prompt.overlay import OverlaySuffix
+from treadle.prompt.permissions import ApprovedPrefixes, Permissions
+from treadle.prompt.personality import Personality
+from treadle.prompt.recall import Recall
+from treadle.prompt.subagents import SubagentNotification, Subagents
+from treadle.prompt.task import TaskFragment
+from treadle.prompt.unanswered import Unanswered
+from treadle.provenance import Attachment, InputProvenance, InternalEvent
+from treadle.wire import json_bytes
 
 SAMPLES: dict[str, Callable[[str], Fragment]] = {
     "agents_md": lambda text: AgentsMd(text, "replaced", text),

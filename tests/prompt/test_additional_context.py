@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 from inline_snapshot import snapshot
 
-from weft.errors import ConfigError, FragmentError
-from weft.items import InputText
-from weft.prompt import ContextValue, observe
+from treadle.errors import ConfigError, FragmentError
+from treadle.items import InputText
+from treadle.prompt import ContextValue, observe
 
 from .voices import CTX, REGISTRY, said, told, with_
 

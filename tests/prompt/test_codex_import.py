@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from weft.errors import ConfigError
-from weft.models.catalog import Catalog
-from weft.prompt.codex import find_codex, import_prompts
-from weft.prompt.imported import ImportedPrompts
-from weft.prompt.instructions import base_instructions, compaction_prompt, summary_prefix
+from treadle.errors import ConfigError
+from treadle.models.catalog import Catalog
+from treadle.prompt.codex import find_codex, import_prompts
+from treadle.prompt.imported import ImportedPrompts
+from treadle.prompt.instructions import base_instructions, compaction_prompt, summary_prefix
 
 
 def bundled(binary: Path, scratch: Path) -> dict[str, str]:
@@ -28,7 +28,7 @@ def bundled(binary: Path, scratch: Path) -> dict[str, str]:
 
 
 def test_a_real_codex_gives_its_prompts_byte_for_byte(tmp_path):
-    home, scratch = tmp_path / "weft", tmp_path / "scratch"
+    home, scratch = tmp_path / "treadle", tmp_path / "scratch"
     scratch.mkdir()
     told: list[str] = []
     report = asyncio.run(import_prompts(find_codex(), home, told.append))
@@ -83,17 +83,17 @@ LISTING = (
             VERSION + 'print(\'{"models":[{"slug":"../m","base_instructions":"x"}]}\')',
             r"gave a model named '\.\./m'",
         ),
-        (VERSION + LISTING, r"gave the requests \[\] where a compaction was due; Weft knows"),
+        (VERSION + LISTING, r"gave the requests \[\] where a compaction was due; Treadle knows"),
     ],
 )
 def test_a_binary_of_another_shape_is_refused_and_nothing_changes(tmp_path, body, message):
-    imported = ImportedPrompts(tmp_path / "weft")
+    imported = ImportedPrompts(tmp_path / "treadle")
     imported.replace({"compact.md": "before"}, source="codex", version="1")
     binary = script(tmp_path / "codex", body)
     with pytest.raises(ConfigError, match=message):
-        asyncio.run(import_prompts(binary, tmp_path / "weft"))
-    assert compaction_prompt(tmp_path / "weft") == "before"
-    assert [path.name for path in (tmp_path / "weft/prompts").iterdir()] == ["codex"]
+        asyncio.run(import_prompts(binary, tmp_path / "treadle"))
+    assert compaction_prompt(tmp_path / "treadle") == "before"
+    assert [path.name for path in (tmp_path / "treadle/prompts").iterdir()] == ["codex"]
 
 
 def test_a_binary_that_cannot_be_run_is_named(tmp_path):
@@ -115,7 +115,7 @@ def test_a_cancelled_import_leaves_no_process_behind(tmp_path):
     os.mkfifo(pipe)
     body = f"import os; open({str(pipe)!r}, 'w').write(str(os.getpid()))\n"
     binary = script(tmp_path / "codex", body + "time.sleep(600)")
-    pid = asyncio.run(cancelled_import(binary, tmp_path / "weft", pipe))
+    pid = asyncio.run(cancelled_import(binary, tmp_path / "treadle", pipe))
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
 
@@ -129,5 +129,7 @@ def test_the_binary_on_the_search_path_comes_first(tmp_path, monkeypatch):
 def test_without_any_codex_the_message_says_how_to_get_one(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setitem(sys.modules, "codex_cli_bin", None)
-    with pytest.raises(ConfigError, match=r"no Codex was found; .* `pip install 'weft\[codex\]'`"):
+    with pytest.raises(
+        ConfigError, match=r"no Codex was found; .* `pip install 'treadle\[codex\]'`"
+    ):
         find_codex()

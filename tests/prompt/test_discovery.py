@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from weft.prompt import AgentsDocs, DocsRules, PromptContext, discover, observe_machine
-from weft.prompt.machine import detect_shell
+from treadle.prompt import AgentsDocs, DocsRules, PromptContext, discover, observe_machine
+from treadle.prompt.machine import detect_shell
 
 
 @pytest.fixture

@@ -4,9 +4,9 @@ import msgspec
 from inline_snapshot import snapshot
 from msgspec import Raw
 
-from weft.items import InputText
-from weft.prompt.events import HookContext, Skill, TurnAborted, UserShellCommand
-from weft.prompt.subagents import SubagentNotification
+from treadle.items import InputText
+from treadle.prompt.events import HookContext, Skill, TurnAborted, UserShellCommand
+from treadle.prompt.subagents import SubagentNotification
 
 
 def test_skill():

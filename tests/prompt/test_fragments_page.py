@@ -4,7 +4,7 @@ import re
 import runpy
 from pathlib import Path
 
-from weft.prompt import Fragment, Markers, default_registry
+from treadle.prompt import Fragment, Markers, default_registry
 
 PAGE = (Path(__file__).parents[2] / "docs" / "fragments.md").read_text()
 REGISTRY = default_registry()

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 from inline_snapshot import snapshot
 
-from weft.items import Message, text_of
-from weft.prompt import Markers, Vocabulary, default_registry
-from weft.prompt.history import node_message
+from treadle.items import Message, text_of
+from treadle.prompt import Markers, Vocabulary, default_registry
+from treadle.prompt.history import node_message
 
 
 def message(text: str, *, degraded: bool = False, vocabulary: Vocabulary | None = None) -> Message:

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from weft.errors import ConfigError
-from weft.models.catalog import Catalog
-from weft.prompt.imported import ImportedPrompt, ImportedPrompts
-from weft.prompt.instructions import (
+from treadle.errors import ConfigError
+from treadle.models.catalog import Catalog
+from treadle.prompt.imported import ImportedPrompt, ImportedPrompts
+from treadle.prompt.instructions import (
     FAMILIES,
     base_instructions,
     compaction_prompt,
@@ -126,9 +126,9 @@ def test_a_damaged_import_says_what_to_do(tmp_path):
     imported.replace({"compact.md": "x"}, source="codex", version="1")
     (imported.directory / "manifest.json").write_text("{")
     (imported.directory / "compact.md").write_bytes(b"\xff")
-    with pytest.raises(ConfigError, match="run `weft prompts import` again"):
+    with pytest.raises(ConfigError, match="run `treadle prompts import` again"):
         imported.manifest()
-    with pytest.raises(ConfigError, match="run `weft prompts import` again"):
+    with pytest.raises(ConfigError, match="run `treadle prompts import` again"):
         compaction_prompt(tmp_path)
 
 

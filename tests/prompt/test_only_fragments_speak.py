@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-import weft
+import treadle
 
-SOURCE = Path(weft.__file__).parent
+SOURCE = Path(treadle.__file__).parent
 EXEMPT = ("prompt/", "testing/", "items.py", "models/formats/")
 
 ALLOWED: dict[str, str] = {}
@@ -86,7 +86,7 @@ def test_only_fragments_and_the_users_message_speak_to_the_model():
         for scope, line in hand_built(source)
         if f"{name}::{scope}" not in ALLOWED
     ]
-    assert found == [], "say it with a Fragment, or with weft.prompt.user_message"
+    assert found == [], "say it with a Fragment, or with treadle.prompt.user_message"
 
 
 def test_every_exception_still_names_something_that_needs_it():

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 from inline_snapshot import snapshot
 
-from weft.prompt import Telling
-from weft.prompt.permissions import prefix_lines
+from treadle.prompt import Telling
+from treadle.prompt.permissions import prefix_lines
 
 from .voices import said, told, with_
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-import weft.prompt
+import treadle.prompt
 
-PACKAGE = Path(weft.prompt.__file__).parent
+PACKAGE = Path(treadle.prompt.__file__).parent
 READING = {
     "codex",
     "discovery",
@@ -45,7 +45,7 @@ def test_rendering_reaches_for_no_clock_environment_or_file(module: str):
 
 SCRIPT = """
 from tests.prompt.samples import SAMPLES
-from weft.prompt import *
+from treadle.prompt import *
 registry = default_registry()
 ctx = PromptContext(
     cwd="/r", guidance="g", agents_docs=AgentsDocs("/r", "a"),

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 from inline_snapshot import snapshot
 
-from weft.engines.recall import recalled
-from weft.engines.values import ContextItem
-from weft.items import Message, text_of
-from weft.prompt import default_registry
-from weft.prompt.recall import Recall
+from treadle.engines.recall import recalled
+from treadle.engines.values import ContextItem
+from treadle.items import Message, text_of
+from treadle.prompt import default_registry
+from treadle.prompt.recall import Recall
 
 
 def text_in(item: ContextItem) -> str:

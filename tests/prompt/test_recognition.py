@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.entries import Draft, Flags, FragmentMark
-from weft.errors import FragmentError
-from weft.items import FunctionCall, InputImage, InputText, Message, encode_item
-from weft.prompt import Fragment, Markers, default_registry
-from weft.prompt.events import HookContext, TurnAborted
+from treadle.entries import Draft, Flags, FragmentMark
+from treadle.errors import FragmentError
+from treadle.items import FunctionCall, InputImage, InputText, Message, encode_item
+from treadle.prompt import Fragment, Markers, default_registry
+from treadle.prompt.events import HookContext, TurnAborted
 
 REGISTRY = default_registry()
 

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from weft.errors import FragmentError
-from weft.items import InputText
-from weft.prompt import (
+from treadle.errors import FragmentError
+from treadle.items import InputText
+from treadle.prompt import (
     Absent,
     Fragment,
     Known,
@@ -25,10 +25,10 @@ from weft.prompt import (
     observe,
     tell,
 )
-from weft.prompt.builtin import STATES, UTTERANCES
-from weft.prompt.environment import Environment, EnvironmentState
-from weft.prompt.events import HookContext, Skill
-from weft.prompt.fragment import FragmentRole
+from treadle.prompt.builtin import STATES, UTTERANCES
+from treadle.prompt.environment import Environment, EnvironmentState
+from treadle.prompt.events import HookContext, Skill
+from treadle.prompt.fragment import FragmentRole
 
 
 class Plain(Fragment, frozen=True):
@@ -218,16 +218,18 @@ def test_fragments_know_the_state_they_tell():
 
 
 def offer(tmp_path: Path, code: str, entry: str) -> None:
-    (tmp_path / "weather_for_weft.py").write_text(code)
-    info = tmp_path / "weather_for_weft-1.0.dist-info"
+    (tmp_path / "weather_for_treadle.py").write_text(code)
+    info = tmp_path / "weather_for_treadle-1.0.dist-info"
     info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: weather-for-weft\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(f"[weft.fragments]\nweather = {entry}\n")
+    (info / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: weather-for-treadle\nVersion: 1.0\n"
+    )
+    (info / "entry_points.txt").write_text(f"[treadle.fragments]\nweather = {entry}\n")
 
 
 PACKAGE = """
 from typing import ClassVar
-from weft.prompt import Fragment, Markers
+from treadle.prompt import Fragment, Markers
 
 class Weather(Fragment, frozen=True):
     id: ClassVar[str] = "weather"
@@ -243,20 +245,22 @@ class Weather(Fragment, frozen=True):
 @pytest.fixture
 def package_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, "weather_for_weft", raising=False)
+    monkeypatch.delitem(sys.modules, "weather_for_treadle", raising=False)
     return tmp_path
 
 
 def test_installed_packages_offer_fragments(package_path: Path):
-    offer(package_path, PACKAGE, "weather_for_weft:Weather")
+    offer(package_path, PACKAGE, "weather_for_treadle:Weather")
     registry = default_registry()
     assert registry.load_entry_points() == ("weather",)
     assert registry.recognise("user", "<weather>rain</weather>") == "weather"
 
 
 def test_a_broken_package_is_named(package_path: Path):
-    offer(package_path, PACKAGE, "weather_for_weft:Wether")
-    with pytest.raises(FragmentError, match=r"entry point 'weather' \(weather_for_weft:Wether\)"):
+    offer(package_path, PACKAGE, "weather_for_treadle:Wether")
+    with pytest.raises(
+        FragmentError, match=r"entry point 'weather' \(weather_for_treadle:Wether\)"
+    ):
         default_registry().load_entry_points()
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from inline_snapshot import snapshot
 from msgspec import Raw
 
-from weft.prompt import AgentsDocs, CollaborationMode, PlanStep, Subagent, Task, Telling
+from treadle.prompt import AgentsDocs, CollaborationMode, PlanStep, Subagent, Task, Telling
 
 from .voices import CTX, said, said_after_unknown, told, with_
 

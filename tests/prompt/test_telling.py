@@ -3,9 +3,9 @@ from __future__ import annotations
 from inline_snapshot import snapshot
 from msgspec import Raw, structs
 
-from weft.entries import FragmentMark
-from weft.items import text_of
-from weft.prompt import (
+from treadle.entries import FragmentMark
+from treadle.items import text_of
+from treadle.prompt import (
     AgentsDocs,
     ContextMessage,
     Known,

@@ -4,8 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from weft.items import InputText
-from weft.prompt import (
+from treadle.items import InputText
+from treadle.prompt import (
     AgentsDocs,
     Baseline,
     CollaborationMode,

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from weft.errors import ConfigError
-from weft.items import InputImage, InputText, Message, encode_item
-from weft.prompt import Image, LocalImage, user_message
-from weft.prompt.input import MAX_INPUT_CHARS
+from treadle.errors import ConfigError
+from treadle.items import InputImage, InputText, Message, encode_item
+from treadle.prompt import Image, LocalImage, user_message
+from treadle.prompt.input import MAX_INPUT_CHARS
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="

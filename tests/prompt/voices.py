@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 from msgspec import Raw
 
-from weft.items import InputText
-from weft.prompt import (
+from treadle.items import InputText
+from treadle.prompt import (
     Baseline,
     Known,
     PromptContext,

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import msgspec
 
-from weft.sandbox.policy import SandboxPolicy
-from weft.sandbox.probe import find_bubblewrap
+from treadle.sandbox.policy import SandboxPolicy
+from treadle.sandbox.probe import find_bubblewrap
 
 from . import runner
 
@@ -23,7 +23,7 @@ IDENTITIES = [os.geteuid(), *([NOBODY] if os.geteuid() == 0 else [])]
 
 ROOMY = SandboxPolicy(mode="workspace-write", exclude_slash_tmp=True)
 PLAIN_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
-KEY = "sk-weft-never-seen"
+KEY = "sk-treadle-never-seen"
 SECRET = "a-secret-of-the-process"
 
 
@@ -66,7 +66,7 @@ class Arena:
             "PATH": PLAIN_PATH,
             "WS": str(self.workspace),
             "OUT": str(self.outside),
-            "WEFT": str(self.home),
+            "TREADLE": str(self.home),
             "HOME": str(self.top / "user"),
             "PYTHON": interpreter(self.uid),
         }
@@ -113,7 +113,7 @@ class Arena:
 
 @contextmanager
 def arena(uid: int, process: subprocess.Popen[bytes]) -> Iterator[Arena]:
-    top = Path(tempfile.mkdtemp(prefix="weft-arena-"))
+    top = Path(tempfile.mkdtemp(prefix="treadle-arena-"))
     try:
         for name in ("workspace", "outside", "home", "user"):
             (top / name).mkdir()
@@ -131,7 +131,7 @@ def arena(uid: int, process: subprocess.Popen[bytes]) -> Iterator[Arena]:
 @contextmanager
 def started(uid: int) -> Iterator[subprocess.Popen[bytes]]:
     """A process that runs commands as `uid`."""
-    with tempfile.TemporaryDirectory(prefix="weft-tools-") as tools:
+    with tempfile.TemporaryDirectory(prefix="treadle-tools-") as tools:
         Path(tools).chmod(0o755)
         shutil.copy2(find_bubblewrap(Path(tools)).binary, f"{tools}/bwrap")
         with subprocess.Popen(

@@ -19,11 +19,11 @@ import msgspec
 from msgspec import Struct
 
 from tests.sandbox.runner import become
-from weft.sandbox.boundary import draw
-from weft.sandbox.bubblewrap import Bubblewrap
-from weft.sandbox.policy import SandboxPolicy
-from weft.sandbox.probe import find_bubblewrap
-from weft.tools.local.spawn import spawn
+from treadle.sandbox.boundary import draw
+from treadle.sandbox.bubblewrap import Bubblewrap
+from treadle.sandbox.policy import SandboxPolicy
+from treadle.sandbox.probe import find_bubblewrap
+from treadle.tools.local.spawn import spawn
 
 HELD_BACK = """#!/bin/sh
 until [ -e {gate} ]; do sleep 0.01; done

@@ -16,12 +16,12 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from weft.errors import WeftError
-from weft.sandbox.boundary import draw
-from weft.sandbox.bubblewrap import Bubblewrap
-from weft.sandbox.launch import NoSandbox, Sandbox
-from weft.sandbox.policy import SandboxPolicy
-from weft.sandbox.probe import find_bubblewrap
+from treadle.errors import TreadleError
+from treadle.sandbox.boundary import draw
+from treadle.sandbox.bubblewrap import Bubblewrap
+from treadle.sandbox.launch import NoSandbox, Sandbox
+from treadle.sandbox.policy import SandboxPolicy
+from treadle.sandbox.probe import find_bubblewrap
 
 
 class Job(Struct):
@@ -47,7 +47,7 @@ def perform(job: Job, bubblewrap: Bubblewrap) -> Outcome:
     chosen: Sandbox = NoSandbox() if job.unconfined else confined
     try:
         launch = chosen.command(job.argv, cwd=Path(job.cwd), env=job.environ, boundary=boundary)
-    except WeftError as error:
+    except TreadleError as error:
         return Outcome(-1, refusal=str(error))
     with launch:
         done = subprocess.run(

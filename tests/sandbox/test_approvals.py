@@ -8,8 +8,8 @@ import msgspec
 import pytest
 from inline_snapshot import snapshot
 
-from weft.errors import ConfigError
-from weft.sandbox.approvals import (
+from treadle.errors import ConfigError
+from treadle.sandbox.approvals import (
     Ask,
     Command,
     Decision,
@@ -28,8 +28,8 @@ from weft.sandbox.approvals import (
     may_offer_outside,
     was_denied,
 )
-from weft.sandbox.memory import Approvals
-from weft.sandbox.prefixes import PrefixRule, is_banned
+from treadle.sandbox.memory import Approvals
+from treadle.sandbox.prefixes import PrefixRule, is_banned
 
 NOTHING = Remembered()
 

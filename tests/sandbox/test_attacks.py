@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from weft.sandbox.policy import Limits, SandboxPolicy
+from treadle.sandbox.policy import Limits, SandboxPolicy
 
 from .arena import KEY, ROOMY, SECRET, Arena, arena, running, started
 
@@ -71,10 +71,10 @@ def test_nobody_breaks_out(ground: Arena, script: str):
 
 def test_in_read_only_mode_nothing_can_be_written_at_all(ground: Arena):
     policy = msgspec.structs.replace(ROOMY, mode="read-only", exclude_slash_tmp=False)
-    done = ground.shell("touch here; touch $OUT/there; touch /tmp/weft-elsewhere", policy=policy)
+    done = ground.shell("touch here; touch $OUT/there; touch /tmp/treadle-elsewhere", policy=policy)
     assert done.code == 1
     assert names(ground.workspace) == []
-    assert not Path("/tmp/weft-elsewhere").exists()
+    assert not Path("/tmp/treadle-elsewhere").exists()
 
 
 def test_devices_cannot_be_made(ground: Arena):
@@ -118,7 +118,7 @@ def tree(path: Path) -> dict[str, object]:
     }
 
 
-@pytest.mark.parametrize("name", [".git", ".weft", ".codex", ".agents"])
+@pytest.mark.parametrize("name", [".git", ".treadle", ".codex", ".agents"])
 def test_protected_directories_stay_as_they_are(ground: Arena, name: str):
     ground.make(ground.workspace / name / "config", "[core]\n")
     before = tree(ground.workspace / name)
@@ -127,7 +127,7 @@ def test_protected_directories_stay_as_they_are(ground: Arena, name: str):
         assert tree(ground.workspace / name) == before, script
 
 
-@pytest.mark.parametrize("name", [".git", ".weft", ".codex", ".agents"])
+@pytest.mark.parametrize("name", [".git", ".treadle", ".codex", ".agents"])
 def test_protected_names_cannot_be_made_and_leave_no_trace(ground: Arena, name: str):
     script = "mkdir -p NAME/hooks; echo x > NAME; ln -s /tmp NAME/x; mkdir x; mv x NAME; ls -A NAME"
     done = ground.shell(script.replace("NAME", name))
@@ -176,26 +176,26 @@ def test_a_worktree_directory_that_is_missing_cannot_be_made(ground: Arena):
 
 
 READS = {
-    "by path": "cat $WEFT/auth.json",
-    "by symbolic link": "ln -s $WEFT $WS/link; cat $WS/link/auth.json",
-    "by hard link": "ln -f $WEFT/auth.json $WS/hard; cat $WS/hard",
+    "by path": "cat $TREADLE/auth.json",
+    "by symbolic link": "ln -s $TREADLE $WS/link; cat $WS/link/auth.json",
+    "by hard link": "ln -f $TREADLE/auth.json $WS/hard; cat $WS/hard",
     "by dots": "cat $WS/../home/auth.json",
-    "by /proc/self/root": "cat /proc/self/root$WEFT/auth.json",
+    "by /proc/self/root": "cat /proc/self/root$TREADLE/auth.json",
     "by searching": "grep -rh sk- $WS/..",
-    "by copying": "cp $WEFT/auth.json $WS/copy; cat $WS/copy",
+    "by copying": "cp $TREADLE/auth.json $WS/copy; cat $WS/copy",
 }
 SPYING = {
-    "by the init's root": "cat /proc/1/root$WEFT/auth.json",
-    "by a directory of the init": "cd /proc/1/cwd$WEFT; cat auth.json",
-    "by unmounting": "umount -l $WEFT; cat $WEFT/auth.json",
-    "by a namespace of its own": "unshare -Urm sh -c 'umount $WEFT; cat $WEFT/auth.json'",
-    "by changing the mode": "chmod 777 $WEFT; cat $WEFT/*",
+    "by the init's root": "cat /proc/1/root$TREADLE/auth.json",
+    "by a directory of the init": "cd /proc/1/cwd$TREADLE; cat auth.json",
+    "by unmounting": "umount -l $TREADLE; cat $TREADLE/auth.json",
+    "by a namespace of its own": "unshare -Urm sh -c 'umount $TREADLE; cat $TREADLE/auth.json'",
+    "by changing the mode": "chmod 777 $TREADLE; cat $TREADLE/*",
     "by environments": "cat /proc/*/environ | tr '\\0' '\\n'",
 }
 
 
 @pytest.mark.parametrize("script", READS.values(), ids=READS)
-def test_the_keys_of_weft_cannot_be_read(ground: Arena, script: str):
+def test_the_keys_of_treadle_cannot_be_read(ground: Arena, script: str):
     assert KEY not in ground.shell(script).stdout
     assert KEY in ground.shell(script, unconfined=True).stdout
 
@@ -206,10 +206,12 @@ def test_nothing_is_learned_by_other_ways(ground: Arena, script: str):
     assert (KEY in done.stdout, SECRET in done.stdout) == (False, False)
 
 
-def test_weft_cannot_be_replaced_when_its_home_lies_in_a_writable_root(ground: Arena):
+def test_treadle_cannot_be_replaced_when_its_home_lies_in_a_writable_root(ground: Arena):
     policy = msgspec.structs.replace(ROOMY, writable_roots=(str(ground.top),))
     before = tree(ground.home)
-    ground.shell("cd $WEFT/..; mv home h2; mkdir home; echo evil > home/rules.json", policy=policy)
+    ground.shell(
+        "cd $TREADLE/..; mv home h2; mkdir home; echo evil > home/rules.json", policy=policy
+    )
     assert {**tree(ground.home), "sandbox.lock": None} == {**before, "sandbox.lock": None}
     assert not (ground.top / "h2").exists()
 
@@ -233,7 +235,7 @@ def test_a_background_process_ends_with_its_command(ground: Arena, script: str):
     assert running(marker) == []
 
 
-def test_commands_end_when_weft_is_killed(own_ground: Arena):
+def test_commands_end_when_treadle_is_killed(own_ground: Arena):
     marker = f"7000.{os.getpid()}{own_ground.uid}"
     job = {
         "argv": ["bash", "-c", f"setsid sleep {marker} & sleep {marker}"],
@@ -312,7 +314,7 @@ def test_udp_reaches_nothing(ground: Arena):
 @pytest.mark.parametrize("local_sockets", [False, True])
 def test_unix_sockets_reach_nothing(ground: Arena, kind: str, local_sockets: bool):
     if kind == "path" and local_sockets:
-        address = f"/run/weft-arena-{os.getpid()}-{ground.uid}"
+        address = f"/run/treadle-arena-{os.getpid()}-{ground.uid}"
     else:
         address = str(ground.outside / "socket") if kind == "path" else f"@{ground.top.name}"
     policy = msgspec.structs.replace(ROOMY, local_sockets=local_sockets)

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.errors import ConfigError
-from weft.sandbox.boundary import Boundary, Rule, draw
-from weft.sandbox.policy import SandboxMode, SandboxPolicy
+from treadle.errors import ConfigError
+from treadle.sandbox.boundary import Boundary, Rule, draw
+from treadle.sandbox.policy import SandboxMode, SandboxPolicy
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def rules(boundary: Boundary, place: Path) -> dict[str, str]:
 
 
 def protected(root: str) -> dict[str, str]:
-    return {f"{root}/{name}": "read" for name in (".agents", ".codex", ".git", ".weft")}
+    return {f"{root}/{name}": "read" for name in (".agents", ".codex", ".git", ".treadle")}
 
 
 def test_read_only_allows_no_writing(place: Path):
@@ -89,7 +89,7 @@ def test_a_root_that_the_user_spelled_out_wins_over_protection(place: Path):
     assert not boundary.writable(place / "workspace/.codex/config")
 
 
-def test_nothing_opens_the_home_of_weft_again(place: Path):
+def test_nothing_opens_the_home_of_treadle_again(place: Path):
     (place / "home/work").mkdir()
     boundary = line(place, writable_roots=(str(place / "home/work"), str(place)))
     assert not boundary.writable(place / "home/work/file")
@@ -120,7 +120,7 @@ WAYS_OUT = [
     ".GIT/config",
     ".git./config",
     ".git /config",
-    ".weft",
+    ".treadle",
     ".codex/config.toml",
     ".agents",
     "sub/../.git/config",
@@ -182,7 +182,7 @@ def test_pinning_outside_the_roots_is_refused(place: Path):
 
 
 parts = st.lists(
-    st.sampled_from(["a", "b", "..", ".", ".git", ".Git.", "link", "deep", ".weft"]), max_size=6
+    st.sampled_from(["a", "b", "..", ".", ".git", ".Git.", "link", "deep", ".treadle"]), max_size=6
 )
 
 
@@ -201,7 +201,7 @@ def test_what_may_be_written_really_lies_in_a_root(
     if line(place, exclude_tmpdir_env_var=True).writable(path):
         real = Path(os.path.realpath(path))
         assert real.is_relative_to(workspace)
-        assert real == workspace or real.relative_to(workspace).parts[0] not in (".git", ".weft")
+        assert real == workspace or real.relative_to(workspace).parts[0] not in (".git", ".treadle")
 
 
 @pytest.mark.parametrize("named", ["user/.ssh/key", "user/.ssh", "run"])

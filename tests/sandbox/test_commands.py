@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
-from weft.sandbox.commands import plain_commands, segments
-from weft.sandbox.safety import is_dangerous, is_safe_read_only
+from treadle.sandbox.commands import plain_commands, segments
+from treadle.sandbox.safety import is_dangerous, is_safe_read_only
 
 
 def script(text: str) -> tuple[str, str, str]:

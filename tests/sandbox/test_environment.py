@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from inline_snapshot import snapshot
 
-from weft.sandbox.environment import command_environment, is_secret
+from treadle.sandbox.environment import command_environment, is_secret
 
 
 def test_a_command_gets_a_plain_environment():
@@ -21,9 +21,9 @@ def test_a_command_gets_a_plain_environment():
             "PAGER": "cat",
             "GIT_PAGER": "cat",
             "GH_PAGER": "cat",
-            "WEFT_CI": "1",
-            "WEFT_THREAD_ID": "thr_1",
-            "WEFT_SANDBOX_NETWORK_DISABLED": "1",
+            "TREADLE_CI": "1",
+            "TREADLE_THREAD_ID": "thr_1",
+            "TREADLE_SANDBOX_NETWORK_DISABLED": "1",
         }
     )
 

@@ -50,13 +50,13 @@ def survivors(marker: str) -> list[str]:
     return left
 
 
-def test_a_command_that_is_tied_to_a_dead_weft_never_runs(ground: Arena, marker: str):
+def test_a_command_that_is_tied_to_a_dead_treadle_never_runs(ground: Arena, marker: str):
     die(ground, marker, [0.0], gate=str(ground.outside / "gate"))
     assert survivors(marker) == []
     assert not (ground.workspace / "ran").exists()
 
 
-def test_whenever_weft_is_killed_no_command_is_left(ground: Arena, marker: str):
+def test_whenever_treadle_is_killed_no_command_is_left(ground: Arena, marker: str):
     die(ground, marker, [round_ * 0.0005 for round_ in range(40)])
     assert survivors(marker) == []
 

@@ -12,13 +12,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from weft.errors import SandboxUnavailable
-from weft.sandbox.boundary import Boundary, draw
-from weft.sandbox.bubblewrap import Bubblewrap
-from weft.sandbox.launch import NoSandbox
-from weft.sandbox.policy import SandboxPolicy
-from weft.sandbox.probe import find_bubblewrap
-from weft.sandbox.seccomp import socket_filter
+from treadle.errors import SandboxUnavailable
+from treadle.sandbox.boundary import Boundary, draw
+from treadle.sandbox.bubblewrap import Bubblewrap
+from treadle.sandbox.launch import NoSandbox
+from treadle.sandbox.policy import SandboxPolicy
+from treadle.sandbox.probe import find_bubblewrap
+from treadle.sandbox.seccomp import socket_filter
 
 from .arena import ROOMY, Arena
 
@@ -41,7 +41,7 @@ def test_further_roots_can_be_written(ground: Arena):
 
 def test_temporary_files_work_where_the_policy_has_them(ground: Arena):
     tmp = ground.make(ground.top / "tmp" / "keep").parent
-    script = 'f=$(mktemp) && g=$(mktemp /tmp/weft-XXXXXX) && rm "$f" "$g" && echo "${f%/*}"'
+    script = 'f=$(mktemp) && g=$(mktemp /tmp/treadle-XXXXXX) && rm "$f" "$g" && echo "${f%/*}"'
     policy = SandboxPolicy(mode="workspace-write")
     assert ground.shell(script, policy=policy, environ={"TMPDIR": str(tmp)}).stdout == f"{tmp}\n"
     assert ground.shell(script, environ={"TMPDIR": str(tmp)}).code == 1
@@ -154,7 +154,7 @@ def test_placeholders_stay_while_another_command_runs(bubblewrap: Bubblewrap, tm
     second = bubblewrap.command(("true",), cwd=workspace, env={}, boundary=line)
     first.close()
     assert sorted(path.name for path in workspace.iterdir()) == [
-        *(".agents", ".codex", ".git", ".weft")
+        *(".agents", ".codex", ".git", ".treadle")
     ]
     second.close()
     second.close()
@@ -219,8 +219,8 @@ def test_without_a_working_bubblewrap_nothing_is_run(tmp_path: Path):
 import sys
 from pathlib import Path
 sys.modules["codex_cli_bin"] = None
-from weft.errors import SandboxUnavailable
-from weft.sandbox.probe import find_bubblewrap
+from treadle.errors import SandboxUnavailable
+from treadle.sandbox.probe import find_bubblewrap
 try:
     find_bubblewrap(Path({str(tmp_path)!r}), {{"PATH": {f"{broken.parent}:/usr/bin:/bin"!r}}})
 except SandboxUnavailable as error:
@@ -229,7 +229,7 @@ except SandboxUnavailable as error:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
     assert done.stdout.decode() == (
         f"commands cannot be sandboxed: {str(broken)!r} says: no namespaces here; install "
-        "bubblewrap, or run `pip install 'weft[codex]'`, which brings one; without a sandbox "
+        "bubblewrap, or run `pip install 'treadle[codex]'`, which brings one; without a sandbox "
         "commands run only under --sandbox danger-full-access\n"
     )
 

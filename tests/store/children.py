@@ -7,9 +7,9 @@ from typing import IO, Self
 PRELUDE = """
 import asyncio, os, sys
 from pathlib import Path
-from weft.errors import *
-from weft.store import *
-from weft.testing.contracts.drafts import *
+from treadle.errors import *
+from treadle.store import *
+from treadle.testing.contracts.drafts import *
 directory, thread = Path(sys.argv[1]), sys.argv[2]
 """
 

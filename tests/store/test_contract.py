@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from weft.store import MemoryStore, SqliteStore
-from weft.testing.contracts import StoreContract
+from treadle.store import MemoryStore, SqliteStore
+from treadle.testing.contracts import StoreContract
 
 
 class TestSqliteStore(StoreContract):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from weft.errors import (
+from treadle.errors import (
     NotFound,
     StoreBusy,
     StoreCorrupt,
@@ -19,9 +19,9 @@ from weft.errors import (
     StoreReadOnly,
     StoreTooNew,
 )
-from weft.store import Change, SqliteStore
-from weft.store.database import translate
-from weft.testing.contracts.drafts import append, said, says
+from treadle.store import Change, SqliteStore
+from treadle.store.database import translate
+from treadle.testing.contracts.drafts import append, said, says
 
 from .children import Child
 
@@ -72,7 +72,7 @@ asyncio.run(main())
 
 UNPRIVILEGED = """
 # What loads at first use must not have to be read by nobody.
-import weft.store.searching
+import treadle.store.searching
 if os.getuid() == 0:
     os.setgid(65534)
     os.setuid(65534)
@@ -282,12 +282,12 @@ async def test_a_foreign_database_is_refused_and_stays_as_it_was(tmp_path):
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE songs (title TEXT)")
     before = path.read_bytes()
-    with pytest.raises(StoreCorrupt, match="no Weft log"):
+    with pytest.raises(StoreCorrupt, match="no Treadle log"):
         await SqliteStore.open(tmp_path)
     assert path.read_bytes() == before
 
 
-async def test_a_log_of_a_newer_weft_is_refused_and_stays_as_it_was(tmp_path):
+async def test_a_log_of_a_newer_treadle_is_refused_and_stays_as_it_was(tmp_path):
     await written(tmp_path)
     path = tmp_path / "log.db"
     with closing(sqlite3.connect(path)) as connection:

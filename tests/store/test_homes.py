@@ -10,12 +10,12 @@ import pytest
 
 from tests.harness.scenes import hear, last, opened, scripted
 from tests.store.children import Child
-from weft.errors import StoreClosed, StoreCorrupt, ThreadBusy
-from weft.store.homes import at_home
-from weft.testing.script import Answer
+from treadle.errors import StoreClosed, StoreCorrupt, ThreadBusy
+from treadle.store.homes import at_home
+from treadle.testing.script import Answer
 
 FOREIGN = """
-from weft.store.homes import at_home
+from treadle.store.homes import at_home
 
 if os.getuid() == 0:
     os.chown(directory, 65534, 65534)

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from weft.errors import StoreClosed
-from weft.store import Change, MemoryIndex, MemoryStore, SqliteIndex, SqliteStore
-from weft.store.contract import Calibration, LedgerRow, Segment
-from weft.testing.contracts import IndexContract
-from weft.testing.contracts.drafts import append, says
+from treadle.errors import StoreClosed
+from treadle.store import Change, MemoryIndex, MemoryStore, SqliteIndex, SqliteStore
+from treadle.store.contract import Calibration, LedgerRow, Segment
+from treadle.testing.contracts import IndexContract
+from treadle.testing.contracts.drafts import append, says
 
 
 class TestSqliteIndex(IndexContract):

@@ -10,11 +10,11 @@ import pytest
 from inline_snapshot import snapshot
 from msgspec import Raw
 
-from weft.entries import Draft, Flags, FragmentMark, Origin
-from weft.errors import ConfigError
-from weft.store import Change, SqliteStore
-from weft.store.contract import Admission, OutboxDraft, Post
-from weft.testing.contracts.drafts import append, said, says, turn_of
+from treadle.entries import Draft, Flags, FragmentMark, Origin
+from treadle.errors import ConfigError
+from treadle.store import Change, SqliteStore
+from treadle.store.contract import Admission, OutboxDraft, Post
+from treadle.testing.contracts.drafts import append, said, says, turn_of
 
 TABLES = ("threads", "origins", "blobs", "blob_users", "entries", "turns", "inbox", "outbox")
 
@@ -186,20 +186,20 @@ async def test_the_log_is_for_its_owner_only(tmp_path):
 
 
 async def test_the_default_directory_is_the_home(tmp_path, monkeypatch):
-    monkeypatch.setenv("WEFT_HOME", str(tmp_path / "weft"))
+    monkeypatch.setenv("TREADLE_HOME", str(tmp_path / "treadle"))
     async with await SqliteStore.open() as store:
-        assert store.directory == tmp_path / "weft"
-    assert stat.S_IMODE((tmp_path / "weft").stat().st_mode) == 0o700
+        assert store.directory == tmp_path / "treadle"
+    assert stat.S_IMODE((tmp_path / "treadle").stat().st_mode) == 0o700
     (tmp_path / "file").write_text("in the way")
-    monkeypatch.setenv("WEFT_HOME", str(tmp_path / "file" / "weft"))
-    with pytest.raises(ConfigError, match="WEFT_HOME"):
+    monkeypatch.setenv("TREADLE_HOME", str(tmp_path / "file" / "treadle"))
+    with pytest.raises(ConfigError, match="TREADLE_HOME"):
         await SqliteStore.open()
 
 
-async def test_without_weft_home_the_platform_decides(tmp_path, monkeypatch):
-    monkeypatch.delenv("WEFT_HOME", raising=False)
+async def test_without_treadle_home_the_platform_decides(tmp_path, monkeypatch):
+    monkeypatch.delenv("TREADLE_HOME", raising=False)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     monkeypatch.setenv("HOME", str(tmp_path))
     async with await SqliteStore.open() as store:
         assert store.directory.is_relative_to(tmp_path)
-        assert store.directory.name == "weft"
+        assert store.directory.name == "treadle"

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import msgspec
 
-from weft.entries import CONTROLS, Flags
-from weft.store import Change, SqliteStore
-from weft.store.database import open_writer
-from weft.testing.contracts.drafts import append, said, says
+from treadle.entries import CONTROLS, Flags
+from treadle.store import Change, SqliteStore
+from treadle.store.database import open_writer
+from treadle.testing.contracts.drafts import append, said, says
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "log-format.md").read_text()
 

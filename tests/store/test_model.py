@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from weft.entries import Draft, Flags
-from weft.errors import WeftError
-from weft.store import Change, MemoryStore, SqliteStore, Store
-from weft.store.contract import THIS_TURN, Admission, OutboxDraft, Post, TurnEnd
-from weft.testing.contracts.drafts import said
+from treadle.entries import Draft, Flags
+from treadle.errors import TreadleError
+from treadle.store import Change, MemoryStore, SqliteStore, Store
+from treadle.store.contract import THIS_TURN, Admission, OutboxDraft, Post, TurnEnd
+from treadle.testing.contracts.drafts import said
 
 # A step names threads by their place in the order of creation, so that both stores,
 # which name them differently, can be told the same story.
@@ -72,7 +72,7 @@ class Story:
     async def step(self, kind: str, *rest: Any) -> object:
         try:
             return self.plain(await self.act(kind, *rest))
-        except (WeftError, IndexError) as error:
+        except (TreadleError, IndexError) as error:
             return type(error)
 
     async def act(self, kind: str, place: int = 0, what: Any = None) -> object:
@@ -119,7 +119,7 @@ class Story:
     async def answer(self, question: Any) -> object:
         try:
             return await question
-        except WeftError as error:
+        except TreadleError as error:
             return type(error).__name__
 
     def plain(self, value: object) -> str:

@@ -7,9 +7,9 @@ from contextlib import ExitStack, closing
 
 import pytest
 
-from weft.errors import LeaseLost, StoreBusy, ThreadBusy
-from weft.store import Change, SqliteStore
-from weft.testing.contracts.drafts import append, said, says
+from treadle.errors import LeaseLost, StoreBusy, ThreadBusy
+from treadle.store import Change, SqliteStore
+from treadle.testing.contracts.drafts import append, said, says
 
 from .children import Child
 

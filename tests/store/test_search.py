@@ -8,9 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from weft.entries import Draft
-from weft.errors import NotFound, SearchRefused
-from weft.items import (
+from treadle.entries import Draft
+from treadle.errors import NotFound, SearchRefused
+from treadle.items import (
     FunctionCall,
     FunctionCallOutput,
     Message,
@@ -19,10 +19,10 @@ from weft.items import (
     SummaryText,
     encode_item,
 )
-from weft.store import Change, MemoryIndex, MemoryStore, SqliteIndex, SqliteStore
-from weft.store.contract import Hit, Hits, Index, Search, Store
-from weft.store.finding.terms import fold
-from weft.testing.contracts.drafts import append, says
+from treadle.store import Change, MemoryIndex, MemoryStore, SqliteIndex, SqliteStore
+from treadle.store.contract import Hit, Hits, Index, Search, Store
+from treadle.store.finding.terms import fold
+from treadle.testing.contracts.drafts import append, says
 
 
 @dataclass

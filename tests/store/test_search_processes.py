@@ -3,8 +3,8 @@ from __future__ import annotations
 import os
 from contextlib import ExitStack
 
-from weft.store import Change, SqliteIndex, SqliteStore
-from weft.testing.contracts.drafts import append, says
+from treadle.store import Change, SqliteIndex, SqliteStore
+from treadle.testing.contracts.drafts import append, says
 
 from .children import Child
 
@@ -29,7 +29,7 @@ asyncio.run(main())
 """
 
 SEARCHER = """
-from weft.store.contract import Search
+from treadle.store.contract import Search
 
 async def main():
     rounds = int(sys.argv[3])

@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
-from weft.errors import SearchRefused
-from weft.store.finding.automaton import Automaton, Work, WorkSpent
-from weft.store.finding.literals import literals_of
-from weft.store.finding.pattern import parsed
+from treadle.errors import SearchRefused
+from treadle.store.finding.automaton import Automaton, Work, WorkSpent
+from treadle.store.finding.literals import literals_of
+from treadle.store.finding.pattern import parsed
 
 ENOUGH = 10_000_000
 

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.store.finding.question import question_of
-from weft.store.finding.stem import stem
-from weft.store.finding.terms import fold, tokens, words_of
+from treadle.store.finding.question import question_of
+from treadle.store.finding.stem import stem
+from treadle.store.finding.terms import fold, tokens, words_of
 
 
 @pytest.mark.parametrize(

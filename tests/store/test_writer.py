@@ -6,8 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from weft.store.database import open_writer
-from weft.store.writer import Writer
+from treadle.store.database import open_writer
+from treadle.store.writer import Writer
 
 NORMAL, FULL = 1, 2
 
@@ -47,8 +47,8 @@ async def test_a_light_job_in_company_waits_for_the_disk(tmp_path: Path) -> None
 
 WAITS_ALONE = """
 import asyncio, pathlib, sys, threading
-from weft.store.database import open_writer
-from weft.store.writer import Writer
+from treadle.store.database import open_writer
+from treadle.store.writer import Writer
 
 path, opened = pathlib.Path(sys.argv[1]), threading.Event()
 

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from tests.harness.scenes import call, opened
-from weft import Thread
-from weft.entries import Entry
-from weft.provenance import InternalEvent
-from weft.subagents import AgentLimits
-from weft.testing.script import Call
-from weft.testing.scripted import ScriptedModel
-from weft.tools.contract import ToolContext
-from weft.tools.decorator import tool
+from treadle import Thread
+from treadle.entries import Entry
+from treadle.provenance import InternalEvent
+from treadle.subagents import AgentLimits
+from treadle.testing.script import Call
+from treadle.testing.scripted import ScriptedModel
+from treadle.tools.contract import ToolContext
+from treadle.tools.decorator import tool
 
 __all__ = ["Gates", "announced", "announcements", "crew", "listed", "rights", "spawn"]
 

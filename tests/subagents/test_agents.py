@@ -7,13 +7,13 @@ import pytest
 from inline_snapshot import snapshot
 
 from tests.harness.scenes import call, hear, last, log, of, scripted
-from weft.context.layout import layout
-from weft.harness.events import AgentReported, ToolFinished, TurnCompleted
-from weft.items import text_of
-from weft.provenance import InputProvenance, InternalEvent
-from weft.testing.script import Answer, Failure
-from weft.tools.agents import Patience, Waited
-from weft.tools.decorator import FunctionBacked
+from treadle.context.layout import layout
+from treadle.harness.events import AgentReported, ToolFinished, TurnCompleted
+from treadle.items import text_of
+from treadle.provenance import InputProvenance, InternalEvent
+from treadle.testing.script import Answer, Failure
+from treadle.tools.agents import Patience, Waited
+from treadle.tools.decorator import FunctionBacked
 
 from .scenes import Gates, announced, announcements, crew, listed, spawn
 

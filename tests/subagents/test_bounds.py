@@ -8,14 +8,14 @@ import msgspec
 from inline_snapshot import snapshot
 
 from tests.harness.scenes import call, hear, last, log, of, opened, scripted
-from weft.context.layout import layout
-from weft.context.request import Renderer
-from weft.context.view import load_view
-from weft.harness.events import AgentReported, ApprovalRequested, Event, ToolFinished
-from weft.sandbox.approvals import No, Once
-from weft.subagents import AgentLimits, Descent, descent_of
-from weft.testing.script import Answer
-from weft.tools.agents import AgentInfo, Refused, SpawnOrder, Waited
+from treadle.context.layout import layout
+from treadle.context.request import Renderer
+from treadle.context.view import load_view
+from treadle.harness.events import AgentReported, ApprovalRequested, Event, ToolFinished
+from treadle.sandbox.approvals import No, Once
+from treadle.subagents import AgentLimits, Descent, descent_of
+from treadle.testing.script import Answer
+from treadle.tools.agents import AgentInfo, Refused, SpawnOrder, Waited
 
 from .scenes import Gates, announced, crew, listed, rights, spawn
 

@@ -10,11 +10,11 @@ import msgspec
 import pytest
 
 from tests.harness.scenes import call, hear, last, scripted, unanswered
-from weft import Thread
-from weft.subagents import AgentLimits
-from weft.testing.script import Answer, Script
-from weft.testing.scripted import ScriptedModel
-from weft.tools.decorator import tool
+from treadle import Thread
+from treadle.subagents import AgentLimits
+from treadle.testing.script import Answer, Script
+from treadle.testing.scripted import ScriptedModel
+from treadle.tools.decorator import tool
 
 from .scenes import announced, announcements, crew, spawn
 
@@ -34,12 +34,12 @@ KILLED = """
 import asyncio, os, signal, sys
 from pathlib import Path
 import msgspec
-from weft import Thread
-from weft.store import SqliteStore
-from weft.subagents import AgentLimits
-from weft.testing.script import Script
-from weft.testing.scripted import ScriptedModel
-from weft.tools.decorator import tool
+from treadle import Thread
+from treadle.store import SqliteStore
+from treadle.subagents import AgentLimits
+from treadle.testing.script import Script
+from treadle.testing.scripted import ScriptedModel
+from treadle.tools.decorator import tool
 
 place, moment, script = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
 
@@ -188,11 +188,11 @@ async def test_a_thread_that_may_start_no_agents_hears_of_those_it_once_started(
 HELD = """
 import asyncio, sys
 from pathlib import Path
-from weft import Thread
-from weft.subagents import AgentLimits
-from weft.testing.script import Answer, Call
-from weft.testing.scripted import ScriptedModel
-from weft.tools.decorator import tool
+from treadle import Thread
+from treadle.subagents import AgentLimits
+from treadle.testing.script import Answer, Call
+from treadle.testing.scripted import ScriptedModel
+from treadle.tools.decorator import tool
 
 place = Path(sys.argv[1])
 

@@ -10,15 +10,15 @@ from typing import Any, Literal, TypeVar
 import pytest
 
 from tests.harness.scenes import call, hear, scripted
-from weft import SqliteStore, Thread
-from weft.harness.events import AgentReported, Event, TurnCompleted
-from weft.store.contract import Change, Committed, InboxMessage, Lease, OutboxRow, Post, Turn
-from weft.subagents import post_message
-from weft.subagents.values import EndReason
-from weft.testing.contracts.answers import until
-from weft.testing.script import Answer
-from weft.testing.scripted import ScriptedModel
-from weft.tools.agents import AgentInfo, SpawnOrder, Waited
+from treadle import SqliteStore, Thread
+from treadle.harness.events import AgentReported, Event, TurnCompleted
+from treadle.store.contract import Change, Committed, InboxMessage, Lease, OutboxRow, Post, Turn
+from treadle.subagents import post_message
+from treadle.subagents.values import EndReason
+from treadle.testing.contracts.answers import until
+from treadle.testing.script import Answer
+from treadle.testing.scripted import ScriptedModel
+from treadle.tools.agents import AgentInfo, SpawnOrder, Waited
 
 from .scenes import Gates, crew
 

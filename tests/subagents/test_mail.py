@@ -11,16 +11,16 @@ import pytest
 from inline_snapshot import snapshot
 
 from tests.harness.scenes import call, hear, last, log, opened, scripted
-from weft import SqliteStore
-from weft.context.layout import layout
-from weft.errors import NotFound, NothingToSend, StoreFull
-from weft.harness.events import TurnStarted
-from weft.items import decode_item, text_of
-from weft.provenance import InputProvenance
-from weft.store.contract import InboxMessage, Post
-from weft.subagents import post_message
-from weft.testing.contracts.answers import until
-from weft.testing.script import Answer
+from treadle import SqliteStore
+from treadle.context.layout import layout
+from treadle.errors import NotFound, NothingToSend, StoreFull
+from treadle.harness.events import TurnStarted
+from treadle.items import decode_item, text_of
+from treadle.provenance import InputProvenance
+from treadle.store.contract import InboxMessage, Post
+from treadle.subagents import post_message
+from treadle.testing.contracts.answers import until
+from treadle.testing.script import Answer
 
 from .scenes import Gates, announced, crew, spawn
 
@@ -159,11 +159,11 @@ async def test_an_announcement_that_could_not_be_left_is_left_later(tmp_path: Pa
 KILLED = """
 import asyncio, os, signal, sys
 from pathlib import Path
-from weft import Thread
-from weft.store import SqliteStore
-from weft.subagents import post_message
-from weft.testing.script import Answer
-from weft.testing.scripted import ScriptedModel
+from treadle import Thread
+from treadle.store import SqliteStore
+from treadle.subagents import post_message
+from treadle.testing.script import Answer
+from treadle.testing.scripted import ScriptedModel
 
 place, moment = Path(sys.argv[1]), sys.argv[2]
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests.harness.scenes import call, hear, last, scripted
-from weft import Thread
-from weft.items import Message, decode_item, text_of
-from weft.subagents import AgentLimits
-from weft.testing.script import Answer
-from weft.tools.agents import AgentInfo, SpawnOrder
+from treadle import Thread
+from treadle.items import Message, decode_item, text_of
+from treadle.subagents import AgentLimits
+from treadle.testing.script import Answer
+from treadle.tools.agents import AgentInfo, SpawnOrder
 
 from .scenes import Gates, announced, crew
 

@@ -7,16 +7,16 @@ from typing import Literal
 import pytest
 
 from tests.harness.scenes import call, hear, last, of, scripted
-from weft.errors import LeaseLost
-from weft.harness.events import ToolFinished
-from weft.sandbox.policy import SandboxPolicy
-from weft.subagents import Lent
-from weft.subagents.values import EndReason
-from weft.testing.script import Answer
-from weft.tools.agents import SpawnOrder
-from weft.tools.executor import Bounds, ProcessSpec
-from weft.tools.local.executor import LocalExecutor
-from weft.tools.local.process import LocalProcess
+from treadle.errors import LeaseLost
+from treadle.harness.events import ToolFinished
+from treadle.sandbox.policy import SandboxPolicy
+from treadle.subagents import Lent
+from treadle.subagents.values import EndReason
+from treadle.testing.script import Answer
+from treadle.tools.agents import SpawnOrder
+from treadle.tools.executor import Bounds, ProcessSpec
+from treadle.tools.local.executor import LocalExecutor
+from treadle.tools.local.process import LocalProcess
 
 from .scenes import Gates, crew, spawn
 

@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 
 from tests.harness.scenes import hear
-from weft import Thread
-from weft.harness.events import Event, NoticeRaised, ToolFinished, TurnStarted
-from weft.testing import ScriptedModel
-from weft.testing.audit import Evidence, Report, Witness, audit, read_acks
-from weft.testing.audit.evidence import _UNWRITTEN
-from weft.testing.script import Answer, Call
-from weft.tools.decorator import tool
+from treadle import Thread
+from treadle.harness.events import Event, NoticeRaised, ToolFinished, TurnStarted
+from treadle.testing import ScriptedModel
+from treadle.testing.audit import Evidence, Report, Witness, audit, read_acks
+from treadle.testing.audit.evidence import _UNWRITTEN
+from treadle.testing.script import Answer, Call
+from treadle.tools.decorator import tool
 
 SECRET = "sk-planted-in-a-test-000000000000"
 TURNS = ("Do it once.", "And again.", "Well?")
@@ -184,7 +184,7 @@ def rewrites_the_past(evidence: Evidence) -> None:
 
 
 def tells_a_secret(evidence: Evidence) -> None:
-    (evidence.homes[0] / "weft.log").write_text(f"Authorization: Bearer {SECRET}")
+    (evidence.homes[0] / "treadle.log").write_text(f"Authorization: Bearer {SECRET}")
 
 
 def hides_a_secret(evidence: Evidence) -> None:

@@ -13,16 +13,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.entries import Head
-from weft.items import InputText, Item, Message, OutputText, encode_item
-from weft.models.contract import InvalidRequest, ModelRequest
-from weft.models.formats.messages import MessagesFormat
-from weft.models.transport import AsyncTransport
-from weft.testing.contracts.answers import broken, collect, completed, messages
-from weft.testing.fake import FakeServer
-from weft.testing.fake.cache import common_prefix
-from weft.testing.script import Answer, Api, Call, Script
-from weft.testing.scripted import ScriptedModel
+from treadle.entries import Head
+from treadle.items import InputText, Item, Message, OutputText, encode_item
+from treadle.models.contract import InvalidRequest, ModelRequest
+from treadle.models.formats.messages import MessagesFormat
+from treadle.models.transport import AsyncTransport
+from treadle.testing.contracts.answers import broken, collect, completed, messages
+from treadle.testing.fake import FakeServer
+from treadle.testing.fake.cache import common_prefix
+from treadle.testing.script import Answer, Api, Call, Script
+from treadle.testing.scripted import ScriptedModel
 
 APIS: tuple[Api, ...] = ("responses", "chat", "messages")
 
@@ -143,14 +143,14 @@ def test_a_common_prefix_is_the_longest(shared: bytes, one: bytes, other: bytes)
     assert left[size : size + 1] != right[size : size + 1] or size == min(len(left), len(right))
 
 
-async def test_weft_fake_serves_a_script_from_the_shell(tmp_path: Path):
+async def test_treadle_fake_serves_a_script_from_the_shell(tmp_path: Path):
     script = tmp_path / "s.toml"
     script.write_text('[[answer]]\ntext = "from the shell"\n')
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", "import sys; from weft.cli.app import run; sys.exit(run())",
+        sys.executable, "-c", "import sys; from treadle.cli.app import run; sys.exit(run())",
         "fake", str(script),
         stdout=asyncio.subprocess.PIPE,
-        env={**os.environ, "PYTHONUNBUFFERED": "1", "WEFT_HOME": str(tmp_path)},
+        env={**os.environ, "PYTHONUNBUFFERED": "1", "TREADLE_HOME": str(tmp_path)},
     )  # fmt: skip
     assert process.stdout is not None
     told = (await process.stdout.readline()).decode()

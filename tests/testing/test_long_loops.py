@@ -4,8 +4,8 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from weft.entries import Head
-from weft.items import (
+from treadle.entries import Head
+from treadle.items import (
     CustomToolCall,
     CustomToolCallOutput,
     FunctionCall,
@@ -15,11 +15,11 @@ from weft.items import (
     Message,
     encode_item,
 )
-from weft.models.contract import ModelRequest
-from weft.specs import SPECS, CustomTool, FunctionTool, TextFormat, parameters
-from weft.testing.contracts.answers import collect, completed, done
-from weft.testing.script import Answer, Api, Call, Script
-from weft.testing.scripted import ScriptedModel
+from treadle.models.contract import ModelRequest
+from treadle.specs import SPECS, CustomTool, FunctionTool, TextFormat, parameters
+from treadle.testing.contracts.answers import collect, completed, done
+from treadle.testing.script import Answer, Api, Call, Script
+from treadle.testing.scripted import ScriptedModel
 
 STEPS = 300
 TOOLS = (

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import msgspec
 
-from weft.models.providers import provider_names
-from weft.testing.script import Script
+from treadle.models.providers import provider_names
+from treadle.testing.script import Script
 
 PAGE = (Path(__file__).parents[2] / "docs" / "providers.md").read_text()
 

@@ -4,8 +4,17 @@ from pathlib import Path
 
 import pytest
 
-from weft.errors import ConfigError
-from weft.testing.script import Answer, Break, Call, Failure, Playback, Script, Tokens, load_script
+from treadle.errors import ConfigError
+from treadle.testing.script import (
+    Answer,
+    Break,
+    Call,
+    Failure,
+    Playback,
+    Script,
+    Tokens,
+    load_script,
+)
 
 TOML = """
 api = "messages"

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from tests.engines.sample_engines import MinimalEngine, SummingEngine
-from weft.engines.contract import CommitsTurns, ContextEngine, FollowsTurns
-from weft.engines.soundness import defects, powers
-from weft.testing.contracts.engine_scenes import Past
-from weft.testing.wrapping import Calls, Work, wrapped
+from treadle.engines.contract import CommitsTurns, ContextEngine, FollowsTurns
+from treadle.engines.soundness import defects, powers
+from treadle.testing.contracts.engine_scenes import Past
+from treadle.testing.wrapping import Calls, Work, wrapped
 
 
 @pytest.mark.parametrize("engine", [MinimalEngine(), SummingEngine()])

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from weft.models.profile import ModelProfile
-from weft.sandbox.bubblewrap import Bubblewrap
-from weft.sandbox.probe import find_bubblewrap
-from weft.specs import SPECS, spec_name
-from weft.tools.builtin import builtin_tools
-from weft.tools.local import LocalExecutor
+from treadle.models.profile import ModelProfile
+from treadle.sandbox.bubblewrap import Bubblewrap
+from treadle.sandbox.probe import find_bubblewrap
+from treadle.specs import SPECS, spec_name
+from treadle.tools.builtin import builtin_tools
+from treadle.tools.local import LocalExecutor
 
 from .scenes import Scene
 

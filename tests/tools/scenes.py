@@ -10,13 +10,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from weft.errors import NotFound
-from weft.items import FunctionCall, text_of
-from weft.sandbox.approvals import ApprovalPolicy, Ask, Decision, No
-from weft.sandbox.memory import Approvals
-from weft.sandbox.policy import SandboxMode, SandboxPolicy
-from weft.specs import spec_name
-from weft.tools.contract import (
+from treadle.errors import NotFound
+from treadle.items import FunctionCall, text_of
+from treadle.sandbox.approvals import ApprovalPolicy, Ask, Decision, No
+from treadle.sandbox.memory import Approvals
+from treadle.sandbox.policy import SandboxMode, SandboxPolicy
+from treadle.specs import spec_name
+from treadle.tools.contract import (
     Consultation,
     Kept,
     Progress,
@@ -25,8 +25,8 @@ from weft.tools.contract import (
     ToolContext,
     ToolResult,
 )
-from weft.tools.dispatch import call_of
-from weft.tools.executor import Bounds, ToolExecutor
+from treadle.tools.dispatch import call_of
+from treadle.tools.executor import Bounds, ToolExecutor
 
 CHUNK = re.compile(r"Chunk ID: [0-9a-f]{6}\n")
 HANDLE = re.compile(r"sha256:[0-9a-f]{64}")

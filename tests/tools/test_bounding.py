@@ -3,11 +3,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.harness.scenes import call, hear, opened, scripted
-from weft.agent import StoredBytes
-from weft.items import FunctionCallOutput
-from weft.testing.script import Answer
-from weft.tools.decorator import tool
-from weft.tools.keeping import open_kept, read_range
+from treadle.agent import StoredBytes
+from treadle.items import FunctionCallOutput
+from treadle.testing.script import Answer
+from treadle.tools.decorator import tool
+from treadle.tools.keeping import open_kept, read_range
 
 WHOLE = "".join(f"line {number}\n" for number in range(100_000))
 

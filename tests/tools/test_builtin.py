@@ -9,14 +9,14 @@ import msgspec
 import pytest
 from inline_snapshot import snapshot
 
-from weft.items import CustomToolCall, CustomToolCallOutput, InputImage
-from weft.models.catalog import Catalog
-from weft.models.profile import ModelProfile, Shell
-from weft.specs import SPECS, spec_name
-from weft.tools.builtin import builtin_tools
-from weft.tools.contract import Choice, ToolResult, UserQuestion
-from weft.tools.dispatch import Dispatch, by_name
-from weft.tools.image import MOST_BYTES
+from treadle.items import CustomToolCall, CustomToolCallOutput, InputImage
+from treadle.models.catalog import Catalog
+from treadle.models.profile import ModelProfile, Shell
+from treadle.specs import SPECS, spec_name
+from treadle.tools.builtin import builtin_tools
+from treadle.tools.contract import Choice, ToolResult, UserQuestion
+from treadle.tools.dispatch import Dispatch, by_name
+from treadle.tools.image import MOST_BYTES
 
 from .scenes import Scene, told
 

@@ -8,10 +8,10 @@ import pytest
 from inline_snapshot import snapshot
 from msgspec import Struct
 
-from weft.items import InputText
-from weft.specs import SPECS
-from weft.tools.contract import ToolContext, ToolResult
-from weft.tools.decorator import FunctionBacked, tool
+from treadle.items import InputText
+from treadle.specs import SPECS
+from treadle.tools.contract import ToolContext, ToolResult
+from treadle.tools.decorator import FunctionBacked, tool
 
 from .scenes import Scene, function_call
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 import pytest
 from msgspec import Raw
 
-from weft.items import CustomToolCall, CustomToolCallOutput, FunctionCall, FunctionCallOutput
-from weft.specs import CustomTool, FunctionTool, Namespace, TextFormat, parameters
-from weft.tools.contract import Details, ToolCall, ToolContext, ToolResult
-from weft.tools.dispatch import MOST_AT_ONCE, Dispatch, Finished, by_name
-from weft.tools.hooks import Block, HookVerdict, Merge
+from treadle.items import CustomToolCall, CustomToolCallOutput, FunctionCall, FunctionCallOutput
+from treadle.specs import CustomTool, FunctionTool, Namespace, TextFormat, parameters
+from treadle.tools.contract import Details, ToolCall, ToolContext, ToolResult
+from treadle.tools.dispatch import MOST_AT_ONCE, Dispatch, Finished, by_name
+from treadle.tools.hooks import Block, HookVerdict, Merge
 
 from .scenes import Scene
 

@@ -5,18 +5,18 @@ import asyncio
 from msgspec.structs import replace
 
 from tests.harness.scenes import call, hear, of, opened, scripted
-from weft.harness.events import EvidenceFound, ToolFinished
-from weft.harness.witness import Witness
-from weft.hooks import Hooks
-from weft.hooks.payloads import ToolResultReady
-from weft.items import FunctionCall
-from weft.plan.failures import Failure
-from weft.plan.outcome import Final, classify
-from weft.testing.script import Answer
-from weft.tools.contract import ToolCall, ToolResult
-from weft.tools.decorator import tool
-from weft.tools.dispatch import Dispatch, by_name
-from weft.tools.evidence import Sent, Target
+from treadle.harness.events import EvidenceFound, ToolFinished
+from treadle.harness.witness import Witness
+from treadle.hooks import Hooks
+from treadle.hooks.payloads import ToolResultReady
+from treadle.items import FunctionCall
+from treadle.plan.failures import Failure
+from treadle.plan.outcome import Final, classify
+from treadle.testing.script import Answer
+from treadle.tools.contract import ToolCall, ToolResult
+from treadle.tools.decorator import tool
+from treadle.tools.dispatch import Dispatch, by_name
+from treadle.tools.evidence import Sent, Target
 
 from .scenes import Scene
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from inline_snapshot import snapshot
 
-from weft.items import text_of
-from weft.tools.contract import ToolResult
-from weft.tools.dispatch import Dispatch, by_name
-from weft.tools.local import LocalExecutor
+from treadle.items import text_of
+from treadle.tools.contract import ToolResult
+from treadle.tools.dispatch import Dispatch, by_name
+from treadle.tools.local import LocalExecutor
 
 from .scenes import Scene, function_call, marked, told, until
 
@@ -176,7 +176,7 @@ Full output: sha256:··· (use read_output)\
 async def test_commands_see_forced_variables_and_no_secrets(scene: Scene):
     text = await scene.text("exec_command", cmd="env | grep -v -e PWD -e SHLVL -e _= | sort")
     environment = dict(line.split("=", 1) for line in body(text).splitlines())
-    mark = environment.pop("WEFT_PROCESS")
+    mark = environment.pop("TREADLE_PROCESS")
     assert str(os.getpid()) in mark.split("-")
     environment.pop("PATH")
     assert environment == {
@@ -190,9 +190,9 @@ async def test_commands_see_forced_variables_and_no_secrets(scene: Scene):
         "NO_COLOR": "1",
         "PAGER": "cat",
         "TERM": "dumb",
-        "WEFT_CI": "1",
-        "WEFT_SANDBOX_NETWORK_DISABLED": "1",
-        "WEFT_THREAD_ID": "thr_1",
+        "TREADLE_CI": "1",
+        "TREADLE_SANDBOX_NETWORK_DISABLED": "1",
+        "TREADLE_THREAD_ID": "thr_1",
     }
 
 

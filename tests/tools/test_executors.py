@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from weft.testing.contracts.executor import ExecutorContract
-from weft.tools.local import LocalExecutor
-from weft.tools.pipe import PipeExecutor
+from treadle.testing.contracts.executor import ExecutorContract
+from treadle.tools.local import LocalExecutor
+from treadle.tools.pipe import PipeExecutor
 
 from .conftest import bubblewrap
 
@@ -24,6 +24,6 @@ class TestLocalExecutor(ExecutorContract):
 class TestPipeExecutor(ExecutorContract):
     @pytest.fixture
     async def executor(self, shared_home: Path) -> AsyncIterator[PipeExecutor]:
-        executor = await PipeExecutor.connect(env={**os.environ, "WEFT_HOME": str(shared_home)})
+        executor = await PipeExecutor.connect(env={**os.environ, "TREADLE_HOME": str(shared_home)})
         yield executor
         await executor.close()

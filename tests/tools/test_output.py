@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
-from weft.tools.excerpt import BUFFER, HeadTail, looks_binary
-from weft.tools.keeping import PIECE, Keeper, KeptOutput, open_kept, read_range, search
-from weft.truncate import Policy, truncate_text
-from weft.wire import json_bytes
+from treadle.tools.excerpt import BUFFER, HeadTail, looks_binary
+from treadle.tools.keeping import PIECE, Keeper, KeptOutput, open_kept, read_range, search
+from treadle.truncate import Policy, truncate_text
+from treadle.wire import json_bytes
 
 from .scenes import HANDLE, Scene, Shelf, told
 
@@ -146,9 +146,9 @@ FLOOD = """
 import asyncio, hashlib, resource, sys
 from pathlib import Path
 from tests.tools.scenes import Host, Scene
-from weft.models.profile import ModelProfile
-from weft.tools.builtin import builtin_tools
-from weft.tools.local import LocalExecutor
+from treadle.models.profile import ModelProfile
+from treadle.tools.builtin import builtin_tools
+from treadle.tools.local import LocalExecutor
 
 class Disk:
     def __init__(self, directory):

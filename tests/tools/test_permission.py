@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from weft.sandbox.approvals import (
+from treadle.sandbox.approvals import (
     ApprovalPolicy,
     Ask,
     Decision,
@@ -16,9 +16,9 @@ from weft.sandbox.approvals import (
     NoAndStop,
     Once,
 )
-from weft.sandbox.memory import Approvals
-from weft.sandbox.policy import SandboxMode
-from weft.tools.contract import ToolResult
+from treadle.sandbox.memory import Approvals
+from treadle.sandbox.policy import SandboxMode
+from treadle.tools.contract import ToolResult
 
 from .scenes import Scene, told
 

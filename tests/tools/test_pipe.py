@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from weft.tools.executor import ProcessSpec
-from weft.tools.pipe import PipeExecutor
+from treadle.tools.executor import ProcessSpec
+from treadle.tools.pipe import PipeExecutor
 
 from .scenes import Scene, marked, told, until
 
 
 @pytest.fixture
 async def far(scene: Scene) -> AsyncIterator[PipeExecutor]:
-    executor = await PipeExecutor.connect(env={**os.environ, "WEFT_HOME": str(scene.home)})
+    executor = await PipeExecutor.connect(env={**os.environ, "TREADLE_HOME": str(scene.home)})
     yield executor
     await executor.close()
 
@@ -57,8 +57,8 @@ async def test_a_start_that_is_given_up_ends_at_the_other_end(scene: Scene, far:
 
 
 async def test_everything_ends_there_when_the_connection_breaks(scene: Scene):
-    command = ("sh", "-c", 'exec "$0" -m weft.tools.pipe', sys.executable)
-    far = await PipeExecutor.connect(command, env={**os.environ, "WEFT_HOME": str(scene.home)})
+    command = ("sh", "-c", 'exec "$0" -m treadle.tools.pipe', sys.executable)
+    far = await PipeExecutor.connect(command, env={**os.environ, "TREADLE_HOME": str(scene.home)})
     process = await far.start(spec_of(scene.in_mode("danger-full-access"), "sleep 68.5"))
     waiting = asyncio.ensure_future(process.wait())
     await until(lambda: bool(marked("68.5")))
@@ -72,7 +72,7 @@ async def test_everything_ends_there_when_the_connection_breaks(scene: Scene):
 async def test_a_far_end_that_dies_fails_every_call(scene: Scene, far: PipeExecutor):
     process = await far.start(spec_of(scene, "echo $PPID; sleep 69.5"))
     waiting = asyncio.ensure_future(process.wait())
-    for pid in marked("weft.tools.pipe"):
+    for pid in marked("treadle.tools.pipe"):
         if str(os.getpid()) in Path(f"/proc/{pid}/stat").read_text().split():
             os.kill(pid, 9)
     with pytest.raises(ConnectionError, match="connect again"):
@@ -101,10 +101,10 @@ async def test_a_message_that_nobody_can_read_fails_every_call(scene: Scene, mes
 
 async def test_a_far_end_that_hears_nonsense_gives_up(scene: Scene):
     helper = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "weft.tools.pipe"),
+        *(sys.executable, "-m", "treadle.tools.pipe"),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
-        env={**os.environ, "WEFT_HOME": str(scene.home)},
+        env={**os.environ, "TREADLE_HOME": str(scene.home)},
     )
     out, _ = await helper.communicate(b"\0\0\0\3abc")
     assert (out, helper.returncode) == (b"", 0)

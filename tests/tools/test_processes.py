@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from weft.tools.dispatch import Dispatch, by_name
-from weft.tools.executor import ProcessSpec
-from weft.tools.local import LocalExecutor
+from treadle.tools.dispatch import Dispatch, by_name
+from treadle.tools.executor import ProcessSpec
+from treadle.tools.local import LocalExecutor
 
 from .scenes import Scene, function_call, marked, until
 
@@ -133,9 +133,9 @@ async def test_an_abort_at_any_moment_leaves_nothing(
 CHILD = """
 import asyncio, sys
 from pathlib import Path
-from weft.sandbox.policy import SandboxPolicy
-from weft.tools.executor import Bounds, ProcessSpec
-from weft.tools.local import LocalExecutor
+from treadle.sandbox.policy import SandboxPolicy
+from treadle.tools.executor import Bounds, ProcessSpec
+from treadle.tools.local import LocalExecutor
 
 async def main(work, home, mode, script):
     executor = LocalExecutor(home=Path(home))

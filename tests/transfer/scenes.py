@@ -4,12 +4,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-from weft.entries import Entry, Flags, Notice, Rollback
-from weft.items import Message, Reasoning, item_type, text_of
-from weft.prompt.registry import default_registry
-from weft.store.contract import Store
-from weft.transfer.importing import import_paths
-from weft.transfer.report import Brought, ImportReport
+from treadle.entries import Entry, Flags, Notice, Rollback
+from treadle.items import Message, Reasoning, item_type, text_of
+from treadle.prompt.registry import default_registry
+from treadle.store.contract import Store
+from treadle.transfer.importing import import_paths
+from treadle.transfer.report import Brought, ImportReport
 
 SAMPLES = Path(__file__).parent / "samples"
 WIDTH = 96

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from weft.entries import Draft
-from weft.items import InputText, Message, encode_item
-from weft.store.contract import Change
-from weft.store.memory import MemoryStore
-from weft.store.sqlite import SqliteStore
-from weft.transfer.lines import HEAVY, bounded, read_lines
-from weft.transfer.tally import Tally
+from treadle.entries import Draft
+from treadle.items import InputText, Message, encode_item
+from treadle.store.contract import Change
+from treadle.store.memory import MemoryStore
+from treadle.store.sqlite import SqliteStore
+from treadle.transfer.lines import HEAVY, bounded, read_lines
+from treadle.transfer.tally import Tally
 
 from .scenes import FORMATS, bring, essence, sample, states, thread_in, told, write
 
@@ -247,8 +247,8 @@ def test_what_is_heavy_is_read_a_little_at_a_time():
 CHILD = """
 import asyncio, sys
 from pathlib import Path
-from weft.store.sqlite import SqliteStore
-from weft.transfer.importing import import_paths
+from treadle.store.sqlite import SqliteStore
+from treadle.transfer.importing import import_paths
 
 async def main():
     async with await SqliteStore.open(Path(sys.argv[1])) as store:

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
-from weft.store.memory import MemoryStore
-from weft.transfer.exporting import ExportFormat, export_thread
+from treadle.store.memory import MemoryStore
+from treadle.transfer.exporting import ExportFormat, export_thread
 
 from .scenes import FORMATS, bring, sample, write
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 from inline_snapshot import snapshot
 
-from weft.store.memory import MemoryStore
-from weft.transfer.detect import detect
+from treadle.store.memory import MemoryStore
+from treadle.transfer.detect import detect
 
 from .scenes import bring, sample, states, thread_in, told, write
 

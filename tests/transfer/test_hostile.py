@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.errors import ConfigError
-from weft.store.memory import MemoryStore
-from weft.transfer.detect import detect
-from weft.transfer.pieces import milliseconds
-from weft.transfer.sources import find_sources
+from treadle.errors import ConfigError
+from treadle.store.memory import MemoryStore
+from treadle.transfer.detect import detect
+from treadle.transfer.pieces import milliseconds
+from treadle.transfer.sources import find_sources
 
 from .scenes import bring, sample, states, told, write
 

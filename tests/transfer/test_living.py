@@ -10,15 +10,15 @@ import pytest
 from inline_snapshot import snapshot
 
 from tests.engines.lossless.scenes import Speaker, keeping, reached, summaries, talk, words
-from weft import Thread
-from weft.entries import Origin
-from weft.harness.events import TurnCompleted
-from weft.store import SqliteStore
-from weft.store.contract import Search
-from weft.store.index import MemoryIndex
-from weft.store.memory import MemoryStore
-from weft.testing.script import Answer
-from weft.testing.scripted import ScriptedModel
+from treadle import Thread
+from treadle.entries import Origin
+from treadle.harness.events import TurnCompleted
+from treadle.store import SqliteStore
+from treadle.store.contract import Search
+from treadle.store.index import MemoryIndex
+from treadle.store.memory import MemoryStore
+from treadle.testing.script import Answer
+from treadle.testing.scripted import ScriptedModel
 
 from .scenes import bring, sample, told, write
 

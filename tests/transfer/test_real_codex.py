@@ -6,12 +6,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from weft.prompt.codex import find_codex
-from weft.store.memory import MemoryStore
-from weft.testing.fake import FakeServer
-from weft.testing.script import Answer, Call, Script
-from weft.transfer.exporting import export_thread
-from weft.transfer.rollout import Rollout
+from treadle.prompt.codex import find_codex
+from treadle.store.memory import MemoryStore
+from treadle.testing.fake import FakeServer
+from treadle.testing.script import Answer, Call, Script
+from treadle.transfer.exporting import export_thread
+from treadle.transfer.rollout import Rollout
 
 from ..harness.test_codex import CONFIG
 from .scenes import bring, told, write

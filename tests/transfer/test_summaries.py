@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from weft.store.memory import MemoryStore
+from treadle.store.memory import MemoryStore
 
 from .scenes import bring, states, told, write
 

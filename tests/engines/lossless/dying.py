@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from tests.harness.scenes import hear, opened
-from weft.engines.lossless.engine import LosslessEngine
-from weft.engines.lossless.guards import GuardLimits, Guards
-from weft.engines.lossless.library import Job, Library
-from weft.engines.lossless.nodes import Node
-from weft.engines.lossless.plan import Measures
-from weft.store.contract import Change, Committed, Lease
-from weft.store.sqlite import SqliteStore
+from treadle.engines.lossless.engine import LosslessEngine
+from treadle.engines.lossless.guards import GuardLimits, Guards
+from treadle.engines.lossless.library import Job, Library
+from treadle.engines.lossless.nodes import Node
+from treadle.engines.lossless.plan import Measures
+from treadle.store.contract import Change, Committed, Lease
+from treadle.store.sqlite import SqliteStore
 
 from .scenes import FOREGROUND, WINDOW, Speaker, look, words
 

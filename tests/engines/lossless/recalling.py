@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from tests.harness.scenes import call, hear, opened, scripted
-from weft import Thread
-from weft.engines.lossless.engine import LosslessEngine
-from weft.engines.lossless.library import Library
-from weft.items import FunctionCallOutput, decode_item, text_of
-from weft.testing.script import Answer
-from weft.testing.scripted import ScriptedModel
+from treadle import Thread
+from treadle.engines.lossless.engine import LosslessEngine
+from treadle.engines.lossless.library import Library
+from treadle.items import FunctionCallOutput, decode_item, text_of
+from treadle.testing.script import Answer
+from treadle.testing.scripted import ScriptedModel
 
 __all__ = [
     "FILLER",

@@ -6,9 +6,9 @@ import json
 
 from hypothesis import strategies as st
 
-from weft.engines.lossless.writing.source import Source
-from weft.engines.values import ContextItem
-from weft.items import (
+from treadle.engines.lossless.writing.source import Source
+from treadle.engines.values import ContextItem
+from treadle.items import (
     FunctionCall,
     FunctionCallOutput,
     InputText,

@@ -14,20 +14,20 @@ from typing import Any, Literal
 import msgspec
 
 from tests.harness.scenes import hear, opened
-from weft import Thread
-from weft.context.recipe import first_context
-from weft.context.row import Row
-from weft.context.rules import Pairing
-from weft.engines.log import visible_rows
-from weft.engines.lossless.engine import INFO, LosslessEngine
-from weft.engines.lossless.guards import GuardLimits, Guards
-from weft.engines.lossless.library import Library
-from weft.engines.lossless.nodes import Node
-from weft.engines.lossless.plan import Measures
-from weft.events import Completed, CompletedBody, OutputItemDone
-from weft.harness.events import Event, StepStarted
-from weft.items import FunctionCall, Item, Message, OutputText, encode_item
-from weft.models.contract import (
+from treadle import Thread
+from treadle.context.recipe import first_context
+from treadle.context.row import Row
+from treadle.context.rules import Pairing
+from treadle.engines.log import visible_rows
+from treadle.engines.lossless.engine import INFO, LosslessEngine
+from treadle.engines.lossless.guards import GuardLimits, Guards
+from treadle.engines.lossless.library import Library
+from treadle.engines.lossless.nodes import Node
+from treadle.engines.lossless.plan import Measures
+from treadle.events import Completed, CompletedBody, OutputItemDone
+from treadle.harness.events import Event, StepStarted
+from treadle.items import FunctionCall, Item, Message, OutputText, encode_item
+from treadle.models.contract import (
     AuthFailed,
     Capabilities,
     Connected,
@@ -35,11 +35,11 @@ from weft.models.contract import (
     ModelEvent,
     ModelRequest,
 )
-from weft.models.format import WireFormat
-from weft.models.formats import format_named
-from weft.provenance import SUBAGENT_ANNOUNCE, InputProvenance, InternalEvent
-from weft.tools.decorator import tool
-from weft.wire import Json
+from treadle.models.format import WireFormat
+from treadle.models.formats import format_named
+from treadle.provenance import SUBAGENT_ANNOUNCE, InputProvenance, InternalEvent
+from treadle.tools.decorator import tool
+from treadle.wire import Json
 
 __all__ = [
     "ANNOUNCED",

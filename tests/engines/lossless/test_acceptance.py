@@ -8,12 +8,12 @@ import pytest
 
 from tests.engines.scenes import notices
 from tests.harness.scenes import hear, last, of
-from weft import Thread
-from weft.context.tokens import estimate_text
-from weft.engines.lossless.nodes import Node
-from weft.errors import CannotCompact
-from weft.harness.events import EngineReported, StepStarted
-from weft.store.contract import Search
+from treadle import Thread
+from treadle.context.tokens import estimate_text
+from treadle.engines.lossless.nodes import Node
+from treadle.errors import CannotCompact
+from treadle.harness.events import EngineReported, StepStarted
+from treadle.store.contract import Search
 
 from .scenes import (
     ANNOUNCED,

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.engines.lossless.writing.answers import cleaned
-from weft.engines.lossless.writing.expanding import body_of, completed, named_in, with_names
-from weft.engines.lossless.writing.facts import Fact
-from weft.engines.lossless.writing.source import EXPAND
+from treadle.engines.lossless.writing.answers import cleaned
+from treadle.engines.lossless.writing.expanding import body_of, completed, named_in, with_names
+from treadle.engines.lossless.writing.facts import Fact
+from treadle.engines.lossless.writing.source import EXPAND
 
 GOOD = f"Goal: mend it.\n{EXPAND} a.py; b.py"
 

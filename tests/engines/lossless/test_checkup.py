@@ -11,24 +11,24 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from weft.engines.conversation import conversation_of
-from weft.engines.log import visible_rows
-from weft.engines.lossless.care.checkup import Checkup, check_up
-from weft.engines.lossless.care.findings import Finding
-from weft.engines.lossless.care.inventory import Inventory, Known, inventory_of
-from weft.engines.lossless.care.repair import repair
-from weft.engines.lossless.library import LEASE_MS, Job, Library
-from weft.engines.lossless.nodes import Node, recovered
-from weft.engines.values import ContextItem, Covered
-from weft.entries import Draft, Epoch, Reason, Recipe, RecipePart, Rollback, control_draft
-from weft.entries import Node as Part
-from weft.entries import Range as Entries
-from weft.errors import StoreTooNew
-from weft.items import encode_item
-from weft.prompt.history import node_message
-from weft.prompt.registry import builtin_vocabulary
-from weft.store import Change, SqliteStore
-from weft.store.contract import OutboxDraft
+from treadle.engines.conversation import conversation_of
+from treadle.engines.log import visible_rows
+from treadle.engines.lossless.care.checkup import Checkup, check_up
+from treadle.engines.lossless.care.findings import Finding
+from treadle.engines.lossless.care.inventory import Inventory, Known, inventory_of
+from treadle.engines.lossless.care.repair import repair
+from treadle.engines.lossless.library import LEASE_MS, Job, Library
+from treadle.engines.lossless.nodes import Node, recovered
+from treadle.engines.values import ContextItem, Covered
+from treadle.entries import Draft, Epoch, Reason, Recipe, RecipePart, Rollback, control_draft
+from treadle.entries import Node as Part
+from treadle.entries import Range as Entries
+from treadle.errors import StoreTooNew
+from treadle.items import encode_item
+from treadle.prompt.history import node_message
+from treadle.prompt.registry import builtin_vocabulary
+from treadle.store import Change, SqliteStore
+from treadle.store.contract import OutboxDraft
 
 from .samples import says, user
 from .scenes import Speaker, keeping, summaries, talk, words
@@ -164,7 +164,7 @@ async def test_a_summary_that_the_library_lost_is_taken_over(home):
             thread=thread,
             subject=node.id,
             what=f"summary {node.id} is shown, but not in the library",
-            remedy="`weft lossless doctor --fix` takes it over from the log, "
+            remedy="`treadle lossless doctor --fix` takes it over from the log, "
             "as the thread's next turn does",
             fixable=True,
         ),
@@ -194,7 +194,7 @@ async def test_the_text_of_a_summary_must_be_in_the_log(home):
     await home.shows(thread, Part("sum_0000000100000004", lost, 1, 4), Entries(5, 8))
     (finding,) = (await home.found()).findings
     assert (finding.kind, finding.fixable, finding.serious) == ("lost_blob", False, True)
-    assert finding.remedy == f"go on from before it: weft fork {thread} --at 8"
+    assert finding.remedy == f"go on from before it: treadle fork {thread} --at 8"
 
 
 async def test_a_summary_stands_for_what_was_there_before_it(home):
@@ -397,7 +397,7 @@ async def test_a_summary_that_others_show_outlives_its_thread(home):
     assert other.id not in home.held().nodes
 
 
-async def test_a_library_of_a_newer_weft_is_not_touched(home):
+async def test_a_library_of_a_newer_treadle_is_not_touched(home):
     thread = await home.thread()
     await home.summary(thread, 1, 4)
     await home.library.close()

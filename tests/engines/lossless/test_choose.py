@@ -4,10 +4,10 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.engines.lossless.choose import Chosen, choose, size_of
-from weft.engines.lossless.nodes import Node
-from weft.engines.lossless.plan import stretches
-from weft.engines.values import ContextItem
+from treadle.engines.lossless.choose import Chosen, choose, size_of
+from treadle.engines.lossless.nodes import Node
+from treadle.engines.lossless.plan import stretches
+from treadle.engines.values import ContextItem
 
 from .test_plan import MEASURES, conversations, spoken
 

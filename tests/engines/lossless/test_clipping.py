@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.engines.lossless.writing.clipping import clip, clip_middle, size_of
+from treadle.engines.lossless.writing.clipping import clip, clip_middle, size_of
 
 from .samples import texts
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from weft.testing.contracts import ContextEngineContract
+from treadle.testing.contracts import ContextEngineContract
 
 
 class TestLossless(ContextEngineContract):
-    factory = "weft.engines.lossless.factory:lossless"
+    factory = "treadle.engines.lossless.factory:lossless"

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from weft.engines.lossless.engine import LosslessEngine
-from weft.engines.lossless.factory import lossless, measures_from
-from weft.engines.lossless.library import Library
-from weft.engines.lossless.plan import Measures
-from weft.engines.offers import EngineContext
-from weft.engines.values import (
+from treadle.engines.lossless.engine import LosslessEngine
+from treadle.engines.lossless.factory import lossless, measures_from
+from treadle.engines.lossless.library import Library
+from treadle.engines.lossless.plan import Measures
+from treadle.engines.offers import EngineContext
+from treadle.engines.values import (
     AssembleResult,
     CommitResult,
     CompactParams,
@@ -21,9 +21,9 @@ from weft.engines.values import (
     ResetParams,
     RuntimeContext,
 )
-from weft.errors import ConfigError
-from weft.items import Item
-from weft.testing.contracts.engine_scenes import Past
+from treadle.errors import ConfigError
+from treadle.items import Item
+from treadle.testing.contracts.engine_scenes import Past
 
 from .scenes import words
 

@@ -4,11 +4,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
-from weft.context.tokens import estimate_text
-from weft.engines.lossless.writing.extract import extract
-from weft.engines.lossless.writing.facts import find_facts, missing
-from weft.engines.lossless.writing.passages import passages
-from weft.engines.lossless.writing.source import EXPAND, Source, source_tokens
+from treadle.context.tokens import estimate_text
+from treadle.engines.lossless.writing.extract import extract
+from treadle.engines.lossless.writing.facts import find_facts, missing
+from treadle.engines.lossless.writing.passages import passages
+from treadle.engines.lossless.writing.source import EXPAND, Source, source_tokens
 
 from .samples import SAMPLE, command, ran, says, source, sources, user
 

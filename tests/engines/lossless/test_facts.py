@@ -3,10 +3,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.engines.lossless.writing.facts import MOST, Fact, find_facts, missing
-from weft.engines.lossless.writing.passages import passages
-from weft.engines.lossless.writing.source import Source
-from weft.items import CustomToolCall, FunctionCallOutput, Item
+from treadle.engines.lossless.writing.facts import MOST, Fact, find_facts, missing
+from treadle.engines.lossless.writing.passages import passages
+from treadle.engines.lossless.writing.source import Source
+from treadle.items import CustomToolCall, FunctionCallOutput, Item
 
 from .samples import SAMPLE, call, command, ran, says, source, sources, user
 
@@ -38,9 +38,7 @@ def test_a_stretch_of_work_has_these_facts():
 def test_names_of_every_shape_are_found_and_words_are_not():
     found = texts_of(
         "identifier",
-        user(
-            "Call parse_header, parseHeader, ParseHeader, weft.engines.values, MAX_SIZE, std::io."
-        ),
+        user("Call parse_header, parseHeader, ParseHeader, treadle.engines, MAX_SIZE, std::io."),
         user("And plain words, e.g. this one, i.e. nothing; and/or 1/2 n/a it's HTTP OK."),
     )
     assert sorted(found) == [
@@ -49,7 +47,7 @@ def test_names_of_every_shape_are_found_and_words_are_not():
         "parseHeader",
         "parse_header",
         "std::io",
-        "weft.engines.values",
+        "treadle.engines",
     ]
 
 

@@ -8,20 +8,20 @@ from msgspec import Raw
 
 from tests.engines.lossless.recalling import NEEDLE, folded, keeping, nodes, talking, use
 from tests.harness.scenes import call, hear, opened
-from weft.cli.opening import engine_of
-from weft.configuration.settings import Settings as Configured
-from weft.engines.log import StoredLog
-from weft.engines.lossless.library import Library
-from weft.entries import Rollback, Settings, control_draft
-from weft.store.contract import Change, Search, Store
-from weft.store.index import SqliteIndex
-from weft.store.memory import MemoryStore
-from weft.store.sqlite import SqliteStore
-from weft.subagents import AgentLimits, Kinship
-from weft.subagents.values import DESCENT, Descent, kin_of
-from weft.testing.contracts.drafts import append, says
-from weft.testing.script import Answer
-from weft.wire import json_bytes
+from treadle.cli.opening import engine_of
+from treadle.configuration.settings import Settings as Configured
+from treadle.engines.log import StoredLog
+from treadle.engines.lossless.library import Library
+from treadle.entries import Rollback, Settings, control_draft
+from treadle.store.contract import Change, Search, Store
+from treadle.store.index import SqliteIndex
+from treadle.store.memory import MemoryStore
+from treadle.store.sqlite import SqliteStore
+from treadle.subagents import AgentLimits, Kinship
+from treadle.subagents.values import DESCENT, Descent, kin_of
+from treadle.testing.contracts.drafts import append, says
+from treadle.testing.script import Answer
+from treadle.wire import json_bytes
 
 TALK = (NEEDLE, "And the zebra?", "And the otter?", "What else?")
 REFUSED = "may not be read from here: it is neither a parent nor a child of this one"

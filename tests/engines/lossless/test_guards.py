@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.engines.lossless.guards import (
+from treadle.engines.lossless.guards import (
     BreakerStatus,
     GuardLimits,
     Guards,

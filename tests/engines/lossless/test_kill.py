@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.harness.scenes import last, unanswered
-from weft.context.rebuild import rebuild_ledger
-from weft.store import SqliteStore
+from treadle.context.rebuild import rebuild_ledger
+from treadle.store import SqliteStore
 
 from .dying import POINTS
 from .scenes import Speaker, check, keeping, summaries, talk, words

@@ -9,9 +9,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from weft.engines.lossless.library import LEASE_MS, Frontier, Job, Library, Note
-from weft.engines.lossless.nodes import Node, spans_of
-from weft.errors import StoreClosed, StoreCorrupt, StoreTooNew
+from treadle.engines.lossless.library import LEASE_MS, Frontier, Job, Library, Note
+from treadle.engines.lossless.nodes import Node, spans_of
+from treadle.errors import StoreClosed, StoreCorrupt, StoreTooNew
 
 NODE = Node(id="sum_1", key="k1", thread="t", first=1, last=4, text="short", body=b"{}", tokens=9)
 JOB = Job(key="k1", thread="t", first=1, last=4)
@@ -177,7 +177,7 @@ async def test_two_writers_wait_for_each_other(tmp_path: Path):
 
 async def test_all_libraries_of_a_file_share_one_thread_until_the_last_is_closed(tmp_path: Path):
     def threads() -> int:
-        return len([one for one in threading.enumerate() if "weft-lossless" in one.name])
+        return len([one for one in threading.enumerate() if "treadle-lossless" in one.name])
 
     before, path = threads(), tmp_path / "lossless.db"
     libraries = [Library(path) for _ in range(20)]

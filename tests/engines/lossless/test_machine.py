@@ -15,13 +15,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tests.context.reference import visible
 from tests.context.scenes import answer, call, output, user
 from tests.engines.scenes import notices
-from weft import Thread
-from weft.context.rebuild import rebuild_ledger
-from weft.context.view import load_view
-from weft.engines.lossless.library import Library
-from weft.entries import Entry, Epoch, Reason
-from weft.errors import CannotCompact, IllegalCut
-from weft.harness.events import Event, TurnCompleted
+from treadle import Thread
+from treadle.context.rebuild import rebuild_ledger
+from treadle.context.view import load_view
+from treadle.engines.lossless.library import Library
+from treadle.entries import Entry, Epoch, Reason
+from treadle.errors import CannotCompact, IllegalCut
+from treadle.harness.events import Event, TurnCompleted
 
 from .scenes import ANNOUNCED, Mood, Speaker, check, first_block, keeping, summaries, talk, words
 

@@ -18,23 +18,23 @@ from tests.engines.lossless.recalling import (
     use,
 )
 from tests.harness.scenes import call, hear, last, of
-from weft import Thread
-from weft.engines.lossless.library import Library
-from weft.engines.lossless.memory import MOST_TOKENS, Memory
-from weft.engines.lossless.nodes import Node
-from weft.engines.lossless.reading import read
-from weft.engines.lossless.recall.cues import cue_of
-from weft.engines.values import AssembleParams, ContextItem, Covered, ThreadRef
-from weft.errors import StoreBusy
-from weft.harness.events import Event, StepStarted, ToolFinished
-from weft.items import FunctionCall, InputText, Message
-from weft.provenance import InputProvenance
-from weft.specs import spec_name
-from weft.store.contract import Hits, Search
-from weft.testing import layout
-from weft.testing.contracts.engine_scenes import ANNOUNCED, ANNOUNCEMENT, Past
-from weft.testing.script import Answer
-from weft.testing.scripted import ScriptedModel
+from treadle import Thread
+from treadle.engines.lossless.library import Library
+from treadle.engines.lossless.memory import MOST_TOKENS, Memory
+from treadle.engines.lossless.nodes import Node
+from treadle.engines.lossless.reading import read
+from treadle.engines.lossless.recall.cues import cue_of
+from treadle.engines.values import AssembleParams, ContextItem, Covered, ThreadRef
+from treadle.errors import StoreBusy
+from treadle.harness.events import Event, StepStarted, ToolFinished
+from treadle.items import FunctionCall, InputText, Message
+from treadle.provenance import InputProvenance
+from treadle.specs import spec_name
+from treadle.store.contract import Hits, Search
+from treadle.testing import layout
+from treadle.testing.contracts.engine_scenes import ANNOUNCED, ANNOUNCEMENT, Past
+from treadle.testing.script import Answer
+from treadle.testing.scripted import ScriptedModel
 
 TALK = (NEEDLE, "And the zebra?", "And the otter?", "What else?")
 

@@ -6,9 +6,9 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.context.row import shape_of
-from weft.context.rules import Pairing
-from weft.engines.lossless.plan import (
+from treadle.context.row import shape_of
+from treadle.context.rules import Pairing
+from treadle.engines.lossless.plan import (
     Measures,
     Stretch,
     condensable,
@@ -16,8 +16,8 @@ from weft.engines.lossless.plan import (
     mergeable,
     stretches,
 )
-from weft.engines.values import ContextItem, Covered
-from weft.items import Item
+from treadle.engines.values import ContextItem, Covered
+from treadle.items import Item
 
 from .samples import call, ran, says, user
 

@@ -15,10 +15,10 @@ TURNS = int(os.environ.get("SOAK_ROUNDS", "8"))
 READER = """
 import asyncio, sys
 from pathlib import Path
-from weft.engines.lossless.library import Library
-from weft.store import SqliteStore
-from weft.store.contract import Search
-from weft.store.index import SqliteIndex
+from treadle.engines.lossless.library import Library
+from treadle.store import SqliteStore
+from treadle.store.contract import Search
+from treadle.store.index import SqliteIndex
 
 place, thread = Path(sys.argv[1]), sys.argv[2]
 
@@ -54,8 +54,8 @@ rounds = 0
 while not (place / "enough").exists() or rounds < 2:
     rounds += 1
     done = subprocess.run(
-        [sys.executable, "-c", "from weft.cli import main; main()", "recall", "part", "--json"],
-        env={**os.environ, "WEFT_HOME": str(place / "home")},
+        [sys.executable, "-c", "from treadle.cli import main; main()", "recall", "part", "--json"],
+        env={**os.environ, "TREADLE_HOME": str(place / "home")},
         capture_output=True, text=True,
     )
     assert done.returncode == 0, done.stderr

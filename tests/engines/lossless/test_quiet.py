@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from tests.harness.scenes import hear, opened
-from weft.engines.lossless.engine import LosslessEngine
-from weft.engines.lossless.library import Library
-from weft.engines.lossless.shelf import Shelf
-from weft.harness.events import Event, StepStarted
+from treadle.engines.lossless.engine import LosslessEngine
+from treadle.engines.lossless.library import Library
+from treadle.engines.lossless.shelf import Shelf
+from treadle.harness.events import Event, StepStarted
 
 from .scenes import Speaker, look, summaries, talk, words
 

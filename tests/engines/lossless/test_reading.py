@@ -3,9 +3,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.engines.lossless.reading import Reading, read
-from weft.engines.lossless.recent import MOST, Recent
-from weft.engines.values import ContextItem, Covered
+from treadle.engines.lossless.reading import Reading, read
+from treadle.engines.lossless.recent import MOST, Recent
+from treadle.engines.values import ContextItem, Covered
 
 WISH = b'{"type":"function_call","call_id":"c","name":"new_context","arguments":"%s"}'
 NOTE = rb'{"type":"function_call","call_id":"c","name":"note_write","arguments":"%s"}'

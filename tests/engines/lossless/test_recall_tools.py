@@ -20,19 +20,19 @@ from tests.engines.lossless.recalling import (
 )
 from tests.harness.scenes import call, hear, last
 from tests.tools.scenes import Scene
-from weft.engines.log import StoredLog
-from weft.engines.lossless.library import Library
-from weft.engines.lossless.memory import Memory
-from weft.engines.lossless.nodes import Node
-from weft.engines.lossless.recall.desk import Found, records
-from weft.engines.lossless.recall.noting import MOST_NOTES
-from weft.store.contract import Change
-from weft.store.index import SqliteIndex
-from weft.store.sqlite import SqliteStore
-from weft.testing.contracts.drafts import append, says
-from weft.testing.script import Answer, Failure
-from weft.tools.contract import ToolResult
-from weft.tools.local.executor import LocalExecutor
+from treadle.engines.log import StoredLog
+from treadle.engines.lossless.library import Library
+from treadle.engines.lossless.memory import Memory
+from treadle.engines.lossless.nodes import Node
+from treadle.engines.lossless.recall.desk import Found, records
+from treadle.engines.lossless.recall.noting import MOST_NOTES
+from treadle.store.contract import Change
+from treadle.store.index import SqliteIndex
+from treadle.store.sqlite import SqliteStore
+from treadle.testing.contracts.drafts import append, says
+from treadle.testing.script import Answer, Failure
+from treadle.tools.contract import ToolResult
+from treadle.tools.local.executor import LocalExecutor
 
 TALK = (NEEDLE, "And the zebra?", "And the otter?", "What else?")
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")

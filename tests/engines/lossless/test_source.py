@@ -5,11 +5,11 @@ import re
 from hypothesis import given
 from inline_snapshot import snapshot
 
-from weft.engines.lossless.writing.passages import Passage, passages
-from weft.engines.lossless.writing.showing import source_text
-from weft.engines.lossless.writing.source import Source, source_tokens
-from weft.engines.values import ContextItem
-from weft.items import (
+from treadle.engines.lossless.writing.passages import Passage, passages
+from treadle.engines.lossless.writing.showing import source_text
+from treadle.engines.lossless.writing.source import Source, source_tokens
+from treadle.engines.values import ContextItem
+from treadle.items import (
     Compaction,
     CustomToolCall,
     CustomToolCallOutput,

@@ -9,15 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
-from weft.context.tokens import estimate_text
-from weft.engines.lossless.guards import GuardLimits, Guards
-from weft.engines.lossless.writing.extract import extract
-from weft.engines.lossless.writing.facts import find_facts, missing
-from weft.engines.lossless.writing.passages import passages
-from weft.engines.lossless.writing.source import EXPAND, Source, Summary, source_tokens
-from weft.engines.lossless.writing.summarise import summarise
-from weft.errors import CompletionFailed, TooLong, WeftError
-from weft.items import Item
+from treadle.context.tokens import estimate_text
+from treadle.engines.lossless.guards import GuardLimits, Guards
+from treadle.engines.lossless.writing.extract import extract
+from treadle.engines.lossless.writing.facts import find_facts, missing
+from treadle.engines.lossless.writing.passages import passages
+from treadle.engines.lossless.writing.source import EXPAND, Source, Summary, source_tokens
+from treadle.engines.lossless.writing.summarise import summarise
+from treadle.errors import CompletionFailed, TooLong, TreadleError
+from treadle.items import Item
 
 from .samples import SAMPLE, command, ran, says, source, sources, texts, user
 
@@ -132,7 +132,7 @@ async def test_each_depth_has_its_prompt(depth, version):
 
 
 def test_every_prompt_asks_for_the_last_line_and_calls_its_source_data():
-    from weft.engines.lossless.writing.prompts import prompt_for
+    from treadle.engines.lossless.writing.prompts import prompt_for
 
     for depth in range(3):
         for strict in (False, True):
@@ -224,7 +224,7 @@ async def test_a_second_try_that_is_worse_changes_nothing(second):
         "word " * 5_000,
         TimeoutError(),
         CompletionFailed("the stream was cut"),
-        WeftError("the call is over"),
+        TreadleError("the call is over"),
     ],
 )
 async def test_a_first_answer_that_is_of_no_use_leads_to_the_stricter_prompt(first):

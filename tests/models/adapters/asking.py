@@ -4,13 +4,13 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from weft.items import Item
-from weft.models.connect import Api, ProviderConfig, connect
-from weft.models.contract import Model, ModelRequest
-from weft.models.profile import ModelProfile
-from weft.models.transport import AsyncTransport
-from weft.testing.fake import FakeServer
-from weft.testing.script import Answer, Script
+from treadle.items import Item
+from treadle.models.connect import Api, ProviderConfig, connect
+from treadle.models.contract import Model, ModelRequest
+from treadle.models.profile import ModelProfile
+from treadle.models.transport import AsyncTransport
+from treadle.testing.fake import FakeServer
+from treadle.testing.script import Answer, Script
 
 from ..formats.samples import body, head, user
 

@@ -7,8 +7,8 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.events import Incomplete, ReasoningTextDelta
-from weft.items import (
+from treadle.events import Incomplete, ReasoningTextDelta
+from treadle.items import (
     CustomToolCall,
     FunctionCall,
     Message,
@@ -16,11 +16,11 @@ from weft.items import (
     Reasoning,
     ReasoningText,
 )
-from weft.models.assembly import FreeformDeltas
-from weft.models.contract import ContextOverflow, StreamCut
-from weft.testing.contracts.answers import broken, collect, completed, done
-from weft.testing.script import Answer
-from weft.usage import TokenUsage
+from treadle.models.assembly import FreeformDeltas
+from treadle.models.contract import ContextOverflow, StreamCut
+from treadle.testing.contracts.answers import broken, collect, completed, done
+from treadle.testing.script import Answer
+from treadle.usage import TokenUsage
 
 from .asking import answering, request
 

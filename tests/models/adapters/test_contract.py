@@ -2,11 +2,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from weft.models.connect import Api, ProviderConfig, connect
-from weft.models.contract import Model
-from weft.models.profile import ModelProfile
-from weft.models.transport import AsyncTransport
-from weft.testing.contracts.models import ModelContract
+from treadle.models.connect import Api, ProviderConfig, connect
+from treadle.models.contract import Model
+from treadle.models.profile import ModelProfile
+from treadle.models.transport import AsyncTransport
+from treadle.testing.contracts.models import ModelContract
 
 
 class AdapterContract(ModelContract):

@@ -3,14 +3,14 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from weft.models.contract import (
+from treadle.models.contract import (
     AuthFailed,
     ContextOverflow,
     InvalidRequest,
     ModelError,
     RateLimited,
 )
-from weft.models.failures import Complaint, complaint_in, status_failure, stream_failure
+from treadle.models.failures import Complaint, complaint_in, status_failure, stream_failure
 
 OPENAI = '{{"error":{{"message":"m","type":"t","code":"{}"}}}}'
 

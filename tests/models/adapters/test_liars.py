@@ -6,11 +6,11 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from weft.models.connect import Api, ProviderConfig, connect
-from weft.models.contract import Model, ModelError, StreamCut
-from weft.models.profile import ModelProfile
-from weft.models.transport import AsyncTransport
-from weft.testing.contracts.answers import broken
+from treadle.models.connect import Api, ProviderConfig, connect
+from treadle.models.contract import Model, ModelError, StreamCut
+from treadle.models.profile import ModelProfile
+from treadle.models.transport import AsyncTransport
+from treadle.testing.contracts.answers import broken
 
 from ..transport.servers import Peer, serving
 from .asking import request

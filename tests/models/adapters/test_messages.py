@@ -4,13 +4,13 @@ from typing import Any
 
 import msgspec
 
-from weft.events import Incomplete
-from weft.items import FunctionCall, Message, OutputText, Reasoning, Unknown
-from weft.models.contract import ContextOverflow, ModelError
-from weft.models.formats.thinking import block_of
-from weft.testing.contracts.answers import broken, collect, completed, done
-from weft.testing.script import Answer, Failure
-from weft.usage import TokenUsage
+from treadle.events import Incomplete
+from treadle.items import FunctionCall, Message, OutputText, Reasoning, Unknown
+from treadle.models.contract import ContextOverflow, ModelError
+from treadle.models.formats.thinking import block_of
+from treadle.testing.contracts.answers import broken, collect, completed, done
+from treadle.testing.script import Answer, Failure
+from treadle.usage import TokenUsage
 
 from .asking import answering, request
 

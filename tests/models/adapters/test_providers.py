@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from weft.errors import ConfigError
-from weft.models.catalog import Catalog
-from weft.models.chat import ChatModel
-from weft.models.contract import AuthFailed, Capabilities, Model
-from weft.models.messages import MessagesModel
-from weft.models.providers import ProviderConfig, open_model, provider_names
-from weft.models.responses import ResponsesModel
-from weft.models.transport import AsyncTransport
-from weft.testing.contracts.answers import collect, messages
-from weft.testing.fake import FakeServer
-from weft.testing.script import Answer, Script
+from treadle.errors import ConfigError
+from treadle.models.catalog import Catalog
+from treadle.models.chat import ChatModel
+from treadle.models.contract import AuthFailed, Capabilities, Model
+from treadle.models.messages import MessagesModel
+from treadle.models.providers import ProviderConfig, open_model, provider_names
+from treadle.models.responses import ResponsesModel
+from treadle.models.transport import AsyncTransport
+from treadle.testing.contracts.answers import collect, messages
+from treadle.testing.fake import FakeServer
+from treadle.testing.script import Answer, Script
 
 from .asking import request
 
@@ -75,7 +75,7 @@ async def test_the_environment_moves_a_provider(transport: AsyncTransport):
 
 
 def test_a_missing_key_names_the_variable_and_the_command():
-    with pytest.raises(AuthFailed, match=r"set GROQ_API_KEY, or run `weft auth`"):
+    with pytest.raises(AuthFailed, match=r"set GROQ_API_KEY, or run `treadle auth`"):
         opened("groq:llama", environ={})
 
 
@@ -148,7 +148,7 @@ def test_other_packages_add_providers(tmp_path: Path, monkeypatch: pytest.Monkey
     package = tmp_path / "cellar-1.0.dist-info"
     package.mkdir()
     (package / "METADATA").write_text("Metadata-Version: 2.1\nName: cellar\nVersion: 1.0\n")
-    points = "[weft.models]\ncellar = cellar_models:opener\nbroken = cellar_models:missing\n"
+    points = "[treadle.models]\ncellar = cellar_models:opener\nbroken = cellar_models:missing\n"
     (package / "entry_points.txt").write_text(points)
     (tmp_path / "cellar_models.py").write_text("def opener(opening):\n    return opening\n")
     monkeypatch.syspath_prepend(str(tmp_path))

@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from weft.events import Completed, Failed, ModelsEtag, RateLimits, ServerModel
-from weft.items import Compaction, InputText, Message
-from weft.models.contract import (
+from treadle.events import Completed, Failed, ModelsEtag, RateLimits, ServerModel
+from treadle.items import Compaction, InputText, Message
+from treadle.models.contract import (
     Connected,
     ContextOverflow,
     ModelError,
@@ -15,9 +15,9 @@ from weft.models.contract import (
     RemoteCompaction,
     StreamCut,
 )
-from weft.testing.contracts.answers import broken, collect, completed, done, messages
-from weft.testing.script import Answer, Break, Failure
-from weft.usage import WireUsage
+from treadle.testing.contracts.answers import broken, collect, completed, done, messages
+from treadle.testing.script import Answer, Break, Failure
+from treadle.usage import WireUsage
 
 from ..formats.samples import said, user
 from .asking import answering, request

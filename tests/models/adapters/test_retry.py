@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from weft.models.contract import ModelError, RateLimited
-from weft.models.retry import Backoff
+from treadle.models.contract import ModelError, RateLimited
+from treadle.models.retry import Backoff
 
 
 def recorded(patience: float = 60.0) -> tuple[Backoff, list[float]]:

@@ -6,7 +6,7 @@ import msgspec
 from inline_snapshot import snapshot
 from msgspec import Raw
 
-from weft.items import (
+from treadle.items import (
     CustomToolCall,
     CustomToolCallOutput,
     FunctionCall,
@@ -19,8 +19,8 @@ from weft.items import (
     ToolSearchOutput,
     WebSearchCall,
 )
-from weft.models.formats.chat import ChatFormat
-from weft.models.formats.tools import call_item, flat_tools
+from treadle.models.formats.chat import ChatFormat
+from treadle.models.formats.tools import call_item, flat_tools
 
 from .samples import ENCODED, PIXEL, body, call, head, output, payload, said, thought, user
 
@@ -56,7 +56,7 @@ def test_a_body_has_its_parameters_then_tools_then_messages():
                 {
                     "type": "json_schema",
                     "json_schema": {
-                        "name": "weft_output",
+                        "name": "treadle_output",
                         "strict": True,
                         "schema": {"type": "object"},
                     },

@@ -7,7 +7,7 @@ import pytest
 from inline_snapshot import snapshot
 from msgspec import Raw
 
-from weft.items import (
+from treadle.items import (
     FunctionCallOutput,
     InputImage,
     InputText,
@@ -17,8 +17,8 @@ from weft.items import (
     Unknown,
     encode_item,
 )
-from weft.models.formats.messages import MARK, MessagesFormat
-from weft.models.formats.thinking import block_of, reasoning_of
+from treadle.models.formats.messages import MARK, MessagesFormat
+from treadle.models.formats.thinking import block_of, reasoning_of
 
 from .samples import ENCODED, PIXEL, body, call, head, opening, output, payload, said, signed, user
 

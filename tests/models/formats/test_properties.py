@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.items import Item, encode_item
-from weft.models.format import WireFormat
-from weft.models.formats import format_named
+from treadle.items import Item, encode_item
+from treadle.models.format import WireFormat
+from treadle.models.formats import format_named
 
 from .samples import body, head, opening, steps
 

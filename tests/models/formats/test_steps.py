@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from weft.items import Item, encode_item
-from weft.models.formats.steps import StepOrder
+from treadle.items import Item, encode_item
+from treadle.models.formats.steps import StepOrder
 
 from .samples import call, output, said, user
 

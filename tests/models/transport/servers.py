@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import trustme
 
-from weft.models.transport import AsyncTransport
+from treadle.models.transport import AsyncTransport
 
 Handler = Callable[["Peer"], Awaitable[None]]
 

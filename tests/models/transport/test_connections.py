@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from weft.models.transport import (
+from treadle.models.transport import (
     AsyncTransport,
     ConnectionClosed,
     ConnectRefused,

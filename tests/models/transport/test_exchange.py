@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.models.transport import (
+from treadle.models.transport import (
     AsyncTransport,
     BodyTooLarge,
     ConnectionClosed,

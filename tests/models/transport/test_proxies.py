@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import trustme
 
-from weft.errors import ConfigError
-from weft.models.transport import (
+from treadle.errors import ConfigError
+from treadle.models.transport import (
     AsyncTransport,
     NoConnection,
     Proxies,
@@ -16,7 +16,7 @@ from weft.models.transport import (
     TlsFailed,
     Trust,
 )
-from weft.models.transport.address import Origin
+from treadle.models.transport.address import Origin
 
 from .proxy import TunnelProxy
 from .servers import Peer, echo, post, serving, tls_context

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import trustme
 
-from weft.models.transport import (
+from treadle.models.transport import (
     AsyncTransport,
     NoConnection,
     PrivateAddress,
@@ -17,10 +17,10 @@ from weft.models.transport import (
     Timeouts,
     Trust,
 )
-from weft.models.transport.address import Origin
-from weft.models.transport.connection import Connection
-from weft.models.transport.dial import _connect, _reached
-from weft.models.transport.pool import Pool
+from treadle.models.transport.address import Origin
+from treadle.models.transport.connection import Connection
+from treadle.models.transport.dial import _connect, _reached
+from treadle.models.transport.pool import Pool
 
 from .servers import Peer, echo, serving, tls_context
 

@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
-from weft.models.transport import PATIENT, Headers, Proxies, RequestRefused, TransportError
-from weft.models.transport.address import Address, Origin, parse_url
-from weft.models.transport.headers import encode_fields
-from weft.models.transport.request import prepare
+from treadle.models.transport import PATIENT, Headers, Proxies, RequestRefused, TransportError
+from treadle.models.transport.address import Address, Origin, parse_url
+from treadle.models.transport.headers import encode_fields
+from treadle.models.transport.request import prepare
 
 
 @pytest.mark.parametrize(

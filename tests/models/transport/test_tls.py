@@ -8,8 +8,15 @@ import pytest
 import trustme
 from cryptography.x509 import load_pem_x509_certificate
 
-from weft.errors import ConfigError
-from weft.models.transport import AsyncTransport, NoConnection, TimedOut, Timeouts, TlsFailed, Trust
+from treadle.errors import ConfigError
+from treadle.models.transport import (
+    AsyncTransport,
+    NoConnection,
+    TimedOut,
+    Timeouts,
+    TlsFailed,
+    Trust,
+)
 
 from .servers import Peer, echo, post, serving, tls_context
 
@@ -119,7 +126,7 @@ def name_hash(authority: trustme.CA) -> str:
 
 
 async def test_a_directory_of_authorities_works(tmp_path: Path):
-    authority = trustme.CA(organization_name="weft", organization_unit_name="tests")
+    authority = trustme.CA(organization_name="treadle", organization_unit_name="tests")
     authority.cert_pem.write_to_path(tmp_path / f"{name_hash(authority)}.0")
     tls = tls_context(authority, "localhost")
     transport = AsyncTransport.from_environment({"SSL_CERT_DIR": str(tmp_path)})

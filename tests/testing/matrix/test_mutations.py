@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from weft.testing.matrix import DOMAINS
+from treadle.testing.matrix import DOMAINS
 
 ROOT = Path(__file__).parents[3]
 
@@ -29,7 +29,7 @@ mutate = _script()
 
 @pytest.mark.parametrize("mutation", mutate.mutations(), ids=lambda each: each.breaks)
 def test_a_mutation_still_applies_and_leaves_code_behind(mutation):
-    text = (ROOT / "src" / "weft" / mutation.file).read_text(encoding="utf-8")
+    text = (ROOT / "src" / "treadle" / mutation.file).read_text(encoding="utf-8")
     changed = mutation.applied(text)
     ast.parse(changed)
     assert changed != text

@@ -8,9 +8,9 @@ import pytest
 PAGE = Path(__file__).parents[3] / "docs" / "matrix.md"
 FILES = re.compile(r"^# (\S+\.py)\n(.*?)(?=^# \S+\.py\n|^```$)", re.MULTILINE | re.DOTALL)
 GUESTS = """\
-from weft.harness.contract import Outcome
-from weft.harness.loop import LoopHarness
-from weft.models.retry import Backoff
+from treadle.harness.contract import Outcome
+from treadle.harness.loop import LoopHarness
+from treadle.models.retry import Backoff
 
 class Sound(LoopHarness):
     name = "sound"
@@ -43,25 +43,25 @@ def example(pytester: pytest.Pytester) -> pytest.Pytester:
 
 def played(example: pytest.Pytester, *options: str) -> pytest.RunResult:
     quiet = ("-p", "no:cacheprovider", "-p", "no:inline_snapshot", "-v")
-    return example.runpytest_subprocess(*quiet, "--weft-domain", "selection", *options)
+    return example.runpytest_subprocess(*quiet, "--treadle-domain", "selection", *options)
 
 
 def test_the_example_of_the_page_plays_the_rows(example):
-    done = played(example, "--weft-harness", "weft")
+    done = played(example, "--treadle-harness", "treadle")
     done.assert_outcomes(passed=3)
-    done.stdout.fnmatch_lines(["*test_a_promise_is_kept?SEL-35-weft? PASSED*"])
+    done.stdout.fnmatch_lines(["*test_a_promise_is_kept?SEL-35-treadle? PASSED*"])
 
 
 def test_a_harness_of_somebody_else_is_put_to_the_rows(example):
-    played(example, "--weft-harness", "guests:sound").assert_outcomes(passed=3)
+    played(example, "--treadle-harness", "guests:sound").assert_outcomes(passed=3)
 
 
 def test_a_harness_that_breaks_promises_fails_with_what_was_seen(example):
-    done = played(example, "--weft-harness", "guests:mute")
+    done = played(example, "--treadle-harness", "guests:mute")
     done.assert_outcomes(failed=3)
     done.stdout.fnmatch_lines(["SEL-35 on guests:mute: text: expected 'Done.', saw ''*"])
 
 
 def test_a_configuration_file_can_say_it_once(example):
-    example.makeini("[pytest]\nweft_harness = guests:sound\nweft_engine = lossless\n")
+    example.makeini("[pytest]\ntreadle_harness = guests:sound\ntreadle_engine = lossless\n")
     played(example).assert_outcomes(passed=3)

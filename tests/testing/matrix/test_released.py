@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 
-from weft.testing.matrix import Row, load_rows
-from weft.testing.matrix.released import broken, digest, released, unnamed, write
+from treadle.testing.matrix import Row, load_rows
+from treadle.testing.matrix.released import broken, digest, released, unnamed, write
 
 ROOT = Path(__file__).parents[3]
 ROW = Row(
@@ -14,7 +14,7 @@ ROW = Row(
     domain="tools",
     title="T",
     source="here",
-    harnesses=("weft", "codex"),
+    harnesses=("treadle", "codex"),
     driver="a.b",
     given={"a": 1},
     expected={"b": 2},
@@ -37,12 +37,14 @@ def test_every_released_row_that_changed_is_in_the_changelog():
 
 def test_a_promise_is_what_is_given_and_expected_and_where():
     promised = {"A-1": digest(ROW)}
-    same = changed(title="Other words", source="there", driver="c.d", harnesses=("codex", "weft"))
+    same = changed(
+        title="Other words", source="there", driver="c.d", harnesses=("codex", "treadle")
+    )
     assert broken([same], promised) == {}
     for row in (
         changed(given={"a": 2}),
         changed(expected={"b": 3}),
-        changed(harnesses=("weft",)),
+        changed(harnesses=("treadle",)),
         changed(deferred="not now"),
     ):
         assert broken([row], promised) == {"A-1": "changed"}

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from weft.errors import ConfigError
-from weft.testing.matrix import LeftOut, Row, load_left_out, load_rows
-from weft.testing.matrix.drivers import find_driver
-from weft.testing.matrix.report import page
-from weft.testing.matrix.row import DEFERRED_AT_MOST
+from treadle.errors import ConfigError
+from treadle.testing.matrix import LeftOut, Row, load_left_out, load_rows
+from treadle.testing.matrix.drivers import find_driver
+from treadle.testing.matrix.report import page
+from treadle.testing.matrix.row import DEFERRED_AT_MOST
 
 ROOT = Path(__file__).parents[3]
 HEAD = 'domain = "tools"\nsource = "rc"\ndriver = "a.b"\nharnesses = ["shared"]\n'
@@ -34,7 +34,9 @@ def written(place: Path, *parts: str) -> list[Path]:
 
 
 def test_the_head_of_a_file_holds_for_rows_that_say_nothing_else(tmp_path):
-    files = written(tmp_path, HEAD, row("A"), row("B", source="seed", harnesses=["weft", "codex"]))
+    files = written(
+        tmp_path, HEAD, row("A"), row("B", source="seed", harnesses=["treadle", "codex"])
+    )
     assert load_rows(files) == (
         Row(
             id="A",
@@ -51,7 +53,7 @@ def test_the_head_of_a_file_holds_for_rows_that_say_nothing_else(tmp_path):
             domain="tools",
             title="T",
             source="seed",
-            harnesses=("weft", "codex"),
+            harnesses=("treadle", "codex"),
             driver="a.b",
             given={},
             expected={"a": 1},
@@ -108,4 +110,4 @@ def test_there_are_enough_rows_and_enough_of_them_on_codex():
 def test_the_page_is_made_from_the_rows():
     made = page(load_rows(), load_left_out())
     kept = (ROOT / "docs" / "contracts.md").read_text(encoding="utf-8")
-    assert made == kept, "renew it: weft contracts --page > docs/contracts.md"
+    assert made == kept, "renew it: treadle contracts --page > docs/contracts.md"

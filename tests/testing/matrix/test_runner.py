@@ -7,20 +7,20 @@ from typing import Any
 import msgspec
 import pytest
 
-from weft.testing.matrix import Player, Result, Row, cast, play, run, scenery, weft_stage
-from weft.testing.matrix.report import summary, with_deferred
-from weft.testing.matrix.runner import differences
-from weft.testing.matrix.stage import MODEL
+from treadle.testing.matrix import Player, Result, Row, cast, play, run, scenery, treadle_stage
+from treadle.testing.matrix.report import summary, with_deferred
+from treadle.testing.matrix.runner import differences
+from treadle.testing.matrix.stage import MODEL
 
 ROW = Row(
     id="SEL",
     domain="selection",
-    title="Weft is called so",
+    title="Treadle is called so",
     source="here",
     harnesses=("shared",),
     driver="selection.name",
     given={"spellings": ["loop"]},
-    expected={"loop": "weft"},
+    expected={"loop": "treadle"},
 )
 
 
@@ -35,7 +35,11 @@ def told(result: Result) -> tuple[str, str]:
 async def test_a_row_passes_when_all_it_expects_was_seen():
     result = await play(ROW, "shared", None)
     assert result == Result(
-        id="SEL", domain="selection", title="Weft is called so", harness="shared", status="passed"
+        id="SEL",
+        domain="selection",
+        title="Treadle is called so",
+        harness="shared",
+        status="passed",
     )
 
 
@@ -43,7 +47,7 @@ async def test_a_row_fails_with_what_was_seen_instead():
     result = await play(changed(expected={"loop": "codex", "auto": "auto"}), "shared", None)
     assert told(result) == (
         "failed",
-        "loop: expected 'codex', saw 'weft'; auto: expected 'auto', saw 'nothing'",
+        "loop: expected 'codex', saw 'treadle'; auto: expected 'auto', saw 'nothing'",
     )
 
 
@@ -96,11 +100,11 @@ async def test_stages_are_closed_when_nobody_listens_any_more():
 
     @asynccontextmanager
     async def opened() -> AsyncIterator[Any]:
-        async with weft_stage() as stage:
+        async with treadle_stage() as stage:
             yield stage
         closed.append("closed")
 
-    results = run([changed(harnesses=("weft",))] * 3, [Player("weft", opened)])
+    results = run([changed(harnesses=("treadle",))] * 3, [Player("treadle", opened)])
     async for _ in results:
         break
     await results.aclose()
@@ -108,44 +112,44 @@ async def test_stages_are_closed_when_nobody_listens_any_more():
 
 
 async def test_a_row_finds_a_clean_script():
-    async with weft_stage() as stage:
+    async with treadle_stage() as stage:
         stage.script({"text": "left over"}, spare=[{"text": "too"}])
         stage.heard.set()
-        row = changed(harnesses=("weft",))
-        await play(row, "weft", stage)
+        row = changed(harnesses=("treadle",))
+        await play(row, "treadle", stage)
         assert (stage.server.left, stage.spare.left, stage.heard.is_set()) == ((), (), False)
 
 
 def test_ours_play_what_names_them_and_guests_what_everybody_keeps():
-    everybody = changed(harnesses=("weft", "codex"))
+    everybody = changed(harnesses=("treadle", "codex"))
     ours = {player.name: player for player in cast()}
     assert {name: player.plays(ROW) for name, player in ours.items()} == {
         "shared": True,
-        "weft": False,
+        "treadle": False,
         "codex": False,
     }
     assert {name: player.plays(everybody) for name, player in ours.items()} == {
         "shared": False,
-        "weft": True,
+        "treadle": True,
         "codex": True,
     }
     (guest,) = cast("somebody:make")
     assert (guest.plays(ROW), guest.plays(everybody)) == (False, True)
-    assert guest.plays(changed(harnesses=("weft",))) is False
+    assert guest.plays(changed(harnesses=("treadle",))) is False
     (known,) = cast(" Codex-app-server ")
     assert (known.name, known.guest) == ("codex", False)
 
 
 def test_another_scenery_leaves_out_who_would_not_see_it():
-    anything = changed(harnesses=("weft", "codex"), wire="any")
-    formed = changed(harnesses=("weft", "codex"))
+    anything = changed(harnesses=("treadle", "codex"), wire="any")
+    formed = changed(harnesses=("treadle", "codex"))
     lossless = cast(None, scenery("lossless"))
-    assert [player.name for player in lossless] == ["weft", "codex"]
+    assert [player.name for player in lossless] == ["treadle", "codex"]
     claude = cast(None, scenery(model="anthropic:claude-sonnet-4-5"))
-    assert [player.name for player in claude] == ["weft"]
-    named = changed(harnesses=("weft",), wire="named")
+    assert [player.name for player in claude] == ["treadle"]
+    named = changed(harnesses=("treadle",), wire="named")
     assert [claude[0].plays(row) for row in (anything, named, formed)] == [True, True, False]
-    (made,) = cast(None, scenery(model="weft.testing.matrix:weft_stage"))
+    (made,) = cast(None, scenery(model="treadle.testing.matrix:treadle_stage"))
     assert [made.plays(row) for row in (anything, named, formed)] == [True, False, False]
     same = scenery(model=MODEL)
-    assert [player.name for player in cast(None, same)] == ["shared", "weft", "codex"]
+    assert [player.name for player in cast(None, same)] == ["shared", "treadle", "codex"]

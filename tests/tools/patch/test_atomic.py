@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from weft.tools.patch import (
+from treadle.tools.patch import (
     LocalFiles,
     PatchFailed,
     PatchRefused,
@@ -42,7 +42,7 @@ BEFORE = {"a": b"x\n", "b": b"x\n", "c": b"x\n"}
 APPLY = """
 import os, resource, signal, sys
 from pathlib import Path
-from weft.tools.patch import PatchFailed, apply_patch
+from treadle.tools.patch import PatchFailed, apply_patch
 {first}
 try:
     apply_patch(sys.stdin.read(), Path(sys.argv[1]))
@@ -63,7 +63,7 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 KILLED = """
 import sys
 from pathlib import Path
-from weft.tools.patch import apply_patch
+from treadle.tools.patch import apply_patch
 root, size = Path(sys.argv[1]), int(sys.argv[2])
 old, new = "0" * 64, "1" * 64
 print("ready", flush=True)
@@ -295,6 +295,8 @@ def test_a_killed_patch_leaves_every_file_old_or_new(tmp_path, round_):
         with pytest.raises(subprocess.TimeoutExpired):
             child.wait(random.Random(round_).uniform(0.05, 0.4))
         child.kill()
-    left = {name: data for name, data in tree(root).items() if not name.startswith(".weft-patch-")}
+    left = {
+        name: data for name, data in tree(root).items() if not name.startswith(".treadle-patch-")
+    }
     assert sorted(left) == ["0", "1", "2", "3"]
     assert set(left.values()) <= contents

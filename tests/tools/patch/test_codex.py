@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.prompt.codex import find_codex
-from weft.tools.patch import InvalidPatch, PatchError, apply_patch
+from treadle.prompt.codex import find_codex
+from treadle.tools.patch import InvalidPatch, PatchError, apply_patch
 
 from .test_parser import ERRORS
 from .test_scenarios import CASES, Case

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from weft.tools.patch import ImplicitPatch, PatchCommand, find_patch
+from treadle.tools.patch import ImplicitPatch, PatchCommand, find_patch
 
 from .trees import patch
 

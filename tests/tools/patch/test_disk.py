@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from weft.tools.patch import disk
+from treadle.tools.patch import disk
 
 from .trees import plant, tree
 

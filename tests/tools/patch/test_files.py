@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from weft.tools.patch import Edit, PatchStale, apply_patch, plan_patch
-from weft.tools.patch.files import digest
+from treadle.tools.patch import Edit, PatchStale, apply_patch, plan_patch
+from treadle.tools.patch.files import digest
 
 from .trees import patch
 

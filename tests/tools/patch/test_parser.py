@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.tools.patch import (
+from treadle.tools.patch import (
     AddFile,
     ChangeLine,
     Chunk,

@@ -7,7 +7,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.tools.patch import PatchError, apply_patch, plan_diffs, plan_patch
+from treadle.tools.patch import PatchError, apply_patch, plan_diffs, plan_patch
 
 from .trees import patch, plant, tree
 

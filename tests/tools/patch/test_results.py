@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from inline_snapshot import snapshot
 
-from weft.tools.patch import (
+from treadle.tools.patch import (
     FileChange,
     FileDiff,
     PatchFailed,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from weft.tools.patch import PatchError, apply_patch
+from treadle.tools.patch import PatchError, apply_patch
 
 from .trees import Tree, leaves, patch, plant
 

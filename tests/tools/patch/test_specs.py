@@ -5,9 +5,9 @@ import re
 
 from inline_snapshot import snapshot
 
-from weft.specs import SPECS
-from weft.tools.patch import parse_patch
-from weft.tools.patch.specs import GRAMMAR, freeform_spec, function_spec
+from treadle.specs import SPECS
+from treadle.tools.patch import parse_patch
+from treadle.tools.patch.specs import GRAMMAR, freeform_spec, function_spec
 
 
 def test_the_freeform_tool_carries_the_grammar():

@@ -1,0 +1,153 @@
+"""Batches: many searches from one process, a line each.
+
+Owns the lines of `treadle recall --batch`: ``{"id", "query", "thread"?, "limit"?}`` is answered
+with ``{"id", "items"}``. Invariant: every line gets exactly one line, in order and at once;
+one that cannot be answered has no items and an ``error``, and harms no other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+import click
+import msgspec
+from msgspec import Meta, Struct
+
+from ..errors import NotFound, TreadleError
+from ..store.contract import Hit, Index, Search, SearchMode, Store, ThreadInfo
+from .home import find_thread
+from .output import say_json
+from .recalled import entry_id, pick_threads
+
+__all__ = ["LONGEST_LINE", "Batch", "item_json"]
+
+LONGEST_LINE = 1 << 20
+"""Bytes of a line that is answered."""
+_MOST = 10_000
+
+
+class _Line(Struct, frozen=True):
+    """One search, as a line spells it."""
+
+    query: str
+    id: Any = None
+    thread: str | int | None = None
+    limit: Annotated[int, Meta(ge=1)] | None = None
+    mode: SearchMode = "words"
+    roles: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+    since: int | None = None
+    until: int | None = None
+
+
+class _Named(Struct, frozen=True):
+    id: Any = None
+
+
+def _answered(hit: Hit) -> dict[str, object]:
+    """A hit as the answer to a line has it: these fields and no others."""
+    return {
+        "id": entry_id(hit.thread, hit.seq),
+        "source_id": hit.source_id,
+        "thread": hit.thread,
+        "score": hit.score,
+        "snippet": hit.snippet,
+    }
+
+
+def item_json(hit: Hit) -> dict[str, object]:
+    """A hit as programs read it that look for one thing."""
+    return {
+        **_answered(hit),
+        "seq": hit.seq,
+        "turn": hit.turn,
+        "time": hit.time,
+        "role": hit.role,
+        **({"neighbours": hit.neighbours} if hit.neighbours else {}),
+    }
+
+
+@dataclass(slots=True)
+class Batch:
+    """Answers lines until there are no more."""
+
+    store: Store
+    index: Index
+    limit: int
+    threads: tuple[str, ...] | None = None
+    """Where a line that names no thread is looked for."""
+    _listed: list[ThreadInfo] = field(default_factory=list, init=False)
+
+    async def run(self) -> None:
+        """Read standard input to its end."""
+        async for line in _lines():
+            if len(line) > LONGEST_LINE:
+                say_json(_refused(None, f"the line has more than {LONGEST_LINE:,} bytes"))
+            elif line.strip():
+                say_json(await self.answer(line))
+
+    async def answer(self, line: bytes) -> dict[str, object]:
+        """What to say to one line."""
+        try:
+            asked = msgspec.json.decode(line, type=_Line)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            return _refused(_id_of(line), f"the line cannot be used: {error}")
+        try:
+            hits = await self.index.search(await self._search(asked), catch_up=False)
+        except TreadleError as error:
+            return _refused(asked.id, str(error))
+        noted = {"note": hits.note} if hits.note else {}
+        return {"id": asked.id, "items": list(map(_answered, hits)), **noted}
+
+    async def _search(self, asked: _Line) -> Search:
+        threads = self.threads if asked.thread is None else await self._threads(str(asked.thread))
+        return Search(
+            asked.query,
+            mode=asked.mode,
+            threads=threads,
+            roles=asked.roles,
+            tools=asked.tools,
+            since=asked.since,
+            until=asked.until,
+            limit=min(asked.limit or self.limit, _MOST),
+        )
+
+    async def _threads(self, name: str) -> tuple[str, ...]:
+        found = pick_threads(self._listed, name)
+        if not found:
+            self._listed = await self.store.threads()
+            found = pick_threads(self._listed, name)
+        if found:
+            return found
+        try:
+            return ((await find_thread(self.store, name)).id,)
+        except click.ClickException as error:  # several could be meant
+            raise NotFound("thread", name, "type more of its id") from error
+
+
+def _refused(name: Any, why: str) -> dict[str, object]:
+    return {"id": name, "items": [], "error": why}
+
+
+async def _lines() -> AsyncIterator[bytes]:
+    while line := await asyncio.to_thread(_next_line):
+        yield line
+
+
+def _next_line() -> bytes:
+    """The next line; of one that is too long, a byte too many, and its rest is passed over."""
+    line = rest = sys.stdin.buffer.readline(LONGEST_LINE + 1)
+    while len(line) > LONGEST_LINE and rest and not rest.endswith(b"\n"):
+        rest = sys.stdin.buffer.readline(LONGEST_LINE)
+    return line
+
+
+def _id_of(line: bytes) -> Any:
+    try:
+        return msgspec.json.decode(line, type=_Named).id
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None

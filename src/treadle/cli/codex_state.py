@@ -1,0 +1,139 @@
+"""The state of Codex: which one there is, whether it answers, and what is bound to it.
+
+Owns what `treadle codex` and `treadle doctor` tell. Invariant: a Codex is tried in a home that
+is thrown away, asks no model, and is gone when the trial is over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ..configuration import Settings
+from ..errors import ConfigError, NotFound
+from ..harness.codex.binding import KEY, TOPIC, Binding, stored
+from ..harness.codex.errors import CodexError
+from ..harness.codex.home import CodexHome
+from ..harness.codex.server import AppServer
+from ..harness.codex.version import SUPPORTED, check, probe
+from ..prompt.codex import find_codex
+from ..store.contract import Store
+
+__all__ = ["Bound", "CodexState", "bindings", "codex_state"]
+
+
+class CodexState(Struct, frozen=True, kw_only=True):
+    """What is known of the installed Codex."""
+
+    binary: str | None = None
+    version: str | None = None
+    supported: str = str(SUPPORTED)
+    """The versions that Treadle speaks with."""
+    home: str
+    """Its ``CODEX_HOME``."""
+    whose: str
+    projection: str
+    starts: bool | None = None
+    """Whether its app-server answers; None where that was not tried."""
+    problem: str | None = None
+    """What is wrong, and what to do about it."""
+
+
+class Bound(Struct, frozen=True, kw_only=True):
+    """A thread of Treadle's, and the Codex thread that shows its view."""
+
+    thread: str
+    title: str
+    codex: str
+    model: str
+    engine: str
+    epoch: int
+    """The entry that its view is based on."""
+    projection: str
+    tools: str
+    """The fingerprint of the tools that it was started with; empty for none."""
+    since: int
+    reason: str
+    """Why it took the place of what was there before."""
+    codex_version: str
+    turn: int
+    rollout: str | None
+
+
+async def codex_state(
+    settings: Settings, home: Path, environ: Mapping[str, str], *, start: bool = True
+) -> CodexState:
+    """Look at Codex; with `start`, let its app-server shake hands."""
+    asked = settings.codex
+    place = CodexHome.below(home) if asked.home == "private" else CodexHome.of_user(environ)
+    state = CodexState(home=str(place.directory), whose=asked.home, projection=asked.projection)
+    try:
+        binary = await asyncio.to_thread(_binary, settings)
+    except ConfigError as error:
+        return replace(state, problem=str(error))
+    state = replace(state, binary=str(binary))
+    try:
+        version = await probe(binary)
+    except CodexError as error:
+        return replace(state, problem=str(error))
+    problem = check(version)
+    state = replace(state, version=None if version is None else str(version), problem=problem)
+    if not start or problem is not None:
+        return state
+    problem = await _tried(binary, environ)
+    return replace(state, starts=problem is None, problem=problem)
+
+
+async def bindings(store: Store) -> list[Bound]:
+    """Every thread that has run on Codex, the newest binding first."""
+    rows = [row for row in await store.outbox(topic=TOPIC) if row.key == KEY]
+    found = [(row.thread, binding) for row in rows if (binding := stored(row)) is not None]
+    told = [await _bound(store, thread, binding) for thread, binding in found]
+    return sorted(told, key=lambda each: (-each.since, each.thread))
+
+
+async def _bound(store: Store, thread: str, binding: Binding) -> Bound:
+    try:
+        title = (await store.info(thread)).title
+    except NotFound:
+        title = ""
+    return Bound(
+        thread=thread,
+        title=title,
+        codex=binding.codex,
+        model=binding.model,
+        engine=binding.engine,
+        epoch=binding.base,
+        projection=binding.mode,
+        tools=binding.tools,
+        since=binding.since,
+        reason=binding.reason,
+        codex_version=binding.codex_version,
+        turn=binding.turn,
+        rollout=binding.path,
+    )
+
+
+def _binary(settings: Settings) -> Path:
+    named = settings.codex.binary
+    return find_codex() if named is None else Path(named).expanduser()
+
+
+async def _tried(binary: Path, environ: Mapping[str, str]) -> str | None:
+    """Why the app-server does not answer; None when it does."""
+    with tempfile.TemporaryDirectory(prefix="treadle-codex-") as scratch:
+        home = CodexHome.below(Path(scratch))
+        launch = await asyncio.to_thread(home.prepare, binary, environ)
+        server = AppServer(launch)
+        try:
+            await server.connection()
+        except CodexError as error:
+            return str(error)
+        finally:
+            await server.close()
+    return None

@@ -1,0 +1,294 @@
+"""`treadle auth`: profiles of providers, kept for you."""
+
+from __future__ import annotations
+
+import sys
+from typing import Literal
+
+import click
+
+from ...auth import ApiKey, Credential, Profile, Token, profile_id
+from ...auth.secrets import Where
+from ...errors import NotFound
+from ..home import Home, find_thread
+from ..lazy import examples
+from ..options import as_json, runs, standard_input
+from ..output import Column, say, say_json, table
+from ..profiles import (
+    candidate_row,
+    check_provider,
+    find_profile,
+    listed,
+    settings_of,
+    show,
+    wallet_of,
+)
+
+__all__ = ["command"]
+
+_TRIED = (Column("PROFILE"), Column("WORKS"), Column("WHY", gives=True))
+
+
+@click.group(
+    "auth",
+    invoke_without_command=True,
+    epilog=examples(
+        "treadle auth",
+        "pass openai | treadle auth add openai",
+        "treadle auth add openai --name work",
+        "treadle auth order openai work default",
+        "treadle auth test",
+    ),
+)
+@as_json
+@click.pass_context
+def command(ctx: click.Context, as_json: bool) -> None:
+    """Keep keys and tokens of providers, in the keyring or a file that only you can read.
+
+    A profile is `provider:name`. When one is refused or has used up its limit, the next of
+    the same provider is tried; a key that is set in the environment comes first. Secrets are
+    never shown.
+    """
+    if ctx.invoked_subcommand is None:
+        _list(ctx.obj, as_json=as_json)
+
+
+@command.command("list", epilog=examples("treadle auth list", "treadle auth list --json"))
+@as_json
+@click.pass_obj
+def list_profiles(home: Home, as_json: bool) -> None:
+    """Tell which profiles are known, from where, and how each is doing.
+
+    STATE is `ready`, `expired` (refreshed when it is needed), or why and until when the
+    profile rests: `cooldown` after failures, `blocked` by a usage limit, `disabled` because
+    of a bill or a secret that no longer counts.
+    """
+    _list(home, as_json=as_json)
+
+
+@command.command(
+    "add",
+    epilog=examples(
+        "treadle auth add openai",
+        "pass work | treadle auth add openai --name work",
+        "treadle auth add openai --oauth < tokens.json",
+    ),
+)
+@click.argument("provider")
+@click.option("--name", default="", help="What to call it  [default: its email, or default]")
+@click.option("--token", is_flag=True, help="It is a token of a subscription, not a key.")
+@click.option(
+    "--oauth",
+    is_flag=True,
+    help='Read JSON: {"access", "refresh", "expires", "token_url", "client_id", "email"}.',
+)
+@click.option(
+    "--in",
+    "where",
+    type=click.Choice(["auto", "file", "keyring"]),
+    default="auto",
+    help="Where the secret is kept  [default: the keyring if there is one, else the file]",
+)
+@as_json
+@click.pass_obj
+def add_profile(
+    home: Home, provider: str, *, name: str, token: bool, oauth: bool, where: Where, as_json: bool
+) -> None:
+    """Keep a secret of PROVIDER; it is read from standard input, or asked for unseen."""
+    if token and oauth:
+        raise click.UsageError("A secret is either a --token or --oauth.")
+    kind: _Given = "oauth" if oauth else "token" if token else "api_key"
+    profile = _kept(home, provider, name, kind, where)
+    told = {"profile": profile.id, "provider": provider, "kept": True, "place": profile.place}
+    _tell(told, f"kept {profile.id} in the {profile.place}", as_json=as_json)
+
+
+@command.command("set", epilog=examples("treadle auth set openai"))
+@click.argument("provider")
+@as_json
+@click.pass_obj
+def set_key(home: Home, provider: str, as_json: bool) -> None:
+    """Keep the key of PROVIDER: `treadle auth add` for those who have one."""
+    _kept(home, provider, "", "api_key", "auto")
+    _tell({"provider": provider, "kept": True}, f"kept the key of {provider}", as_json=as_json)
+
+
+@command.command(
+    "remove", epilog=examples("treadle auth remove openai", "treadle auth remove openai:work")
+)
+@click.argument("profile")
+@as_json
+@click.pass_obj
+def remove_profile(home: Home, profile: str, as_json: bool) -> None:
+    """Forget PROFILE: its secret, and how it was doing."""
+    wallet = wallet_of(home, settings_of(home))
+    found = find_profile(wallet, profile)
+    wallet.secrets.remove(found.id)
+    wallet.state.forget(found.id)
+    told = {"profile": found.id, "provider": found.provider, "kept": False}
+    _tell(told, f"forgot {found.id}", as_json=as_json)
+
+
+@command.command(
+    "order",
+    epilog=examples(
+        "treadle auth order openai",
+        "treadle auth order openai work default",
+        "treadle auth order openai --clear",
+    ),
+)
+@click.argument("provider")
+@click.argument("profiles", nargs=-1)
+@click.option("--clear", is_flag=True, help="Leave the order to Treadle again.")
+@as_json
+@runs
+async def order_profiles(
+    home: Home, provider: str, profiles: tuple[str, ...], clear: bool, as_json: bool
+) -> None:
+    """Show or set in which order the profiles of PROVIDER are tried.
+
+    With an order, only the profiles in it are used. Without one, oauth comes before tokens
+    and tokens before keys, and among equals the one that has rested longest. Those that have
+    to rest come last in any case.
+    """
+    settings = settings_of(home)
+    wallet = wallet_of(home, settings)
+    check_provider(settings, provider)
+    if clear and profiles:
+        raise click.UsageError("Either give profiles or --clear.")
+    if clear or profiles:
+        ids = tuple(_meant(home, provider, name) for name in profiles)
+        wallet.state.set_order(provider, ids)
+    rows = [candidate_row(wallet, each) for each in await wallet.resolve(provider)]
+    if as_json:
+        say_json(rows)
+    elif rows:
+        show(rows)
+    else:
+        say(f"no profiles of {provider} are known; `treadle auth add {provider}` keeps one")
+
+
+@command.command(
+    "pin",
+    epilog=examples(
+        "treadle auth pin last openai:work",
+        "treadle auth pin last",
+        "treadle auth pin last --clear",
+    ),
+)
+@click.argument("name", metavar="THREAD")
+@click.argument("profile", required=False)
+@click.option("--clear", is_flag=True, help="Let the thread choose again.")
+@as_json
+@runs
+async def pin_profile(
+    home: Home, name: str, profile: str | None, clear: bool, as_json: bool
+) -> None:
+    """Show or set the profile that THREAD keeps to.
+
+    Another one stands in while it has to rest. A thread for which nobody chose keeps to the
+    one that answered it first, whose cache is warm.
+    """
+    wallet = wallet_of(home, settings_of(home))
+    async with home.store() as store:
+        thread = (await find_thread(store, name)).id
+    if clear:
+        wallet.state.unpin(thread)
+    elif profile:
+        await wallet.pin(thread, profile)
+    pin = wallet.state.pin(thread)
+    if as_json:
+        say_json(pin)
+    elif pin is None:
+        say(f"{thread} keeps to no profile")
+    else:
+        how = "as you chose" if pin.source == "user" else "whose cache is warm"
+        say(f"{thread} keeps to {pin.profile}, {how}")
+
+
+@command.command("test", epilog=examples("treadle auth test", "treadle auth test openai:work"))
+@click.argument("profile", required=False)
+@as_json
+@runs
+async def test_profiles(home: Home, profile: str | None, as_json: bool) -> int:
+    """Ask providers whether they accept PROFILE, or each one that is known.
+
+    Tokens that have ended are refreshed first. The exit code is 1 if one is refused.
+    """
+    from ..trial import try_profile
+
+    settings = settings_of(home)
+    wallet = wallet_of(home, settings)
+    known = [row.profile for row in listed(wallet, settings)]
+    if profile and profile not in known:
+        profile = find_profile(wallet, profile).id
+    tried = [
+        await try_profile(wallet, settings, each) for each in ([profile] if profile else known)
+    ]
+    if as_json:
+        say_json(tried)
+    else:
+        words = {True: "yes", False: "no", None: "unknown"}
+        table(_TRIED, [[each.profile, words[each.works], each.said] for each in tried])
+    return int(any(each.works is False for each in tried))
+
+
+_Given = Literal["api_key", "token", "oauth"]
+
+
+def _kept(home: Home, provider: str, name: str, kind: _Given, where: Where) -> Profile:
+    settings = settings_of(home)
+    check_provider(settings, provider)
+    wallet = wallet_of(home, settings)
+    credential = _read(provider, kind, wallet.clock())
+    own = profile_id(provider, name or credential.email or "default")
+    kept = wallet.secrets.put(own, credential, where)
+    wallet.state.forget(own)
+    return kept
+
+
+def _read(provider: str, kind: _Given, now: int) -> Credential:
+    from ...auth.tokens import read_tokens
+
+    what = {"api_key": "Key", "token": "Token", "oauth": "Tokens (JSON)"}[kind]
+    text = _asked(f"{what} of {provider}") if sys.stdin.isatty() else standard_input()
+    match kind:
+        case "api_key":
+            return ApiKey(provider=provider, key=text.strip())
+        case "token":
+            return Token(provider=provider, token=text.strip())
+        case "oauth":
+            return read_tokens(provider, text, now)
+
+
+def _asked(question: str) -> str:
+    answer: str = click.prompt(question, hide_input=True, err=True)
+    return answer
+
+
+def _meant(home: Home, provider: str, name: str) -> str:
+    """The id of a profile of `provider`; one in the environment counts, too."""
+    wallet = wallet_of(home, settings_of(home))
+    known = {each.id for each in wallet.profiles(provider)}
+    for spelled in (name, f"{provider}:{name}"):
+        if spelled in known:
+            return spelled
+    raise NotFound(f"profile of {provider}", name, "`treadle auth` lists them")
+
+
+def _list(home: Home, *, as_json: bool) -> None:
+    settings = settings_of(home)
+    rows = listed(wallet_of(home, settings), settings)
+    if as_json:
+        say_json(rows)
+    elif rows:
+        show(rows)
+    else:
+        say("no keys are known; `treadle auth add PROVIDER` keeps one")
+
+
+def _tell(value: dict[str, object], text: str, *, as_json: bool) -> None:
+    if as_json:
+        say_json(value)
+    else:
+        say(text)

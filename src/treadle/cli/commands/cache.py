@@ -1,0 +1,161 @@
+"""`treadle cache`: the ledger as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from ...context.rebuild import Rebuilt, rebuild_ledger
+from ...store.contract import Index, LedgerRow, Store
+from ..home import Home, find_thread
+from ..lazy import examples
+from ..options import as_json, runs, thread_argument
+from ..output import Column, say, say_json, table, working
+
+__all__ = ["command"]
+
+_COLUMNS = (
+    Column("STEP"),
+    Column("EPOCH", right=True),
+    Column("SENT", right=True),
+    Column("SHARED", right=True),
+    Column("%", right=True),
+    Column("CACHED TOKENS", right=True),
+    Column("REASON", gives=True),
+)
+
+
+@click.command(
+    "cache", epilog=examples("treadle cache last", "treadle cache last --rebuild --check")
+)
+@thread_argument
+@click.option("--check", is_flag=True, help="Exit with 1 when a prefix broke without a reason.")
+@click.option(
+    "--rebuild", is_flag=True, help="Derive the ledger from the log again and compare the bytes."
+)
+@as_json
+@runs
+async def command(home: Home, name: str, check: bool, rebuild: bool, as_json: bool) -> None:
+    """Show for every request how much of it the one before had sent already.
+
+    A prefix may break only where an entry of the log gives the reason. A break without
+    one is a defect and is shown as UNEXPLAINED.
+    """
+    rebuilt = None
+    async with home.store() as store:
+        thread = (await find_thread(store, name)).id
+        async with home.index(store) as index:
+            if rebuild:
+                rebuilt = await _rebuild(store, index, thread)
+            rows = await index.rows(thread)
+    if as_json:
+        say_json(_json(thread, rows, rebuilt))
+    else:
+        _print(rows, rebuilt)
+    if check and (any(row.unexplained for row in rows) or (rebuilt and rebuilt.differing)):
+        raise click.exceptions.Exit(1)
+
+
+async def _rebuild(store: Store, index: Index, thread: str) -> Rebuilt:
+    from ...prompt.registry import default_registry
+    from ...store.sqlite import SqliteStore
+
+    # A writer would go on adding to a ledger that is being replaced.
+    readable = isinstance(store, SqliteStore) and store.read_only
+    lease = None if readable else await store.acquire(thread)
+    try:
+        with working("rendering every request again"):
+            return await rebuild_ledger(store, index, thread, default_registry())
+    finally:
+        if lease is not None:
+            await lease.release()
+
+
+def _json(thread: str, rows: Sequence[LedgerRow], rebuilt: Rebuilt | None) -> dict[str, object]:
+    return {
+        "thread": thread,
+        "requests": rows,
+        "totals": {
+            "requests": len(rows),
+            "sent": sum(row.size for row in rows),
+            "shared": sum(row.shared_size for row in rows),
+            "unexplained": sum(row.unexplained for row in rows),
+            "input_tokens": _known([row.input_tokens for row in rows]),
+            "cached_tokens": _known([row.cached_tokens for row in rows]),
+        },
+        "rebuilt": rebuilt,
+    }
+
+
+def _print(rows: Sequence[LedgerRow], rebuilt: Rebuilt | None) -> None:
+    if rows:
+        table(_COLUMNS, [_row(row) for row in rows])
+        say("")
+        say(_totals(rows))
+    elif rebuilt is None:
+        say("no request is on record; if the index was lost, --rebuild derives it from the log")
+    else:
+        say("this thread has sent no request yet")
+    if rebuilt is not None:
+        say(_comparison(rebuilt))
+    for row in rows:
+        if row.unexplained:
+            click.secho(
+                f"UNEXPLAINED: request {row.turn}.{row.step} broke its prefix at "
+                f"{row.difference}, and no entry says why; this is a defect, please report it",
+                fg="red",
+                bold=True,
+                err=True,
+            )
+
+
+def _row(row: LedgerRow) -> list[str]:
+    return [
+        f"{row.turn}.{row.step}",
+        str(row.epoch),
+        f"{row.size:,}",
+        f"{row.shared_size:,}",
+        str(_percent(row.shared_size, row.size)),
+        "" if row.cached_tokens is None else f"{row.cached_tokens:,}",
+        _reason(row),
+    ]
+
+
+def _reason(row: LedgerRow) -> str:
+    reason = "UNEXPLAINED" if row.unexplained else row.reason or ""
+    return f"{reason} at {row.difference}" if row.difference else reason
+
+
+def _totals(rows: Sequence[LedgerRow]) -> str:
+    sent, shared = sum(row.size for row in rows), sum(row.shared_size for row in rows)
+    breaks = sum(row.difference is not None for row in rows)
+    said = (
+        f"{len(rows)} requests, {sent:,} bytes sent, {shared:,} shared "
+        f"({_percent(shared, sent)}%), {breaks} breaks"
+    )
+    cached = _known([row.cached_tokens for row in rows])
+    given = _known([row.input_tokens for row in rows])
+    if cached is not None and given:
+        said += f", {cached:,} of {given:,} input tokens cached ({_percent(cached, given)}%)"
+    return said
+
+
+def _comparison(rebuilt: Rebuilt) -> str:
+    if not rebuilt.differing:
+        return f"rebuilt {rebuilt.requests} requests from the log; every byte is the same"
+    listed = ", ".join(map(str, rebuilt.differing))
+    return (
+        f"rebuilt {rebuilt.requests} requests from the log; {len(rebuilt.differing)} have OTHER "
+        f"BYTES than were sent, at entries {listed}"
+    )
+
+
+def _percent(part: int, whole: int) -> int:
+    return 100 * part // whole if whole else 0
+
+
+def _known(figures: Sequence[int | None]) -> int | None:
+    """The sum of what was reported; None when nothing was."""
+    reported = [figure for figure in figures if figure is not None]
+    return sum(reported) if reported else None

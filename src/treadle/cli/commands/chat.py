@@ -1,0 +1,38 @@
+"""`treadle chat`: the REPL, also what `treadle` alone does on a terminal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from ..home import Home
+from ..lazy import examples
+from ..options import runs
+from ..terminal import is_attended
+from ..wishes import running, wishes_of
+
+__all__ = ["command"]
+
+
+@click.command(
+    "chat",
+    epilog=examples("treadle chat", "treadle chat --last", "treadle chat --model openai:gpt-5.4"),
+)
+@click.option("--resume", metavar="THREAD", help="Go on with this thread.")
+@click.option("--last", is_flag=True, help="Go on with the thread written most recently.")
+@running
+@runs
+async def command(home: Home, *, resume: str | None, last: bool, **asked: Any) -> None:
+    """Talk with the agent at the terminal; /help lists what it understands.
+
+    What you say while a turn runs reaches it before its next step. Ctrl-C interrupts
+    the turn, Ctrl-D leaves.
+    """
+    if last and resume:
+        raise click.UsageError("--last and --resume name the thread twice.")
+    if not is_attended():
+        raise click.UsageError("There is no terminal to talk at. Use `treadle exec`.")
+    from ..repl.talk import talk
+
+    await talk(home, wishes_of(asked), "last" if last else resume)

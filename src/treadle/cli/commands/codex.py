@@ -1,0 +1,96 @@
+"""`treadle codex`: the Codex behind the harness of that name, and what is bound to it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from ...configuration import Settings, load_config
+from ..codex_state import Bound, CodexState, bindings, codex_state
+from ..home import Home
+from ..lazy import examples
+from ..options import as_json, runs
+from ..output import Column, iso, say, say_json, table
+
+__all__ = ["command"]
+
+_COLUMNS = (
+    Column("THREAD"),
+    Column("CODEX THREAD"),
+    Column("VERSION"),
+    Column("ENGINE"),
+    Column("EPOCH", right=True),
+    Column("PROJECTION"),
+    Column("TOOLS"),
+    Column("SINCE"),
+    Column("BECAUSE", gives=True),
+)
+_SHORT = 8
+
+
+@click.group("codex", invoke_without_command=True, epilog=examples("treadle codex status"))
+@as_json
+@click.pass_context
+def command(ctx: click.Context, as_json: bool) -> None:
+    """Tell which Codex is there, and which threads are bound to it.
+
+    Alone it is `treadle codex status`.
+    """
+    if ctx.invoked_subcommand is None:
+        ctx.invoke(status, as_json=as_json)
+
+
+@command.command("status", epilog=examples("treadle codex status", "treadle codex status --json"))
+@as_json
+@runs
+async def status(home: Home, as_json: bool) -> None:
+    """Tell the version, the binary and the home of Codex, and the binding of each thread.
+
+    A binding says which Codex thread, of which VERSION, shows what the model should see:
+    planned by which ENGINE, based on which entry (EPOCH), as which PROJECTION, with which
+    TOOLS (a fingerprint), since when, and why it took the place of the one before (BECAUSE).
+    Nothing is started.
+    """
+    settings = _settings(home)
+    state = await codex_state(settings, home.path, os.environ, start=False)
+    async with home.store() as store:
+        bound = await bindings(store)
+    if as_json:
+        say_json({"codex": state, "bindings": bound})
+    else:
+        _print(state, bound)
+
+
+def _settings(home: Home) -> Settings:
+    return load_config(home.path, Path().absolute(), os.environ).settings
+
+
+def _print(state: CodexState, bound: Sequence[Bound]) -> None:
+    say(f"version     {state.version or '-'} (supported: {state.supported})")
+    say(f"binary      {state.binary or '-'}")
+    say(f"home        {state.home} ({state.whose})")
+    say(f"projection  {state.projection}")
+    if state.problem:
+        say(f"problem     {state.problem}")
+    if bound:
+        say("")
+        table(_COLUMNS, [_row(each) for each in bound])
+    else:
+        say("\nno thread is bound to Codex")
+
+
+def _row(each: Bound) -> list[str]:
+    return [
+        each.thread,
+        each.codex,
+        each.codex_version or "-",
+        each.engine,
+        str(each.epoch),
+        each.projection,
+        each.tools[:_SHORT] or "-",
+        iso(each.since),
+        each.reason or "-",
+    ]

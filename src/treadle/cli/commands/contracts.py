@@ -1,0 +1,146 @@
+"""`treadle contracts`: play the contract matrix."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from ...harness.builtin import CODEX
+from ...testing.matrix import (
+    DOMAINS,
+    Player,
+    Result,
+    Row,
+    cast,
+    load_left_out,
+    load_rows,
+    run,
+    scenery,
+)
+from ...testing.matrix.cast import no_codex
+from ...testing.matrix.report import page, summary, with_deferred
+from ..home import Home
+from ..lazy import examples
+from ..logs import hide_logs
+from ..options import as_json, runs
+from ..output import Column, say, say_bytes, say_json, table, working
+
+__all__ = ["command"]
+
+_COLUMNS = (
+    Column("ROW"),
+    Column("DOMAIN"),
+    Column("ON"),
+    Column("STATUS"),
+    Column("WHAT", gives=True),
+)
+_FAILED = 1
+
+
+@click.command(
+    "contracts",
+    epilog=examples(
+        "treadle contracts",
+        "treadle contracts --domain selection",
+        "treadle contracts --harness my_harness:make --json",
+        "treadle contracts --harness treadle --engine lossless",
+    ),
+)
+@click.option("--domain", type=click.Choice(DOMAINS), help="Only the rows of this domain.")
+@click.option(
+    "--harness",
+    metavar="ID|MODULE:NAME",
+    help="Only what is played on this one: shared, treadle, codex, an installed one, a factory.",
+)
+@click.option(
+    "--engine",
+    metavar="ID|MODULE:NAME",
+    help="Give the threads this context engine where a row brings none.",
+)
+@click.option(
+    "--model",
+    metavar="MODEL|MODULE:NAME",
+    help="Ask this model, in its provider's format, where a row does not look at the format.",
+)
+@click.option("--page", "as_page", is_flag=True, help="Print the documentation page instead.")
+@as_json
+@runs
+async def command(
+    home: Home,
+    *,
+    domain: str | None,
+    harness: str | None,
+    engine: str | None,
+    model: str | None,
+    as_page: bool,
+    as_json: bool,
+) -> int:
+    """Play the contract matrix: every promise about policy, on every harness.
+
+    Nothing but this machine's loopback is contacted, and homes are thrown away. The exit
+    code is 1 when a row failed. MODULE:NAME is a factory, looked for in this directory too.
+    """
+    del home
+    if as_page:
+        say_bytes(page(load_rows(), load_left_out()).encode())
+        return 0
+    _look_here()
+    hide_logs()  # rows let hooks, tools and providers fail
+    rows = [row for row in load_rows() if domain in (None, row.domain)]
+    players = await _players(rows, cast(harness, scenery(engine, model)), asked=harness)
+    results = await _played(rows, players)
+    if as_json:
+        say_json({"rows": results})
+    else:
+        _print(results)
+    return _FAILED if any(each.status == "failed" for each in results) else 0
+
+
+def _look_here() -> None:
+    """Let modules in this directory be found; last, so that they stand for nothing installed."""
+    sys.path.append(str(Path().absolute()))
+
+
+async def _players(
+    rows: Sequence[Row], players: Sequence[Player], *, asked: str | None
+) -> list[Player]:
+    """Those who have something to play; Codex, unless asked for, only where it is installed."""
+    chosen = [player for player in players if any(map(player.plays, rows))]
+    if asked is not None or all(player.name != CODEX for player in chosen):
+        return chosen
+    if (missing := await no_codex()) is None:
+        return chosen
+    click.echo(f"treadle: the rows on {CODEX} are not played: {missing}", err=True)
+    return [player for player in chosen if player.name != CODEX]
+
+
+async def _played(rows: Sequence[Row], players: Sequence[Player]) -> list[Result]:
+    """Play the rows, saying on standard error how far it is."""
+    count = sum(player.plays(row) for player in players for row in rows)
+    results: list[Result] = []
+    place = ("", "")
+    with working(f"{count} rows to play", steps=True) as told:
+        async for result in run(rows, players):
+            results.append(result)
+            if (result.harness, result.domain) != place or sys.stderr.isatty():
+                place = (result.harness, result.domain)
+                told(f"{len(results)} of {count}: {result.domain} on {result.harness}")
+    return results
+
+
+def _print(results: Sequence[Result]) -> None:
+    table(_COLUMNS, [_row(result) for result in results])
+    say("")
+    for result in results:
+        if result.status == "failed":
+            say(f"{result.id} on {result.harness} failed: {result.reason}")
+    if waiting := with_deferred(results):
+        say(waiting)
+    say(summary(results))
+
+
+def _row(result: Result) -> list[str]:
+    return [result.id, result.domain, result.harness, result.status, result.title]

@@ -1,0 +1,69 @@
+"""`treadle delete`: forget a thread."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+import click
+
+from ...store.contract import Store, ThreadInfo
+from ..home import LIBRARY, Home, find_thread
+from ..lazy import examples
+from ..options import as_json, thread_argument
+from ..output import iso, printable, say, say_json
+from ..paying import forget_pins
+
+__all__ = ["command"]
+
+
+@click.command("delete", epilog=examples("treadle delete 7d3f0a", "treadle delete last --yes"))
+@thread_argument
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@as_json
+@click.pass_obj
+def command(home: Home, name: str, yes: bool, as_json: bool) -> None:
+    """Forget a thread, for good. Asks first.
+
+    What its forks share stays until the last of them is gone.
+    """
+    info = asyncio.run(_find(home, name))
+    # Asked outside the event loop, which would keep the first Ctrl-C to itself.
+    if not yes and not _agreed(info):
+        say("kept")
+        return
+    asyncio.run(_delete(home, info.id))
+    if as_json:
+        say_json({"deleted": info.id})
+    else:
+        say(f"deleted {info.id}")
+
+
+async def _find(home: Home, name: str) -> ThreadInfo:
+    async with home.store() as store:
+        return await find_thread(store, name)
+
+
+async def _delete(home: Home, thread: str) -> None:
+    from ...engines.lossless.care.repair import forget
+
+    async with home.store() as store, home.index(store) as index:
+        await store.delete(thread)
+        await index.forget(thread)
+        await asyncio.to_thread(forget_pins, home, thread)
+        if not await _shared(store, thread):
+            await forget(home.path / LIBRARY, thread)
+
+
+async def _shared(store: Store, thread: str) -> bool:
+    """Whether a fork still shows a part of it."""
+    lineages = [await store.lineage(info.id) for info in await store.threads() if info.parent]
+    return any(span.thread == thread for lineage in lineages for span in lineage)
+
+
+def _agreed(info: ThreadInfo) -> bool:
+    if not sys.stdin.isatty():
+        raise click.UsageError("There is no terminal to ask on. Say --yes to delete the thread.")
+    title = f" ({printable(info.title)})" if info.title else ""
+    what = f"{info.turns} turns, {info.last} entries, last written {iso(info.updated)}"
+    return click.confirm(f"Delete {info.id}{title}, {what}?", err=True)

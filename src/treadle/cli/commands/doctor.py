@@ -1,0 +1,51 @@
+"""`treadle doctor`: what works on this machine."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from ..home import Home
+from ..lazy import examples
+from ..options import as_json
+from ..output import Column, say, say_json, table, working
+from ..probes import Check, examine
+
+__all__ = ["command"]
+
+_COLUMNS = (Column("STATUS"), Column("WHAT"), Column("DETAIL", gives=True))
+
+
+@click.command(
+    "doctor",
+    epilog=examples(
+        "treadle doctor", """treadle doctor --json | jq '.checks[] | select(.status != "ok")'"""
+    ),
+)
+@as_json
+@click.pass_obj
+def command(home: Home, as_json: bool) -> None:
+    """Check what is installed, what works, and what to do about the rest.
+
+    Exits with 1 when something that Treadle needs does not work. Whether API keys are
+    set is told, never what they are.
+    """
+    with working("checking") as tell:
+        checks = list(examine(home.path, os.environ, tell))
+    failed = any(check.status == "fail" for check in checks)
+    if as_json:
+        say_json({"ok": not failed, "checks": checks})
+    else:
+        _print(checks)
+    if failed:
+        raise click.exceptions.Exit(1)
+
+
+def _print(checks: list[Check]) -> None:
+    table(_COLUMNS, [[check.status, check.name, check.detail] for check in checks])
+    troubled = [check for check in checks if check.remedy]
+    if troubled:
+        say("\nwhat to do:")
+    for check in troubled:
+        say(f"  {check.name}: {check.remedy}")

@@ -1,0 +1,164 @@
+"""`treadle engines`: who can decide what the model sees, and how each is doing."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import click
+
+from ...configuration import Settings, load_config
+from ...engines.registry import EngineRegistry, canonical
+from ...errors import EngineConflict
+from ..engine_states import PATIENCE, EngineState, Waiting, examined, survey, tried
+from ..home import Home
+from ..lazy import examples
+from ..options import as_json
+from ..output import Column, iso, printable, say, say_json, table
+
+__all__ = ["command"]
+
+_COLUMNS = (
+    Column("ENGINE"),
+    Column("STATE"),
+    Column("VERSION"),
+    Column("OWNER"),
+    Column("TURNS"),
+    Column("COMPACTION"),
+    Column("MAINTENANCE"),
+    Column("POWERS", gives=True),
+)
+
+
+@click.group(
+    "engines",
+    invoke_without_command=True,
+    epilog=examples("treadle engines", "treadle engines check my_engine:engine"),
+)
+@as_json
+@click.pass_context
+def command(ctx: click.Context, as_json: bool) -> None:
+    """List the context engines that are installed, and how each is doing.
+
+    `*` marks the one that is chosen. TURNS says how often an accepted turn reaches the
+    engine, COMPACTION who keeps the view small. Each engine is made for a look, in a home
+    that is thrown away.
+    """
+    if ctx.invoked_subcommand is None:
+        asyncio.run(_list(ctx.obj, Path().absolute(), as_json=as_json))
+
+
+@command.command(
+    "check",
+    epilog=examples(
+        "treadle engines check retrieval", "treadle engines check my_engine:engine --json"
+    ),
+)
+@click.argument("engine", metavar="ID|MODULE:NAME")
+@as_json
+@click.pass_obj
+def check(home: Home, engine: str, as_json: bool) -> int:
+    """Make one engine and tell everything that is wrong with it.
+
+    MODULE:NAME is a factory, looked for in this directory too. Exits with 1 when the
+    engine cannot be used.
+    """
+    state = asyncio.run(_checked(home, engine, Path().absolute()))
+    if as_json:
+        say_json(state)
+    elif state.state == "ok":
+        say(_praise(state))
+    else:
+        click.echo("\n".join(map(printable, _complaint(state))), err=True)
+    return 0 if state.state == "ok" else 1
+
+
+async def _list(home: Home, here: Path, *, as_json: bool) -> None:
+    settings, registry = _settings(home, here), EngineRegistry(patience=PATIENCE)
+    async with home.store() as store:
+        states = await survey(registry, settings, home.path, here, store)
+    conflicts = registry.conflicts()
+    if as_json:
+        told = list(map(str, conflicts))
+        say_json({"selected": canonical(settings.engine), "engines": states, "conflicts": told})
+    else:
+        _print(states, conflicts)
+
+
+def _print(states: Sequence[EngineState], conflicts: Sequence[EngineConflict]) -> None:
+    table(_COLUMNS, [_row(state) for state in states])
+    contested = {state.id for state in states if state.state == "conflict"}
+    remarks = [f"{state.id}: {remark}" for state in states for remark in _remarks(state)]
+    remarks += [str(conflict) for conflict in conflicts if conflict.engine not in contested]
+    if remarks:
+        say("\nwhat to know:")
+    for remark in remarks:
+        say(f"  {remark}")
+
+
+async def _checked(home: Home, engine: str, here: Path) -> EngineState:
+    registry = EngineRegistry(patience=PATIENCE)
+    if ":" in engine:
+        sys.path.append(str(here))  # last, so that it stands for nothing that is installed
+        return await examined(registry, engine, here)
+    tables = _settings(home, here).engines
+    return await tried(registry, engine, tables.get(canonical(engine), {}), here)
+
+
+def _settings(home: Home, here: Path) -> Settings:
+    return load_config(home.path, here, os.environ).settings
+
+
+def _row(state: EngineState) -> list[str]:
+    return [
+        f"{state.id}*" if state.selected else state.id,
+        state.state,
+        state.version or "-",
+        state.owner or "-",
+        state.guarantee or "-",
+        state.compaction or "-",
+        state.maintenance or "-",
+        " ".join(state.powers) or "-",
+    ]
+
+
+def _remarks(state: EngineState) -> Iterator[str]:
+    if state.problem is not None:
+        yield f"{state.problem}; {state.remedy}"
+    yield from (need.unmet for need in state.needs if need.unmet is not None)
+    failure = state.last_failure
+    told = state.problem is not None and failure is not None and failure.operation == "resolve"
+    if failure is not None and not told:
+        often = f", {failure.count} times in a row" if failure.count > 1 else ""
+        yield f"failed last at {failure.operation} ({iso(failure.time)}{often}): {failure.reason}"
+    if state.waiting:
+        yield _queue(state.waiting)
+
+
+def _queue(waiting: tuple[Waiting, ...]) -> str:
+    blocked = sum(turn.state == "blocked" for turn in waiting)
+    attempts = max(turn.attempts for turn in waiting)
+    errors = [turn.error for turn in waiting if turn.error]
+    count = "1 turn waits" if len(waiting) == 1 else f"{len(waiting)} turns wait"
+    said = f"{count} for it, {blocked} blocked"
+    often = "once" if attempts == 1 else f"{attempts} times"
+    return f"{said}; tried {often}, last: {errors[-1]}" if errors else said
+
+
+def _praise(state: EngineState) -> str:
+    version = f" {state.version}" if state.version else ""
+    lines = [f"{state.name}{version} is sound; {state.promise}"]
+    lines += [f"powers: {' '.join(state.powers)}"] if state.powers else []
+    lines += [need.unmet for need in state.needs if need.unmet is not None]
+    return "\n".join(lines)
+
+
+def _complaint(state: EngineState) -> Iterator[str]:
+    if state.defects:
+        yield f"treadle: context engine {state.id!r} is not sound:"
+        yield from (f"  {defect}" for defect in state.defects)
+    else:
+        yield f"treadle: {state.problem}; {state.remedy}"

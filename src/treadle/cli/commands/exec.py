@@ -1,0 +1,154 @@
+"""`treadle exec`: one turn, for scripts and for people in a hurry."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from ...errors import TreadleError
+from ...wire import Json, json_bytes
+from ..breaking import INTERRUPTED
+from ..channels import chosen_channel
+from ..home import Home
+from ..lazy import examples
+from ..opening import Setup, about, open_thread, prepare, warn_of_project
+from ..options import as_json, prompt_argument, runs
+from ..output import printable
+from ..reports import JsonReport, PlainReport, Report
+from ..single import Single
+from ..terminal import is_attended
+from ..wishes import running, wishes_of
+
+__all__ = ["command"]
+
+_CODES = {"completed": 0, "failed": 1, "interrupted": INTERRUPTED}
+
+
+class Order(Struct, frozen=True, kw_only=True):
+    """What the turn is about, and what is wanted of it."""
+
+    text: str | None
+    images: tuple[Path, ...]
+    resume: str | None
+    last: bool
+    output_schema: Path | None
+    output: Path | None
+    show_usage: bool
+    as_json: bool
+    title: str = ""
+
+
+@click.command(
+    "exec",
+    epilog=examples(
+        'treadle exec "make the tests pass"',
+        'git diff | treadle exec "review this" -o review.md',
+        'treadle exec --last "and now the docs"',
+        'treadle exec --json --sandbox read-only "what is this?"',
+        'treadle exec --harness codex "fix the bug"',
+    ),
+)
+@prompt_argument
+@click.option(
+    "--image",
+    "images",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="An image to show the model; may be given again.",
+)
+@click.option("--resume", metavar="THREAD", help="Go on with this thread.")
+@click.option("--last", is_flag=True, help="Go on with the thread written most recently.")
+@click.option(
+    "--output-schema",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A JSON schema that the answer must fit.",
+)
+@click.option(
+    "--output",
+    "-o",
+    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    help="Also write the last message to this file, as it is.",
+)
+@click.option("--show-usage", is_flag=True, help="Tell what was used, on standard error.")
+@running
+@as_json
+@runs
+async def command(home: Home, **asked: Any) -> int:
+    """Run one turn and print the answer.
+
+    PROMPT `-`, or none, reads standard input; beside a PROMPT, what is piped in follows
+    it. With --resume or --last and no PROMPT, the turn is about what others have left for
+    the thread. While agents that it started are at work, they are waited for.
+
+    The answer goes to standard output, what the agent does to standard error; with
+    --json every event is one line on standard output. An answer that is NO_REPLY is not
+    shown. Without a terminal nobody is
+    asked: what needs approval is refused. Ends with 0 when the turn was completed, 1
+    when it failed and 130 when it was interrupted; Ctrl-C twice leaves at once.
+    """
+    wishes, order = wishes_of(asked), Order(**asked)
+    _check(order)
+    attended = is_attended() and not order.as_json
+    schema = _schema(order.output_schema)
+    setup = await prepare(home, wishes, _thread(order), attended=attended)
+    warn_of_project(setup)
+    chosen = chosen_channel(setup.settings)
+    shown = chosen is None or chosen[1].kind != "terminal"
+    report: Report = JsonReport() if order.as_json else PlainReport(sys.stdout.isatty(), shown)
+    return await _run(setup, order, schema, report, attended=attended)
+
+
+def _check(order: Order) -> None:
+    if order.last and order.resume:
+        raise click.UsageError("--last and --resume name the thread twice.")
+    nothing = not (order.text or "").strip() and not order.images
+    if nothing and not (order.last or order.resume):
+        raise click.UsageError("There is no PROMPT, and standard input is empty.")
+    if order.output is not None and not order.output.absolute().parent.is_dir():
+        place = str(order.output.absolute().parent)
+        raise click.UsageError(f"There is no directory {place!r} for --output.")
+
+
+async def _run(
+    setup: Setup, order: Order, schema: Json | UnsetType, report: Report, *, attended: bool
+) -> int:
+    from ...prompt.input import LocalImage
+
+    words = (order.text,) if (order.text or "").strip() else ()
+    said = (*words, *map(LocalImage, order.images))
+    terminal = sys.stderr if order.as_json else sys.stdout
+    async with open_thread(setup, terminal=terminal) as thread:
+        single = Single(thread, report, setup.settings, attended=attended)
+        report.started(thread.id, about(setup, thread))
+        try:
+            done = await single.turn(*said, schema=schema)
+        except TreadleError as error:
+            report.failed(str(error))
+            raise
+        if order.output is not None and done.status == "completed":
+            order.output.write_text(done.text, encoding="utf-8")
+        if order.show_usage:
+            click.echo(printable(single.meter.line()), err=True)
+        await single.tidied()
+    return _CODES[done.status]
+
+
+def _thread(order: Order) -> str | None:
+    return "last" if order.last else order.resume
+
+
+def _schema(file: Path | None) -> Json | UnsetType:
+    if file is None:
+        return UNSET
+    try:
+        schema = msgspec.json.decode(file.read_bytes(), type=dict[str, Any])
+    except msgspec.DecodeError as error:
+        raise click.ClickException(
+            f"{str(file)!r} holds no JSON schema: {error}; an object is wanted"
+        ) from error
+    return Json(json_bytes(schema))

@@ -1,0 +1,68 @@
+"""`treadle fake`: a model endpoint that answers from a script."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import click
+
+from ..home import Home
+from ..lazy import examples
+from ..options import as_json, runs
+from ..output import say, say_json
+
+__all__ = ["command"]
+
+_APIS: tuple[Literal["responses", "chat", "messages"], ...] = ("responses", "chat", "messages")
+
+
+@click.command(
+    "fake",
+    epilog=examples(
+        "treadle fake demo.toml --port 4010",
+        "treadle fake demo.toml --format chat --json | jq -r .path",
+    ),
+)
+@click.argument("script", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="[default: a free one]")
+@click.option(
+    "--format",
+    "apis",
+    type=click.Choice(_APIS),
+    multiple=True,
+    help="Speak only this; may be given again  [default: all three]",
+)
+@as_json
+@runs
+async def command(
+    home: Home, *, script: Path, port: int, apis: tuple[str, ...], as_json: bool
+) -> None:
+    """Serve SCRIPT on the loopback interface until interrupted.
+
+    It speaks the Responses, Chat Completions and Messages formats over real HTTP,
+    with the errors, delays and cuts that the script asks for. It prints the addresses
+    to give to clients, and then every request.
+    """
+    import asyncio
+
+    from ...loopback import Request
+    from ...testing.fake import FakeServer
+    from ...testing.script import load_script
+
+    def told(request: Request) -> None:
+        method, path, size = request.method, request.path, len(request.body)
+        if as_json:
+            say_json({"method": method, "path": path, "bytes": size})
+        else:
+            say(f"{method} {path} {size} bytes")
+
+    del home
+    chosen = tuple(api for api in _APIS if not apis or api in apis)
+    async with FakeServer(load_script(script), port=port, apis=chosen, on_request=told) as server:
+        if as_json:
+            say_json({"base_url": server.base_url})
+        else:
+            say(f"OPENAI_BASE_URL={server.base_url}")
+            say(f"ANTHROPIC_BASE_URL={server.base_url.removesuffix('/v1')}")
+        await asyncio.get_running_loop().create_future()

@@ -1,0 +1,43 @@
+"""`treadle fork`: go on from a point of another thread."""
+
+from __future__ import annotations
+
+import click
+
+from ..home import Home, find_thread
+from ..lazy import examples
+from ..options import as_json, runs, thread_argument, title_option
+from ..output import say, say_json
+from ..views import thread_json
+
+__all__ = ["command"]
+
+
+@click.command(
+    "fork", epilog=examples("treadle fork last", 'treadle fork last --at 12 --title "another way"')
+)
+@thread_argument
+@click.option("--at", type=int, metavar="SEQ", help="The last entry to share  [default: all]")
+@title_option
+@as_json
+@runs
+async def command(home: Home, name: str, at: int | None, title: str, as_json: bool) -> None:
+    """Make a thread that shares the entries of THREAD up to a point, and print its id.
+
+    Nothing is copied, and the fork keeps the prompt cache. A point inside a step
+    moves back to the end of the step before. `treadle show --all` tells the numbers.
+    """
+    from ...context.cuts import step_boundary
+    from ...prompt.registry import default_registry
+
+    async with home.store() as store:
+        parent = await find_thread(store, name)
+        wanted = parent.last if at is None else at
+        cut = await step_boundary(store, parent.id, default_registry(), wanted)
+        if cut != wanted:
+            click.echo(f"entry {wanted} lies inside a step; the fork shares up to {cut}", err=True)
+        info = await store.fork(parent.id, cut, title=title)
+    if as_json:
+        say_json(thread_json(info))
+    else:
+        say(info.id)

@@ -1,0 +1,138 @@
+"""`treadle harnesses`: what can run turns, and which one a model gets."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+from msgspec import Struct
+
+from ...configuration import Config, load_config
+from ...errors import ConfigError
+from ...harness.offers import Registration
+from ...harness.registry import HarnessRegistry
+from ...harness.slot import HarnessSlot
+from ...models.catalog import Catalog
+from ..home import Home
+from ..lazy import examples
+from ..opening import harness_of, providers_of
+from ..options import as_json, model_option, runs
+from ..output import Column, say, say_json, table
+
+__all__ = ["Chosen", "HarnessState", "choice", "command"]
+
+_COLUMNS = (
+    Column("HARNESS"),
+    Column("OWNER"),
+    Column("UNDER AUTO"),
+    Column("WHAT IT IS", gives=True),
+)
+
+
+class Chosen(Struct, frozen=True, kw_only=True):
+    """Which harness a model would get here."""
+
+    model: str
+    harness: str | None = None
+    reason: str | None = None
+    problem: str | None = None
+
+
+class HarnessState(Struct, frozen=True, kw_only=True):
+    """One harness."""
+
+    id: str
+    label: str
+    owner: str
+    providers: tuple[str, ...] | None
+    """Whose models it takes under ``auto``; None: it is asked each time."""
+    selected: bool = False
+
+
+@click.command(
+    "harnesses",
+    epilog=examples("treadle harnesses", "treadle harnesses --model codex:gpt-5.5"),
+)
+@model_option
+@as_json
+@runs
+async def command(home: Home, model: str | None, as_json: bool) -> None:
+    """List what can run turns, and say which one the model would get here.
+
+    `*` marks the one that would run a turn of the model. UNDER AUTO says whose models a
+    harness takes when nobody asks for one by name.
+    """
+    registry = HarnessRegistry()
+    chosen = await choice(_config(home, model), home.path, registry)
+    states = [_state(each, chosen) for each in registry.harnesses()]
+    if as_json:
+        conflicts = [str(conflict) for conflict in registry.conflicts()]
+        say_json(
+            {
+                "chosen": chosen,
+                "harnesses": states,
+                "problems": registry.problems,
+                "conflicts": conflicts,
+            }
+        )
+    else:
+        _print(states, chosen, registry)
+
+
+def _config(home: Home, model: str | None) -> Config:
+    flags = {"model": ("--model", model)} if model else None
+    return load_config(home.path, Path().absolute(), os.environ, flags)
+
+
+async def choice(config: Config, home: Path, registry: HarnessRegistry) -> Chosen:
+    """Which harness the configured model would get; nothing is made or started."""
+    wanted = harness_of(config)
+    slot = HarnessSlot(
+        wish=wanted["harness"],
+        catalog=Catalog.load(home / "models.toml").knowing(config.settings.providers),
+        home=home,
+        environ=os.environ,
+        providers=providers_of(config.settings),
+        rules=wanted["harness_rules"],
+        registry=registry,
+    )
+    await registry.load()
+    model = config.settings.model
+    try:
+        found = slot.select(model)
+    except ConfigError as error:
+        return Chosen(model=model, problem=str(error))
+    return Chosen(model=model, harness=found.harness, reason=found.reason)
+
+
+def _state(each: Registration, chosen: Chosen) -> HarnessState:
+    return HarnessState(
+        id=each.id,
+        label=each.label,
+        owner=each.owner,
+        providers=each.providers,
+        selected=each.id == chosen.harness,
+    )
+
+
+def _print(states: list[HarnessState], chosen: Chosen, registry: HarnessRegistry) -> None:
+    table(_COLUMNS, [_row(state) for state in states])
+    told = chosen.problem or f"{chosen.model} runs on {chosen.harness} ({chosen.reason})"
+    say(f"\n{told}")
+    remarks = [f"{name}: {problem}" for name, problem in registry.problems.items()]
+    remarks += [str(conflict) for conflict in registry.conflicts()]
+    if remarks:
+        say("\nwhat to know:")
+    for remark in remarks:
+        say(f"  {remark}")
+
+
+def _row(state: HarnessState) -> list[str]:
+    if state.id == "treadle":
+        auto = "what is left"
+    elif state.providers is None:
+        auto = "asked each time"
+    else:
+        auto = " ".join(f"{name}:*" for name in state.providers) or "-"
+    return [f"{state.id}*" if state.selected else state.id, state.owner, auto, state.label]

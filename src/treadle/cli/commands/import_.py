@@ -1,0 +1,134 @@
+"""`treadle import`: bring in the past of other agents."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import click
+
+from ...store.contract import Store
+from ...transfer.report import Brought, ImportReport
+from ..home import Home
+from ..lazy import examples
+from ..options import as_json, runs
+from ..output import Column, one_line, say, say_json, table, working
+
+__all__ = ["command"]
+
+_COLUMNS = (
+    Column("THREAD"),
+    Column("STATE"),
+    Column("ADDED", right=True),
+    Column("THERE", right=True),
+    Column("TITLE", gives=True),
+)
+_LISTED = 20
+_AUTO = "auto"
+
+
+@click.command(
+    "import",
+    epilog=examples(
+        "treadle import ~/.codex/sessions",
+        "treadle import ~/.claude/projects --dry-run",
+        "treadle import chat.jsonl --format jsonl --json",
+    ),
+)
+@click.argument(
+    "paths",
+    metavar="FILE|DIR...",
+    nargs=-1,
+    required=True,
+    type=click.Path(exists=True, path_type=Path),
+)
+@click.option(
+    "--format",
+    "name",
+    type=click.Choice((_AUTO, "codex", "claude", "openclaw", "jsonl")),
+    default=_AUTO,
+    show_default=True,
+    help="Who wrote the files; `auto` looks into each.",
+)
+@click.option("--dry-run", "dry", is_flag=True, help="Tell what would be imported, write nothing.")
+@as_json
+@runs
+async def command(home: Home, paths: tuple[Path, ...], name: str, dry: bool, as_json: bool) -> None:
+    """Bring in sessions of Codex, Claude Code and OpenClaw, or plain JSONL.
+
+    Importing again adds only what is new. Each line of plain JSONL is one message:
+    {"thread", "id"?, "role", "content", "time"?}. In directories every .jsonl file is
+    looked at.
+    """
+    from ...transfer.detect import FORMATS
+    from ...transfer.importing import import_paths
+
+    wanted = next((each for each in FORMATS if each == name), None)
+    async with _opened(home, dry=dry) as store:
+        with working("importing") as tell:
+            report = await import_paths(store, paths, format=wanted, dry=dry, progress=tell)
+    if as_json:
+        say_json(report)
+    else:
+        _tell(report, dry=dry)
+
+
+@asynccontextmanager
+async def _opened(home: Home, *, dry: bool) -> AsyncIterator[Store]:
+    """The store to write to; only a real import makes one."""
+    if dry:
+        async with home.store() as store:
+            yield store
+        return
+    from ...store.sqlite import SqliteStore
+
+    async with await SqliteStore.open(home.path) as store:
+        yield store
+
+
+def _tell(report: ImportReport, *, dry: bool) -> None:
+    done = "would import" if dry else "imported"
+    say(
+        f"{done} {report.added:,} record{'' if report.added == 1 else 's'} "
+        f"into {_counted(report)}; "
+        f"{report.present:,} were there already"
+    )
+    changed = [each for each in report.threads if each.state != "unchanged"]
+    if changed:
+        table(_COLUMNS, [_row(each) for each in changed[:_LISTED]])
+    if len(changed) > _LISTED:
+        say(f"and {len(changed) - _LISTED:,} more; --json lists them all")
+    for sentence in _remarks(report):
+        say(sentence)
+    for problem in report.problems:
+        click.echo(f"treadle: {one_line(problem)}", err=True)
+
+
+def _counted(report: ImportReport) -> str:
+    changed = sum(each.state != "unchanged" for each in report.threads)
+    return f"{changed:,} thread{'' if changed == 1 else 's'}"
+
+
+def _row(each: Brought) -> list[str]:
+    return [each.thread or "-", each.state, f"{each.added:,}", f"{each.present:,}", each.title]
+
+
+def _remarks(report: ImportReport) -> list[str]:
+    """What people should know of that is not a thread."""
+    told = {each.state for each in report.threads}
+    return [
+        *(["forked: the thread had gone on otherwise; the fork goes on with the file"]
+          if "forked" in told else []),
+        *(["apart: the file's beginning has changed; the earlier thread stays as it is"]
+          if "apart" in told else []),
+        *([f"kept as they are, for no model to see: {_listed(report.kept)}"]
+          if report.kept else []),
+        *([f"left out, say nothing new: {_listed(report.left_out)}"] if report.left_out else []),
+        *([f"left out, on abandoned branches: {report.abandoned:,}"] if report.abandoned else []),
+        *([f"skipped {len(report.skipped):,} files in no known format"] if report.skipped else []),
+    ]  # fmt: skip
+
+
+def _listed(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{one_line(name, 60)} {count:,}" for name, count in counts.items())

@@ -1,0 +1,292 @@
+"""`treadle lossless`: how the engine that forgets nothing is doing, and putting it right."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ..home import LIBRARY, LOG, Home, find_thread
+from ..lazy import examples
+from ..options import as_json, runs
+from ..output import Column, iso, say, say_json, table, working
+
+if TYPE_CHECKING:
+    from ...engines.health import Failure
+    from ...engines.lossless.care.checkup import Checkup
+    from ...engines.lossless.care.copies import Copied
+    from ...engines.lossless.care.findings import Finding
+    from ...engines.lossless.care.standing import Standing
+    from ...store.contract import Store
+
+__all__ = ["command"]
+
+_FILES = (LIBRARY, LOG, "index.db")
+_COLUMNS = (
+    Column("THREAD"),
+    Column("TURNS", right=True),
+    Column("SUMMARIES", right=True),
+    Column("DEGRADED", right=True),
+    Column("OWED", right=True),
+    Column("VIEW", right=True),
+    Column("BUDGET", right=True),
+    Column("TITLE", gives=True),
+)
+_MANY = 10
+"""Findings of one kind that are told one by one."""
+
+
+@click.group(
+    "lossless",
+    epilog=examples(
+        "treadle lossless status",
+        "treadle lossless doctor --fix",
+        "treadle lossless backup ~/treadle-backup",
+    ),
+)
+@as_json
+def command(as_json: bool) -> None:
+    """How the lossless engine is doing: its summaries, its debts, its files.
+
+    What it keeps can be made again from the log, and the log is never changed here.
+    """
+    del as_json
+
+
+@command.command(
+    "status",
+    epilog=examples("treadle lossless status", "treadle lossless status --thread last --json"),
+)
+@click.option("--thread", "name", help="Only this thread: an id, a title, or `last`.")
+@as_json
+@runs
+async def status(home: Home, name: str | None, as_json: bool) -> None:
+    """Show for every thread how far the engine has come, and what it still owes.
+
+    TURNS are those that it knows, of those in the log. DEGRADED summaries are extracts that
+    no model has written yet; OWED are the jobs to write them, or others that will be needed.
+    VIEW and BUDGET are tokens.
+    """
+    threads = await _standings(home, name)
+    failure = await asyncio.to_thread(_failure, home)
+    files = _files(home)
+    if as_json:
+        say_json({"threads": threads, "last_failure": failure, "files": files})
+        return
+    if threads:
+        table(_COLUMNS, [_row(one) for one in threads])
+    else:
+        say("the lossless engine has served no thread here")
+    remarks = [remark for one in threads for remark in _remarks(one)]
+    remarks += _trouble(failure)
+    if remarks:
+        say("\nwhat to know:")
+    for remark in remarks:
+        say(f"  {remark}")
+    if files:
+        say("\n" + "\n".join(f"{one.path}  {one.size:,} bytes" for one in files))
+
+
+@command.command(
+    "doctor", epilog=examples("treadle lossless doctor", "treadle lossless doctor --fix --json")
+)
+@click.option("--fix", is_flag=True, help="Put right what can be, after a backup.")
+@as_json
+@runs
+async def doctor(home: Home, fix: bool, as_json: bool) -> int:
+    """Check that the summaries, the jobs and the logs agree. Reads all of them.
+
+    Exits with 1 when something is wrong that is still so at the end. --fix changes only what
+    can be made again from the log or belongs to nobody, and copies the files first.
+    """
+    done: list[str] = []
+    where = _place(home, "before-repair")
+    with working("checking") as tell:
+        async with home.store() as store:
+            found = await _checked(home, store, tell)
+            if fix and _damaged(found):
+                done.append(await _set_aside(home))
+                found = await _checked(home, store, tell)
+            if fix and _fixable(found):
+                await _saved(home, where)
+                mended, found = await _repaired(home, store, found, tell)
+                done += mended
+    backup = str(where) if where.exists() else None
+    left = any(finding.serious for finding in found.findings)
+    if as_json:
+        said = {"ok": not left, "findings": found.findings, "done": done, "backup": backup}
+        say_json(said)
+    else:
+        _print(found.findings, done, backup)
+    return 1 if left else 0
+
+
+@command.command(
+    "backup", epilog=examples("treadle lossless backup", "treadle lossless backup ~/treadle-backup")
+)
+@click.argument(
+    "destination",
+    metavar="[DEST]",
+    required=False,
+    type=click.Path(path_type=Path),
+)
+@as_json
+@runs
+async def backup(home: Home, destination: Path | None, as_json: bool) -> None:
+    """Copy the log and the summaries that belong to it, while others write them.
+
+    DEST is a directory that does not exist yet, by default one under `backups` in the home.
+    It can be used as a home itself: `treadle --home DEST threads`.
+    """
+    where = (destination or _place(home, "backup")).expanduser().absolute()
+    if not (home.path / LOG).exists():
+        raise click.ClickException("there is nothing to copy: no thread was ever made here")
+    copied = await _saved(home, where)
+    if as_json:
+        say_json({"backup": str(where), "files": copied})
+        return
+    for one in copied:
+        say(f"{one.path}  {one.size:,} bytes")
+    say(f"copied to {where}")
+
+
+async def _standings(home: Home, name: str | None) -> list[Standing]:
+    from ...engines.lossless.care.inventory import inventory_of
+    from ...engines.lossless.care.standing import standings
+    from ...models.catalog import Catalog
+    from ...prompt.registry import installed_registry
+
+    held = await asyncio.to_thread(inventory_of, home.path / LIBRARY)
+    catalog = await asyncio.to_thread(Catalog.load, home.path / "models.toml")
+    registry = await asyncio.to_thread(installed_registry)
+    async with home.store() as store:
+        thread = None if name is None else (await find_thread(store, name)).id
+        return await standings(store, held, catalog, registry, thread=thread)
+
+
+def _failure(home: Home) -> Failure | None:
+    from ...engines.health import Health
+
+    return Health(home.path).read().get("lossless")
+
+
+def _files(home: Home) -> list[Copied]:
+    from ...engines.lossless.care.copies import Copied
+
+    there = [name for name in _FILES if (home.path / name).exists()]
+    return [Copied(name, (home.path / name).stat().st_size) for name in there]
+
+
+def _row(one: Standing) -> list[str]:
+    return [
+        one.thread,
+        f"{one.turns_known}/{one.turns_in_log}",
+        str(one.summaries),
+        str(one.degraded),
+        str(len(one.debts)),
+        f"{one.view_tokens:,}",
+        "-" if one.budget is None else f"{one.budget:,}",
+        one.title,
+    ]
+
+
+def _remarks(one: Standing) -> Iterator[str]:
+    if one.turns_waiting:
+        yield f"{one.thread}: {one.turns_waiting} turns wait to be handed over; its next turn does"
+    if one.debts:
+        oldest = _ago(one.debts[0].created)
+        attempts = max(debt.attempts for debt in one.debts)
+        errors = [debt.error for debt in one.debts if debt.error]
+        last = f", last: {errors[-1]}" if errors else ""
+        tried = f", tried up to {attempts} times{last}" if attempts else ""
+        yield f"{one.thread}: {len(one.debts)} summaries are owed, the oldest since {oldest}{tried}"
+    if one.budget is not None and one.view_tokens > one.budget:
+        yield f"{one.thread}: the view outgrew its budget; the next turn brings it down"
+
+
+def _trouble(failure: Failure | None) -> Iterator[str]:
+    if failure is not None:
+        often = f", {failure.count} times in a row" if failure.count > 1 else ""
+        yield f"failed last at {failure.operation} ({iso(failure.time)}{often}): {failure.reason}"
+
+
+def _ago(milliseconds: int) -> str:
+    """How long ago, in its largest unit."""
+    seconds = max(0, int(time.time() - milliseconds / 1000))
+    for unit, length in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds // length} {unit}"
+    return f"{seconds} seconds"
+
+
+async def _checked(home: Home, store: Store, tell: Callable[[str], None]) -> Checkup:
+    from ...engines.lossless.care.checkup import check_up
+
+    return await check_up(store, home.path / LOG, home.path / LIBRARY, progress=tell)
+
+
+async def _repaired(
+    home: Home, store: Store, found: Checkup, tell: Callable[[str], None]
+) -> tuple[list[str], Checkup]:
+    """What was done, and what is left; what was taken over may want something in its turn."""
+    from ...engines.lossless.care.repair import repair
+
+    done: list[str] = []
+    while _fixable(found) and len(done) < _MANY:
+        done += await repair(store, home.path / LIBRARY, found)
+        found = await _checked(home, store, tell)
+    return done, found
+
+
+def _damaged(found: Checkup) -> bool:
+    """Whether the library itself cannot be read."""
+    return any(
+        (finding.kind, finding.subject) == ("damaged_file", Path(LIBRARY).name)
+        for finding in found.findings
+    )
+
+
+async def _set_aside(home: Home) -> str:
+    from ...engines.lossless.care.repair import set_aside
+
+    moved = await asyncio.to_thread(set_aside, home.path / LIBRARY)
+    return f"the damaged library was moved to {moved}; another is begun from the log"
+
+
+def _fixable(found: Checkup) -> bool:
+    return any(finding.fixable for finding in found.findings)
+
+
+async def _saved(home: Home, where: Path) -> list[Copied]:
+    from ...engines.lossless.care.copies import back_up
+
+    return await asyncio.to_thread(back_up, home.path, where, (LIBRARY, LOG))
+
+
+def _place(home: Home, what: str) -> Path:
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
+    return home.path / "backups" / f"{what}-{stamp}"
+
+
+def _print(findings: Sequence[Finding], done: Sequence[str], backup: str | None) -> None:
+    for line in done:
+        say(line)
+    if backup is not None:
+        say(f"as it was before: {backup}")
+    kinds: dict[str, list[Finding]] = defaultdict(list)
+    for finding in findings:
+        kinds[finding.kind].append(finding)
+    for kind, several in kinds.items():
+        for finding in several[:_MANY]:
+            where = f"{finding.thread}: " if finding.thread else ""
+            say(f"{where}{finding.what}; {finding.remedy}")
+        if len(several) > _MANY:
+            say(f"… and {len(several) - _MANY} more of this kind ({kind})")
+    if not findings:
+        say("summaries, jobs and logs agree")

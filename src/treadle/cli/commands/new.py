@@ -1,0 +1,54 @@
+"""`treadle new`: make a thread."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from ..home import Home
+from ..lazy import examples
+from ..options import as_json, runs, text_argument, title_option
+from ..output import say, say_json
+from ..terminal import is_attended
+from ..views import thread_json
+from ..wishes import running, wishes_of
+
+__all__ = ["command"]
+
+
+@click.command(
+    "new",
+    epilog=examples('treadle new "explain the tests"', "git diff | treadle new - --title review"),
+)
+@text_argument
+@title_option
+@running
+@as_json
+@runs
+async def command(home: Home, *, text: str | None, title: str, as_json: bool, **asked: Any) -> None:
+    """Make a thread and print its id.
+
+    With TEXT (`-` reads it from standard input) the thread starts with that input and
+    the context that goes with it. Nothing is sent to a model.
+    """
+    from ...prompt.input import user_message
+    from ..opening import open_thread, prepare, warn_of_project
+    from ..preview import warn_of
+
+    wishes = wishes_of(asked)
+    if text is None and wishes.model:
+        raise click.UsageError("--model needs TEXT: a thread remembers it with its first input.")
+    message = None if text is None else user_message(text)
+    setup = await prepare(home, wishes, attended=is_attended())
+    warn_of_project(setup)
+    async with open_thread(setup, title=title, keep_empty=True) as thread:
+        if message is not None:
+            context = await thread.observe()
+            warn_of(context)
+            await thread.admit(message, context=context)
+        info = await thread.store.info(thread.id)
+    if as_json:
+        say_json(thread_json(info))
+    else:
+        say(info.id)

@@ -1,0 +1,51 @@
+"""`treadle patch`: apply a patch from standard input."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from ..lazy import examples
+from ..options import as_json
+from ..output import say, say_json
+
+__all__ = ["command"]
+
+
+@click.command(
+    "patch",
+    epilog=examples("treadle patch < change.patch", "treadle patch --check -C src < change.patch"),
+)
+@click.option("--check", is_flag=True, help="Only say what would change.")
+@click.option(
+    "-C",
+    "directory",
+    metavar="DIR",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    default=".",
+    help="Where the patch's paths start  [default: here]",
+)
+@as_json
+def command(check: bool, directory: Path, as_json: bool) -> None:
+    """Apply a patch from standard input, in the format of the apply_patch tool.
+
+    It is applied whole or not at all: exit code 1 means that no file has changed.
+    """
+    from ...tools.patch import plan_diffs, plan_patch
+    from ...tools.patch.parser import LONGEST_PATCH
+
+    if sys.stdin.isatty():
+        raise click.UsageError("There is no patch. Send one on standard input.")
+    # One byte too many is enough for the parser to refuse it.
+    text = sys.stdin.buffer.read(4 * LONGEST_PATCH + 1).decode(errors="surrogateescape")
+    plan = plan_patch(text, directory)
+    if not check:
+        plan.apply()
+    if as_json:
+        say_json({"applied": not check, "files": plan_diffs(plan)})
+    elif check:
+        say("".join(diff.text for diff in plan_diffs(plan)).removesuffix("\n"))
+    else:
+        say(plan.summary.removesuffix("\n"))

@@ -1,0 +1,138 @@
+"""`treadle plan`: what would be decided for a turn, before it begins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import click
+import msgspec
+
+from ...plan.turn_plan import TurnPlan
+from ...specs import spec_name
+from ..home import Home
+from ..lazy import examples
+from ..opening import prepare, warn_of_project
+from ..options import as_json, runs, text_argument
+from ..output import Column, say_json, table
+from ..rehearsal import rehearsed
+from ..terminal import is_attended
+from ..wishes import running, wishes_of
+
+__all__ = ["command", "rows"]
+
+_COLUMNS = (Column("DOMAIN"), Column("WHAT"), Column("DECIDED", gives=True))
+_NONE = "none"
+
+
+@click.command(
+    "plan",
+    epilog=examples(
+        'treadle plan "fix the bug"',
+        "treadle plan --model anthropic:claude-opus-5 --fallback openai:gpt-5.5",
+        "treadle plan --thread last --harness codex --json",
+    ),
+)
+@text_argument
+@click.option("--thread", "name", metavar="THREAD", help="The thread that would go on.")
+@running
+@as_json
+@runs
+async def command(
+    home: Home, *, text: str | None, name: str | None, as_json: bool, **asked: Any
+) -> None:
+    """Show what `treadle exec` would decide before its turn; nothing is sent, made or changed.
+
+    Every policy of the attempt, by domain: which model at which address and why this
+    harness, whose profile pays and who is next, the tools in the form in which they are
+    offered, hooks, overlays, repairs, parameters, fallbacks, channels. A key that is missing
+    is told, not needed. No policy looks at TEXT; it may be there so that a line for
+    `treadle exec` can be tried. With --json: the whole plan. It never holds a secret.
+    """
+    del text
+    setup = await prepare(home, wishes_of(asked), name, attended=is_attended())
+    warn_of_project(setup)
+    async with rehearsed(setup) as thread:
+        plan = await thread.foresee()
+    if as_json:
+        say_json(plan.told())
+    else:
+        table(_COLUMNS, [list(row) for row in rows(plan)])
+
+
+def rows(plan: TurnPlan) -> Iterator[tuple[str, str, str]]:
+    """The plan, a line for each thing: the domain where it begins, what, and how it is."""
+    for domain, lines in _domains(plan).items():
+        for number, (what, decided) in enumerate(lines):
+            yield "" if number else domain, what, decided
+
+
+def _domains(plan: TurnPlan) -> dict[str, list[tuple[str, str]]]:
+    return {
+        "route": _route(plan),
+        "auth": _auth(plan),
+        "tools": _tools(plan),
+        "hooks": [("events", _listed(plan.hooks))],
+        "prompt": _prompt(plan),
+        "transcript": [("repairs", _listed(plan.transcript))],
+        "params": _params(plan),
+        "outcome": _outcome(plan),
+        "delivery": _delivery(plan),
+    }
+
+
+def _route(plan: TurnPlan) -> list[tuple[str, str]]:
+    target, harness = plan.target, plan.harness
+    address = "the provider's own address" if target.native else "an address of others"
+    return [
+        ("model", f"{target.provider}:{target.model}"),
+        ("api", f"{target.api} at {address}, by {plan.transport}"),
+        ("harness", f"{harness.id} ({harness.reason})"),
+    ]
+
+
+def _auth(plan: TurnPlan) -> list[tuple[str, str]]:
+    auth = plan.auth
+    if auth.missing:
+        return [("profile", auth.missing)]
+    if not auth.profile:
+        return [("profile", "none is needed")]
+    chosen = "you chose it" if auth.source == "user" else "first in order"
+    return [("profile", f"{auth.profile} ({chosen})"), ("then", _listed(auth.others))]
+
+
+def _tools(plan: TurnPlan) -> list[tuple[str, str]]:
+    tools = plan.tools
+    held = "held to their schemas" if tools.strict else "not strict"
+    names = _listed([spec_name(spec) for spec in tools.specs])
+    found = [(each.tool, f"{each.consequence}: {each.message}") for each in tools.diagnostics]
+    return [("offered", f"{len(tools.specs)}, {held}"), ("names", names), *found]
+
+
+def _prompt(plan: TurnPlan) -> list[tuple[str, str]]:
+    problems = [("problem", problem) for problem in plan.prompt.problems]
+    return [("overlays", _listed(plan.prompt.sources)), *problems]
+
+
+def _params(plan: TurnPlan) -> list[tuple[str, str]]:
+    said = msgspec.structs.asdict(plan.params)
+    return [(name, _spelt(value)) for name, value in said.items() if value is not None]
+
+
+def _outcome(plan: TurnPlan) -> list[tuple[str, str]]:
+    models = plan.outcome.models
+    others = () if plan.outcome.strict else models[1:]
+    return [("asked", models[0]), ("then", _listed(others))]
+
+
+def _delivery(plan: TurnPlan) -> list[tuple[str, str]]:
+    outlets = plan.delivery
+    return [("channels", _listed(outlets.channels)), ("silence", outlets.token)]
+
+
+def _listed(names: Any) -> str:
+    return ", ".join(names) or _NONE
+
+
+def _spelt(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

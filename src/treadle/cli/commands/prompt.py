@@ -1,0 +1,164 @@
+"""`treadle prompt`: the exact request."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+from msgspec import Struct
+
+from ...context.head import named_model
+from ...context.layout import Line, row_lines
+from ...context.view import View, load_view
+from ...prompt.registry import Registry, default_registry
+from ...store.contract import Store, ThreadInfo
+from ...truncate import approx_tokens
+from ..home import Home, find_thread
+from ..lazy import examples
+from ..opening import prepare, warn_of_project
+from ..options import as_json, runs, text_argument
+from ..output import Column, say, say_document, table
+from ..preview import (
+    PLACEHOLDER,
+    Peek,
+    Previous,
+    as_it_stands,
+    previous_request,
+    with_input,
+)
+from ..terminal import is_attended
+from ..wishes import Wishes, running, wishes_of
+
+__all__ = ["command"]
+
+_COLUMNS = (
+    Column("#", right=True),
+    Column("ROLE"),
+    Column("WHAT", gives=True),
+    Column("TOKENS", right=True),
+)
+
+
+class Question(Struct, frozen=True, kw_only=True):
+    """What was asked for."""
+
+    text: str | None
+    name: str | None
+    at: int | None
+    wishes: Wishes
+
+
+@click.command(
+    "prompt",
+    epilog=examples(
+        'treadle prompt "fix the bug"',
+        "treadle prompt --thread last --json | jq .input",
+        "treadle prompt --thread last --at 12",
+    ),
+)
+@text_argument
+@click.option("--thread", "name", metavar="THREAD", help="The thread to look at.")
+@click.option("--at", type=int, metavar="SEQ", help="As it was when this entry was the newest.")
+@running
+@as_json
+@runs
+async def command(home: Home, *, as_json: bool, **asked: Any) -> None:
+    """Show the request that `treadle exec` would send; nothing is sent, made or changed.
+
+    Without --thread: what a new thread would send for TEXT (`-` reads it from standard
+    input). With --thread: what it would send next for TEXT, or, without TEXT, its
+    request as it stands. With --json: the body, byte for byte.
+    """
+    wishes = wishes_of(asked)
+    question = Question(**asked, wishes=wishes)
+    registry = default_registry()
+    if question.name is None:
+        peek, earlier = await _of_a_new_thread(home, registry, question), None
+    else:
+        peek, earlier = await _of_a_thread(home, registry, question, question.name)
+    if as_json:
+        say_document(peek.request.body)
+    else:
+        _print(peek, earlier, registry)
+
+
+async def _of_a_new_thread(home: Home, registry: Registry, question: Question) -> Peek:
+    if question.at is not None:
+        raise click.UsageError("--at needs --thread.")
+    setup = await prepare(home, question.wishes, attended=is_attended())
+    warn_of_project(setup)
+    view = View(thread=PLACEHOLDER, upto=0, cache_key=PLACEHOLDER)
+    return await with_input(view, registry, question.text, setup)
+
+
+async def _of_a_thread(
+    home: Home, registry: Registry, question: Question, name: str
+) -> tuple[Peek, Previous | None]:
+    async with home.store() as store:
+        info = await find_thread(store, name)
+        if question.text is None:
+            peek = await _as_it_stands(store, info.id, registry, question)
+            before = question.at or info.last + 1
+        else:
+            peek = await _with_input(home, store, info, registry, question)
+            before = peek.view.upto + 1
+        return peek, await previous_request(store, info.id, registry, peek, before=before)
+
+
+async def _as_it_stands(store: Store, thread: str, registry: Registry, question: Question) -> Peek:
+    if question.wishes != Wishes():
+        raise click.UsageError("--model and the like need TEXT: a recorded request has its own.")
+    return await as_it_stands(store, thread, registry, question.at)
+
+
+async def _with_input(
+    home: Home, store: Store, info: ThreadInfo, registry: Registry, question: Question
+) -> Peek:
+    setup = await prepare(home, question.wishes, info.id, attended=is_attended())
+    warn_of_project(setup)
+    view = await load_view(store, info.id, registry, upto=question.at)
+    return await with_input(view, registry, question.text, setup)
+
+
+def _print(peek: Peek, earlier: Previous | None, registry: Registry) -> None:
+    for title, value in _heading(peek, earlier).items():
+        say(f"{title:<8}{value}")
+    say("")
+    table(_COLUMNS, [_row(line) for line in row_lines(peek.request.rows, registry)])
+
+
+def _row(line: Line) -> list[str]:
+    return [f"{line.position:02d}", line.kind, line.what, f"{line.tokens:,}"]
+
+
+def _heading(peek: Peek, earlier: Previous | None) -> dict[str, str]:
+    request, head = peek.request, peek.view.head
+    sizes = {segment.kind: segment.size for segment in request.segments[:3]}
+    tokens = peek.view.tokens + approx_tokens(sum(sizes.values()))
+    parts = ", ".join(f"{kind} {size:,}" for kind, size in sizes.items())
+    heading = {
+        "model": named_model(head),
+        "epoch": _epoch(peek),
+        "bytes": f"{len(request.body):,} ({parts})",
+        "tokens": f"about {tokens:,}",
+        "items": str(request.items),
+    }
+    if earlier is not None:
+        heading["shared"] = _shared(earlier)
+    if peek.recorded is not None:
+        same = "these are the bytes that were sent" if peek.recorded else "OTHER bytes were sent"
+        heading["proof"] = f"{same} (digest {request.digest})"
+    return heading
+
+
+def _epoch(peek: Peek) -> str:
+    if peek.breaks is not None:
+        return f"a new one ({peek.breaks.value})"
+    return f"since entry {peek.view.epoch} ({peek.view.reason.value})"
+
+
+def _shared(earlier: Previous) -> str:
+    percent = 100 * earlier.shared // max(earlier.size, 1)
+    broke = f", then {earlier.difference} differs" if earlier.difference else ""
+    shared = f"{earlier.shared:,} bytes ({percent}%) of the request at entry {earlier.seq}"
+    return f"{shared}{broke}"

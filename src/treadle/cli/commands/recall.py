@@ -1,0 +1,269 @@
+"""`treadle recall`: find what was said, in any thread, and open it again."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import click
+
+from ...patterns import regex
+from ...store.contract import Hits, Index, Search, SearchMode, Store
+from ..batch import Batch, item_json
+from ..home import Home
+from ..lazy import examples
+from ..options import as_json, runs
+from ..output import iso, printable, say, say_json, working
+from ..recalled import (
+    Recalled,
+    Stretch,
+    entry_id,
+    named_threads,
+    open_stretches,
+    stretch_of,
+)
+
+__all__ = ["command"]
+
+_MUCH = 2_000
+"""Entries to index that are worth a word."""
+_EVERYTHING = 10_000_000
+"""Tokens that no entry and its neighbours have."""
+_UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+_AGO = regex(r"(\d+)([smhdw])")
+
+
+class _Recall(click.Group):
+    """A group in which whatever names no other command is a search."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put the name of the search before it."""
+        if not args or args[0] not in {*self.commands, *ctx.help_option_names}:
+            args.insert(0, "search")
+        return super().parse_args(ctx, args)
+
+    def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The search is what one usually means."""
+        formatter.write_usage(ctx.command_path, "QUERY [OPTIONS] | show ID | expand ID...")
+
+
+class _Moment(click.ParamType):  # type: ignore[type-arg] # generic only for type checkers
+    """A time: a date, a date with a time of day, or how long ago."""
+
+    name = "time"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int:
+        """Milliseconds since 1970."""
+        text = str(value)
+        if ago := _AGO.fullmatch(text):
+            return int((time.time() - int(ago[1]) * _UNITS[ago[2]]) * 1000)
+        try:
+            moment = datetime.fromisoformat(text)
+        except ValueError:
+            self.fail(f"{text!r} is no time; say 2026-11-15, 2026-11-15T09:30 or 7d", param, ctx)
+        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return int(moment.timestamp() * 1000)
+
+
+@click.group(
+    "recall",
+    cls=_Recall,
+    epilog=examples(
+        'treadle recall "why did we drop the cache"',
+        "treadle recall show last:12",
+        "treadle recall expand last:12-40",
+    ),
+)
+@as_json
+def command(as_json: bool) -> None:
+    """Find what was said in any thread, and open it again.
+
+    The words may stand in any form and order; what holds more of them, and rarer ones, comes
+    first. "Quoted words" count as a phrase. `treadle recall search --help` lists the options of
+    a search, and `treadle recall search show` looks for the word.
+    """
+    del as_json
+
+
+@command.command(
+    "search",
+    epilog=examples(
+        'treadle recall search "flaky test" --role user --since 7d',
+        "treadle recall search ZeroDivision --mode substring --json",
+        "treadle recall search --batch < questions.jsonl",
+    ),
+)
+@click.argument("query", required=False)
+@click.option("--thread", "threads", multiple=True, help="Only in this thread; its id or title.")
+@click.option(
+    "--limit", type=click.IntRange(min=1), default=10, show_default=True, help="At most this many."
+)
+@click.option("--role", "roles", multiple=True, help="Only what this role said: user, tool …")
+@click.option("--tool", "tools", multiple=True, help="Only calls of this tool and their output.")
+@click.option("--since", type=_Moment(), help="Not before this time: 2026-11-15, or 7d ago.")
+@click.option("--until", type=_Moment(), help="Not after this time.")
+@click.option(
+    "--mode",
+    type=click.Choice(("words", "substring", "regex")),
+    default="words",
+    show_default=True,
+    help="How to read the query; the latter two find the newest first.",
+)
+@click.option("--batch", is_flag=True, help="Answer JSON lines from standard input, one by one.")
+@as_json
+@runs
+async def search(
+    home: Home,
+    *,
+    query: str | None,
+    threads: tuple[str, ...],
+    limit: int,
+    roles: tuple[str, ...],
+    tools: tuple[str, ...],
+    since: int | None,
+    until: int | None,
+    mode: SearchMode,
+    batch: bool,
+    as_json: bool,
+) -> None:
+    """Find what was said.
+
+    With --batch each line of standard input is `{"id", "query", "thread"?, "limit"?}`, and
+    each answer is one line.
+    """
+    if batch == (query is not None):
+        raise click.UsageError("Give either a QUERY or --batch.")
+    made = (home.path / "log.db").exists()
+    async with home.store() as store, home.index(store, in_memory=not made) as index:
+        wanted = await _threads(store, threads)
+        await _prepare(index, wanted)
+        if query is None:
+            await Batch(store, index, limit, wanted).run()
+            return
+        asked = Search(
+            query,
+            mode=mode,
+            threads=wanted,
+            roles=roles,
+            tools=tools,
+            since=since,
+            until=until,
+            limit=limit,
+        )
+        hits = await index.search(asked, catch_up=False)
+    _print(query, hits, as_json=as_json)
+
+
+async def _threads(store: Store, names: Sequence[str]) -> tuple[str, ...] | None:
+    found = [thread for name in names for thread in await named_threads(store, name)]
+    return tuple(dict.fromkeys(found)) if names else None
+
+
+async def _prepare(index: Index, threads: Sequence[str] | None) -> None:
+    """Index what is new, and say so when that takes a while."""
+    with working("searching") as tell:
+
+        def progress(done: int, total: int) -> None:
+            if total > _MUCH:
+                tell(f"indexing {done:,} of {total:,} entries")
+
+        await index.catch_up(threads, progress=progress)
+
+
+def _print(query: str, hits: Hits, *, as_json: bool) -> None:
+    if as_json:
+        say_json({"items": list(map(item_json, hits)), "note": hits.note})
+        return
+    words = re.findall(r"\w{3,}", query)
+    pattern = re.compile("|".join(map(re.escape, words)) or r"(?!)", re.IGNORECASE)
+    for hit in hits:
+        told = [f"turn {hit.turn}"] if hit.turn else []
+        heading = " · ".join([entry_id(hit.thread, hit.seq), hit.role, iso(hit.time), *told])
+        click.secho(printable(heading), bold=True)
+        shown = pattern.sub(
+            lambda found: click.style(found[0], fg="yellow"), printable(hit.snippet)
+        )
+        click.echo("  " + shown.replace("\n", "\n  ") + "\n")
+    if not hits:
+        say(f"nothing was found for {query!r}; try other words, or --mode substring")
+    if hits.note:
+        click.echo(printable(hits.note), err=True)
+
+
+@command.command(
+    "show",
+    epilog=examples("treadle recall show last:12", "treadle recall show thr_1a2b:12 --context 5"),
+)
+@click.argument("name", metavar="ID")
+@click.option(
+    "--context",
+    type=click.IntRange(min=0),
+    default=2,
+    show_default=True,
+    help="Entries before and after it that say something.",
+)
+@as_json
+@runs
+async def show(home: Home, name: str, context: int, as_json: bool) -> None:
+    """Read an entry that was found, with what stands around it."""
+    async with home.store() as store:
+        at = await stretch_of(store, name)
+        reach = context * 20
+        around = Stretch(at.thread, max(1, at.first - reach), at.last + reach)
+        opened = await open_stretches(home, store, [str(around)], _EVERYTHING)
+    before = [one for one in opened.entries if one.seq < at.first]
+    here = [one for one in opened.entries if at.first <= one.seq <= at.last]
+    after = [one for one in opened.entries if one.seq > at.last]
+    shown = [*before[len(before) - context :], *here, *after[:context]]
+    if as_json:
+        say_json({"id": name, "entries": shown})
+        return
+    for one in shown:
+        _print_entry(one, marked=one in here and context > 0)
+    if not here:
+        say(f"{at} says nothing by itself; `treadle show {at.thread} --all` has it")
+
+
+@command.command(
+    "expand",
+    epilog=examples(
+        "treadle recall expand last:12-40",
+        "treadle recall expand sum_0a1b2c3d4e5f6071 --tokens 8000",
+    ),
+)
+@click.argument("names", metavar="ID|RANGE|SUMMARY...", nargs=-1, required=True)
+@click.option(
+    "--tokens",
+    type=click.IntRange(min=1),
+    default=4_000,
+    show_default=True,
+    help="Open no more than about this much.",
+)
+@as_json
+@runs
+async def expand(home: Home, names: tuple[str, ...], tokens: int, as_json: bool) -> None:
+    """Open entries, ranges and summaries, up to a number of tokens.
+
+    RANGE is THREAD:FIRST-LAST. What did not fit is named at the end.
+    """
+    async with home.store() as store:
+        opened = await open_stretches(home, store, names, tokens)
+    if as_json:
+        say_json(opened)
+        return
+    for one in opened.entries:
+        _print_entry(one)
+    if opened.rest:
+        say(f"more: treadle recall expand {' '.join(opened.rest)}")
+
+
+def _print_entry(one: Recalled, *, marked: bool = False) -> None:
+    told = [f"turn {one.turn}"] if one.turn else []
+    heading = " · ".join([one.id, one.role, iso(one.time), *told])
+    click.secho(("» " if marked else "") + printable(heading), bold=True)
+    say("\n".join(f"  {line}".rstrip() for line in one.text.split("\n")))
+    say("")

@@ -1,0 +1,64 @@
+"""`treadle rollback`: hide what the model should no longer see."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from ...configuration import load_config
+from ...configuration.settings import DEFAULT_MODEL
+from ...entries import Rollback
+from ..home import Home, find_thread
+from ..lazy import examples
+from ..options import as_json, runs, thread_argument
+from ..output import say, say_json
+
+__all__ = ["command"]
+
+
+@click.command(
+    "rollback",
+    epilog=examples(
+        "treadle rollback last", "treadle rollback last 3", "treadle rollback last --to 12"
+    ),
+)
+@thread_argument
+@click.argument("turns", type=click.IntRange(min=1), required=False)
+@click.option("--to", type=int, metavar="SEQ", help="Hide everything after this entry instead.")
+@as_json
+@runs
+async def command(home: Home, name: str, turns: int | None, to: int | None, as_json: bool) -> None:
+    """Hide the last TURNS turns (one, if you do not say) from the model.
+
+    Nothing is deleted: `treadle show --all` still shows what was hidden.
+    """
+    from ...thread import Thread
+    from ..opening import engine_of
+
+    if turns is not None and to is not None:
+        raise click.UsageError("Give either TURNS or --to, not both.")
+    async with home.store() as store, home.index(store) as index:
+        found = await find_thread(store, name)
+        settings = load_config(home.path, Path(found.cwd), os.environ).settings
+        async with Thread.open(
+            found.id,
+            model=DEFAULT_MODEL,
+            home=home.path,
+            store=store,
+            index=index,
+            **engine_of(settings),  # it has to forget what is hidden
+        ) as thread:
+            await (thread.rollback(turns or 1) if to is None else thread.revert(to))
+        newest = (await store.info(found.id)).last
+        (entry,) = await store.read(found.id, newest, newest)
+    control = entry.control
+    assert isinstance(control, Rollback)
+    first, last = control.cut, entry.seq - 1
+    if as_json:
+        say_json({"thread": found.id, "entry": entry.seq, "first": first, "last": last})
+    elif first > last:
+        say(f"nothing follows entry {last}; nothing is hidden")
+    else:
+        say(f"entries {first} to {last} no longer count")

@@ -1,0 +1,58 @@
+"""`treadle send`: leave a message for a thread."""
+
+from __future__ import annotations
+
+import click
+
+from ..home import Home, find_thread
+from ..lazy import examples
+from ..options import as_json, runs, text_argument, thread_argument
+from ..output import say, say_json
+
+__all__ = ["command"]
+
+
+@click.command(
+    "send",
+    epilog=examples(
+        'treadle send last "look at the tests too"',
+        'treadle send 8c11 "the build is green" --from 0a3f --channel ci',
+    ),
+)
+@thread_argument
+@text_argument
+@click.option("--from", "source", metavar="THREAD", help="The thread that speaks  [default: you]")
+@click.option("--channel", help="Where the message comes from, in a word.")
+@click.option("--key", help="Leave the message once, however often it is sent under this key.")
+@as_json
+@runs
+async def command(
+    home: Home,
+    *,
+    name: str,
+    text: str | None,
+    source: str | None,
+    channel: str | None,
+    key: str | None,
+    as_json: bool,
+) -> None:
+    """Leave a message in the inbox of THREAD.
+
+    A turn under way reads it before its next step, in whichever process it runs; else
+    the next turn does, and `treadle exec --resume THREAD` without a prompt runs one. TEXT
+    `-` reads standard input.
+    """
+    from ...subagents import post_message
+
+    if not (text or "").strip():
+        raise click.UsageError("There is no TEXT to send.")
+    async with home.store() as store:
+        thread = (await find_thread(store, name)).id
+        sender = None if source is None else (await find_thread(store, source)).id
+        left = await post_message(
+            store, thread, text or "", source=sender, channel=channel, key=key
+        )
+    if as_json:
+        say_json({"thread": thread, "number": left.number, "key": left.key})
+    else:
+        say(f"left for {thread}")

@@ -1,0 +1,88 @@
+"""`treadle trust`: let a project's configuration count, and its hooks run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ...configuration import load_config
+from ...configuration.files import project_file
+from ...configuration.trust import Trust
+from ...errors import NotFound
+from ..home import Home
+from ..lazy import examples
+from ..options import as_json
+from ..output import printable, say, say_json
+
+if TYPE_CHECKING:
+    from ...hooks.project import ProjectHook
+
+__all__ = ["command"]
+
+
+@click.command(
+    "trust",
+    epilog=examples("treadle trust", "treadle trust --show", "treadle trust ../other --remove"),
+)
+@click.argument(
+    "directory",
+    required=False,
+    default=Path(),
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+)
+@click.option("--remove", is_flag=True, help="Let it count no longer.")
+@click.option("--show", is_flag=True, help="Say what is trusted, and change nothing.")
+@as_json
+@click.pass_obj
+def command(home: Home, directory: Path, remove: bool, show: bool, as_json: bool) -> None:
+    """Let the `.treadle/config.toml` of a project count, and its hooks run.
+
+    It may name hooks, which run as you, and loosen the sandbox: read it first, and the
+    scripts that it runs. The trust holds for the file and the hooks as they are now; once
+    one changes, it has to be given again.
+    """
+    if remove and show:
+        raise click.UsageError("--remove and --show exclude each other; leave one out")
+    place = directory.absolute()
+    file = project_file(place)
+    if file is None:
+        raise NotFound("configuration of the project", str(place), "it has no .treadle/config.toml")
+    trust, hooks = Trust(home.path), () if remove else _hooks(home, place)
+    if remove:
+        trust.withdraw(file)
+    elif not show:
+        trust.give(file)
+        for hook in hooks:
+            hook.trust(trust)
+    _tell(file, hooks, trust, as_json=as_json)
+
+
+def _hooks(home: Home, place: Path) -> tuple[ProjectHook, ...]:
+    """The hooks that the project brings along. Raises `ConfigError`."""
+    from ...hooks.project import project_hooks
+
+    return project_hooks(load_config(home.path, place, {}, trusting=True))
+
+
+def _tell(file: Path, hooks: tuple[ProjectHook, ...], trust: Trust, *, as_json: bool) -> None:
+    trusted = trust.holds(file)
+    if as_json:
+        told = [
+            {
+                "name": hook.name,
+                "event": hook.settings.event,
+                "command": hook.settings.command,
+                "files": [str(path) for path in hook.sources],
+                "trusted": trusted and hook.is_trusted(trust),
+            }
+            for hook in hooks
+        ]
+        say_json({"file": str(file), "trusted": trusted, "hooks": told})
+        return
+    say(f"{'trusted' if trusted else 'not trusted'}: {file}")
+    for hook in hooks:
+        state = "runs" if trusted and hook.is_trusted(trust) else "does not run"
+        words = " ".join(hook.settings.command)
+        say(f"  hook {printable(hook.name)} {state}: {hook.settings.event}, {printable(words)}")

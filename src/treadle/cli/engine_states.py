@@ -1,0 +1,200 @@
+"""The state of engines: which there are, what each can expect, and what is wrong.
+
+Owns what `treadle engines` and `treadle doctor` tell. Invariant: engines are tried in a home
+that is thrown away, so looking at one leaves nothing behind and disturbs no thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from ..configuration import Settings
+from ..engines.advance import topic_of
+from ..engines.contract import ContextEngine, Disposes
+from ..engines.guard import Guard
+from ..engines.health import Failure, Health
+from ..engines.info import LOOP_CAPABILITIES, EngineInfo, unmet
+from ..engines.making import ProblemKind
+from ..engines.registry import EngineContext, EngineRegistry, Resolution, canonical
+from ..engines.soundness import guarantee, powers, promise
+from ..errors import EngineFailed
+from ..store.contract import OutboxRow, Store
+
+__all__ = ["PATIENCE", "EngineState", "Need", "Waiting", "chosen", "examined", "survey", "tried"]
+
+State: TypeAlias = Literal["ok"] | ProblemKind
+
+PATIENCE = 10.0
+"""Seconds that an engine may take to be looked at."""
+
+_HOST = "treadle"
+
+
+class Need(Struct, frozen=True, kw_only=True):
+    """What an operation of an engine needs, and whether Treadle's loop has it."""
+
+    operation: str
+    capabilities: tuple[str, ...]
+    unmet: str | None
+
+
+class Waiting(Struct, frozen=True, kw_only=True):
+    """A turn that has not reached its engine yet."""
+
+    thread: str
+    key: str
+    state: str
+    attempts: int
+    error: str | None
+
+
+class EngineState(Struct, frozen=True, kw_only=True):
+    """All that is known of one engine; what cannot be known without it is None."""
+
+    id: str
+    owner: str
+    selected: bool = False
+    state: State = "ok"
+    problem: str | None = None
+    remedy: str | None = None
+    defects: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    name: str | None = None
+    version: str | None = None
+    powers: tuple[str, ...] = ()
+    guarantee: str | None = None
+    promise: str | None = None
+    compaction: Literal["engine", "runtime"] | None = None
+    maintenance: str | None = None
+    needs: tuple[Need, ...] = ()
+    last_failure: Failure | None = None
+    waiting: tuple[Waiting, ...] = ()
+
+
+async def survey(
+    registry: EngineRegistry, settings: Settings, home: Path, cwd: Path, store: Store
+) -> list[EngineState]:
+    """Every engine that is offered, chosen, or still has turns waiting for it."""
+    offers = await asyncio.to_thread(registry.engines)
+    failures = await asyncio.to_thread(Health(home).read)
+    rows = await store.outbox()
+    selected = canonical(settings.engine)
+    left = sorted(row.topic.removeprefix(topic_of("")) for row in rows if _is_ours(row))
+    known = dict.fromkeys([*(canonical(offer.id) for offer in offers), selected, *left])
+    return [
+        msgspec.structs.replace(
+            await tried(registry, engine, settings.engines.get(engine, {}), cwd),
+            selected=engine == selected,
+            last_failure=failures.get(engine),
+            waiting=_waiting(rows, engine),
+        )
+        for engine in known
+    ]
+
+
+async def chosen(settings: Settings, home: Path, cwd: Path) -> EngineState:
+    """The engine that is configured, how it failed last, and who quarrels about ids."""
+    engine = canonical(settings.engine)
+    registry = EngineRegistry(patience=PATIENCE)
+    state = await tried(registry, engine, settings.engines.get(engine, {}), cwd)
+    failures = await asyncio.to_thread(Health(home).read)
+    conflicts = await asyncio.to_thread(registry.conflicts)
+    return msgspec.structs.replace(
+        state,
+        selected=True,
+        last_failure=failures.get(engine),
+        notes=tuple(map(str, conflicts)),
+    )
+
+
+async def tried(
+    registry: EngineRegistry, engine: str, config: Mapping[str, Any], cwd: Path
+) -> EngineState:
+    """The state of the engine with this id, made for a look and let go."""
+    with tempfile.TemporaryDirectory(prefix="treadle-engines-") as scratch:
+        context = EngineContext.of(engine, home=Path(scratch), config=dict(config), cwd=cwd)
+        return await _looked_at(await registry.resolve(engine, context))
+
+
+async def examined(registry: EngineRegistry, target: str, cwd: Path) -> EngineState:
+    """The state of the engine that the factory ``module:name`` makes."""
+    with tempfile.TemporaryDirectory(prefix="treadle-engines-") as scratch:
+        context = EngineContext.of("checked", home=Path(scratch), cwd=cwd)
+        return await _looked_at(await registry.examine(target, context))
+
+
+async def _looked_at(found: Resolution) -> EngineState:
+    if found.engine is not None:
+        try:
+            return _of_engine(found, found.engine)
+        finally:
+            await _let_go(found.engine)
+    assert found.problem is not None
+    return EngineState(
+        id=found.id,
+        owner=found.owner,
+        state=found.problem.kind,
+        problem=found.problem.cause,
+        remedy=found.problem.remedy,
+        defects=found.problem.defects,
+    )
+
+
+def _of_engine(found: Resolution, engine: ContextEngine) -> EngineState:
+    info, able = engine.info, powers(engine)
+    return EngineState(
+        id=found.id,
+        owner=found.owner,
+        notes=found.notes,
+        name=info.name,
+        version=info.version,
+        powers=able,
+        guarantee=guarantee(engine),
+        promise=promise(engine),
+        compaction="engine" if info.owns_compaction else "runtime",
+        maintenance=info.turn_maintenance_mode if "maintain" in able else None,
+        needs=_needs(info),
+    )
+
+
+def _needs(info: EngineInfo) -> tuple[Need, ...]:
+    return tuple(
+        Need(
+            operation=operation,
+            capabilities=tuple(requirement.capabilities),
+            unmet=unmet(info, operation, LOOP_CAPABILITIES, _HOST),
+        )
+        for operation, requirement in info.host_requirements.items()
+    )
+
+
+async def _let_go(engine: ContextEngine) -> None:
+    if isinstance(engine, Disposes):
+        with suppress(EngineFailed):
+            await Guard(engine.info).call("dispose", engine.dispose, None, object, PATIENCE)
+
+
+def _is_ours(row: OutboxRow) -> bool:
+    return row.topic.startswith(topic_of(""))
+
+
+def _waiting(rows: Sequence[OutboxRow], engine: str) -> tuple[Waiting, ...]:
+    return tuple(
+        Waiting(
+            thread=row.thread,
+            key=row.key,
+            state=row.state,
+            attempts=row.attempts,
+            error=row.error,
+        )
+        for row in rows
+        if row.topic == topic_of(engine)
+    )

@@ -1,0 +1,101 @@
+"""The home a command works in.
+
+Owns how commands get at the store and the index, and how they find the thread a
+person means. Invariant: looking at a home never makes a log in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import click
+from msgspec import Struct
+
+from ..errors import NotFound
+from ..store.contract import Index, Store, ThreadInfo
+
+__all__ = ["LIBRARY", "LOG", "Home", "find_thread"]
+
+LOG = "log.db"
+
+LIBRARY = "engines/lossless/lossless.db"
+"""Where the lossless engine keeps its summaries."""
+
+_CANDIDATES = 5
+
+
+class Home(Struct, frozen=True):
+    """A directory with threads in it; `given` is None for the user's own."""
+
+    given: Path | None = None
+
+    @property
+    def path(self) -> Path:
+        """Where it is; whoever writes there makes it."""
+        from ..config import home_path
+
+        return home_path() if self.given is None else self.given.expanduser().absolute()
+
+    @asynccontextmanager
+    async def store(self) -> AsyncIterator[Store]:
+        """The threads that are there; an empty store where no log was ever made."""
+        if not (self.path / LOG).exists():
+            from ..store.memory import MemoryStore
+
+            yield MemoryStore()
+            return
+        from ..store.sqlite import SqliteStore
+
+        async with await SqliteStore.open(self.path) as store:
+            yield store
+
+    @asynccontextmanager
+    async def index(self, store: Store, *, in_memory: bool = False) -> AsyncIterator[Index]:
+        """The index beside the log."""
+        from ..store.index import SqliteIndex
+
+        index = SqliteIndex(store, None if in_memory else self.path)
+        try:
+            yield index
+        finally:
+            await index.close()
+
+
+async def find_thread(store: Store, name: str) -> ThreadInfo:
+    """The thread that `name` means: an id, its beginning or end, a title, or ``last``.
+
+    Raises `NotFound`, or a `ClickException` that lists the candidates.
+    """
+    found = await _candidates(store, name)
+    if not found:
+        raise NotFound("thread", name, "`treadle threads` lists them, `treadle new` makes one")
+    if len(found) > 1:
+        listed = [f"  {info.id}  {info.title}".rstrip() for info in found[:_CANDIDATES]]
+        more = len(found) - len(listed)
+        listed += [f"  and {more} more"] if more else []
+        raise click.ClickException(
+            f"{name!r} could be any of {len(found)} threads; type more of its id:\n"
+            + "\n".join(listed)
+        )
+    return found[0]
+
+
+async def _candidates(store: Store, name: str) -> list[ThreadInfo]:
+    if name == "last":
+        return await store.threads(limit=1)
+    if not name:
+        return []
+    threads = await store.threads()
+    exact = [info for info in threads if info.id == name]
+    titled = [info for info in threads if info.title == name]
+    return (
+        exact
+        or titled
+        or [
+            info
+            for info in threads
+            if info.id.startswith((name, f"thr_{name}")) or info.id.endswith(name)
+        ]
+    )

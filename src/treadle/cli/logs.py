@@ -1,0 +1,47 @@
+"""Log records on the command line: a line each, on standard error.
+
+Owns how people are shown what the library logs. Invariant: a record is one line that is
+safe for a terminal, whatever it tells of, and never a traceback.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import click
+
+from ..errors import TreadleError
+from ..redact import redact
+from .output import one_line
+
+__all__ = ["hide_logs", "show_logs"]
+
+_WIDTH = 1_000
+
+
+class _Lines(logging.Handler):
+    """Says a record as everything else is said to people."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Say it, with the error that it is about."""
+        error = record.exc_info[1] if record.exc_info else None
+        said = record.getMessage() + ("" if error is None else f": {_told(error)}")
+        click.echo(f"treadle: {one_line(redact(said), _WIDTH)}", err=True)
+
+
+def _told(error: BaseException) -> str:
+    return str(error) if isinstance(error, TreadleError) else f"{type(error).__name__}: {error}"
+
+
+_lines = _Lines(logging.WARNING)
+
+
+def show_logs() -> None:
+    """Say warnings and errors of the library on standard error."""
+    _lines.setLevel(logging.WARNING)
+    logging.getLogger("treadle").addHandler(_lines)
+
+
+def hide_logs() -> None:
+    """Say nothing of them, where what goes wrong is meant to."""
+    _lines.setLevel(logging.CRITICAL + 1)

@@ -1,0 +1,315 @@
+"""Opening: from the configuration and the command line to a thread that can run.
+
+Owns what commands agree on: which settings hold, which model is asked, which tools it
+has. Invariant: `treadle prompt` and `treadle exec` prepare a turn through the same code.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+import click
+import msgspec
+from msgspec import Struct
+
+from ..configuration import Config, Settings, load_config
+from ..configuration.settings import ModelSettings, ProviderSettings
+from ..context.head import Choices
+from ..models.connect import ProviderConfig
+from ..prompt.discovery import DocsRules
+from ..prompt.observation import PromptContext
+from ..store.contract import ThreadInfo
+from .channels import chosen_channels
+from .home import Home, find_thread
+from .output import printable
+from .paying import follow, pin_profile
+from .profiles import wallet_of
+from .wishes import Wishes
+
+if TYPE_CHECKING:
+    from ..delivery.channel import Channel
+    from ..harness.select import HarnessRules
+    from ..subagents import AgentLimits
+    from ..thread import Thread
+
+_OTHERWISE = ("harness", "profiles", "params")
+"""What a provider's table says besides how it is reached."""
+
+__all__ = [
+    "Setup",
+    "about",
+    "adapt",
+    "agents_of",
+    "choices_of",
+    "docs_rules",
+    "engine_of",
+    "harness_of",
+    "harness_rules",
+    "open_thread",
+    "options_of",
+    "params_of",
+    "prepare",
+    "prompt_settings",
+    "providers_of",
+    "shown_model",
+    "warn_of_project",
+]
+
+
+class Setup(Struct, frozen=True, kw_only=True):
+    """Everything that is settled before a thread is opened."""
+
+    home: Path
+    cwd: Path
+    config: Config
+    settings: Settings
+    """Those of the configuration, and what this run makes of them."""
+    info: ThreadInfo | None = None
+    """The thread to go on with; None makes one."""
+    profile: str | None = None
+    """The profile that it shall keep to, if a person named one."""
+
+    @property
+    def model(self) -> str | None:
+        """The model to ask; None for the one the thread has asked so far."""
+        fresh = self.info is None or self.info.turns == 0
+        chosen = self.config.layer_of("model") in ("flag", "environment")
+        return self.settings.model if fresh or chosen else None
+
+
+async def prepare(
+    home: Home, wishes: Wishes, resume: str | None = None, *, attended: bool = True
+) -> Setup:
+    """Read what is settled. Where nobody is `attended`, nobody is asked by default."""
+    info = None
+    if resume is not None:
+        async with home.store() as store:
+            info = await find_thread(store, resume)
+    cwd = (wishes.cwd or (Path(info.cwd) if info else Path())).absolute()
+    config = load_config(home.path, cwd, os.environ, wishes.flags())
+    settings = _of_this_run(config, cwd, wishes, attended=attended)
+    return Setup(
+        home=home.path,
+        cwd=cwd,
+        config=config,
+        settings=settings,
+        info=info,
+        profile=wishes.profile,
+    )
+
+
+def _of_this_run(config: Config, cwd: Path, wishes: Wishes, *, attended: bool) -> Settings:
+    settings = config.settings
+    if not attended and config.layer_of("approval") == "default":
+        settings = msgspec.structs.replace(settings, approval="never")
+    roots = [Path(root).expanduser() for root in settings.writable_roots]
+    added = [place.absolute() for place in wishes.add_dirs]
+    writable = tuple(str(cwd / root) for root in (*roots, *added))
+    return msgspec.structs.replace(settings, writable_roots=writable)
+
+
+def warn_of_project(setup: Setup) -> None:
+    """Say that a project's file does not count, or that some of its hooks do not run."""
+    from ..hooks.configured import untrusted_hooks
+
+    if setup.config.untrusted is not None:
+        click.echo(
+            f"treadle: {printable(str(setup.config.untrusted))} is ignored; "
+            "read it, then `treadle trust` lets it count",
+            err=True,
+        )
+    for hook in untrusted_hooks(setup.config, setup.home):
+        click.echo(
+            f"treadle: hook {printable(hook.name)!r} of {printable(str(hook.file))} does not run: "
+            "it is not trusted as it is; read it, then `treadle trust` lets it",
+            err=True,
+        )
+
+
+def about(setup: Setup, thread: Thread) -> str:
+    """In which circumstances turns run; the absence of a sandbox is said plainly."""
+    settings, model = setup.settings, shown_model(thread)
+    if settings.sandbox == "danger-full-access":
+        return f"{model} · NO SANDBOX: commands can do whatever you can · asks {settings.approval}"
+    network = "network" if settings.network else "no network"
+    return f"{model} · {settings.sandbox}, {network} · asks {settings.approval}"
+
+
+def shown_model(thread: Thread) -> str:
+    """The model that is asked, and the harness unless that is Treadle's own loop."""
+    harness = thread.served.select(thread.model).harness
+    return thread.model if harness == "treadle" else f"{thread.model} on {harness}"
+
+
+@asynccontextmanager
+async def open_thread(
+    setup: Setup, *, title: str = "", keep_empty: bool = False, terminal: TextIO | None = None
+) -> AsyncIterator[Thread]:
+    """The thread, with the built-in tools of its model.
+
+    One that was made and never said anything is forgotten, unless `keep_empty`. Replies go
+    to the channel of the settings; to one that is a terminal, only if there is a `terminal`.
+    """
+    made = ""
+    try:
+        async with (
+            chosen_channels(setup.settings, os.environ, terminal) as channels,
+            _opened(setup, title, channels) as thread,
+        ):
+            await adapt(thread, setup)
+            made = "" if setup.info or keep_empty else thread.id
+            yield thread
+    finally:
+        if made:
+            await _forget_if_empty(setup.home, made)
+
+
+async def adapt(thread: Thread, setup: Setup) -> None:
+    """Let an open thread follow the rest of what was settled."""
+    thread.docs = docs_rules(setup.settings)
+    follow(thread, setup.config)
+    assert thread.routes.wallet is not None, "it was opened with one"
+    await pin_profile(thread.routes.wallet, thread.id, setup.profile)
+
+
+async def _forget_if_empty(home: Path, thread: str) -> None:
+    async with Home(home).store() as store:
+        if (await store.info(thread)).last == 0:
+            await store.delete(thread)
+
+
+def _opened(
+    setup: Setup, title: str, channels: Mapping[str, Channel]
+) -> AbstractAsyncContextManager[Thread]:
+    from ..thread import Thread
+
+    thread = setup.info.id if setup.info else None
+    return Thread.open(thread, **options_of(setup), channel=channels, title=title)
+
+
+def options_of(setup: Setup) -> dict[str, Any]:
+    """What a thread is opened with, whoever opens it and for what."""
+    from ..hooks.configured import configured_hooks
+
+    settings = setup.settings
+    return {
+        "model": setup.model,
+        "default_model": settings.model,
+        "cwd": setup.cwd,
+        "home": setup.home,
+        "settings": prompt_settings(settings),
+        "tools": None,
+        "choices": choices_of(settings),
+        "hooks": configured_hooks(setup.config, setup.home),
+        "environ": os.environ,
+        "wallet": wallet_of(Home(setup.home), settings),
+        "providers": providers_of(settings),
+        "params": params_of(settings),
+        "output_limit": settings.tool_output_token_limit,
+        "agents": agents_of(settings),
+        **engine_of(settings),
+        **harness_of(setup.config),
+    }
+
+
+def prompt_settings(settings: Settings) -> PromptContext:
+    """What the model is told about the settings, which is what is enforced."""
+    return PromptContext(
+        cwd="",
+        sandbox_mode=settings.sandbox,
+        approval_policy=settings.approval,
+        network_access=settings.network,
+        writable_roots=settings.writable_roots,
+        developer_instructions=settings.developer_instructions,
+    )
+
+
+def engine_of(settings: Settings) -> dict[str, Any]:
+    """The engine that is chosen, as threads are opened with it."""
+    from ..engines.registry import canonical
+
+    engine = canonical(settings.engine)
+    return {
+        "engine": engine,
+        "engine_config": settings.engines.get(engine, {}),
+        "citations": settings.citations,
+        "recall_threads": settings.recall_threads,
+    }
+
+
+def harness_of(config: Config) -> dict[str, Any]:
+    """Which harness is wanted, as threads are opened with it.
+
+    A flag and a variable are about this run; what a file says holds where neither the
+    model nor its provider have a harness of their own.
+    """
+    chosen = config.layer_of("harness") in ("flag", "environment")
+    return {
+        "harness": config.settings.harness if chosen else "auto",
+        "harness_rules": harness_rules(config.settings, general=not chosen),
+    }
+
+
+def harness_rules(settings: Settings, *, general: bool = True) -> HarnessRules:
+    """What the configuration says about harnesses; `general` includes the plain key."""
+    from ..harness.select import HarnessRules
+
+    codex = msgspec.structs.asdict(settings.codex)
+    return HarnessRules(
+        general=settings.harness if general else "auto",
+        models=_harnesses(settings.models),
+        providers=_harnesses(settings.providers),
+        tables={**settings.harnesses, "codex": codex},
+    )
+
+
+def _harnesses(tables: Mapping[str, ModelSettings | ProviderSettings]) -> dict[str, str]:
+    said = {name: table.harness for name, table in tables.items()}
+    return {name: harness for name, harness in said.items() if isinstance(harness, str)}
+
+
+def agents_of(settings: Settings) -> AgentLimits | None:
+    """What bounds the agents that a thread may start; None where it starts none."""
+    from ..subagents import AgentLimits
+
+    asked = settings.agents
+    if not asked.enabled:
+        return None
+    return AgentLimits(depth=asked.depth, concurrent=asked.concurrent, resume=asked.resume)
+
+
+def params_of(settings: Settings) -> dict[str, dict[str, Any]]:
+    """What requests say besides, by provider and by model."""
+    said = {name: table.params for name, table in settings.providers.items()}
+    said |= {name: table.params for name, table in settings.models.items()}
+    told = {name: msgspec.to_builtins(params) for name, params in said.items()}
+    return {name: params for name, params in told.items() if params}
+
+
+def docs_rules(settings: Settings) -> DocsRules:
+    """How AGENTS.md files are found."""
+    return DocsRules(**msgspec.structs.asdict(settings.agents_md))
+
+
+def choices_of(settings: Settings) -> Choices:
+    """What is asked for beyond a model's defaults."""
+    return Choices(effort=settings.effort, verbosity=settings.verbosity)
+
+
+def providers_of(settings: Settings) -> Mapping[str, ProviderConfig]:
+    """The configured providers, as models are opened with them."""
+    return {
+        name: ProviderConfig(**told)
+        for name, provider in settings.providers.items()
+        if (told := _of_connections(provider))
+    }
+
+
+def _of_connections(provider: ProviderSettings) -> dict[str, Any]:
+    """What the settings say about reaching a provider, and not about who runs or pays."""
+    told: dict[str, Any] = msgspec.to_builtins(provider)
+    return {name: value for name, value in told.items() if name not in _OTHERWISE}

@@ -1,0 +1,135 @@
+"""Options that commands share, and how a command that awaits is run.
+
+Owns their names and helps, so that the same thing is spelled the same everywhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import os
+import select
+import stat
+import sys
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ..configuration.settings import DEFAULT_MODEL
+
+__all__ = [
+    "MOST_PIPED",
+    "as_json",
+    "cwd_option",
+    "is_piped",
+    "model_option",
+    "prompt_argument",
+    "runs",
+    "standard_input",
+    "text_argument",
+    "thread_argument",
+    "title_option",
+]
+
+MOST_PIPED = 4 << 20
+"""Bytes of standard input: as many as an input may have characters, four bytes each."""
+_SILENCE = 1.0
+
+
+def runs(function: Callable[..., Coroutine[Any, Any, int | None]]) -> Callable[..., int | None]:
+    """Makes a command of a coroutine function; its first argument is the `Home`.
+
+    What it returns is the exit code.
+    """
+
+    @click.pass_obj
+    @functools.wraps(function)
+    def command(home: Any, *args: Any, **options: Any) -> int | None:
+        return asyncio.run(function(home, *args, **options))
+
+    return command
+
+
+def _encodable(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """Bytes on the command line that are no UTF-8 are shown as such, not stored."""
+    del ctx, parameter
+    return value and value.encode(errors="surrogateescape").decode(errors="replace")
+
+
+def _spoken(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """The text that was given; ``-`` reads it from standard input.
+
+    Read here, before any event loop could swallow the first Ctrl-C.
+    """
+    return standard_input() if value == "-" else _encodable(ctx, parameter, value)
+
+
+def _spoken_and_piped(
+    ctx: click.Context, parameter: click.Parameter, value: str | None
+) -> str | None:
+    """The text that was given, followed by what standard input holds where it is a pipe or file."""
+    if value == "-":
+        return standard_input()
+    text = _encodable(ctx, parameter, value)
+    if not is_piped():
+        return text
+    piped = standard_input()
+    if text is None:
+        return piped
+    return f"{text}\n\n<stdin>\n{piped.rstrip()}\n</stdin>" if piped.strip() else text
+
+
+def is_piped() -> bool:
+    """Whether standard input is a pipe or a file, rather than a person or nothing."""
+    try:
+        mode = os.fstat(sys.stdin.fileno()).st_mode
+    except (AttributeError, OSError, ValueError):
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISREG(mode)
+
+
+def standard_input() -> str:
+    """All of standard input. Says that it waits when nothing comes."""
+    if not sys.stdin.isatty() and not select.select([sys.stdin], [], [], _SILENCE)[0]:
+        click.echo("treadle: waiting for the end of standard input", err=True)
+    data = sys.stdin.buffer.read(MOST_PIPED + 1)
+    if len(data) > MOST_PIPED:
+        raise click.ClickException(
+            f"standard input is longer than {MOST_PIPED:,} bytes; put it into a file and name that"
+        )
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise click.ClickException(
+            f"standard input is not UTF-8 at byte {error.start}; convert it first"
+        ) from error
+
+
+as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
+
+thread_argument = click.argument("name", metavar="THREAD")
+
+text_argument = click.argument("text", required=False, callback=_spoken)
+
+prompt_argument = click.argument(
+    "text", metavar="[PROMPT]", required=False, callback=_spoken_and_piped
+)
+
+cwd_option = click.option(
+    "--cwd",
+    "-C",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="The directory the thread works in  [default: this one, or the thread's own]",
+)
+
+model_option = click.option(
+    "--model",
+    metavar="MODEL",
+    help=f"[default: TREADLE_MODEL, the thread's own, the configured one, {DEFAULT_MODEL}]",
+)
+
+title_option = click.option(
+    "--title", default="", callback=_encodable, help="A name for people to know it by."
+)

@@ -1,0 +1,326 @@
+"""Probes: what `treadle doctor` looks at, one small question each.
+
+Owns the checks and their remedies. Invariant: a probe leaves nothing behind, never
+raises, and never prints the value of a secret.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from ..errors import TreadleError
+
+__all__ = ["Check", "Status", "examine"]
+
+Status: TypeAlias = Literal["ok", "warn", "fail"]
+
+_PATIENCE = 10.0
+_LITTLE_SPACE = 200 << 20
+_STRICT_TABLES = (3, 37)
+_KEYS = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY"}
+
+
+class Check(Struct, frozen=True):
+    """One thing that was looked at, and what to do about it."""
+
+    name: str
+    status: Status
+    detail: str
+    remedy: str = ""
+
+
+Probe: TypeAlias = Callable[[], Check]
+
+
+def examine(
+    home: Path, environ: Mapping[str, str], progress: Callable[[str], None]
+) -> Iterator[Check]:
+    """Every check, in order."""
+    probes: dict[str, Probe] = {
+        "python": _python,
+        "sqlite": _sqlite,
+        "home": lambda: _home(home),
+        "space": lambda: _space(home),
+        "log": lambda: _log(home / "log.db"),
+        "index": lambda: _index(home / "index.db"),
+        "locks": lambda: _locks(home),
+        "models": lambda: _models(home / "models.toml"),
+        "prompts": lambda: _prompts(home),
+        "fragments": _fragments,
+        "engine": lambda: _engine(home, environ),
+        "harness": lambda: _harness(home, environ),
+        "codex": lambda: _codex(home, environ),
+        "sandbox": lambda: _sandbox(environ),
+        "rg": lambda: _tool("rg", "searching files will be slow", "ripgrep"),
+        **{f"{name} key": partial(_key, key, environ) for name, key in _KEYS.items()},
+    }
+    for name, probe in probes.items():
+        progress(f"checking {name}")
+        try:
+            check = probe()
+        except (OSError, TreadleError, sqlite3.Error) as error:
+            detail, _, remedy = str(error).partition("; ")
+            check = _fail(detail, remedy or "put right what the message names")
+        yield Check(name, check.status, check.detail, check.remedy)
+
+
+def _ok(detail: str) -> Check:
+    return Check("", "ok", detail)
+
+
+def _warn(detail: str, remedy: str) -> Check:
+    return Check("", "warn", detail, remedy)
+
+
+def _fail(detail: str, remedy: str) -> Check:
+    return Check("", "fail", detail, remedy)
+
+
+def _python() -> Check:
+    version = ".".join(map(str, sys.version_info[:3]))
+    return _ok(f"{version} ({sys.executable})")
+
+
+def _sqlite() -> Check:
+    version = sqlite3.sqlite_version
+    remedy = "use a Python that is built with a newer SQLite"
+    if sqlite3.sqlite_version_info < _STRICT_TABLES:
+        return _fail(f"{version} has no STRICT tables", remedy)
+    with closing(sqlite3.connect(":memory:")) as connection:
+        try:
+            connection.execute("CREATE VIRTUAL TABLE words USING fts5 (text)")
+        except sqlite3.OperationalError:
+            return _fail(f"{version} has no FTS5, so search cannot work", remedy)
+    return _ok(f"{version}, with STRICT tables and FTS5")
+
+
+def _home(home: Path) -> Check:
+    if not home.exists():
+        return _ok(f"{home} (not there yet; the first thread makes it)")
+    if not os.access(home, os.W_OK | os.X_OK):
+        return _warn(f"{home} can only be read", "own it and `chmod 700` it, or choose another")
+    if home.stat().st_mode & 0o077:
+        return _warn(f"{home} can be entered by others", f"chmod 700 {home}")
+    return _ok(f"{home}, writable")
+
+
+def _space(home: Path) -> Check:
+    place = next(parent for parent in (home, *home.parents) if parent.exists())
+    free = shutil.disk_usage(place).free
+    said = f"{free >> 20:,} MiB free"
+    return _warn(said, "free some space") if free < _LITTLE_SPACE else _ok(said)
+
+
+def _log(path: Path) -> Check:
+    from ..store.database import open_reader, sqlite_errors
+    from ..store.migrations import check
+
+    if not path.exists():
+        return _ok("not made yet")
+    with closing(open_reader(path)) as connection, sqlite_errors(path):
+        layout = check(connection, path)
+        (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+        (threads,) = connection.execute(
+            "SELECT count(*) FROM threads WHERE deleted IS NULL"
+        ).fetchone()
+    if verdict != "ok":
+        return _fail(f"{path} is damaged: {verdict}", "copy it, then `sqlite3 log.db .recover`")
+    return _ok(f"layout {layout}, sound, {threads:,} threads, {path.stat().st_size:,} bytes")
+
+
+def _index(path: Path) -> Check:
+    from ..store.database import connect
+    from ..store.index import APPLICATION_ID, VERSION
+
+    if not path.exists():
+        return _ok("not made yet")
+    renewed = "nothing; it is moved aside and built again from the log at its next use"
+    try:
+        with closing(connect(path, "mode=ro")) as connection:
+            (application,) = connection.execute("PRAGMA application_id").fetchone()
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+    except sqlite3.Error as error:
+        return _warn(f"{path} cannot be read ({error})", renewed)
+    if (application, version) != (APPLICATION_ID, VERSION):
+        return _warn(f"{path} is no index of this version", renewed)
+    return _ok(f"layout {version}, {path.stat().st_size:,} bytes")
+
+
+def _locks(home: Path) -> Check:
+    from ..store.lease import FileLock
+
+    if not os.access(home, os.W_OK | os.X_OK):
+        return _ok("not tried: there is no place to write")
+    with tempfile.TemporaryDirectory(prefix=".doctor-", dir=home) as directory:
+        first, second = (FileLock(Path(directory, "probe.lock")) for _ in range(2))
+        taken, again = first.acquire(), second.acquire()
+        first.release()
+        second.release()
+    if not taken or again:
+        return _fail(
+            "two writers could hold one lock, so threads are not safe here",
+            "keep the home on a local disk, not on a network share without locks",
+        )
+    return _ok("one writer at a time")
+
+
+def _models(path: Path) -> Check:
+    from ..models.catalog import Catalog
+
+    known = Catalog.load(path)
+    said = f"{len(known.entries)} entries"
+    return _ok(f"{said}, {len(known.changes)} of them yours" if path.exists() else said)
+
+
+def _prompts(home: Path) -> Check:
+    from ..prompt.imported import ImportedPrompts
+
+    imported = ImportedPrompts(home)
+    manifest = imported.manifest()
+    if manifest is None:
+        return _ok("Treadle's own")
+    broken = [prompt.name for prompt in imported.all() if not prompt.intact]
+    if broken:
+        return _warn(f"changed since the import: {', '.join(broken)}", "treadle prompts import")
+    return _ok(f"{len(manifest.digests)} imported from {manifest.version}")
+
+
+def _fragments() -> Check:
+    from ..prompt.registry import default_registry
+
+    registry = default_registry()
+    loaded = registry.load_entry_points()
+    said = f"{len(registry.fragments)} kinds"
+    return _ok(f"{said}, from packages: {', '.join(loaded)}" if loaded else said)
+
+
+def _engine(home: Path, environ: Mapping[str, str]) -> Check:
+    """Whether the engine that is chosen can be made, and how it did lately."""
+    import asyncio
+
+    from ..configuration import load_config
+    from .engine_states import chosen
+
+    here = _here(home)
+    settings = load_config(home, here, environ).settings
+    state = asyncio.run(chosen(settings, home, here))
+    lacks = [need.unmet for need in state.needs if need.unmet is not None]
+    if state.problem is not None:
+        return _fail(state.problem, state.remedy or "choose another engine")
+    if lacks:
+        return _fail(lacks[0], "choose another engine")
+    if state.last_failure is not None:
+        said = f"{state.id} failed last at {state.last_failure.operation}"
+        return _warn(f"{said}: {state.last_failure.reason}", "see `treadle engines`")
+    if state.notes:
+        return _warn(state.notes[0].partition("; ")[0], "choose another id, or remove one of them")
+    return _ok(f"{state.id} {state.version} of {state.owner}; turns reach it {state.guarantee}")
+
+
+def _here(home: Path) -> Path:
+    try:
+        return Path().absolute()
+    except FileNotFoundError:
+        return home
+
+
+def _harness(home: Path, environ: Mapping[str, str]) -> Check:
+    """What would run a turn of the configured model."""
+    import asyncio
+
+    from ..configuration import load_config
+    from ..harness.registry import HarnessRegistry
+    from .commands.harnesses import choice
+
+    registry = HarnessRegistry(patience=_PATIENCE)
+    chosen = asyncio.run(choice(load_config(home, _here(home), environ), home, registry))
+    if chosen.problem is not None:
+        detail, _, remedy = chosen.problem.partition("; ")
+        return _fail(detail, remedy)
+    troubles = [f"{name}: {problem}" for name, problem in registry.problems.items()]
+    troubles += [str(conflict).partition("; ")[0] for conflict in registry.conflicts()]
+    if troubles:
+        return _warn(troubles[0], "see `treadle harnesses`")
+    return _ok(f"{chosen.model} runs on {chosen.harness} ({chosen.reason})")
+
+
+def _codex(home: Path, environ: Mapping[str, str]) -> Check:
+    """Whether Codex is there, of a version that Treadle knows, and answers."""
+    import asyncio
+
+    from ..configuration import load_config
+    from .codex_state import codex_state
+
+    settings = load_config(home, _here(home), environ).settings
+    state = asyncio.run(codex_state(settings, home, environ))
+    if state.binary is None:
+        return _warn(
+            "not found; its models cannot be asked, nor its prompts imported",
+            "put `codex` on the search path, or `pip install 'treadle[codex]'`",
+        )
+    if state.problem is not None:
+        detail, _, remedy = state.problem.partition("; ")
+        return _warn(detail, remedy or "install Codex again")
+    return _ok(f"{state.version}, its app-server answers ({state.binary})")
+
+
+def _sandbox(environ: Mapping[str, str]) -> Check:
+    """Whether commands can be confined: tried, not looked up."""
+    from ..errors import SandboxUnavailable
+    from ..sandbox.probe import find_bubblewrap
+
+    with tempfile.TemporaryDirectory(prefix="treadle-doctor-") as scratch:
+        try:
+            sandbox = find_bubblewrap(Path(scratch), environ)
+        except (SandboxUnavailable, OSError) as error:
+            detail, _, remedy = str(error).partition("; ")
+            return _warn(detail, remedy or "go to a directory that exists")
+    return _ok(f"commands are confined by {sandbox.binary}")
+
+
+def _tool(name: str, without: str, package: str) -> Check:
+    found = shutil.which(name)
+    if found is None:
+        return _warn(f"not found; {without}", f"install {package}")
+    return _runs(found, package)
+
+
+def _runs(binary: str, package: str) -> Check:
+    try:
+        return _ok(f"{_version(binary)} ({binary})")
+    except (OSError, subprocess.SubprocessError) as error:
+        return _warn(f"does not run: {error}", f"install {package} again")
+
+
+def _version(binary: str) -> str:
+    """The first line that ``--version`` prints, in a home that is thrown away."""
+    with tempfile.TemporaryDirectory(prefix="treadle-doctor-") as scratch:
+        private = {"HOME": scratch, "CODEX_HOME": scratch, "PATH": os.environ.get("PATH", "")}
+        done = subprocess.run(  # noqa: S603 - a binary from the user's own search path
+            [binary, "--version"],
+            capture_output=True,
+            check=True,
+            cwd=scratch,
+            env=private,
+            stdin=subprocess.DEVNULL,
+            timeout=_PATIENCE,
+        )
+    return done.stdout.decode(errors="replace").partition("\n")[0].strip()
+
+
+def _key(name: str, environ: Mapping[str, str]) -> Check:
+    if environ.get(name):
+        return _ok(f"{name} is set")
+    return _warn(f"{name} is not set", f"export {name}=… to call these models")

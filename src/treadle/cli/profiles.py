@@ -1,0 +1,168 @@
+"""Profiles as commands show them: where each is from, and how it is doing.
+
+Invariant: nothing here ever holds a secret.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from msgspec import Struct
+
+from ..auth import Profile, Wallet
+from ..auth.health import Health, obstacle
+from ..auth.order import Candidate
+from ..configuration import Settings, load_config
+from ..configuration.keys import key_variable
+from ..errors import NotFound
+from .home import Home
+from .output import Column, iso, table
+
+__all__ = [
+    "Listed",
+    "candidate_row",
+    "check_provider",
+    "find_profile",
+    "listed",
+    "settings_of",
+    "show",
+    "state_of",
+    "wallet_of",
+]
+
+_COLUMNS = (Column("PROFILE"), Column("KIND"), Column("FROM"), Column("STATE", gives=True))
+
+
+class Listed(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is told about one profile."""
+
+    profile: str
+    provider: str
+    kind: str
+    key: str
+    """``environment`` or ``kept``."""
+    place: str
+    variable: str
+    """In which a key of this provider comes first."""
+    state: str
+    """``ready``, ``expired``, ``cooldown``, ``blocked`` or ``disabled``."""
+    reason: str = ""
+    until: str = ""
+    limits: dict[str, str] = {}
+    """Models that have to rest, and until when."""
+    email: str = ""
+    label: str = ""
+    expires: str = ""
+    last_used: str = ""
+    last_good: bool = False
+    """Whether it is the one of its provider that worked last."""
+    pinned: bool = False
+
+
+def settings_of(home: Home) -> Settings:
+    """The settings that are in force here."""
+    return load_config(home.path, Path().absolute(), os.environ).settings
+
+
+def wallet_of(home: Home, settings: Settings) -> Wallet:
+    """The profiles of `home`, as its settings order them."""
+    orders = {
+        name: provider.profiles
+        for name, provider in settings.providers.items()
+        if isinstance(provider.profiles, tuple)
+    }
+    return Wallet(
+        home.path,
+        environ=os.environ,
+        orders=orders,
+        variable=lambda provider: key_variable(provider, settings.providers),
+    )
+
+
+def listed(wallet: Wallet, settings: Settings) -> list[Listed]:
+    """Every profile that is known, by id."""
+    from ..models.providers import provider_names
+
+    kept = wallet.secrets.profiles()
+    named = {*provider_names(), *settings.providers, *(each.provider for each in kept)}
+    found = {each.id: each for name in named for each in wallet.profiles(name)}
+    health = wallet.state.health()
+    return [_listed(wallet, found[name], health.get(name, Health())) for name in sorted(found)]
+
+
+def show(rows: list[Listed]) -> None:
+    """Print profiles for people."""
+    table(_COLUMNS, [[row.profile, row.kind, _from(row), state_of(row)] for row in rows])
+
+
+def state_of(row: Listed) -> str:
+    """How a profile is doing, in words."""
+    words = row.state
+    if row.until:
+        words += f" until {row.until} ({row.reason})"
+    limited = ", ".join(f"{model or 'any model'} until {end}" for model, end in row.limits.items())
+    return f"{words}, but not for {limited}" if limited and row.state == "ready" else words
+
+
+def find_profile(wallet: Wallet, name: str) -> Profile:
+    """The kept profile that is meant: an id, or the default or only one of a provider.
+
+    Raises `NotFound`.
+    """
+    kept = {each.id: each for each in wallet.secrets.profiles()}
+    for spelled in (name, f"{name}:default"):
+        if spelled in kept:
+            return kept[spelled]
+    alone = [each for each in kept.values() if each.provider == name]
+    if len(alone) == 1:
+        return alone[0]
+    hint = f"there are {', '.join(each.id for each in alone)}" if alone else ""
+    raise NotFound("profile", name, hint or "`treadle auth` lists those that are kept")
+
+
+def check_provider(settings: Settings, provider: str) -> None:
+    """Raise `NotFound` for a provider that nobody has heard of."""
+    import difflib
+
+    from ..models.providers import provider_names
+
+    known = (*provider_names(), *settings.providers)
+    if provider not in known:
+        close = difflib.get_close_matches(provider, known, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known)}"
+        raise NotFound("provider", provider, hint)
+
+
+def candidate_row(wallet: Wallet, candidate: Candidate) -> Listed:
+    """A candidate, as the list shows it."""
+    health = wallet.state.health().get(candidate.profile.id, Health())
+    return _listed(wallet, candidate.profile, health, pinned=candidate.pinned)
+
+
+def _listed(wallet: Wallet, profile: Profile, health: Health, *, pinned: bool = False) -> Listed:
+    now = wallet.clock()
+    held = obstacle(health, now)
+    limits = {name: each for name, each in health.limits.items() if name and each.until > now}
+    return Listed(
+        profile=profile.id,
+        provider=profile.provider,
+        kind=profile.kind,
+        key="environment" if profile.place == "environment" else "kept",
+        place=profile.place,
+        variable=wallet.variable(profile.provider),
+        state=held.state if held else "expired" if profile.expired(now) else "ready",
+        reason=held.reason if held else "",
+        until=iso(held.until) if held else "",
+        limits={name: iso(each.until) for name, each in limits.items()},
+        email=profile.email,
+        label=profile.label if profile.place != "environment" else "",
+        expires=iso(profile.expires) if profile.expires else "",
+        last_used=iso(health.last_used) if health.last_used else "",
+        last_good=wallet.state.last_good().get(profile.provider) == profile.id,
+        pinned=pinned,
+    )
+
+
+def _from(row: Listed) -> str:
+    return row.variable if row.place == "environment" else row.place

@@ -1,0 +1,135 @@
+"""Rehearsals: a thread as a turn would find it, of which nothing remains.
+
+Owns how `treadle plan` gets at a thread. Invariant: the log, what engines keep and what is
+remembered of profiles are never written, so it works beside a writer.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import click
+import msgspec
+
+from ..auth.order import Pin
+from ..auth.state import AuthState, Remembered
+from ..engines.contract import Disposes
+from ..engines.offers import EngineContext
+from ..engines.registry import DEFAULT, engine_registry
+from ..store.contract import Lease, Store
+from ..store.memory import MemoryStore
+from .channels import chosen_channels
+from .home import Home
+from .opening import Setup, adapt, options_of
+from .output import printable
+
+if TYPE_CHECKING:
+    from ..engines.contract import ContextEngine
+    from ..thread import Thread
+
+__all__ = ["rehearsed"]
+
+
+@asynccontextmanager
+async def rehearsed(setup: Setup) -> AsyncIterator[Thread]:
+    """The thread that `treadle exec` would open with this setup: to look at, not to run."""
+    from ..store.index import SqliteIndex
+    from ..thread import Thread
+
+    options = options_of(setup)
+    options["wallet"].state = _Imagined(setup.home)
+    async with (
+        _store(setup) as store,
+        _engine(setup, options) as engine,
+        chosen_channels(setup.settings, os.environ, sys.stdout) as channels,
+    ):
+        index = SqliteIndex(store, None)
+        options |= {"store": store, "index": index, "engine": engine}
+        try:
+            async with Thread.open(setup.info.id if setup.info else None, **options) as thread:
+                # Only now: a thread that is opened with channels delivers what is left.
+                thread.channels = channels
+                await adapt(thread, setup)
+                yield thread
+        finally:
+            await index.close()
+
+
+@asynccontextmanager
+async def _store(setup: Setup) -> AsyncIterator[Store]:
+    if setup.info is None:
+        yield MemoryStore()
+        return
+    async with Home(setup.home).store() as store:
+        yield cast("Store", _Unwritten(store))
+
+
+@asynccontextmanager
+async def _engine(setup: Setup, options: dict[str, Any]) -> AsyncIterator[str | ContextEngine]:
+    """The engine that was chosen, with nothing to keep anything in."""
+    name = options["engine"]
+    if name == DEFAULT:
+        yield name
+        return
+    context = EngineContext(config=dict(options["engine_config"]), cwd=setup.cwd)
+    made = await engine_registry().resolve(name, context)
+    if made.problem is not None:
+        said = f"treadle: {made.problem}; the turn would run without engine {name!r}"
+        click.echo(printable(said), err=True)
+    if made.engine is None:
+        yield DEFAULT
+        return
+    try:
+        yield made.engine
+    finally:
+        await _let_go(made.engine)
+
+
+async def _let_go(engine: ContextEngine) -> None:
+    if isinstance(engine, Disposes):
+        await engine.dispose()
+
+
+class _Unwritten:
+    """A store to read from; whoever writes to it has made a mistake."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def acquire(self, thread: str) -> Lease:
+        """Nobody is kept out."""
+        return _NoLease(thread)
+
+
+@dataclass(slots=True)
+class _NoLease:
+    """No right to write anything, which is never given back either."""
+
+    thread: str
+    fence: int = -1
+
+    async def release(self) -> None:
+        """There is nothing to give back."""
+
+
+class _Imagined(AuthState, frozen=True):
+    """What is remembered of profiles, with pins that last as long as this object."""
+
+    pins: dict[str, Pin] = msgspec.field(default_factory=dict)
+
+    def remembered(self, provider: str, thread: str) -> Remembered:
+        """What is remembered, and what is imagined on top."""
+        known = AuthState.remembered(self, provider, thread)
+        return msgspec.structs.replace(known, pin=self.pins.get(thread, known.pin))
+
+    def set_pin(self, pin: Pin) -> None:
+        """Imagine that a thread keeps to a profile."""
+        self.pins[pin.thread] = pin

@@ -1,0 +1,217 @@
+"""A conversation: one open thread, its turns, and the person who types.
+
+Owns what a typed line means: an answer while a question is open, a command, a word to
+the turn under way, or a new turn. Invariant: at most one turn runs, and it is over,
+durably, before the thread is left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from prompt_toolkit.formatted_text import StyleAndTextTuples
+
+from ...delivery.hold import Hold
+from ...errors import NothingToSend, TreadleError
+from ...harness.events import (
+    AgentReported,
+    ApprovalRequested,
+    ApprovalWithdrawn,
+    Event,
+    QuestionsAsked,
+    StepStarted,
+    TextDelta,
+    ToolFinished,
+    ToolStarted,
+    TurnCompleted,
+)
+from ...thread import Thread
+from ..activity import activity, patch_in, result_line, unwrapped
+from ..meter import Meter
+from ..opening import Setup
+from .blocks import Blocks
+from .live import Live
+from .questions import Interview
+from .screen import Screen
+
+__all__ = ["Conversation"]
+
+
+@dataclass(slots=True)
+class Conversation:
+    """What goes on in one thread."""
+
+    thread: Thread
+    setup: Setup
+    screen: Screen
+    fail: Callable[[BaseException], None]
+    """Told what no conversation can go on after."""
+    meter: Meter = field(init=False)
+    live: Live = field(init=False, default_factory=Live)
+    interview: Interview = field(init=False)
+    _blocks: Blocks = field(init=False, default_factory=Blocks)
+    _hold: Hold = field(init=False, default_factory=Hold)
+    _work: asyncio.Task[None] | None = field(init=False, default=None)
+    _in_turn: bool = field(init=False, default=False)
+
+    def __post_init__(self) -> None:
+        self.meter = Meter(self.setup.settings.prices)
+        self.interview = Interview(self.thread, self.screen)
+
+    @property
+    def busy(self) -> bool:
+        """Whether something is going on."""
+        return self._work is not None and not self._work.done()
+
+    async def say(self, text: str) -> None:
+        """Take in what a person says: as a new turn, or to the one under way."""
+        self.screen.typed(text)
+        if self.busy:
+            with suppress(NothingToSend):
+                await self.thread.steer(text)
+                return
+        self.start("waiting for the model", self._turn(text))
+
+    def start(self, doing: str, work: Coroutine[Any, Any, None]) -> None:
+        """Do something beside the line that is typed on."""
+        before = self._work
+        self.live.begin(doing)
+        self._work = asyncio.create_task(self._worked(before, work))
+
+    def interrupt(self) -> bool:
+        """Break off what is going on; whether there was anything."""
+        if not self.busy:
+            return False
+        self._break_off()
+        return True
+
+    async def settle(self) -> None:
+        """Break off what is going on, and wait until it is over."""
+        if self._work is not None and not self._work.done():
+            self._break_off()
+            await asyncio.wait({self._work})
+
+    def _break_off(self) -> None:
+        assert self._work is not None
+        if self._in_turn:
+            self.thread.interrupt()
+        else:
+            self._work.cancel()
+
+    def message(self) -> StyleAndTextTuples:
+        """What stands before the typed line."""
+        if self.interview.open:
+            return [("bold", self.interview.prompt)]
+        return [*self.live.lines(), ("bold", "> ")]
+
+    async def _worked(
+        self, before: asyncio.Task[None] | None, work: Coroutine[Any, Any, None]
+    ) -> None:
+        if before is not None:
+            await asyncio.wait({before})
+        try:
+            await work
+        except TreadleError as error:
+            self.screen.trouble(str(error))
+        except asyncio.CancelledError:
+            self.screen.quiet("interrupted")
+        except Exception as error:  # noqa: BLE001 - the person's line must not wait for ever
+            self.fail(error)
+        finally:
+            self._flush()
+            self.live.end()
+
+    async def _turn(self, text: str) -> None:
+        self._in_turn = True
+        try:
+            completed = await self._heard(text)
+            while completed and await self.thread.expects():
+                self.live.begin("waiting for agents")
+                completed = await self._heard()
+        finally:
+            self._in_turn = False
+
+    async def _heard(self, *said: str) -> bool:
+        """Run a turn, on what was said or on what agents have found out; whether it completed."""
+        completed = False
+        async for event in self.thread.run(*said):
+            self.meter.hear(event, self.thread.model)
+            self._show(event)
+            self.live.hear(event)
+            completed = isinstance(event, TurnCompleted) and event.status == "completed"
+        return completed
+
+    def _show(self, event: Event) -> None:
+        match event:
+            case TextDelta(text=text):
+                self._wrote(self._hold.feed(text))
+            case ToolStarted() | StepStarted():
+                self._flush()
+            case ToolFinished():
+                self._finished(event)
+            case AgentReported():
+                self._of_agent(event)
+            case ApprovalRequested() | QuestionsAsked():
+                self._asked(event)
+            case ApprovalWithdrawn(id=question):
+                self.interview.withdraw(question)
+            case TurnCompleted():
+                self._over(event)
+            case _:
+                if line := activity(event):
+                    self.screen.quiet(line)
+
+    def _of_agent(self, event: AgentReported) -> None:
+        names, news = unwrapped(event)
+        match news:
+            case ApprovalRequested() | QuestionsAsked():
+                self.screen.quiet(f"{names} asks")
+                self._asked(news)
+            case ApprovalWithdrawn(id=question):
+                self.interview.withdraw(question)
+            case _:
+                if line := activity(event):
+                    self.screen.quiet(line)
+
+    def _finished(self, event: ToolFinished) -> None:
+        call = self.live.calls.get(event.call_id)
+        what = call.what if call else event.name
+        self.screen.say(f"• {what}")
+        patch = patch_in(call.name, call.arguments) if call else None
+        if patch and event.success:
+            self.screen.diff(patch)
+        self.screen.quiet(f"  {result_line(event)}")
+
+    def _asked(self, event: ApprovalRequested | QuestionsAsked) -> None:
+        self._flush()
+        if isinstance(event, ApprovalRequested) and event.call.argv[:1] == ("apply_patch",):
+            for call in self.live.calls.values():
+                if patch := patch_in(call.name, call.arguments):
+                    self.screen.diff(patch)
+        self.interview.put(event)
+
+    def _over(self, event: TurnCompleted) -> None:
+        self._flush()
+        if event.error:
+            self.screen.trouble(event.error)
+        if event.status == "interrupted":
+            self.screen.quiet("interrupted")
+        told = " · ".join(filter(None, [self.meter.context, self.meter.cached, self.meter.cost]))
+        if told:
+            self.screen.quiet(told)
+
+    def _wrote(self, text: str) -> None:
+        for block in self._blocks.feed(text):
+            self.screen.markdown(block)
+        self.live.tail = self._blocks.tail
+
+    def _flush(self) -> None:
+        """A message of the model's is over: show what is left of it, unless it is silent."""
+        self._wrote(self._hold.end())
+        if rest := self._blocks.rest():
+            self.screen.markdown(rest)
+        self.live.tail = ""

@@ -1,0 +1,233 @@
+"""Slash commands: what a person can ask of the REPL itself.
+
+Owns their names and what each does. Invariant: a command that changes the thread waits
+for no more than the end of what is ending: while something runs it is refused, with a
+line that says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from ...errors import TreadleError
+from ..home import find_thread
+from ..output import iso, one_line
+from ..paying import follow_choice
+from ..wishes import Wishes
+from .changes import changes
+from .conversation import Conversation
+
+__all__ = ["COMMANDS", "Leave", "Slash"]
+
+_LOOKS = 20
+_BETWEEN = 0.05
+"""How often, and with how many seconds between, is looked whether a turn has ended."""
+
+_LISTED = 10
+
+
+class Leave(Struct, frozen=True):
+    """The thread is to be left: for another, or for good."""
+
+    to: Wishes | None = None
+    """How the next thread is opened; None ends the REPL."""
+    resume: str | None = None
+
+
+Handler: TypeAlias = Callable[["Slash", str], Awaitable[Leave | None]]
+
+
+@dataclass(slots=True)
+class Slash:
+    """Carries out commands in a conversation."""
+
+    talk: Conversation
+    wishes: Wishes
+
+    async def run(self, line: str) -> Leave | None:
+        """Carry out one; whether the thread is to be left."""
+        name, _, rest = line[1:].strip().partition(" ")
+        command = COMMANDS.get(name)
+        if command is None:
+            close = difflib.get_close_matches(name, COMMANDS, n=1)
+            hint = f"did you mean /{close[0]}?" if close else "/help lists them"
+            self.talk.screen.trouble(f"there is no command /{name}; {hint}")
+            return None
+        if command.alone and await self._stays_busy():
+            self.talk.screen.trouble(f"/{name} has to wait: Ctrl-C interrupts what runs")
+            return None
+        try:
+            return await command.handler(self, rest.strip())
+        except TreadleError as error:
+            self.talk.screen.trouble(str(error))
+            return None
+
+    async def _stays_busy(self) -> bool:
+        """Whether something runs that is not just about to end: a person types ahead."""
+        for _ in range(_LOOKS):
+            if not self.talk.busy:
+                return False
+            await asyncio.sleep(_BETWEEN)
+        return self.talk.busy
+
+    def words(self, text: str) -> Iterable[str]:
+        """What may complete `text`."""
+        if " " not in text:
+            return [f"/{name}" for name in COMMANDS]
+        if text.startswith("/model "):
+            catalog = self.talk.thread.catalog
+            names = (catalog.profile(entry) for entry in catalog.entries)
+            return sorted(f"{profile.provider}:{profile.slug}" for profile in names)
+        if text.startswith("/harness "):
+            return ["auto", *(each.id for each in self.talk.thread.served.registry.harnesses())]
+        return ()
+
+    async def new(self, rest: str) -> Leave | None:
+        """Leave for a new thread with the same settings, model and harness."""
+        del rest
+        thread = self.talk.thread
+        harness = thread.served.pin or self.wishes.harness
+        return Leave(msgspec.structs.replace(self.wishes, model=thread.model, harness=harness))
+
+    async def resume(self, rest: str) -> Leave | None:
+        """Leave for another thread."""
+        if not rest:
+            self.talk.screen.trouble("which one? /threads lists them, then /resume THREAD")
+            return None
+        info = await find_thread(self.talk.thread.store, rest)
+        if info.id == self.talk.thread.id:
+            self.talk.screen.say("that is this thread")
+            return None
+        return Leave(msgspec.structs.replace(self.wishes, model=None), info.id)
+
+    async def threads(self, rest: str) -> None:
+        """List the threads written most recently."""
+        del rest
+        found = await self.talk.thread.store.threads(limit=_LISTED)
+        for info in found:
+            mark = "*" if info.id == self.talk.thread.id else " "
+            title = one_line(info.title, 60)
+            self.talk.screen.say(f"{mark} {info.id}  {iso(info.updated)}  {title}")
+
+    async def reset(self, rest: str) -> None:
+        """Start from an empty view."""
+        del rest
+        await self.talk.thread.reset()
+        self.talk.screen.say("the model starts afresh; the log keeps everything")
+
+    async def compact(self, rest: str) -> None:
+        """Fold the view into a summary."""
+        del rest
+
+        async def folded() -> None:
+            done = await self.talk.thread.compact()
+            told = f"from about {done.tokens_before:,} tokens to {done.tokens_after:,}"
+            self.talk.screen.say(f"folded: {told}")
+
+        self.talk.start("folding", folded())
+
+    async def undo(self, rest: str) -> None:
+        """Hide the last turn from the model."""
+        del rest
+        await self.talk.thread.rollback(1)
+        self.talk.screen.say("the last turn no longer counts; files stay as they are")
+
+    async def model(self, rest: str) -> None:
+        """Tell the model, or ask another from the next turn on."""
+        if rest:
+            self.talk.thread.use(rest)
+            follow_choice(self.talk.thread, self.talk.setup.config)
+        self.talk.screen.say(f"model {self.talk.thread.model}")
+
+    async def harness(self, rest: str) -> None:
+        """Tell what runs the turns, or let another do it from the next one on."""
+        if rest:
+            self.talk.thread.use(harness=rest)
+        self.talk.screen.say(f"harness {self._harness()}")
+
+    def _harness(self) -> str:
+        """What will run the next turn, and why."""
+        thread = self.talk.thread
+        chosen = thread.served.select(thread.model)
+        return f"{chosen.harness} ({chosen.reason})"
+
+    async def diff(self, rest: str) -> None:
+        """Show what changed."""
+        del rest
+        text = await changes(self.talk.thread)
+        if text:
+            self.talk.screen.diff(text, longest=400)
+        else:
+            self.talk.screen.say("nothing has changed")
+
+    async def status(self, rest: str) -> None:
+        """Tell how things are."""
+        del rest
+        thread, meter, settings = self.talk.thread, self.talk.meter, self.talk.setup.settings
+        window = thread.profile.effective_window
+        used = f"about {thread.occupied:,} tokens"
+        share = f", {100 * thread.occupied / window:.0f}% of {window:,}" if window else ""
+        network = "network" if settings.network else "no network"
+        self.talk.screen.pairs(
+            {
+                "model": thread.model,
+                "harness": self._harness(),
+                "thread": thread.id,
+                "directory": str(thread.cwd),
+                "context": f"{used}{share}",
+                "used here": meter.tokens,
+                "cached": meter.cached or "not reported",
+                "cost": meter.cost or "not known: no price is configured",
+                "sandbox": f"{settings.sandbox}, {network}",
+                "approval": settings.approval,
+            }
+        )
+
+    async def help(self, rest: str) -> None:
+        """List the commands."""
+        del rest
+        self.talk.screen.pairs({f"/{name}": command.help for name, command in COMMANDS.items()})
+        self.talk.screen.quiet(
+            "Enter sends, Alt-Enter or \\ Enter begins a new line; what you say while a turn "
+            "runs reaches it; Ctrl-C interrupts, Ctrl-D leaves"
+        )
+
+    async def quit(self, rest: str) -> Leave | None:
+        """End the REPL."""
+        del rest
+        return Leave()
+
+
+@dataclass(frozen=True, slots=True)
+class _Command:
+    help: str
+    handler: Handler
+    alone: bool = False
+    """Not while something runs."""
+
+
+COMMANDS = {
+    "new": _Command("begin a new thread", Slash.new, alone=True),
+    "reset": _Command("let the model start from nothing in this thread", Slash.reset, alone=True),
+    "compact": _Command("fold what was said into a summary", Slash.compact, alone=True),
+    "model": _Command("tell the model, or ask another one: /model NAME", Slash.model, alone=True),
+    "harness": _Command(
+        "tell what runs the turns, or let another: /harness NAME", Slash.harness, alone=True
+    ),
+    "status": _Command(
+        "model, harness, thread, context, cache, cost, sandbox, approval", Slash.status
+    ),
+    "diff": _Command("show what changed in the directory", Slash.diff),
+    "undo": _Command("hide the last turn from the model", Slash.undo, alone=True),
+    "threads": _Command("list the threads written most recently", Slash.threads),
+    "resume": _Command("go on with another thread: /resume THREAD", Slash.resume, alone=True),
+    "help": _Command("list these commands", Slash.help),
+    "quit": _Command("leave; everything is kept", Slash.quit),
+}

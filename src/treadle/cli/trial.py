@@ -1,0 +1,78 @@
+"""Trials: whether a provider accepts a profile.
+
+Owns the one request that `treadle auth test` sends. Invariant: it asks for nothing that
+costs anything, and what it finds out is noted as any turn would.
+"""
+
+from __future__ import annotations
+
+import os
+
+from msgspec import Struct
+
+from ..auth import AuthError, ProfileUnusable, Wallet
+from ..configuration import Settings
+from ..errors import ConfigError
+from ..models.connect import ANTHROPIC_VERSION, ProviderConfig, Reached, reached
+from ..models.providers import provider_settings
+from ..models.transport import AsyncTransport, Timeouts, TransportError
+from ..redact import redact
+from .opening import providers_of
+
+__all__ = ["Tried", "try_profile"]
+
+_TIMEOUTS = Timeouts(connect=10.0, idle=20.0, total=30.0)
+
+
+class Tried(Struct, frozen=True, kw_only=True):
+    """What came of a trial."""
+
+    profile: str
+    works: bool | None
+    """None when it could not be found out."""
+    said: str
+
+
+async def try_profile(wallet: Wallet, settings: Settings, profile: str) -> Tried:
+    """Ask the provider of `profile` for its models."""
+    try:
+        credential = await wallet.credential(profile)
+        place = _reached(settings, credential.provider, credential.bearer)
+    except ProfileUnusable as error:
+        return Tried(profile=profile, works=False, said=str(error))
+    except (AuthError, ConfigError) as error:
+        return Tried(profile=profile, works=None, said=str(error))
+    status = await _status(place)
+    if isinstance(status, str):
+        return Tried(profile=profile, works=None, said=status)
+    if 200 <= status < 300:
+        await wallet.note_success(profile)
+        return Tried(profile=profile, works=True, said="the provider accepts it")
+    if status in (401, 403):
+        await wallet.note_failure(profile, "auth")
+        return Tried(profile=profile, works=False, said=f"the provider refuses it ({status})")
+    return Tried(profile=profile, works=None, said=f"the provider answered {status}")
+
+
+def _reached(settings: Settings, provider: str, bearer: str) -> Reached:
+    config = provider_settings(provider, providers_of(settings))
+    variables = {name: value for name, value in os.environ.items() if name.endswith("_BASE_URL")}
+    return reached(provider, config.changed(ProviderConfig(key=bearer)), variables)
+
+
+async def _status(place: Reached) -> int | str:
+    async with AsyncTransport.from_environment(os.environ) as transport:
+        try:
+            url = f"{place.base_url}/models"
+            async with await transport.get(url, _headers(place), timeouts=_TIMEOUTS) as response:
+                return response.status
+        except TransportError as error:
+            return redact(str(error))
+
+
+def _headers(place: Reached) -> dict[str, str]:
+    if place.api == "messages":
+        shown = {"anthropic-version": ANTHROPIC_VERSION, "x-api-key": place.key}
+    else:
+        shown = {"authorization": f"Bearer {place.key}"}
+    return {"accept": "application/json", **shown, **place.headers}

@@ -1,0 +1,36 @@
+"""Where things live.
+
+Owns the one directory Treadle keeps its state in. Invariant: nothing is read from
+the environment or created on disk before `home` is called.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from .errors import ConfigError
+
+__all__ = ["home", "home_path"]
+
+
+def home() -> Path:
+    """Treadle's home, created for its owner only where it is not there yet."""
+    directory = home_path()
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(
+            f"cannot create Treadle's home {str(directory)!r} ({error.strerror}); "
+            "set TREADLE_HOME to a directory that you can write"
+        ) from error
+    return directory
+
+
+def home_path() -> Path:
+    """`TREADLE_HOME`, or the platform's data directory for users; it need not be there."""
+    if named := os.environ.get("TREADLE_HOME"):
+        return Path(named).expanduser().absolute()
+    import platformdirs
+
+    return Path(platformdirs.user_data_dir("treadle", appauthor=False))

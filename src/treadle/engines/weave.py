@@ -1,0 +1,297 @@
+"""Weaving: from the items an engine wants to what must change in the view.
+
+Owns the one rule of the seam: what extends the view is appended, anything else is a new
+base. Invariant: what comes out pairs every call with its output, names only rows of this
+thread, and keeps the fragments of the runtime where they belong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+from msgspec import Raw, Struct
+
+from ..context.compose import item_draft, recordable
+from ..context.recipe import ranges
+from ..context.row import Row, Shape, shape_of
+from ..context.rules import Pairing, legal_cuts
+from ..context.tokens import estimate_item
+from ..context.view import View
+from ..entries import Draft, Flags, Inline, Node, RecipePart
+from ..errors import TreadleError
+from ..ids import derived_id
+from ..items import Message, Unknown
+from ..patterns import regex
+from ..store.contract import THIS_TURN
+from .conversation import PROMPT, named_rows
+from .values import ContextItem
+
+__all__ = [
+    "Nonsense",
+    "Woven",
+    "appended",
+    "check_live",
+    "parts",
+    "prompt_name",
+    "tokens_of",
+    "weave",
+]
+
+_ADDED = Flags.VOLATILE | Flags.HIDDEN
+_ROLES = ("user", "assistant", "developer")
+_NAME = regex(r"thr_[\w-]{1,64}:[\w.-]{1,128}")
+
+
+class Nonsense(TreadleError):
+    """What an engine asked for cannot be shown to a model."""
+
+
+class Woven(Struct, frozen=True, kw_only=True):
+    """What an engine's items mean for a view."""
+
+    before: tuple[ContextItem, ...] = ()
+    """To be appended before the present input."""
+    after: tuple[ContextItem, ...] = ()
+    """To be appended after it, or at the end where there is none."""
+    head: tuple[ContextItem, ...] | None = None
+    """What a new base starts with; None while the base stays."""
+    keep_from: int = 0
+    """The row from which on a new base keeps everything."""
+    shows_prompt: bool = True
+
+
+def prompt_name(thread: str) -> str:
+    """The name of an input that is not in the log yet."""
+    return f"{thread}:{PROMPT}"
+
+
+def weave(view: View, items: Sequence[ContextItem], *, prompt: str | None = None) -> Woven:
+    """What must change so that the view shows `items`. Raises `Nonsense`.
+
+    `prompt` names the present input where it stands among them but not in the view.
+    """
+    offered = named_rows(view.thread, view.rows)
+    _check(items, offered, prompt, view.upto)
+    history, after = _split(items, prompt)
+    shown = any(item.id == prompt for item in items) if prompt else True
+    names = list(offered)
+    if _unchanged(history[: len(names)], offered) and len(history) >= len(names):
+        added = history[len(names) :]
+        if all(_written(item, offered) and item.covers is None for item in added):
+            if prompt is None:
+                return Woven(after=added)
+            return Woven(before=added, after=after, shows_prompt=shown)
+    memory = _recalled(history) if prompt else ()
+    base = history[: len(history) - len(memory)]
+    keep_from, head = _tail(view, base, offered)
+    return Woven(before=memory, after=after, head=head, keep_from=keep_from, shows_prompt=shown)
+
+
+def check_live(view: View, turn: int, items: Sequence[ContextItem]) -> None:
+    """See that `items` keep what was said to the turn under way. Raises `Nonsense`."""
+    given = {item.id for item in items}
+    for name, row in named_rows(view.thread, view.rows).items():
+        # What an engine added itself has no sender and may go.
+        said = row.shape.role == "user" and (not row.volatile or row.provenance is not None)
+        if row.turn == turn and said and name not in given:
+            raise Nonsense("it left out what was said to the turn under way")
+
+
+def tokens_of(items: Sequence[ContextItem], view: View) -> int:
+    """The size of `items`: as the log knows it, or estimated."""
+    offered = named_rows(view.thread, view.rows)
+    return sum(
+        _tokens(item) if _written(item, offered) else offered[item.id or ""].tokens
+        for item in items
+    )
+
+
+def appended(items: Sequence[ContextItem], turn: int = THIS_TURN, step: int = 0) -> list[Draft]:
+    """The drafts of what an engine adds: shown, and never taken for conversation."""
+    return [
+        item_draft(
+            item.item,
+            turn=turn,
+            step=step,
+            flags=_ADDED | Flags.CONTEXTUAL if item.recall else _ADDED,
+        )
+        for item in items
+    ]
+
+
+def parts(head: Sequence[ContextItem], view: View, blobs: Mapping[bytes, str]) -> list[RecipePart]:
+    """What a new base starts with, as parts of a recipe.
+
+    `blobs` are the digests under which its new summaries are stored.
+    """
+    offered = named_rows(view.thread, view.rows)
+    kept = {item.id for item in head if not _written(item, offered)}
+    gaps = [*view.gaps, *_left_out(view, {offered[name].seq for name in kept if name})]
+    result: list[RecipePart] = []
+    chunk: list[Row] = []
+    for item in head:
+        if item.id is not None and item.id in kept:
+            chunk.append(_unmarked(offered[item.id]))
+            continue
+        result += [*ranges(chunk, gaps), _part(item, blobs)]
+        chunk = []
+    return [*result, *ranges(chunk, gaps)]
+
+
+def _unmarked(row: Row) -> Row:
+    """`row` without states that ride on it: behind the difference they would be out of date."""
+    told = tuple(mark for mark in row.fragments if mark.part is not None)
+    if len(told) == len(row.fragments):
+        return row
+    return msgspec.structs.replace(row, seq=None, fragments=told)
+
+
+def _left_out(view: View, kept: set[int | None]) -> list[tuple[int, int]]:
+    """Every row that is not kept, as a gap that no range may span."""
+    return [(row.seq, row.seq) for row in view.rows if row.seq is not None and row.seq not in kept]
+
+
+def _part(item: ContextItem, blobs: Mapping[bytes, str]) -> RecipePart:
+    if item.covers is not None:
+        digest = blobs[item.body]
+        first, last = item.covers.first, item.covers.last
+        name = item.name or derived_id("sum", digest, first, last)
+        return Node(name, digest, first, last, _tokens(item))
+    flags = Flags.VOLATILE | Flags.CONTEXTUAL | Flags.HIDDEN if item.recall else Flags.NONE
+    return Inline(body=Raw(item.body), tokens=_tokens(item), flags=int(flags))
+
+
+def _tokens(item: ContextItem) -> int:
+    return estimate_item(item.item, len(item.body))
+
+
+def _written(item: ContextItem, offered: Mapping[str, Row]) -> bool:
+    """Whether the engine wrote it, or changed it."""
+    row = offered.get(item.id or "")
+    return row is None or row.body != item.body
+
+
+def _unchanged(items: Sequence[ContextItem], offered: Mapping[str, Row]) -> bool:
+    return all(
+        item.id == name and not _written(item, offered)
+        for item, name in zip(items, offered, strict=False)
+    )
+
+
+def _split(
+    items: Sequence[ContextItem], prompt: str | None
+) -> tuple[tuple[ContextItem, ...], tuple[ContextItem, ...]]:
+    """What stands before the input, and after it."""
+    names = [item.id for item in items]
+    if prompt is None or prompt not in names:
+        return tuple(items), ()
+    at = names.index(prompt)
+    after = tuple(items[at + 1 :])
+    if any(item.id is not None for item in after):
+        raise Nonsense("it put older items after the present input")
+    return tuple(items[:at]), after
+
+
+def _recalled(history: Sequence[ContextItem]) -> tuple[ContextItem, ...]:
+    """The memory that stands at the end."""
+    count = 0
+    for item in reversed(history):
+        if not item.recall:
+            break
+        count += 1
+    return tuple(history[len(history) - count :])
+
+
+def _tail(
+    view: View, items: Sequence[ContextItem], offered: Mapping[str, Row]
+) -> tuple[int, tuple[ContextItem, ...]]:
+    """How much of the view's end can stay as it is, and what stands before that."""
+    positions = {row.seq: index for index, row in enumerate(view.rows) if row.seq is not None}
+    cuts = set(legal_cuts(view.rows))
+    best, kept = len(view.rows), 0
+    pairs = zip(reversed(items), reversed(list(offered.items())), strict=False)
+    for count, (item, (name, row)) in enumerate(pairs, start=1):
+        if item.id != name or row.seq is None or _written(item, offered):
+            break
+        if (cut := _cut_at(view, positions[row.seq], cuts)) is not None:
+            best, kept = cut, count
+    if best == len(view.rows) and best not in cuts:
+        raise Nonsense("it cut between a call and its output")
+    return best, tuple(items[: len(items) - kept])
+
+
+def _cut_at(view: View, index: int, cuts: set[int]) -> int | None:
+    """The legal cut at `index`, or before the runtime's words that lead up to it."""
+    while index not in cuts:
+        index -= 1
+        if index < 0 or not view.rows[index].contextual:
+            return None
+    return index
+
+
+def _check(
+    items: Sequence[ContextItem], offered: Mapping[str, Row], prompt: str | None, upto: int
+) -> None:
+    if not items:
+        raise Nonsense(f"it gave no items at all ({len(offered)} were there)")
+    names: set[str] = set()
+    for item in items:
+        if not isinstance(item, ContextItem):
+            raise Nonsense(f"it gave a {type(item).__name__} among its items")
+        if item.id is not None and item.id != prompt and item.id not in offered:
+            raise Nonsense(f"it named {_told(item.id)}, which is no item of this thread's view")
+        if item.id is not None and item.id in names:
+            raise Nonsense(f"it gave {item.id!r} twice")
+        names.add(item.id or "")
+        if (prompt is None or item.id != prompt) and _written(item, offered):
+            _check_written(item, upto)
+    _check_summaries(items)
+    _check_pairs([item for item in items if item.id != prompt or prompt is None], offered)
+
+
+def _told(name: str) -> str:
+    """What an engine calls an item, if that is a name at all: reports hold no prose."""
+    return repr(name) if _NAME.fullmatch(name) else "something"
+
+
+def _check_written(item: ContextItem, upto: int) -> None:
+    try:
+        decoded = item.item
+    except (msgspec.DecodeError, UnicodeDecodeError, TypeError) as error:
+        raise Nonsense("one of its items cannot be read") from error
+    if not recordable(decoded):
+        raise Nonsense("one of its items is a system message or a control of requests")
+    if isinstance(decoded, Unknown) or (isinstance(decoded, Message) and _strange(decoded)):
+        raise Nonsense("one of its items is none that a model could read")
+    covers = item.covers
+    if covers is not None and not 1 <= covers.first <= covers.last <= upto:
+        raise Nonsense("one of its summaries covers entries that are not there")
+
+
+def _strange(message: Message) -> bool:
+    """Whether no provider would take it; nobody can vouch for parts that nobody knows."""
+    unknown = any(isinstance(part, Unknown) for part in message.content)
+    return unknown or message.role not in _ROLES
+
+
+def _check_summaries(items: Sequence[ContextItem]) -> None:
+    names = [item.name for item in items if item.covers is not None and item.name is not None]
+    if len(set(names)) < len(names):
+        raise Nonsense("it called two summaries by one name")
+
+
+def _check_pairs(items: Sequence[ContextItem], offered: Mapping[str, Row]) -> None:
+    before = _faults(row.shape for row in offered.values())
+    after = _faults(shape_of(item.body) for item in items)
+    if after[0] > before[0]:
+        raise Nonsense("it gave an output without its call, or one twice")
+    if after[1] > before[1]:
+        raise Nonsense("it gave a call without its output")
+
+
+def _faults(shapes: Iterator[Shape]) -> tuple[int, int]:
+    """Orphans and duplicates, and calls that nothing answers."""
+    pairing = Pairing()
+    orphans = sum(not pairing.admits(shape, at) for at, shape in enumerate(shapes))
+    return orphans, len(pairing.open)

@@ -1,0 +1,354 @@
+"""Entries: the rows of a thread's log. The shape on disk; `docs/log-format.md` explains it.
+
+Owns what an entry carries and what each control entry says. Invariant: an entry
+never changes once it is stored; rollback, compaction and settings are entries
+that hide or re-base what came before.
+"""
+
+# No postponed annotations: decoders read them, and to read them from text takes its time.
+
+import enum
+from collections.abc import Iterable
+from typing import Literal, Self, TypeAlias
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from .errors import StoreCorrupt, StoreError, StoreTooNew
+from .items import Item, Part, decode_item
+from .provenance import InputProvenance, InternalEvent
+from .usage import TokenUsage
+from .wire import NULL, Json, json_bytes
+
+__all__ = [
+    "BREAKING",
+    "Control",
+    "Draft",
+    "Entry",
+    "Epoch",
+    "Flags",
+    "FragmentMark",
+    "Head",
+    "Inline",
+    "Kind",
+    "Node",
+    "Notice",
+    "Origin",
+    "Projected",
+    "Range",
+    "Reason",
+    "Recipe",
+    "RecipePart",
+    "RequestMark",
+    "ResponseMark",
+    "Rollback",
+    "Settings",
+    "Snapshots",
+    "control_draft",
+    "own_parts",
+]
+
+Kind: TypeAlias = Literal["item", "epoch", "rollback", "settings", "notice", "request", "response"]
+
+BREAKING: frozenset[Kind] = frozenset({"epoch", "rollback"})
+"""Kinds that end the life of a prefix."""
+
+
+class Flags(enum.IntFlag):
+    """What may be done with an entry besides showing it to the model."""
+
+    NONE = 0
+    CONTEXTUAL = 1
+    """The runtime said it, not a person or a model: no turn of its own, never summarised."""
+    VOLATILE = 2
+    """Not ingested, not indexed, not summarised, not displayed; still in the view."""
+    HIDDEN = 4
+    """Not displayed to people."""
+
+
+class Origin(Struct, frozen=True, omit_defaults=True):
+    """Where a model-made item came from; its opaque parts go back only there."""
+
+    provider: str = ""
+    api: str = ""
+    model: str = ""
+    account: str = ""
+    harness: str = ""
+
+    def same_home(self, other: "Self | Head") -> bool:
+        """Whether opaque parts made by one can be read by the other."""
+        return (self.provider, self.api, self.account) == (
+            other.provider,
+            other.api,
+            other.account,
+        )
+
+
+class FragmentMark(Struct, frozen=True, omit_defaults=True):
+    """Says which fragment an entry told, and the state it told; null means removed.
+
+    `part` is the content part that holds the text, None for a state that was
+    noted without words.
+    """
+
+    id: str
+    snapshot: Json = NULL
+    part: int | None = None
+
+
+class Draft(Struct, frozen=True, kw_only=True, gc=False):
+    """An entry before the store gives it a place and a time.
+
+    `time` is when it happened, for what happened elsewhere; None means now.
+    """
+
+    kind: Kind = "item"
+    body: bytes
+    id: str | None = None
+    turn: int = 0
+    step: int = 0
+    tokens: int = 0
+    flags: Flags = Flags.NONE
+    fragments: tuple[FragmentMark, ...] = ()
+    provenance: InputProvenance | None = None
+    events: tuple[InternalEvent, ...] = ()
+    origin: Origin | None = None
+    source_id: str | None = None
+    time: int | None = None
+
+
+class Entry(Draft, frozen=True, kw_only=True, gc=False):
+    """One row of the log.
+
+    `seq` counts from 1 within a thread and goes on in its forks. `body` holds the
+    item's wire bytes without an id of ours, or a control entry as JSON.
+    """
+
+    thread: str
+    seq: int
+    time: int
+    """Milliseconds since 1970."""
+
+    @property
+    def item(self) -> Item:
+        """The item in `body`; only for entries of kind ``item``.
+
+        Raises `StoreCorrupt` when the body is no JSON.
+        """
+        try:
+            return decode_item(self.body)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise self.unreadable(error) from error
+
+    @property
+    def control(self) -> "Control":
+        """What a control entry says.
+
+        Raises `StoreTooNew` for what this version does not know, `StoreCorrupt` for
+        what is no JSON.
+        """
+        try:
+            return msgspec.json.decode(self.body, type=CONTROLS[self.kind])
+        except (KeyError, msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise self.unreadable(error) from error
+
+    def unreadable(self, error: Exception) -> StoreError:
+        """What to raise when `body` cannot be read."""
+        name = f"entry {self.seq} of thread {self.thread!r} ({self.kind})"
+        before = "go on from an earlier step with `treadle fork --at`"
+        if isinstance(error, KeyError | msgspec.ValidationError):
+            return StoreTooNew(
+                f"{name} says what this Treadle does not know: {error}; upgrade, or {before}"
+            )
+        return StoreCorrupt(f"{name} is damaged: {error}; {before}")
+
+    def is_(self, flag: Flags) -> bool:
+        """Whether `flag` is set."""
+        return bool(self.flags & flag)
+
+
+class Range(Struct, frozen=True, tag="range"):
+    """The visible items from `first` to `last`, both included."""
+
+    first: int
+    last: int
+
+
+class Node(Struct, frozen=True, tag="node", omit_defaults=True):
+    """A summary that stands for the entries `first` to `last`.
+
+    `blob` is the digest of its item as rendered, so that the view needs no engine.
+    """
+
+    id: str
+    blob: str
+    first: int
+    last: int
+    tokens: int = 0
+
+
+class Inline(Struct, frozen=True, tag="inline", omit_defaults=True):
+    """An item that stands in the recipe itself."""
+
+    body: Json
+    id: str | None = None
+    tokens: int = 0
+    flags: int = 0
+    fragments: tuple[FragmentMark, ...] = ()
+    origin: Origin | None = None
+
+
+class Snapshots(Struct, frozen=True, tag="snapshots"):
+    """States that count as told without standing in the view in words."""
+
+    marks: tuple[FragmentMark, ...]
+
+
+RecipePart: TypeAlias = Range | Node | Inline | Snapshots
+
+
+class Recipe(Struct, frozen=True):
+    """What an epoch starts from, in order."""
+
+    parts: tuple[RecipePart, ...] = ()
+
+
+class Reason(enum.StrEnum):
+    """Why a prefix ended."""
+
+    START = "start"
+    COMPACTION = "compaction"
+    PUBLISH = "publish"
+    ROLLBACK = "rollback"
+    MODEL = "model"
+    PARAMS = "params"
+    TOOLS = "tools"
+    INSTRUCTIONS = "instructions"
+    RESET = "reset"
+    IMPORT = "import"
+    OTHER = "other"
+    """One that only a newer version knows by name."""
+
+    @classmethod
+    def _missing_(cls, _value: object) -> Self:
+        return cls.OTHER
+
+
+class Head(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """All of a request but its items and its cache key.
+
+    Stored as a blob that threads share, named by epochs.
+    """
+
+    provider: str = "openai"
+    api: str = "responses"
+    account: str = ""
+    model: str
+    instructions: str = ""
+    tools: tuple[Json, ...] = ()
+    """Tool specifications, encoded."""
+    tool_choice: str = "auto"
+    parallel_tool_calls: bool = True
+    effort: str | None = None
+    summary: str | None = None
+    verbosity: str | None = None
+    output_schema: Json | UnsetType = UNSET
+    service_tier: str | None = None
+    include: tuple[str, ...] = ()
+    images: bool = True
+    audio: bool = False
+    repairs: tuple[str, ...] = ()
+    """What is repaired in items that the provider could not read otherwise."""
+
+
+class Projected(Struct, frozen=True, omit_defaults=True):
+    """Whose plan a recipe shows, and for how long the plan holds: while its epoch is the same."""
+
+    engine: str
+    epoch: str
+    fingerprint: str = ""
+
+
+class Epoch(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A prefix ended here, and why.
+
+    `head` is the blob of the new request head, None while it stays the same.
+    `recipe` is the new base, None while the base stays and only the head changed.
+    An epoch with a recipe always names its head, so that reading backwards can stop there.
+    """
+
+    reason: Reason
+    head: str | None = None
+    recipe: Recipe | None = None
+    settings: dict[str, Json] = {}
+    """With a recipe: the thread's settings so far, for the same purpose."""
+    by: str = ""
+    note: str = ""
+    projection: Projected | None = None
+
+
+class Rollback(Struct, frozen=True, omit_defaults=True):
+    """Hides every entry from `cut` up to this one."""
+
+    cut: int
+    turns: int | None = None
+
+
+class Settings(Struct, frozen=True):
+    """Thread settings that changed; a null value removes one."""
+
+    changes: dict[str, Json]
+
+
+class Notice(Struct, frozen=True, omit_defaults=True):
+    """Something the user was told; the model never sees it."""
+
+    level: Literal["info", "warning", "error"]
+    text: str
+    source: str = ""
+
+
+class RequestMark(Struct, frozen=True, omit_defaults=True):
+    """A request is about to be sent: its digest, and the log it was made from."""
+
+    upto: int
+    epoch: int
+    digest: str
+    size: int
+    items: int
+
+
+class ResponseMark(Struct, frozen=True, omit_defaults=True):
+    """How a request ended."""
+
+    request: int
+    status: Literal["completed", "failed", "interrupted"]
+    response_id: str | None = None
+    usage: TokenUsage | None = None
+    error: str | None = None
+
+
+Control: TypeAlias = Epoch | Rollback | Settings | Notice | RequestMark | ResponseMark
+
+CONTROLS: dict[str, type[Control]] = {
+    "epoch": Epoch,
+    "rollback": Rollback,
+    "settings": Settings,
+    "notice": Notice,
+    "request": RequestMark,
+    "response": ResponseMark,
+}
+
+_KINDS = {struct: kind for kind, struct in CONTROLS.items()}
+
+
+def control_draft(control: Control, *, turn: int = 0, step: int = 0) -> Draft:
+    """The draft of a control entry."""
+    kind: Kind = _KINDS[type(control)]  # type: ignore[assignment]
+    return Draft(kind=kind, body=json_bytes(control), turn=turn, step=step)
+
+
+def own_parts(content: tuple[Part, ...], marks: Iterable[FragmentMark]) -> tuple[Part, ...]:
+    """The parts of a message that its sender wrote: those that no mark says the runtime told."""
+    told = {mark.part for mark in marks}
+    return tuple(part for number, part in enumerate(content) if number not in told)

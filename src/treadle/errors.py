@@ -1,0 +1,237 @@
+"""Errors.
+
+TreadleError
+├── ConfigError            a setting or file of the user's: names it and what is accepted
+│   ├── FragmentError      two fragments under one id, or one that cannot be recognised
+│   ├── EngineConflict     two owners claim one engine id; `.existing` has it
+│   ├── HarnessConflict    two owners claim one harness id; `.existing` has it
+│   ├── MissingHarness     no harness has that name; `.known` do
+│   └── UnsupportedHarness a harness cannot run the model it was asked to
+├── NotFound               no such thread, entry, turn or blob
+├── StoreError             the log could not be read or made durable: the turn stops here
+│   ├── StoreFull          the disk is full
+│   ├── StoreReadOnly      the directory or file cannot be written
+│   ├── StoreCorrupt       the file is not a sound database
+│   ├── StoreTooNew        a newer Treadle wrote it
+│   ├── StoreBusy          another process kept the database locked for too long
+│   └── StoreClosed        used after `close`
+├── ThreadBusy             someone else is writing this thread; `.holder` says who
+├── LeaseLost              this writer was replaced by a newer one
+├── TurnConflict           one turn id, two different inputs
+├── IllegalCut             a rollback, fork or recipe that would split what belongs together
+├── CannotCompact          folding would not make the view smaller
+├── TooLong                a request for a summary does not fit the window
+├── CompletionFailed       a model did not answer an engine; `.kind` says why
+├── HookFailed             a hook hung, crashed or answered nonsense
+├── EngineFailed           a context engine did; `.operation` says at what, and the turn goes on
+├── StaleEpoch             a recipe was planned for a view that has moved on
+├── SearchRefused          a regular expression that cannot be searched for
+├── SandboxUnavailable     commands cannot be confined here, so none is run
+└── NothingToSend          a request was asked of a thread that has no input yet
+
+Every message names the cause and the next action. Failures of models and tools
+are items in the log, not exceptions.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+__all__ = [
+    "CannotCompact",
+    "CompletionFailed",
+    "ConfigError",
+    "EngineConflict",
+    "EngineFailed",
+    "FragmentError",
+    "HarnessConflict",
+    "HookFailed",
+    "IllegalCut",
+    "LeaseLost",
+    "MissingHarness",
+    "NotFound",
+    "NothingToSend",
+    "SandboxUnavailable",
+    "SearchRefused",
+    "StaleEpoch",
+    "StoreBusy",
+    "StoreClosed",
+    "StoreCorrupt",
+    "StoreError",
+    "StoreFull",
+    "StoreReadOnly",
+    "StoreTooNew",
+    "ThreadBusy",
+    "TooLong",
+    "TreadleError",
+    "TurnConflict",
+    "UnsupportedHarness",
+]
+
+
+class TreadleError(Exception):
+    """Base of every error Treadle raises on purpose."""
+
+
+class ConfigError(TreadleError):
+    """A setting or a file of the user's cannot be used as it is."""
+
+
+class FragmentError(ConfigError):
+    """A fragment type cannot be registered."""
+
+
+class EngineConflict(ConfigError):
+    """An engine id belongs to someone else; the first owner keeps it."""
+
+    def __init__(self, engine: str, existing: str, claimant: str) -> None:
+        self.engine, self.existing, self.claimant = engine, existing, claimant
+        super().__init__(_conflict(f"context engine {engine!r}", existing, claimant))
+
+
+class HarnessConflict(ConfigError):
+    """A harness id belongs to someone else; the first owner keeps it."""
+
+    def __init__(self, harness: str, existing: str, claimant: str) -> None:
+        self.harness, self.existing, self.claimant = harness, existing, claimant
+        super().__init__(_conflict(f"harness {harness!r}", existing, claimant))
+
+
+def _conflict(what: str, existing: str, claimant: str) -> str:
+    if existing == claimant:
+        return f"{existing!r} has registered {what} before; pass refresh=True to replace it"
+    return (
+        f"{what} belongs to {existing!r}, so {claimant!r} cannot register it; "
+        "choose another id, or remove one of the two"
+    )
+
+
+class MissingHarness(ConfigError):
+    """A harness was asked for that nobody offers, or that cannot be loaded."""
+
+    def __init__(self, harness: str, known: tuple[str, ...], why: str = "") -> None:
+        self.harness, self.known = harness, known
+        cause = f"harness {harness!r} cannot be used: {why}" if why else f"no harness {harness!r}"
+        super().__init__(f"{cause}; there are {', '.join(map(repr, known))}, and 'auto' chooses")
+
+
+class UnsupportedHarness(ConfigError):
+    """A harness cannot run the model that it was asked to."""
+
+    def __init__(self, harness: str, model: str, reason: str) -> None:
+        self.harness, self.model, self.reason = harness, model, reason
+        super().__init__(
+            f"harness {harness!r} cannot run {model!r}: {reason or 'it says so'}; "
+            "choose another harness or model"
+        )
+
+
+class NotFound(TreadleError):
+    """Nothing is stored under that name."""
+
+    def __init__(self, what: str, name: object, hint: str = "") -> None:
+        self.what, self.name = what, name
+        super().__init__(f"no {what} {name!r}" + (f"; {hint}" if hint else ""))
+
+
+class StoreError(TreadleError):
+    """The log could not be read or made durable."""
+
+
+class StoreFull(StoreError):
+    """The disk is full; nothing was written."""
+
+
+class StoreReadOnly(StoreError):
+    """The store's directory or file cannot be written."""
+
+
+class StoreCorrupt(StoreError):
+    """The file is damaged or no database."""
+
+
+class StoreTooNew(StoreError):
+    """A newer version of Treadle wrote this store."""
+
+
+class StoreBusy(StoreError):
+    """Another process kept the database locked for too long."""
+
+
+class StoreClosed(StoreError):
+    """The store was used after `close`."""
+
+
+class ThreadBusy(TreadleError):
+    """Someone else holds the thread's lease."""
+
+    def __init__(self, thread: str, holder: str) -> None:
+        self.thread, self.holder = thread, holder
+        super().__init__(
+            f"thread {thread!r} is being written by {holder}; "
+            "wait for it to finish, or send it a message through its inbox"
+        )
+
+
+class LeaseLost(TreadleError):
+    """A newer writer has taken the thread over; nothing was appended."""
+
+    def __init__(self, thread: str) -> None:
+        self.thread = thread
+        super().__init__(f"another writer took over thread {thread!r}; open it again to go on")
+
+
+class TurnConflict(TreadleError):
+    """A turn id was admitted before, with another input."""
+
+
+class IllegalCut(TreadleError):
+    """A cut would part a call from its result, or lies outside the visible log."""
+
+
+class StaleEpoch(TreadleError):
+    """A recipe was planned for a view that has moved on; plan it again."""
+
+
+class SearchRefused(TreadleError):
+    """A regular expression is no such, or cannot be searched for in bounded time."""
+
+
+class SandboxUnavailable(TreadleError):
+    """A command cannot be confined as its policy asks; it was not run."""
+
+
+class NothingToSend(TreadleError):
+    """The thread has no input yet."""
+
+
+class CannotCompact(TreadleError):
+    """Folding a view would not make it smaller."""
+
+
+class TooLong(TreadleError):
+    """What a model was asked about does not fit its window."""
+
+
+class CompletionFailed(TreadleError):
+    """A model did not answer what an engine asked it outside the conversation.
+
+    `kind` is ``auth`` when the credentials must be mended first, ``limit`` when waiting
+    helps, and ``other`` when asking again may.
+    """
+
+    def __init__(self, message: str, kind: Literal["auth", "limit", "other"] = "other") -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+class HookFailed(TreadleError):
+    """A hook hung, crashed or answered nonsense."""
+
+
+class EngineFailed(TreadleError):
+    """A context engine raised, hung or answered nonsense."""
+
+    def __init__(self, engine: str, operation: str, reason: str) -> None:
+        self.engine, self.operation, self.reason = engine, operation, reason
+        super().__init__(f"context engine {engine!r} failed at {operation}: {reason}")

@@ -1,0 +1,96 @@
+"""The harnesses that Treadle brings: its own loop, and Codex.
+
+Owns whose models each of them takes. Invariant: Codex is not loaded, let alone looked
+for on the machine, before a thread has chosen it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ..errors import ConfigError
+from .offers import HarnessOffer, Registration, Route, Support
+
+if TYPE_CHECKING:
+    from .codex.options import CodexOptions
+    from .contract import Harness
+
+__all__ = ["AUTO", "BUILT_IN", "CODEX", "TREADLE", "codex_options"]
+
+AUTO = "auto"
+"""Not a harness: leaves the choice to the model's provider."""
+
+TREADLE = "treadle"
+CODEX = "codex"
+"""A harness, and the provider of the models that only it reaches."""
+
+_CODEX_PRIORITY = 100
+
+
+def codex_options(offer: HarnessOffer) -> CodexOptions:
+    """The options in the table of `offer`. Raises `ConfigError`."""
+    from .codex.options import CodexOptions
+
+    try:
+        options = msgspec.convert(dict(offer.config), CodexOptions, dec_hook=_value)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"the table 'codex' cannot be used: {error}; correct it") from error
+    binary = options.binary and options.binary.expanduser()
+    return msgspec.structs.replace(options, binary=binary)
+
+
+def _value(wanted: type, told: Any) -> Any:
+    """What a file has no type for: a path is written as a string."""
+    if wanted is Path and isinstance(told, str):
+        return Path(told)
+    raise TypeError(f"Expected `{wanted.__name__}`")
+
+
+def _treadle(offer: HarnessOffer) -> Harness:
+    from .loop import LoopHarness
+
+    del offer
+    return LoopHarness()
+
+
+async def _codex(offer: HarnessOffer) -> Harness:
+    from ..prompt.codex import find_codex
+    from .codex.harness import CodexHarness
+
+    options = codex_options(offer)
+    if options.binary is None:
+        # Looked for now, so that nobody learns in the middle of a turn that there is none.
+        binary = await asyncio.to_thread(find_codex)
+        options = msgspec.structs.replace(options, binary=binary)
+    return CodexHarness(options, home=offer.home, environ=offer.environ, providers=offer.providers)
+
+
+def _reaches(route: Route) -> Support:
+    """Treadle's loop runs whatever Treadle can ask."""
+    reason = f"the provider {route.provider!r} is reached through a harness of its own only"
+    return Support(supported=route.reachable, reason="" if route.reachable else reason)
+
+
+def _own(route: Route) -> Support:
+    """Codex runs its own models, and any other if it is asked to."""
+    own = route.provider == CODEX
+    return Support(supported=True, priority=_CODEX_PRIORITY if own else 0)
+
+
+BUILT_IN = (
+    Registration(
+        id=TREADLE, label="Treadle's own loop", factory=_treadle, supports=_reaches, owner=TREADLE
+    ),
+    Registration(
+        id=CODEX,
+        label="Codex app-server",
+        factory=_codex,
+        providers=(CODEX,),
+        supports=_own,
+        owner=TREADLE,
+    ),
+)

@@ -1,0 +1,92 @@
+"""Folding a Codex thread by hand.
+
+Owns asking Codex to compact natively, and hearing it out. Invariant: whatever becomes of
+it is told, and nothing is raised: who asked has already done what matters.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from dataclasses import dataclass
+
+from ...errors import TreadleError
+from ...whole import whole
+from ..contract import NativeCompaction, TurnRun
+from .attachment import Attachment
+from .errors import CodexError
+from .following import Following
+from .keeping import Keeping
+from .native import BACKEND, SPENT, NativeFold
+from .protocol.notifications import RawItem, TurnStarted
+from .protocol.requests import ThreadCompact, TurnInterrupt
+
+__all__ = ["FOLD_SECONDS", "fold_by_hand"]
+
+FOLD_SECONDS = 180.0
+"""How long Codex may take."""
+_GRACE = 30.0
+
+
+async def fold_by_hand(
+    run: TurnRun, attachment: Attachment, seconds: float = FOLD_SECONDS
+) -> NativeCompaction:
+    """Let Codex compact the thread; how it went."""
+    following = Following(run, attachment, NativeFold(run, by_hand=True), Keeping(run))
+    folding = _Folding(attachment, following)
+    try:
+        await attachment.begin(run.journal)
+        async with asyncio.timeout(seconds):
+            await attachment.connection.call(ThreadCompact(thread_id=attachment.binding.codex))
+            await folding.follow()
+    except TimeoutError:
+        return await folding.stop(f"it took longer than {seconds:g} s", min(seconds, _GRACE))
+    except TreadleError as error:
+        following.fold.broken_off(str(error))
+        return _failed(str(error))
+    except asyncio.CancelledError:
+        await whole(folding.stop("it was broken off", _GRACE))
+        raise
+    return following.fold.done or _failed(_why(following))
+
+
+@dataclass(slots=True)
+class _Folding:
+    """A turn of Codex's that only folds."""
+
+    attachment: Attachment
+    following: Following
+    turn: str = ""
+
+    async def follow(self) -> None:
+        """Hear it out."""
+        async for event in self.attachment.subscription:
+            if isinstance(event, TurnStarted):
+                self.turn = event.turn.id
+            if not self.turn or isinstance(event, RawItem):
+                # What was carried over is told back, and a summary is nothing that was said.
+                continue
+            await whole(self.following.take(event))
+            if self.following.ended is not None:
+                return
+
+    async def stop(self, reason: str, grace: float) -> NativeCompaction:
+        """Break it off. Nobody knows what the thread shows then."""
+        self.following.fold.broken_off(reason)
+        self.attachment.spent = SPENT
+        thread = self.attachment.binding.codex
+        with suppress(TimeoutError, CodexError):
+            async with asyncio.timeout(grace):
+                await self.attachment.connection.call(
+                    TurnInterrupt(thread_id=thread, turn_id=self.turn)
+                )
+                await self.follow()
+        return _failed(reason)
+
+
+def _failed(reason: str) -> NativeCompaction:
+    return NativeCompaction(backend=BACKEND, status="failed", reason=reason)
+
+
+def _why(following: Following) -> str:
+    return following.failure.message if following.failure else "nothing was compacted"

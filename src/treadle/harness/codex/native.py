@@ -1,0 +1,163 @@
+"""Native compaction: when Codex folds its own thread.
+
+Owns what becomes of the view then. Where no engine has a say, the view follows: the same
+messages, the same summary. Where one has, the view stays and the thread is replaced.
+Invariant: it is always told as Codex's own, and never taken for an engine's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+from msgspec import Raw
+
+from ...context.journal import Journal
+from ...context.recipe import ranges
+from ...context.row import Row
+from ...engines.linear import inline
+from ...entries import Reason, RecipePart
+from ...errors import TreadleError
+from ...hooks.payloads import AfterCompaction, BeforeCompaction
+from ...items import Message, decode_item, text_of
+from ..contract import NativeCompaction, TurnRun
+from ..events import CompactionFinished, CompactionStarted
+from .attachment import Attachment
+from .binding import fingerprint
+from .mirror import Mirror
+from .rollout import newest_compaction
+from .shown import carried, standing
+
+__all__ = ["BACKEND", "SPENT", "NativeFold"]
+
+BACKEND = "codex-app-server"
+SPENT = "native-compaction"
+"""Why a thread is replaced that shows something else than the view since it was folded."""
+
+
+@dataclass(slots=True)
+class NativeFold:
+    """The native compactions of one turn."""
+
+    run: TurnRun
+    by_hand: bool = False
+    """Hooks were asked before; where Codex decides itself they are only told."""
+    open: str | None = None
+    """The compaction under way."""
+    done: NativeCompaction | None = None
+    """The newest one that is over."""
+    _before: int = 0
+    _seen: set[str] = field(default_factory=set)
+
+    async def begins(self, name: str) -> None:
+        """Codex starts to fold."""
+        if name in self._seen:
+            return
+        self._seen.add(name)
+        journal = self.run.journal
+        self.open, self._before = name, journal.view.tokens
+        if not self.by_hand:
+            await self.run.hooks.tell(
+                BeforeCompaction(thread=journal.id, tokens=self._before, trigger="auto")
+            )
+        self.run.emit(CompactionStarted(by=BACKEND, tokens=self._before))
+
+    async def ends(self, name: str, attachment: Attachment) -> None:
+        """Codex has folded; the view follows, or the thread is given up."""
+        if self.open != name:
+            return
+        self.open = None
+        # A thread that does not show the view has nothing that the view could follow.
+        follows = not (attachment.spent or self.run.engine.has_a_say)
+        if not follows or not await self._followed(attachment):
+            attachment.spent = attachment.spent or SPENT
+        journal = self.run.journal
+        before, after = self._before, journal.view.tokens
+        self.done = NativeCompaction(
+            backend=BACKEND, status="completed", tokens_before=before, tokens_after=after
+        )
+        self._told(after)
+        await self.run.hooks.tell(
+            AfterCompaction(thread=journal.id, tokens_before=before, tokens_after=after)
+        )
+
+    def broken_off(self, reason: str = "") -> None:
+        """It came to nothing."""
+        if self.open is None:
+            return
+        self.open = None
+        why = reason or "interrupted"
+        self.done = NativeCompaction(backend=BACKEND, status="failed", reason=why)
+        self._told(self._before, why)
+
+    def _told(self, after: int, error: str | None = None) -> None:
+        owns = self.run.engine.owns_compaction
+        self.run.emit(
+            CompactionFinished(
+                by=BACKEND,
+                tokens_before=self._before,
+                tokens_after=after,
+                error=error,
+                details={"backend": BACKEND, "owns_compaction": owns},
+            )
+        )
+
+    async def _followed(self, attachment: Attachment) -> bool:
+        """Show what Codex's thread shows now; whether it then shows the view, too."""
+        journal, binding = self.run.journal, attachment.binding
+        history = await asyncio.to_thread(newest_compaction, binding.path, attachment.offset)
+        if history is None:
+            return False
+        rows = journal.view.rows
+        # An input that was typed but not told back yet comes behind the summary.
+        live = attachment.input_at(journal) if attachment.mirror.awaits_input else len(rows)
+        try:
+            parts = list(_parts(history, attachment.mirror))
+            # What an engine brought for the input was folded, the input itself was not.
+            after = [*parts, *ranges(rows[live:], journal.view.gaps)]
+            recipe = journal.plan_base(len(rows), after=after)
+            await journal.publish(
+                recipe, epoch=journal.view.epoch, reason=Reason.COMPACTION, by=BACKEND
+            )
+            attachment.know(journal.view.rows)
+            await attachment.rebound(journal)
+        except TreadleError:
+            return False
+        return _shows(attachment, journal, len(parts) + len(rows) - live)
+
+
+def _shows(attachment: Attachment, journal: Journal, kept: int) -> bool:
+    """Whether the view tells nothing that Codex, which forgets developers, has forgotten."""
+    told = fingerprint(standing(journal.view, journal.registry))
+    rows = carried(journal.view.rows, journal.registry, fresh=True)
+    return told == attachment.binding.instructions and len(rows) == kept
+
+
+def _parts(history: Sequence[Raw], mirror: Mirror) -> Iterator[RecipePart]:
+    """What a compaction kept: our own rows where they are ours, the rest as it is."""
+    journal = mirror.journal
+    rows = [row for row in journal.view.rows if row.shape.role == "user"]
+    for raw in history:
+        item = decode_item(raw)
+        if not isinstance(item, Message):
+            yield inline(item, mirror.origin)
+        elif not mirror.is_own_context(item):
+            row = _said(item, rows)
+            yield from ranges([row], journal.view.gaps) if row else [inline(_bare(item))]
+
+
+def _said(message: Message, rows: list[Row]) -> Row | None:
+    """The row of ours that `message` repeats; each is found once, in order."""
+    text = text_of(message.content)
+    for at, row in enumerate(rows):
+        item = row.item
+        if isinstance(item, Message) and text_of(item.content) == text:
+            del rows[: at + 1]
+            return row
+    return None
+
+
+def _bare(message: Message) -> Message:
+    return msgspec.structs.replace(message, id=None, status=None, metadata=msgspec.UNSET)

@@ -1,0 +1,342 @@
+"""Notifications: what the app-server tells without being asked.
+
+Owns their shapes and which method carries which. Invariant: each says which thread it
+is about, or that it is about none.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, TypeAlias
+
+import msgspec
+from msgspec import Raw
+
+from .base import Message, RequestId
+from .values import (
+    PlanStep,
+    RateLimits,
+    Status,
+    Thread,
+    Tokens,
+    TokenUsage,
+    Turn,
+    TurnError,
+    UsageMetadata,
+)
+
+__all__ = [
+    "NOTIFICATIONS",
+    "UNWANTED",
+    "AgentMessageDelta",
+    "CommandOutputDelta",
+    "ConfigWarning",
+    "ErrorNotice",
+    "ItemCompleted",
+    "ItemStarted",
+    "Notification",
+    "PlanUpdated",
+    "RateLimitsUpdated",
+    "RawItem",
+    "RawResponse",
+    "ReasoningPartAdded",
+    "ReasoningSummaryDelta",
+    "ReasoningTextDelta",
+    "ServerRequestResolved",
+    "ThreadClosed",
+    "ThreadCompacted",
+    "ThreadStarted",
+    "ThreadStatusChanged",
+    "TokenUsageUpdated",
+    "TurnCompleted",
+    "TurnDiffUpdated",
+    "TurnStarted",
+    "Warned",
+    "read_notification",
+]
+
+
+class _General(Message, frozen=True, kw_only=True):
+    method: ClassVar[str]
+
+    @property
+    def thread_id(self) -> str | None:
+        """Always None: it is about no thread."""
+        return None
+
+
+class _OfThread(Message, frozen=True, kw_only=True):
+    method: ClassVar[str]
+
+    thread_id: str
+
+
+class _OfTurn(_OfThread, frozen=True, kw_only=True):
+    turn_id: str
+
+
+class _OfItem(_OfTurn, frozen=True, kw_only=True):
+    item_id: str
+
+
+class ThreadStarted(Message, frozen=True, kw_only=True):
+    """A thread was started; it reaches every client."""
+
+    method: ClassVar[str] = "thread/started"
+
+    thread: Thread
+
+    @property
+    def thread_id(self) -> str:
+        """The thread's id."""
+        return self.thread.id
+
+
+class ThreadStatusChanged(_OfThread, frozen=True, kw_only=True):
+    """A thread became busy or idle, or waits for someone."""
+
+    method: ClassVar[str] = "thread/status/changed"
+
+    status: Status
+
+
+class ThreadClosed(_OfThread, frozen=True, kw_only=True):
+    """A thread was unloaded."""
+
+    method: ClassVar[str] = "thread/closed"
+
+
+class ThreadCompacted(_OfTurn, frozen=True, kw_only=True):
+    """The app-server compacted natively (as older versions say it)."""
+
+    method: ClassVar[str] = "thread/compacted"
+
+
+class TokenUsageUpdated(_OfTurn, frozen=True, kw_only=True):
+    """A model response was counted."""
+
+    method: ClassVar[str] = "thread/tokenUsage/updated"
+
+    token_usage: TokenUsage
+
+
+class TurnStarted(_OfThread, frozen=True, kw_only=True):
+    """A turn began."""
+
+    method: ClassVar[str] = "turn/started"
+
+    turn: Turn
+
+
+class TurnCompleted(_OfThread, frozen=True, kw_only=True):
+    """A turn ended, one way or another."""
+
+    method: ClassVar[str] = "turn/completed"
+
+    turn: Turn
+
+
+class PlanUpdated(_OfTurn, frozen=True, kw_only=True):
+    """The model changed its plan."""
+
+    method: ClassVar[str] = "turn/plan/updated"
+
+    plan: tuple[PlanStep, ...]
+    explanation: str | None = None
+
+
+class TurnDiffUpdated(_OfTurn, frozen=True, kw_only=True):
+    """What the turn has changed in files so far, as one unified diff."""
+
+    method: ClassVar[str] = "turn/diff/updated"
+
+    diff: str
+
+
+class ItemStarted(_OfTurn, frozen=True, kw_only=True):
+    """An item began; `read_item` reads it."""
+
+    method: ClassVar[str] = "item/started"
+
+    item: Raw
+    started_at_ms: int | None = None
+
+
+class ItemCompleted(_OfTurn, frozen=True, kw_only=True):
+    """An item is done; `read_item` reads it."""
+
+    method: ClassVar[str] = "item/completed"
+
+    item: Raw
+    completed_at_ms: int | None = None
+
+
+class AgentMessageDelta(_OfItem, frozen=True, kw_only=True):
+    """The next piece of an answer."""
+
+    method: ClassVar[str] = "item/agentMessage/delta"
+
+    delta: str
+
+
+class ReasoningSummaryDelta(_OfItem, frozen=True, kw_only=True):
+    """The next piece of a summary of the reasoning."""
+
+    method: ClassVar[str] = "item/reasoning/summaryTextDelta"
+
+    delta: str
+    summary_index: int
+
+
+class ReasoningPartAdded(_OfItem, frozen=True, kw_only=True):
+    """Another part of the summary begins."""
+
+    method: ClassVar[str] = "item/reasoning/summaryPartAdded"
+
+    summary_index: int
+
+
+class ReasoningTextDelta(_OfItem, frozen=True, kw_only=True):
+    """The next piece of the reasoning itself."""
+
+    method: ClassVar[str] = "item/reasoning/textDelta"
+
+    delta: str
+    content_index: int
+
+
+class CommandOutputDelta(_OfItem, frozen=True, kw_only=True):
+    """The next piece of a command's output."""
+
+    method: ClassVar[str] = "item/commandExecution/outputDelta"
+
+    delta: str
+
+
+class RawItem(_OfTurn, frozen=True, kw_only=True):
+    """An item of the history as the model reads or wrote it."""
+
+    method: ClassVar[str] = "rawResponseItem/completed"
+
+    item: Raw
+
+
+class RawResponse(_OfTurn, frozen=True, kw_only=True):
+    """A model response has ended."""
+
+    method: ClassVar[str] = "rawResponse/completed"
+
+    response_id: str
+    usage: Tokens | None = None
+    usage_metadata: UsageMetadata | None = None
+    """The provider's own figures, which tell what it left out."""
+
+
+class ErrorNotice(_OfTurn, frozen=True, kw_only=True):
+    """A try failed; `will_retry` says whether another follows."""
+
+    method: ClassVar[str] = "error"
+
+    error: TurnError
+    will_retry: bool = False
+
+
+class ServerRequestResolved(_OfThread, frozen=True, kw_only=True):
+    """A server request needs no answer any more."""
+
+    method: ClassVar[str] = "serverRequest/resolved"
+
+    request_id: RequestId
+
+
+class Warned(Message, frozen=True, kw_only=True):
+    """Something a user should know, about a thread or about none."""
+
+    method: ClassVar[str] = "warning"
+
+    message: str
+    thread_id: str | None = None
+
+
+class ConfigWarning(_General, frozen=True, kw_only=True):
+    """A setting that was not understood."""
+
+    method: ClassVar[str] = "configWarning"
+
+    summary: str
+    details: str | None = None
+    path: str | None = None
+
+
+class RateLimitsUpdated(_General, frozen=True, kw_only=True):
+    """The account's allowances, as the newest response told them."""
+
+    method: ClassVar[str] = "account/rateLimits/updated"
+
+    rate_limits: RateLimits
+
+
+Notification: TypeAlias = (
+    AgentMessageDelta
+    | CommandOutputDelta
+    | ConfigWarning
+    | ErrorNotice
+    | ItemCompleted
+    | ItemStarted
+    | PlanUpdated
+    | RateLimitsUpdated
+    | RawItem
+    | RawResponse
+    | ReasoningPartAdded
+    | ReasoningSummaryDelta
+    | ReasoningTextDelta
+    | ServerRequestResolved
+    | ThreadClosed
+    | ThreadCompacted
+    | ThreadStarted
+    | ThreadStatusChanged
+    | TokenUsageUpdated
+    | TurnCompleted
+    | TurnDiffUpdated
+    | TurnStarted
+    | Warned
+)
+
+NOTIFICATIONS: dict[str, type[Notification]] = {kind.method: kind for kind in Notification.__args__}
+"""What Treadle reads, by method."""
+
+UNWANTED: tuple[str, ...] = (
+    "account/updated",
+    "app/list/updated",
+    "deprecationNotice",
+    "hook/completed",
+    "hook/started",
+    "item/commandExecution/terminalInteraction",
+    "item/fileChange/outputDelta",
+    "item/fileChange/patchUpdated",
+    "item/mcpToolCall/progress",
+    "item/plan/delta",
+    "mcpServer/startupStatus/updated",
+    "model/safetyBuffering/updated",
+    "remoteControl/status/changed",
+    "skills/changed",
+    "thread/goal/cleared",
+    "thread/goal/updated",
+    "thread/name/updated",
+    "thread/prediction/updated",
+    "thread/queue/changed",
+    "thread/readState/changed",
+    "thread/settings/updated",
+    "turn/moderationMetadata",
+)
+"""What Treadle asks not to be sent."""
+
+_decoders = {method: msgspec.json.Decoder(kind) for method, kind in NOTIFICATIONS.items()}
+
+
+def read_notification(method: str, params: bytes | Raw) -> Notification | None:
+    """The notification, or None where Treadle does not know the method.
+
+    Raises `msgspec.ValidationError` where the parameters have another shape.
+    """
+    decoder = _decoders.get(method)
+    return None if decoder is None else decoder.decode(params)

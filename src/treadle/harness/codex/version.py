@@ -1,0 +1,105 @@
+"""Versions of Codex, and which of them Treadle speaks with.
+
+Owns the supported range and how a version is found out. Invariant: a version outside
+the range is told in one line that says what to do; it is never guessed at.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from contextlib import suppress
+from pathlib import Path
+
+from msgspec import Struct
+
+from ...patterns import regex
+from .errors import CodexMissing
+
+__all__ = ["SUPPORTED", "Range", "Version", "check", "probe"]
+
+_NUMBERS = regex(r"(?:^|[\s/v])(\d+)\.(\d+)\.(\d+)")
+
+
+class Version(Struct, frozen=True, order=True):
+    """A version of Codex; what stands behind a hyphen does not count."""
+
+    major: int
+    minor: int
+    patch: int
+
+    @classmethod
+    def parse(cls, text: str) -> Version | None:
+        """The first version in `text`: what `--version` prints, or a user agent.
+
+        >>> Version.parse("codex-cli 0.163.0"), Version.parse("treadle/0.166.0 (Linux)")
+        (Version(major=0, minor=163, patch=0), Version(major=0, minor=166, patch=0))
+        """
+        found = _NUMBERS.search(text)
+        return None if found is None else cls(*map(int, found.groups()))
+
+    def __str__(self) -> str:
+        return f"{self.major}.{self.minor}.{self.patch}"
+
+
+class Range(Struct, frozen=True):
+    """Versions from `first` to before `end`."""
+
+    first: Version
+    end: Version
+
+    def __contains__(self, version: Version) -> bool:
+        return self.first <= version < self.end
+
+    def __str__(self) -> str:
+        return f"{self.first} to before {self.end}"
+
+
+SUPPORTED = Range(Version(0, 160, 0), Version(0, 180, 0))
+"""The messages Treadle uses are the same in 0.160, 0.163 and 0.166; what a later one lacks
+is found out method by method."""
+
+
+def check(version: Version | None, supported: Range = SUPPORTED) -> str | None:
+    """None where Treadle speaks with `version`, else what is wrong and what to do."""
+    if version is None:
+        return f"this Codex does not tell its version; install one of {supported}"
+    if version in supported:
+        return None
+    if version < supported.first:
+        return f"Codex {version} is older than Treadle supports ({supported}); update Codex"
+    return (
+        f"Codex {version} is newer than Treadle supports ({supported}); "
+        "update Treadle, or install an older Codex"
+    )
+
+
+async def probe(binary: Path, *, seconds: float = 10.0) -> Version | None:
+    """What `binary --version` says, or None where it is no version.
+
+    Raises `CodexMissing` where it cannot be run or does not end in time.
+    """
+    try:
+        process = await asyncio.create_subprocess_exec(
+            str(binary),
+            "--version",
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise CodexMissing.because(binary, error) from error
+    try:
+        async with asyncio.timeout(seconds):
+            said, _ = await process.communicate()
+    except TimeoutError:
+        raise CodexMissing(
+            f"`{binary} --version` did not end within {seconds:g} s; name another binary"
+        ) from None
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
+    return Version.parse(said.decode(errors="replace"))

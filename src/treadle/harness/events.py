@@ -1,0 +1,275 @@
+"""Events: what a host hears while a turn runs.
+
+Owns the vocabulary that hosts, observers and the command line share, whatever runs
+the turn. Invariant: an event tells of something that is already durable, unless it is a
+delta, which is told again whole by the item that completes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct
+
+from ..engines.reports import EngineReported
+from ..plan.fallback import Attempt, Tried
+from ..sandbox.approvals import Ask
+from ..tools.contract import UserQuestion
+from ..tools.evidence import Media, Sent
+from ..usage import RateLimitSnapshot, TokenUsage
+from ..wire import Json
+
+__all__ = [
+    "AgentReported",
+    "ApprovalRequested",
+    "ApprovalWithdrawn",
+    "AttemptFailed",
+    "CompactionFinished",
+    "CompactionStarted",
+    "EngineReported",
+    "Event",
+    "EvidenceFound",
+    "HarnessReported",
+    "ItemCompleted",
+    "NoticeRaised",
+    "PlanUpdated",
+    "QuestionsAsked",
+    "RateLimitsReported",
+    "ReasoningDelta",
+    "Retrying",
+    "StepStarted",
+    "TextDelta",
+    "ToolFinished",
+    "ToolProgress",
+    "ToolStarted",
+    "TurnCompleted",
+    "TurnStarted",
+    "TurnStatus",
+    "UsageReported",
+]
+
+TurnStatus: TypeAlias = Literal["completed", "failed", "interrupted"]
+
+
+class TurnStarted(Struct, frozen=True, kw_only=True, tag="turn.started"):
+    """A turn was admitted and begins."""
+
+    thread: str
+    turn: str
+    number: int
+    model: str
+    harness: str
+    sandbox: str
+    """Which sandbox commands run in; ``none`` is said plainly."""
+    harness_reason: str = ""
+    """Why that harness was chosen."""
+    profile: str = ""
+    """Who Treadle is to the model's provider."""
+    transport: str = ""
+    """How requests travel."""
+
+
+class StepStarted(Struct, frozen=True, kw_only=True, tag="step.started"):
+    """A request is about to be sent."""
+
+    step: int
+    size: int
+    shared: int
+    reason: str | None = None
+
+
+class TextDelta(Struct, frozen=True, tag="text.delta"):
+    """The model wrote some more."""
+
+    text: str
+
+
+class ReasoningDelta(Struct, frozen=True, tag="reasoning.delta"):
+    """The model thought some more."""
+
+    text: str
+
+
+class ItemCompleted(Struct, frozen=True, kw_only=True, tag="item.completed"):
+    """An item is in the log."""
+
+    seq: int
+    item: Json
+
+
+class ToolStarted(Struct, frozen=True, kw_only=True, tag="tool.started"):
+    """A call begins to run."""
+
+    call_id: str
+    name: str
+    arguments: str
+
+
+class ToolProgress(Struct, frozen=True, kw_only=True, tag="tool.progress"):
+    """A call shows what it does."""
+
+    call_id: str
+    text: str
+
+
+class ToolFinished(Struct, frozen=True, kw_only=True, tag="tool.finished"):
+    """A call has its result, and the result is durable; what Codex did itself, the log follows."""
+
+    call_id: str
+    name: str
+    success: bool
+    seconds: float
+    output: str
+
+
+class EvidenceFound(Struct, frozen=True, kw_only=True, tag="tool.evidence", omit_defaults=True):
+    """A call has told others something, or made something for the reply to carry."""
+
+    call_id: str
+    name: str
+    sent: tuple[Sent, ...] = ()
+    media: tuple[Media, ...] = ()
+
+
+class ApprovalRequested(Struct, frozen=True, kw_only=True, tag="approval.requested"):
+    """A call waits for the host's decision; answer it by `id`."""
+
+    id: str
+    call: Ask
+
+
+class QuestionsAsked(Struct, frozen=True, kw_only=True, tag="questions.asked"):
+    """The model has questions for the user; answer them by `id`."""
+
+    id: str
+    questions: tuple[UserQuestion, ...]
+
+
+class ApprovalWithdrawn(Struct, frozen=True, kw_only=True, tag="approval.withdrawn"):
+    """Nobody waits for that answer any more."""
+
+    id: str
+
+
+class UsageReported(Struct, frozen=True, kw_only=True, tag="usage.reported"):
+    """What the provider counted for one request, and how full the window is."""
+
+    usage: TokenUsage
+    occupied: int
+    window: int | None = None
+
+
+class PlanUpdated(Struct, frozen=True, kw_only=True, tag="plan.updated"):
+    """The model changed its plan: each step, and how far it is."""
+
+    steps: tuple[tuple[str, str], ...]
+    explanation: str | None = None
+
+
+class HarnessReported(Struct, frozen=True, kw_only=True, tag="harness.reported"):
+    """What a harness did behind the scenes: names and counts, never what was said."""
+
+    harness: str
+    what: str
+    reason: str = ""
+    details: Mapping[str, str | int] = {}
+
+
+class RateLimitsReported(Struct, frozen=True, tag="limits.reported"):
+    """What the provider says about its limits."""
+
+    limits: RateLimitSnapshot
+
+
+class Retrying(Struct, frozen=True, kw_only=True, tag="retrying"):
+    """A request failed and is tried again."""
+
+    attempt: int
+    most: int
+    delay: float
+    reason: str
+
+
+class AttemptFailed(Struct, frozen=True, kw_only=True, tag="attempt.failed"):
+    """A candidate came to nothing, and the next one is tried."""
+
+    tried: Tried
+    next: Attempt
+
+
+class CompactionStarted(Struct, frozen=True, kw_only=True, tag="compaction.started"):
+    """The view is being folded."""
+
+    by: str
+    tokens: int
+
+
+class CompactionFinished(Struct, frozen=True, kw_only=True, tag="compaction.finished"):
+    """The view was folded, or could not be."""
+
+    by: str
+    tokens_before: int
+    tokens_after: int
+    error: str | None = None
+    details: Mapping[str, Any] = {}
+    """Whose compaction it was, where the harness compacted by itself."""
+
+
+class NoticeRaised(Struct, frozen=True, kw_only=True, tag="notice"):
+    """Something the user should know."""
+
+    level: Literal["info", "warning", "error"]
+    text: str
+
+
+class TurnCompleted(Struct, frozen=True, kw_only=True, tag="turn.completed"):
+    """The turn is over and its end is durable."""
+
+    turn: str
+    status: TurnStatus
+    text: str = ""
+    """The model's last message."""
+    usage: TokenUsage = TokenUsage()
+    error: str | None = None
+    """Why it failed; of a completed one, why its end is not durable (a full disk, on Codex)."""
+    tried: tuple[Tried, ...] = ()
+    """The attempts that came to nothing, in order; with the last one where all did."""
+
+
+class AgentReported(Struct, frozen=True, kw_only=True, tag="agent.reported"):
+    """Something happened in an agent that this thread started; answer its questions here too."""
+
+    thread: str
+    """The agent's own."""
+    nickname: str
+    event: Event
+
+
+Event: TypeAlias = (
+    TurnStarted
+    | StepStarted
+    | TextDelta
+    | ReasoningDelta
+    | ItemCompleted
+    | ToolStarted
+    | ToolProgress
+    | ToolFinished
+    | EvidenceFound
+    | ApprovalRequested
+    | QuestionsAsked
+    | ApprovalWithdrawn
+    | UsageReported
+    | PlanUpdated
+    | HarnessReported
+    | RateLimitsReported
+    | Retrying
+    | AttemptFailed
+    | CompactionStarted
+    | CompactionFinished
+    | EngineReported
+    | NoticeRaised
+    | TurnCompleted
+    | AgentReported
+)
+"""Anything a host may hear."""

@@ -1,0 +1,161 @@
+"""The model seam: something that answers a request with a stream.
+
+Owns the `Model` Protocol, what a model can do, and how it fails. Invariant: a model
+knows one wire format and nothing of logs, views or tools; it never retries once a
+part of an answer has been handed out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
+
+from msgspec import Struct, field
+
+from ..entries import Head
+from ..errors import TreadleError
+from ..events import HeaderSignal, StreamEvent
+from ..items import Item
+from .format import WireFormat
+
+__all__ = [
+    "AuthFailed",
+    "Capabilities",
+    "Connected",
+    "ContextOverflow",
+    "InvalidRequest",
+    "Model",
+    "ModelError",
+    "ModelEvent",
+    "ModelRequest",
+    "RateLimited",
+    "RemoteCompaction",
+    "StreamCut",
+]
+
+
+class Capabilities(Struct, frozen=True, kw_only=True):
+    """What a model's endpoint understands."""
+
+    reasoning_summaries: bool = False
+    output_schema: bool = False
+    prompt_cache_key: bool = False
+    remote_compaction: Literal["none", "endpoint", "trigger"] = "none"
+    caches_prefixes: bool = True
+    """Whether a request that extends the one before is cheaper."""
+    images: bool = False
+    freeform_tools: bool = False
+    parallel_tool_calls: bool = True
+
+
+class ModelRequest(Struct, frozen=True, kw_only=True):
+    """One request: the exact bytes to send, and what they were made from."""
+
+    head: Head
+    body: bytes
+    thread: str = ""
+    turn: int = 0
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+class Connected(Struct, frozen=True):
+    """The provider has begun to answer; the first event of every stream.
+
+    `request_id` names the exchange in the provider's own logs. `turn_state` goes back,
+    as the header ``x-codex-turn-state``, with the other requests of the same turn.
+    """
+
+    request_id: str = ""
+    turn_state: str = ""
+
+
+ModelEvent: TypeAlias = Connected | HeaderSignal | StreamEvent
+"""Anything a model's stream can hold."""
+
+
+class Model(Protocol):
+    """An endpoint that answers requests.
+
+    `stream` yields batches of events, never empty, as many as arrived together: first
+    `Connected` and what the headers say, then the answer. It ends after a `Completed`;
+    every other end raises a `ModelError`. Items that were complete before have been
+    handed out by then and stay valid. Cancelling the iteration, or closing the iterator,
+    closes the connection. Connections are kept open between requests until `close`.
+    """
+
+    @property
+    def name(self) -> str:
+        """``provider:model``."""
+        ...
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What the endpoint understands."""
+        ...
+
+    @property
+    def format(self) -> WireFormat:
+        """How requests to it are written."""
+        ...
+
+    def stream(self, request: ModelRequest) -> AsyncGenerator[Sequence[ModelEvent], None]:
+        """Send `request` and hand out what comes back."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of connections."""
+        ...
+
+
+@runtime_checkable
+class RemoteCompaction(Protocol):
+    """A model whose provider can fold a conversation itself."""
+
+    async def compact(self, request: ModelRequest) -> list[Item]:
+        """The items that stand for the conversation in `request`."""
+        ...
+
+
+class ModelError(TreadleError):
+    """A request failed.
+
+    `retryable` says whether the same request may succeed later, `retry_after` in how many
+    seconds at the earliest. Texts never hold credentials.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        retryable: bool = False,
+        retry_after: float | None = None,
+        status: int | None = None,
+        code: str = "",
+        request_id: str = "",
+    ) -> None:
+        super().__init__(message)
+        self.retryable = retryable
+        self.retry_after = retry_after
+        self.status = status
+        self.code = code
+        self.request_id = request_id
+
+
+class ContextOverflow(ModelError):
+    """The request is larger than the model's window."""
+
+
+class RateLimited(ModelError):
+    """Too many requests or tokens; see `retry_after`."""
+
+
+class AuthFailed(ModelError):
+    """The credentials are missing, wrong or spent."""
+
+
+class InvalidRequest(ModelError):
+    """The provider refuses the request as it is."""
+
+
+class StreamCut(ModelError):
+    """The answer ended before it was complete; the items handed out so far are whole."""

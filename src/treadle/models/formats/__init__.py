@@ -1,0 +1,26 @@
+"""The wire formats Treadle can write."""
+
+from __future__ import annotations
+
+from ...errors import ConfigError
+from ..format import WireFormat
+
+__all__ = ["format_named"]
+
+
+def format_named(api: str) -> WireFormat:
+    """The format of an API, by the name that heads carry."""
+    match api:
+        case "responses":
+            from .responses import ResponsesFormat
+
+            return ResponsesFormat()
+        case "chat":
+            from .chat import ChatFormat
+
+            return ChatFormat()
+        case "messages":
+            from .messages import MessagesFormat
+
+            return MessagesFormat()
+    raise ConfigError(f"no wire format {api!r}; use 'responses', 'chat' or 'messages'")

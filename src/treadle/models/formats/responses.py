@@ -1,0 +1,88 @@
+"""The Responses format: items as they are.
+
+Owns the field order of the body. `input` comes last, so that the bytes of one
+request, up to its closing brackets, start the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from msgspec import UNSET, Raw, Struct
+
+from ...entries import Head
+from ...wire import json_bytes
+from ..format import HeadPart
+
+__all__ = ["ResponsesFormat"]
+
+
+class ResponsesFormat(Struct, frozen=True):
+    """Writes bodies for the Responses API."""
+
+    name: str = "responses"
+
+    def opening(self, head: Head, cache_key: str) -> Iterator[tuple[HeadPart, bytes]]:
+        """Parameters, tools, instructions, and the start of the input."""
+        yield "params", json_bytes(_params(head, cache_key))[:-1]
+        yield "tools", b',"tools":[%s]' % b",".join(bytes(tool) for tool in head.tools)
+        said = b',"instructions":' + json_bytes(head.instructions) if head.instructions else b""
+        yield "instructions", said + b',"input":['
+
+    def writer(self, _head: Head, /) -> _Items:
+        """A writer of plain items."""
+        return _Items()
+
+    def marked(self, body: bytes, _ends: tuple[int, ...], /) -> bytes:
+        """The body as it is: this API has no marks."""
+        return body
+
+
+class _Items(Struct):
+    """Items between commas."""
+
+    first: bool = True
+
+    def put(self, item: bytes) -> bytes:
+        lead, self.first = b"" if self.first else b",", False
+        return lead + item
+
+    def closing(self) -> bytes:
+        return b"]}"
+
+    def copy(self) -> _Items:
+        return _Items(self.first)
+
+
+def _params(head: Head, cache_key: str) -> dict[str, object]:
+    reasoning = _present({"effort": head.effort, "summary": head.summary})
+    return _present(
+        {
+            "model": head.model,
+            "tool_choice": head.tool_choice,
+            "parallel_tool_calls": head.parallel_tool_calls,
+            "reasoning": reasoning or None,
+            "store": False,
+            "stream": True,
+            "include": list(head.include),
+            "service_tier": head.service_tier,
+            "prompt_cache_key": cache_key or None,
+            "text": _text(head) or None,
+        }
+    )
+
+
+def _text(head: Head) -> dict[str, object]:
+    text: dict[str, object] = {"verbosity": head.verbosity}
+    if head.output_schema is not UNSET:
+        text["format"] = {
+            "type": "json_schema",
+            "strict": True,
+            "schema": Raw(head.output_schema),
+            "name": "treadle_output",
+        }
+    return _present(text)
+
+
+def _present(fields: Mapping[str, object]) -> dict[str, object]:
+    return {name: value for name, value in fields.items() if value is not None}

@@ -1,0 +1,172 @@
+"""Why a request had no answer, or an answer no end.
+
+TransportError             `.retryable`, `.origin`; the system's own error is its `__cause__`
+├── RequestRefused         the URL or a header cannot be sent as it is; nothing was sent
+├── NoConnection           no connection came about
+│   ├── NameNotFound       the host's name has no address
+│   ├── PrivateAddress     it has one of this machine or its networks, and none was meant
+│   ├── ConnectRefused     nobody listens there
+│   ├── TlsFailed          the certificate or the handshake
+│   └── ProxyRefused       the proxy would not connect us; `.status`
+├── TimedOut               `.phase`: connect, idle or total
+├── ConnectionClosed       the other side went away too early; `.answered`
+├── ProtocolError          what came is no HTTP/1.1 that we accept
+├── Redirected             `.status`, `.location`; redirects are not followed
+├── BodyTooLarge           `.limit`, `.start`
+└── TransportClosed        used after `close`
+
+Texts name the origin only: never a path, a query, a header or a credential.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from ...errors import TreadleError
+
+__all__ = [
+    "BodyTooLarge",
+    "ConnectRefused",
+    "ConnectionClosed",
+    "NameNotFound",
+    "NoConnection",
+    "Phase",
+    "PrivateAddress",
+    "ProtocolError",
+    "ProxyRefused",
+    "Redirected",
+    "RequestRefused",
+    "TimedOut",
+    "TlsFailed",
+    "TransportClosed",
+    "TransportError",
+]
+
+Phase: TypeAlias = Literal["connect", "idle", "total"]
+
+_ADVICE: dict[Phase, str] = {
+    "connect": "no connection after {}; check the network and the proxy settings",
+    "idle": "silent for {}; try again, or allow a longer silence",
+    "total": "not finished after {}; try again, or allow more time",
+}
+
+
+class TransportError(TreadleError):
+    """Base of every failure between a request and the end of its answer."""
+
+    retryable = False
+    """Whether the same request may well succeed a little later."""
+
+    def __init__(self, origin: str, text: str) -> None:
+        self.origin = origin
+        super().__init__(f"{origin}: {text}" if origin else text)
+
+
+class RequestRefused(TransportError):
+    """The request cannot be sent as it is; nothing was sent."""
+
+
+class NoConnection(TransportError):
+    """No connection to the server or the proxy came about."""
+
+    retryable = True
+
+
+class NameNotFound(NoConnection):
+    """The host's name has no address."""
+
+    def __init__(self, origin: str, host: str, *, temporary: bool) -> None:
+        self.host, self.retryable = host, temporary
+        super().__init__(origin, f"no address for {host!r}; check the name and the network")
+
+
+class PrivateAddress(NoConnection):
+    """The host's name leads to this machine or into its networks."""
+
+    retryable = False
+
+    def __init__(self, origin: str, host: str) -> None:
+        self.host = host
+        super().__init__(
+            origin, f"{host!r} leads into a private network; allow that, or correct the name"
+        )
+
+
+class ConnectRefused(NoConnection):
+    """The machine is there, but nobody listens on that port."""
+
+
+class TlsFailed(NoConnection):
+    """The certificate is not trusted, or the handshake failed."""
+
+    retryable = False
+
+
+class ProxyRefused(NoConnection):
+    """The proxy would not connect us."""
+
+    def __init__(self, origin: str, proxy: str, status: int) -> None:
+        self.proxy, self.status = proxy, status
+        self.retryable = status >= 500
+        remedy = (
+            "put the proxy's user and password into its URL"
+            if status == 407
+            else "ask whoever runs the proxy, or name the host in NO_PROXY"
+        )
+        super().__init__(origin, f"the proxy {proxy!r} refused with status {status}; {remedy}")
+
+
+class TimedOut(TransportError):
+    """Nothing happened for too long, or it took too long altogether."""
+
+    retryable = True
+
+    def __init__(self, origin: str, phase: Phase, seconds: float) -> None:
+        self.phase, self.seconds = phase, seconds
+        super().__init__(origin, _ADVICE[phase].format(f"{seconds:g} s"))
+
+
+class ConnectionClosed(TransportError):
+    """The other side went away before the answer was complete."""
+
+    retryable = True
+
+    def __init__(self, origin: str, *, answered: bool) -> None:
+        self.answered = answered
+        when = "in the middle of its answer" if answered else "before it answered"
+        super().__init__(origin, f"the server closed the connection {when}; try again")
+
+
+class ProtocolError(TransportError):
+    """What came is no HTTP/1.1 answer that we accept."""
+
+    def __init__(self, origin: str, text: str, *, retryable: bool = False) -> None:
+        self.retryable = retryable
+        super().__init__(origin, text)
+
+
+class Redirected(TransportError):
+    """The server pointed elsewhere; credentials do not follow it there."""
+
+    def __init__(self, origin: str, status: int, location: str) -> None:
+        self.status, self.location = status, location
+        super().__init__(
+            origin,
+            f"answered {status} and points to {location!r}; redirects are not followed, "
+            "set the base URL to where the server is",
+        )
+
+
+class BodyTooLarge(TransportError):
+    """The body went past the caller's limit; `start` is what fits."""
+
+    def __init__(self, origin: str, limit: int, start: bytes) -> None:
+        self.limit, self.start = limit, start
+        super().__init__(origin, f"the answer is larger than {limit} bytes; read it in chunks")
+
+
+class TransportClosed(TransportError):
+    """The transport, or the response, was used after it was closed."""
+
+    def __init__(self, origin: str) -> None:
+        super().__init__(origin, "closed on this side; open a transport, or ask again")

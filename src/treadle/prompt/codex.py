@@ -1,0 +1,268 @@
+"""Importing prompts: asks a locally installed Codex for its own texts.
+
+Owns the conversation with the binary: its bundled model list, and one real
+compaction against a loopback server that shows the prompt and the summary
+prefix on the wire. Invariant: the binary runs in a private home, is offered
+nothing but 127.0.0.1, and is gone when the import ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import os
+import shutil
+import signal
+import tempfile
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from ..errors import ConfigError
+from ..loopback import Answer, Loopback, Request, answer_text
+from .imported import PLAIN_NAME, ImportedPrompts
+
+__all__ = ["ImportReport", "Progress", "bundled_models", "find_codex", "import_prompts"]
+
+Progress: TypeAlias = Callable[[str], None]
+"""Told what is being done, in a few words."""
+
+_PATIENCE = 60.0
+_SUMMARY = "Nothing has happened yet; this line stands for a summary."
+_FULL = 10_000_000
+"""Tokens that fill any window, so that the next turn begins with a compaction."""
+
+# A model the binary has never heard of takes the plain wire format in every version.
+_CONFIG = """\
+model = "treadle-probe"
+model_provider = "treadle"
+approval_policy = "never"
+sandbox_mode = "read-only"
+check_for_update_on_startup = false
+project_doc_max_bytes = 0
+web_search = "disabled"
+
+[model_providers.treadle]
+name = "treadle"
+base_url = "{base_url}"
+wire_api = "responses"
+requires_openai_auth = false
+supports_websockets = false
+request_max_retries = 0
+stream_max_retries = 0
+stream_idle_timeout_ms = 20000
+
+[analytics]
+enabled = false
+
+[features]
+plugins = false
+apps = false
+unbounded_connection_retries = false
+"""
+
+
+class ImportReport(Struct, frozen=True, kw_only=True):
+    """What an import brought."""
+
+    binary: str
+    version: str
+    directory: str
+    models: tuple[str, ...]
+    files: int
+
+
+class _Model(Struct):
+    slug: str
+    base_instructions: str
+
+
+class _Listing(Struct):
+    models: list[_Model]
+
+
+def find_codex() -> Path:
+    """The Codex binary on the search path, else the one in the installed extra."""
+    if (found := shutil.which("codex")) is not None:
+        return Path(found)
+    try:
+        return Path(importlib.import_module("codex_cli_bin").bundled_codex_path())
+    except (ImportError, FileNotFoundError) as error:
+        raise ConfigError(
+            "no Codex was found; install one so that `codex` is on the search path, "
+            "or run `pip install 'treadle[codex]'`"
+        ) from error
+
+
+async def bundled_models(binary: Path) -> bytes:
+    """The list of models that `binary` brings, as it prints it. Raises `ConfigError`."""
+    async with _private(binary) as codex:
+        return await codex.run("debug", "models", "--bundled")
+
+
+async def import_prompts(
+    binary: Path, home: Path, progress: Progress = lambda _: None
+) -> ImportReport:
+    """Read the prompts of `binary` and keep them in `home`, in the place of earlier ones.
+
+    Raises `ConfigError` when the binary cannot be run or answers in another shape;
+    what was imported before is then untouched.
+    """
+    async with _private(binary) as codex:
+        version = (await codex.run("--version")).decode(errors="replace").strip()
+        progress(f"reading the models of {version}")
+        models = _instructions(await codex.run("debug", "models", "--bundled"), version)
+        progress("capturing a compaction")
+        prompt, prefix = await _capture(codex, version)
+    texts = {f"models/{slug}.md": text for slug, text in models.items()}
+    texts |= {"compact.md": prompt, "summary_prefix.md": prefix}
+    imported = ImportedPrompts(home)
+    await asyncio.to_thread(imported.replace, texts, source="codex", version=version)
+    progress(f"kept {len(texts)} texts")
+    return ImportReport(
+        binary=str(binary),
+        version=version,
+        directory=str(imported.directory),
+        models=tuple(models),
+        files=len(texts),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Codex:
+    """A binary that runs in a private home."""
+
+    binary: Path
+    scratch: Path
+
+    async def configure(self, config: str) -> None:
+        """Write the settings its next runs read."""
+        await asyncio.to_thread((self.scratch / "codex/config.toml").write_text, config)
+
+    async def run(self, *arguments: str) -> bytes:
+        """What the binary prints. Its whole process group ends with this call."""
+        try:
+            process = await asyncio.create_subprocess_exec(
+                str(self.binary),
+                *arguments,
+                cwd=self.scratch / "work",
+                env=self._environment(),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise ConfigError(
+                f"cannot run {str(self.binary)!r}: {error.strerror}; name a working Codex"
+            ) from error
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                output, complaint = await process.communicate()
+        except TimeoutError as error:
+            raise ConfigError(self._failed(arguments, "did not end in time")) from error
+        finally:
+            await _end(process)
+        if process.returncode != 0:
+            last = complaint.decode(errors="replace").strip().rpartition("\n")[2]
+            what = f"ended with {process.returncode}: {last[:300]}"
+            raise ConfigError(self._failed(arguments, what))
+        return output
+
+    def _failed(self, arguments: Sequence[str], what: str) -> str:
+        return f"`{self.binary} {' '.join(arguments)}` {what}; try another version of Codex"
+
+    def _environment(self) -> dict[str, str]:
+        private = {"HOME": str(self.scratch / "home"), "CODEX_HOME": str(self.scratch / "codex")}
+        return {"PATH": os.environ.get("PATH", os.defpath), **private}
+
+
+@contextlib.asynccontextmanager
+async def _private(binary: Path) -> AsyncIterator[_Codex]:
+    """`binary` with a home that is gone afterwards."""
+    scratch = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="treadle-"))
+    try:
+        for name in ("home", "codex", "work"):
+            await asyncio.to_thread((scratch / name).mkdir)
+        yield _Codex(binary, scratch)
+    finally:
+        await asyncio.to_thread(shutil.rmtree, scratch, ignore_errors=True)
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """Kill what is left of a process and its children."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    await process.wait()
+
+
+def _instructions(listing: bytes, version: str) -> dict[str, str]:
+    """Base instructions by model, from the bundled list."""
+    try:
+        models = msgspec.json.decode(listing, type=_Listing).models
+    except msgspec.DecodeError as error:
+        raise ConfigError(
+            _foreign(version, f"a model list that cannot be read ({error})")
+        ) from error
+    for model in models:
+        if not PLAIN_NAME.fullmatch(model.slug):
+            raise ConfigError(_foreign(version, f"a model named {model.slug!r}"))
+    found = {model.slug: model.base_instructions for model in models if model.base_instructions}
+    if not found:
+        raise ConfigError(_foreign(version, "a model list without instructions"))
+    return found
+
+
+async def _capture(codex: _Codex, version: str) -> tuple[str, str]:
+    """The compaction prompt and the summary prefix, as the binary really sends them."""
+    async with Loopback(_reply) as server:
+        await codex.configure(_CONFIG.format(base_url=server.base_url))
+        options = ("--skip-git-repo-check", "--json")
+        await codex.run("exec", *options, "one")
+        await codex.run("exec", "resume", "--last", *options, "two")
+        requests = [r for r in server.requests if r.method == "POST"]
+    kinds = [_kind(request) for request in requests]
+    if kinds != ["turn", "compaction", "turn"]:
+        raise ConfigError(_foreign(version, f"the requests {kinds!r} where a compaction was due"))
+    prompt = _user_texts(requests[1])[-1:]
+    prefixes = [
+        text.removesuffix(f"\n{_SUMMARY}")
+        for text in _user_texts(requests[2])
+        if text.endswith(f"\n{_SUMMARY}")
+    ]
+    if not prompt or len(prefixes) != 1:
+        raise ConfigError(_foreign(version, "a compaction without its prompt or summary"))
+    return prompt[0], prefixes[0]
+
+
+def _reply(request: Request) -> Answer:
+    if _kind(request) == "compaction":
+        return answer_text(_SUMMARY, response_id="resp_summary", total_tokens=100)
+    texts = _user_texts(request)
+    filled = "one" in texts and "two" not in texts
+    return answer_text("Done.", response_id="resp_turn", total_tokens=_FULL if filled else 100)
+
+
+def _kind(request: Request) -> str:
+    """What the binary says a request is for."""
+    try:
+        metadata = msgspec.json.decode(request.headers.get("x-codex-turn-metadata", "{}"))
+    except msgspec.DecodeError:
+        return ""
+    return str(metadata.get("request_kind", "")) if isinstance(metadata, dict) else ""
+
+
+def _user_texts(request: Request) -> list[str]:
+    """The texts of the user messages in a request, in order."""
+    items: list[dict[str, Any]] = request.payload.get("input", [])
+    users = (item for item in items if item.get("role") == "user")
+    return [part["text"] for item in users for part in item["content"] if "text" in part]
+
+
+def _foreign(version: str, found: str) -> str:
+    return f"{version or 'the binary'} gave {found}; Treadle knows 0.163 to 0.166: try one of those"

@@ -1,0 +1,139 @@
+"""Imported prompts: texts of a locally installed Codex, kept in the user's home.
+
+Owns ``<home>/prompts/codex`` and its manifest. Invariant: the directory is
+replaced as a whole, so that a reader finds one complete import or none; the
+texts are the bytes that the source gave.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from ..bounded import read_bounded
+from ..errors import ConfigError
+from ..patterns import regex
+
+__all__ = ["MOST_BYTES", "PLAIN_NAME", "ImportedPrompt", "ImportedPrompts", "Manifest"]
+
+MOST_BYTES = 4 << 20
+"""The longest text that is read."""
+
+PLAIN_NAME = regex(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+"""Names that are safe as file names."""
+
+
+class Manifest(Struct, frozen=True, kw_only=True):
+    """What was imported, and from where."""
+
+    source: str
+    version: str
+    digests: dict[str, str]
+    """``sha256:`` and hex by file name, relative to the directory."""
+
+
+class ImportedPrompt(Struct, frozen=True):
+    """One imported text; `intact` is False once someone has changed or removed it."""
+
+    name: str
+    size: int
+    digest: str
+    intact: bool
+
+
+class ImportedPrompts(Struct, frozen=True):
+    """The prompts imported into one home; reading needs no import to exist."""
+
+    home: Path
+
+    @property
+    def directory(self) -> Path:
+        """Where they are kept."""
+        return self.home / "prompts" / "codex"
+
+    def manifest(self) -> Manifest | None:
+        """What was imported; None when nothing was. Raises `ConfigError` when unreadable."""
+        file = self.directory / "manifest.json"
+        try:
+            return msgspec.json.decode(read_bounded(file, MOST_BYTES), type=Manifest)
+        except FileNotFoundError:
+            return None
+        except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise ConfigError(
+                f"cannot read {str(file)!r}: {error}; run `treadle prompts import` again"
+            ) from error
+
+    def instructions(self, model: str) -> str | None:
+        """The base instructions imported for exactly this model."""
+        return self.text(f"models/{model}.md") if PLAIN_NAME.fullmatch(model) else None
+
+    def text(self, name: str) -> str | None:
+        """One imported text; None when there is none of that name."""
+        try:
+            return read_bounded(self.directory / name, MOST_BYTES).decode()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except (OSError, UnicodeDecodeError) as error:
+            path = str(self.directory / name)
+            raise ConfigError(
+                f"cannot read {path!r}: {error}; run `treadle prompts import` again"
+            ) from error
+
+    def all(self) -> list[ImportedPrompt]:
+        """Every text of the manifest as it is now, in the order of their names."""
+        manifest = self.manifest()
+        digests = manifest.digests if manifest else {}
+        return [self._look(name, digest) for name, digest in sorted(digests.items())]
+
+    def replace(self, texts: Mapping[str, str], *, source: str, version: str) -> Manifest:
+        """Put `texts` by file name in the place of what was imported before."""
+        bodies = {name: text.encode() for name, text in texts.items()}
+        digests = {name: _digest(body) for name, body in sorted(bodies.items())}
+        manifest = Manifest(source=source, version=version, digests=digests)
+        try:
+            self._swap({**bodies, "manifest.json": msgspec.json.encode(manifest)})
+        except OSError as error:
+            where = str(self.directory)
+            raise ConfigError(
+                f"cannot write {where!r}: {error.strerror}; free it and import again"
+            ) from error
+        return manifest
+
+    def remove(self) -> bool:
+        """Forget every imported text; whether there were any."""
+        import shutil
+
+        if not self.directory.exists():
+            return False
+        shutil.rmtree(self.directory)
+        return True
+
+    def _look(self, name: str, digest: str) -> ImportedPrompt:
+        try:
+            body = read_bounded(self.directory / name, MOST_BYTES)
+        except OSError:
+            return ImportedPrompt(name, 0, digest, intact=False)
+        return ImportedPrompt(name, len(body), digest, intact=_digest(body) == digest)
+
+    def _swap(self, files: Mapping[str, bytes]) -> None:
+        import tempfile
+
+        parent = self.directory.parent
+        parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".codex-", dir=parent) as scratch:
+            fresh, old = Path(scratch) / "new", Path(scratch) / "old"
+            for name, body in files.items():
+                path = fresh / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(body)
+            if self.directory.exists():
+                self.directory.rename(old)
+            fresh.rename(self.directory)
+
+
+def _digest(body: bytes) -> str:
+    return f"sha256:{hashlib.sha256(body).hexdigest()}"

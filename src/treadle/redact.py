@@ -1,0 +1,166 @@
+"""Redaction: secrets are taken out of text before anyone else sees it.
+
+Owns one function for every error, event and log line. Invariants: a secret that was
+made known never comes through, plain or in the ways programs usually spell it; what
+looks like a secret does not either; and redacting twice changes nothing more.
+"""
+
+from __future__ import annotations
+
+import base64
+import logging
+import re
+import threading
+from collections.abc import Iterable
+from urllib.parse import quote
+
+from .patterns import regex
+from .wire import json_bytes
+
+__all__ = [
+    "BLANK",
+    "RedactingFilter",
+    "Redactor",
+    "blank",
+    "forget",
+    "guard_logs",
+    "know",
+    "redact",
+]
+
+BLANK = "…"
+"""What stands where a secret was."""
+
+_SHORTEST = 6
+"""Shorter values are words that occur anywhere; no provider hands them out as secrets."""
+
+_MOST = 4096
+"""How many secrets are known at a time; the oldest are forgotten first."""
+
+_CREDENTIALS = regex(r"(?<=://)[^/\s@]{1,500}@")
+_SCHEME = regex(r"\b(bearer|basic)\s+[^\s\"',;]+", re.IGNORECASE)
+_SHAPES = regex(
+    r"\b(?:(?:sk|pk|rk|gsk|xai|hf|npm|glpat|whsec|gh[opsur]|xox[a-z]|github_pat)[-_][\w*-]{8,}"
+    r"|AIza[\w-]{30,}|(?:AKIA|ASIA)[A-Z0-9]{16}\b)"
+    r"|(?<![\w-])eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*"
+    r"|-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----[^-]*(?:-----END [A-Z ]{0,30}PRIVATE KEY-----)?"
+)
+_NAMED = regex(
+    r"((?<![\w-])[\w-]{0,40}?(?:api[_-]?key|access[_-]?key|private[_-]?key|secret(?:[_-]?key)?"
+    r"|token|password|passwd|passphrase|credential|authorization|cookie|jwt)s?"
+    r"\\?[\"']?\s{0,3}[=:]\s{0,3}\\?[\"']?)"
+    r"(?!(?:true|false|null|none|bearer|basic|[\d.]+)\b)([^\s\"',;&\\]{4,})",
+    re.IGNORECASE,
+)
+
+
+class Redactor:
+    """Takes secrets out of text: those it knows, and those that look like one."""
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        self._secrets: dict[str, None] = {}
+        self._pattern: re.Pattern[str] | None = None
+        self._lock = threading.Lock()
+        self.know(*secrets)
+
+    def know(self, *secrets: str) -> None:
+        """Let none of `secrets` through from now on; safe from any thread."""
+        spelled = [each for secret in secrets for each in _spellings(secret)]
+        if all(each in self._secrets for each in spelled):
+            return
+        with self._lock:
+            kept = {**self._secrets, **dict.fromkeys(spelled)}
+            self._secrets = dict.fromkeys([*kept][-_MOST:])
+            longest_first = sorted(self._secrets, key=len, reverse=True)
+            self._pattern = re.compile("|".join(map(re.escape, longest_first)))
+
+    def forget(self) -> None:
+        """Know no secret any more; what looks like one is taken out all the same."""
+        with self._lock:
+            self._secrets, self._pattern = {}, None
+
+    def __call__(self, text: str) -> str:
+        """`text` without secrets."""
+        text = self.blank(text)
+        text = _CREDENTIALS.sub(f"{BLANK}@", text)
+        text = _SCHEME.sub(rf"\1 {BLANK}", text)
+        text = _SHAPES.sub(BLANK, text)
+        return _NAMED.sub(rf"\1{BLANK}", text)
+
+    def blank(self, text: str) -> str:
+        """`text` without the secrets that are known; what only looks like one stays."""
+        return text if self._pattern is None else self._pattern.sub(BLANK, text)
+
+    def __repr__(self) -> str:
+        return "Redactor()"
+
+
+_everyone = Redactor()
+
+
+def know(*secrets: str) -> None:
+    """Let none of `secrets` through `redact` in this process."""
+    _everyone.know(*secrets)
+
+
+def forget() -> None:
+    """Forget the secrets of this process, such as those of a test that is over."""
+    _everyone.forget()
+
+
+def redact(text: str) -> str:
+    """`text` without the secrets of this process and what looks like one.
+
+    >>> redact("401 for sk-proj-abcdefgh, password=hunter22")
+    '401 for …, password=…'
+    """
+    return _everyone(text)
+
+
+def blank(text: str) -> str:
+    """`text` without the secrets of this process; for what people and programs wrote.
+
+    A file that a tool reads may hold words like those of a secret, and stays as it is.
+    """
+    return _everyone.blank(text)
+
+
+class RedactingFilter(logging.Filter):
+    """Redacts records, with their arguments and their tracebacks.
+
+    Add it to a handler of your own, or call `guard_logs` for the loggers of Treadle.
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Let every record through, without secrets."""
+        record.msg, record.args = redact(record.getMessage()), ()
+        if record.exc_info and not record.exc_text:
+            record.exc_text = logging.Formatter().formatException(record.exc_info)
+        record.exc_text = record.exc_text and redact(record.exc_text)
+        record.stack_info = record.stack_info and redact(record.stack_info)
+        return True
+
+
+_filter = RedactingFilter()
+
+
+def guard_logs() -> None:
+    """Redact what every logger of Treadle says. May be called again when more were made."""
+    named = [name for name in [*logging.root.manager.loggerDict] if _is_ours(name)]
+    for name in ("treadle", *named):
+        logging.getLogger(name).addFilter(_filter)
+
+
+def _is_ours(name: str) -> bool:
+    return name == "treadle" or name.startswith("treadle.")
+
+
+def _spellings(secret: str) -> tuple[str, ...]:
+    """A secret as it stands in headers, URLs, JSON and basic credentials."""
+    secret = secret.strip()
+    if len(secret) < _SHORTEST:
+        return ()
+    data = secret.encode(errors="surrogateescape")
+    coded = base64.b64encode(data).decode().rstrip("=")
+    escaped = json_bytes(data.decode(errors="replace"))[1:-1].decode()
+    return tuple(dict.fromkeys((secret, quote(data, safe=""), escaped, coded)))

@@ -1,0 +1,467 @@
+"""The store seam: where threads live.
+
+Owns the `Store` Protocol and the values it speaks. Invariants every store keeps:
+`commit` returns only when its change is durable, applies it whole or not at all,
+and refuses a writer whose lease was replaced. `treadle.testing.contracts` holds the
+suite that shows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal, Protocol, TypeAlias
+
+from msgspec import Struct
+
+from ..entries import Draft, Entry
+from ..provenance import InputProvenance, InternalEvent
+from ..usage import TokenUsage
+from ..wire import Json
+from .hits import Hit, Hits, Search, SearchMode
+
+__all__ = [
+    "THIS_TURN",
+    "Admission",
+    "Calibration",
+    "Change",
+    "Committed",
+    "Hit",
+    "Hits",
+    "Holder",
+    "InboxMessage",
+    "Index",
+    "Lease",
+    "LedgerRow",
+    "OutboxDraft",
+    "OutboxRow",
+    "OutboxState",
+    "Past",
+    "Post",
+    "Progress",
+    "Search",
+    "SearchMode",
+    "Segment",
+    "SegmentKind",
+    "Span",
+    "Store",
+    "ThreadInfo",
+    "Turn",
+    "TurnEnd",
+    "TurnState",
+]
+
+TurnState: TypeAlias = Literal["admitted", "running", "completed", "failed", "aborted"]
+OutboxState: TypeAlias = Literal["admitted", "accepted", "ready", "blocked"]
+
+
+class ThreadInfo(Struct, frozen=True, kw_only=True):
+    """A thread, without its entries."""
+
+    id: str
+    root: str
+    """The first thread of its family; forks share its prompt cache key."""
+    parent: str | None = None
+    cut: int = 0
+    """The last entry shared with `parent`; 0 for a thread of its own."""
+    cwd: str = ""
+    title: str = ""
+    created: int
+    updated: int
+    last: int = 0
+    """The newest sequence number, the shared prefix included."""
+    turns: int = 0
+    """The newest turn's number, the shared prefix included."""
+
+
+class Span(Struct, frozen=True):
+    """The entries `first` to `last` of a log, and the thread that wrote them."""
+
+    thread: str
+    first: int
+    last: int
+
+
+class Turn(Struct, frozen=True, kw_only=True):
+    """One admitted input and what became of it."""
+
+    id: str
+    number: int
+    input: Json
+    state: TurnState
+    admitted: int
+    first: int = 0
+    """Where its entries begin: the newest entry's successor when it was admitted."""
+    ended: int | None = None
+    outcome: Json | None = None
+    usage: TokenUsage | None = None
+
+
+class Holder(Struct, frozen=True, kw_only=True):
+    """Who writes a thread."""
+
+    pid: int
+    host: str
+    command: str
+    since: int
+
+    def __str__(self) -> str:
+        return f"process {self.pid} on {self.host} ({self.command})"
+
+
+class Lease(Protocol):
+    """The right to write one thread, until `release` or the end of the process."""
+
+    thread: str
+    fence: int
+
+    async def release(self) -> None:
+        """Give the thread back. Harmless when called twice."""
+        ...
+
+
+class Admission(Struct, frozen=True, kw_only=True):
+    """A turn to admit. The same id with the same input is admitted once."""
+
+    id: str
+    input: Json
+
+
+class TurnEnd(Struct, frozen=True, kw_only=True):
+    """What became of a turn."""
+
+    number: int
+    state: TurnState
+    outcome: Json | None = None
+    usage: TokenUsage | None = None
+
+
+class Past(Struct, frozen=True, kw_only=True):
+    """A turn that happened elsewhere, from its input to its end."""
+
+    id: str
+    input: Json
+    entries: tuple[Draft, ...]
+    state: TurnState = "completed"
+
+
+class Post(Struct, frozen=True, kw_only=True):
+    """A message for a thread that someone else is writing. The same key is kept once."""
+
+    key: str
+    kind: str
+    body: Json
+    provenance: InputProvenance | None = None
+    events: tuple[InternalEvent, ...] = ()
+
+
+class InboxMessage(Post, frozen=True, kw_only=True):
+    """A posted message that waits to be taken."""
+
+    number: int
+    thread: str
+    time: int
+
+
+class OutboxDraft(Struct, frozen=True, kw_only=True):
+    """Work that must follow a change, at least once. The same topic and key are kept once."""
+
+    topic: str
+    key: str
+    body: Json
+    state: OutboxState = "admitted"
+
+
+class OutboxRow(OutboxDraft, frozen=True, kw_only=True):
+    """Work that waits."""
+
+    number: int
+    thread: str
+    attempts: int = 0
+    error: str | None = None
+    created: int
+    updated: int
+
+
+class Change(Struct, frozen=True, kw_only=True):
+    """All that one transaction does to a thread.
+
+    Entries whose `turn` is `THIS_TURN` belong to the turn this change admits. An entry
+    that says when it happened keeps that time, as long as it lies neither before its
+    predecessor's nor ahead of the clock; else it gets the nearer of the two.
+    """
+
+    admit: Admission | None = None
+    entries: tuple[Draft, ...] = ()
+    past: tuple[Past, ...] = ()
+    """Turns that happened elsewhere; they follow `entries`, and are not part of `Committed`."""
+    end: TurnEnd | None = None
+    take: tuple[int, ...] = ()
+    """Inbox messages that these entries answer; they leave the inbox."""
+    outbox: tuple[OutboxDraft, ...] = ()
+    """Rows to add; a row that exists under its topic and key gets the new state and body."""
+    settle: tuple[int, ...] = ()
+    """Outbox rows that are done; they leave the outbox."""
+    title: str | None = None
+    light: bool = False
+    """It outlives this process at once, a loss of power with the next change or a moment later."""
+
+
+THIS_TURN = -1
+"""Stands for the number of the turn that a change admits."""
+
+
+class Committed(Struct, frozen=True):
+    """What a change became.
+
+    `turn` is the admitted turn. With `repeated`, that turn had been admitted before
+    and the change was not applied again. `mail` says whether messages wait in the inbox.
+    """
+
+    entries: tuple[Entry, ...] = ()
+    turn: Turn | None = None
+    repeated: bool = False
+    mail: bool = False
+
+
+class Store(Protocol):
+    """Durable threads. Safe to use from many tasks; any number of processes may read.
+
+    Every method may raise `StoreError`; those that name a thread raise `NotFound`
+    for one that does not exist or was deleted.
+    """
+
+    async def create(self, *, cwd: str = "", title: str = "") -> ThreadInfo:
+        """A new, empty thread."""
+        ...
+
+    async def fork(self, thread: str, cut: int, *, title: str = "") -> ThreadInfo:
+        """A thread that shares the entries up to `cut` without copying them.
+
+        Sequence and turn numbers go on from there. Raises `IllegalCut` when `cut`
+        lies outside the log.
+        """
+        ...
+
+    async def delete(self, thread: str) -> None:
+        """Forget a thread. What its forks share stays until the last of them is gone.
+
+        Raises `ThreadBusy` while someone writes it.
+        """
+        ...
+
+    async def info(self, thread: str) -> ThreadInfo:
+        """One thread."""
+        ...
+
+    async def threads(self, *, limit: int | None = None) -> list[ThreadInfo]:
+        """All threads, the most recently written first."""
+        ...
+
+    async def acquire(self, thread: str) -> Lease:
+        """The right to write `thread`. Raises `ThreadBusy` with its holder."""
+        ...
+
+    async def commit(self, lease: Lease, change: Change) -> Committed:
+        """Apply `change` durably, whole or not at all.
+
+        Raises `LeaseLost` when a newer lease exists, `TurnConflict` when the turn
+        id was admitted with another input or a past turn's id is taken, `NotFound` when
+        it takes a message that no longer waits or ends a turn that this thread did not
+        admit. After any error nothing was written. A caller that is cancelled while it waits cannot
+        know whether the change landed; it landed whole or not at all.
+        """
+        ...
+
+    async def read(
+        self,
+        thread: str,
+        first: int = 1,
+        last: int | None = None,
+        *,
+        reverse: bool = False,
+        limit: int | None = None,
+    ) -> list[Entry]:
+        """The entries from `first` to `last` (both included), shared prefix and all.
+
+        A shared entry is the same value in every fork: it names the thread that wrote it.
+        With `reverse` the newest come first; `limit` cuts what comes first.
+        """
+        ...
+
+    async def read_ranges(self, thread: str, ranges: Sequence[tuple[int, int]]) -> list[Entry]:
+        """The entries of several ranges in the order given, in one go."""
+        ...
+
+    async def rollbacks(self, thread: str) -> list[tuple[int, int]]:
+        """Every rollback of a log, oldest first: its entry, and the first one that it hides."""
+        ...
+
+    async def lineage(self, thread: str) -> list[Span]:
+        """Who wrote the entries of a log, oldest first; one span for a thread of its own.
+
+        An ancestor appears here also after it was deleted, for what is still shared.
+        """
+        ...
+
+    async def turn(self, thread: str, number: int) -> Turn:
+        """One turn by its number."""
+        ...
+
+    async def turns(self, thread: str, *, limit: int | None = None) -> list[Turn]:
+        """The turns of a thread, oldest first; with `limit` only the newest."""
+        ...
+
+    async def put_blob(self, thread: str, data: bytes) -> str:
+        """Store `data` for `thread` and return its digest (``sha256:`` and hex)."""
+        ...
+
+    async def blob(self, digest: str) -> bytes:
+        """The bytes under `digest`."""
+        ...
+
+    async def blobs(self, digests: Sequence[str]) -> list[bytes]:
+        """The bytes under several digests in the order given, in one go."""
+        ...
+
+    async def post(self, thread: str, message: Post) -> InboxMessage:
+        """Leave a message for the thread's writer. Needs no lease.
+
+        A key that was posted before gives the first message, also when it was taken.
+        """
+        ...
+
+    async def inbox(self, thread: str) -> list[InboxMessage]:
+        """The messages that wait, oldest first."""
+        ...
+
+    async def outbox(
+        self, *, thread: str | None = None, topic: str | None = None
+    ) -> list[OutboxRow]:
+        """The rows that wait, oldest first."""
+        ...
+
+    async def retry(self, row: int, error: str) -> None:
+        """Count a failed attempt at an outbox row."""
+        ...
+
+    async def close(self) -> None:
+        """Finish what was accepted, then let go of the files."""
+        ...
+
+
+Progress: TypeAlias = Callable[[int, int], None]
+"""Told how many entries are done, and of how many."""
+
+SegmentKind: TypeAlias = Literal["params", "tools", "instructions", "item"]
+
+
+class Segment(Struct, frozen=True, gc=False):
+    """One piece of a request. `digest` covers this piece and all before it."""
+
+    position: int
+    kind: SegmentKind
+    size: int
+    digest: str
+    seq: int | None = None
+    """The entry an item came from; None for the head and for inline items."""
+
+
+class LedgerRow(Struct, frozen=True, kw_only=True):
+    """One request as the ledger knows it."""
+
+    thread: str
+    number: int
+    """Counts the thread's requests from 1."""
+    seq: int
+    """The log's `request` entry."""
+    turn: int
+    step: int
+    time: int
+    epoch: int
+    segments: int
+    size: int
+    digest: str
+    shared_segments: int
+    shared_size: int
+    reason: str | None = None
+    """Why the prefix of the request before did not hold; None when it did."""
+    difference: str | None = None
+    """The first segment that differs, in words."""
+    unexplained: bool = False
+    """The prefix broke and no entry of the log says why: a defect."""
+    input_tokens: int | None = None
+    cached_tokens: int | None = None
+
+
+class Calibration(Struct, frozen=True):
+    """How many real tokens one estimated token is worth for a model."""
+
+    ratio: float = 1.0
+    samples: int = 0
+
+
+class Index(Protocol):
+    """What can be rebuilt from the log: the ledger, calibrations and full-text search.
+
+    Losing it loses nothing. Writes need not be durable, nor done when their call returns;
+    but every later question sees them.
+    """
+
+    async def record(self, row: LedgerRow, segments: Sequence[Segment]) -> None:
+        """Keep one request; `segments` are those from `row.shared_segments` on."""
+        ...
+
+    async def report(self, thread: str, seq: int, usage: TokenUsage) -> None:
+        """Note what the provider said of the request at `seq`."""
+        ...
+
+    async def rows(self, thread: str) -> list[LedgerRow]:
+        """The requests of a thread, oldest first."""
+        ...
+
+    async def newest(self, thread: str) -> LedgerRow | None:
+        """The newest request of a thread."""
+        ...
+
+    async def last(self, thread: str) -> tuple[LedgerRow, list[Segment]] | None:
+        """The newest request of a thread with all of its segments."""
+        ...
+
+    async def calibration(self, model: str) -> Calibration:
+        """What was learnt about a model's tokens."""
+        ...
+
+    async def calibrate(self, model: str, learn: Callable[[Calibration], Calibration]) -> None:
+        """Keep what `learn` makes of what was learnt before."""
+        ...
+
+    async def search(
+        self,
+        query: Search | str,
+        *,
+        thread: str | None = None,
+        limit: int = 20,
+        catch_up: bool = True,
+    ) -> Hits:
+        """Entries that hold what `query` asks for, in the order that its mode says.
+
+        A text is a search for words, in `thread` and up to `limit`. What is new is
+        indexed first, within bounds; without `catch_up` not even looked for. Raises
+        `SearchRefused` for a regular expression that cannot be searched for, and
+        `NotFound` for a thread that does not exist.
+        """
+        ...
+
+    async def catch_up(
+        self, threads: Sequence[str] | None = None, *, progress: Progress | None = None
+    ) -> None:
+        """Index all that is new in these threads, or everywhere."""
+        ...
+
+    async def forget(self, thread: str | None = None) -> None:
+        """Drop what is known of a thread, or everything."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of the file."""
+        ...

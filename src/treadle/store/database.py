@@ -1,0 +1,196 @@
+"""Connections to SQLite files, and what their failures mean.
+
+Owns how a file is opened for writing and for reading, and the translation of
+SQLite's result codes into our errors. Invariant: opening never changes a file
+that is not ours.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ..errors import StoreBusy, StoreCorrupt, StoreError, StoreFull, StoreReadOnly
+from ..wire import UNREADABLE
+from .migrations import check, migrate
+
+__all__ = [
+    "BUSY_SECONDS",
+    "closed_on_error",
+    "connect",
+    "ensure_writable",
+    "open_reader",
+    "open_writer",
+    "sqlite_errors",
+    "start_wal",
+    "translate",
+]
+
+BUSY_SECONDS = 10.0
+"""How long to wait for another process that holds the database's write lock."""
+
+_LOG_SETTINGS = (
+    "synchronous = FULL",
+    "foreign_keys = ON",
+    "secure_delete = ON",
+)
+
+
+def connect(path: Path, query: str, busy_seconds: float = BUSY_SECONDS) -> sqlite3.Connection:
+    """A bare connection in autocommit mode, usable from any thread."""
+    return sqlite3.connect(
+        f"{path.absolute().as_uri()}?{query}",
+        uri=True,
+        isolation_level=None,
+        check_same_thread=False,
+        timeout=busy_seconds,
+    )
+
+
+def open_writer(path: Path, busy_seconds: float = BUSY_SECONDS) -> sqlite3.Connection:
+    """The log, ready to be written, at the newest layout."""
+    ensure_writable(path)
+    with sqlite_errors(path):
+        connection = connect(path, "mode=rwc", busy_seconds)
+        with closed_on_error(connection):
+            check(connection, path)
+            start_wal(connection, path, busy_seconds)
+            for setting in _LOG_SETTINGS:
+                connection.execute(f"PRAGMA {setting}")
+            migrate(connection, path)
+    return connection
+
+
+def open_reader(path: Path) -> sqlite3.Connection:
+    """The log for reading only, also where nothing can be written."""
+    try:
+        return _open_checked(path, "mode=ro")
+    except (StoreReadOnly, StoreFull):
+        # Reading a WAL file needs its shared memory. Where that can neither be found nor
+        # made, a file without a pending WAL is complete by itself.
+        if _has_pending_wal(path):
+            raise
+        return _open_checked(path, "mode=ro&immutable=1")
+
+
+def _has_pending_wal(path: Path) -> bool:
+    """Whether there is more than the file itself holds, or nobody may look."""
+    try:
+        return path.with_name(f"{path.name}-wal").stat().st_size > 0
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+
+
+def _open_checked(path: Path, query: str) -> sqlite3.Connection:
+    with sqlite_errors(path):
+        connection = connect(path, query)
+        with closed_on_error(connection):
+            check(connection, path)
+    return connection
+
+
+def ensure_writable(path: Path) -> None:
+    """Make the file's directory, or raise `StoreReadOnly`.
+
+    The file itself is not touched: to open and close it here would drop the locks
+    that SQLite holds on it elsewhere in this process.
+    """
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+            raise StoreFull(_full(path)) from error
+        raise StoreReadOnly(_read_only(path)) from error
+    # SQLite opens what it may not write for reading, without a word.
+    writable = os.access(path.parent, os.W_OK | os.X_OK)
+    if not writable or (path.exists() and not os.access(path, os.W_OK)):
+        raise StoreReadOnly(_read_only(path))
+
+
+def start_wal(connection: sqlite3.Connection, path: Path, busy_seconds: float) -> None:
+    """Put a checked file in WAL mode; a new one belongs to its owner only."""
+    if path.stat().st_size == 0:
+        path.chmod(0o600)
+    patience = time.monotonic() + busy_seconds
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            # Here SQLite does not wait by itself for others who are starting, too.
+            busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+            if not busy or time.monotonic() > patience:
+                raise
+            time.sleep(0.01)
+        else:
+            return
+
+
+@contextmanager
+def closed_on_error(connection: sqlite3.Connection) -> Iterator[None]:
+    """Closes the connection when the block fails."""
+    try:
+        yield
+    except BaseException:
+        connection.close()
+        raise
+
+
+@contextmanager
+def sqlite_errors(path: Path) -> Iterator[None]:
+    """Turns what SQLite raises inside the block into our errors."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise translate(error, path) from error
+    except UNREADABLE as error:
+        # A column that holds something else than we wrote, or a name that is no text.
+        raise StoreCorrupt(_damaged(path, error)) from error
+
+
+def translate(error: sqlite3.Error, path: Path) -> StoreError:
+    """Our error for one of SQLite's, told by its result code."""
+    extended = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
+    # The kernel's ENOSPC becomes SQLITE_FULL; quotas and size limits become write errors.
+    if extended in {sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE}:
+        return StoreFull(_full(path))
+    match extended & 0xFF:
+        case sqlite3.SQLITE_FULL:
+            return StoreFull(_full(path))
+        case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
+            return StoreReadOnly(_read_only(path))
+        case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
+            return StoreCorrupt(_damaged(path, error))
+        case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
+            return StoreBusy(
+                f"another process keeps {str(path)!r} locked; "
+                "try again, or look for a backup or database tool that holds it open"
+            )
+    return StoreError(f"{str(path)!r} could not be used ({error}); check the disk it lies on")
+
+
+def _damaged(path: Path, error: Exception) -> str:
+    return (
+        f"{str(path)!r} is damaged or no database ({error}); nothing was changed: "
+        f"move it away to start anew, or salvage it with `sqlite3 {path.name} .recover`"
+    )
+
+
+def _full(path: Path) -> str:
+    return (
+        f"no room to write {str(path)!r}: the disk, a quota or the file size limit is used up; "
+        "nothing was written, so free some space and try again"
+    )
+
+
+def _read_only(path: Path) -> str:
+    return (
+        f"{str(path)!r} cannot be written or opened; "
+        "check the owner and mode of the file and its directory, or set TREADLE_HOME"
+    )

@@ -1,0 +1,317 @@
+"""The store in memory: the same contract, gone with the process.
+
+Owns a second, plainer reading of the contract, for tests and for hosts that keep
+nothing. Invariant: whatever raises has changed nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import count
+
+import msgspec
+
+from ..entries import Entry
+from ..errors import IllegalCut, LeaseLost, NotFound, StoreClosed, ThreadBusy, TurnConflict
+from ..ids import new_id
+from .ancestry import Link, Stretch, clip, stretches
+from .contract import (
+    Admission,
+    Change,
+    Committed,
+    InboxMessage,
+    Lease,
+    OutboxRow,
+    Post,
+    Span,
+    ThreadInfo,
+    Turn,
+)
+from .lease import this_process
+from .memory_log import MemoryLog, StagedChange
+from .rows import cut_of, digest_of
+
+__all__ = ["MemoryStore"]
+
+
+@dataclass(slots=True, eq=False)
+class _Lease:
+    """The right to write one thread of a `MemoryStore`."""
+
+    thread: str
+    fence: int
+    log: MemoryLog
+
+    async def release(self) -> None:
+        """Give the thread back. Harmless when called twice."""
+        if self.log.fence == self.fence:
+            self.log.holder = None
+
+
+class MemoryStore:
+    """Threads that live as long as this object."""
+
+    def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._logs: dict[int, MemoryLog] = {}
+        self._numbers: dict[str, int] = {}
+        self._blobs: dict[str, bytes] = {}
+        self._rows = count(1)
+        self._open = True
+
+    async def create(self, *, cwd: str = "", title: str = "") -> ThreadInfo:
+        """A new, empty thread."""
+        self._ensure_open()
+        now, thread = self._now(), new_id("thr")
+        info = ThreadInfo(id=thread, root=thread, cwd=cwd, title=title, created=now, updated=now)
+        return self._add(info, None, 0)
+
+    async def fork(self, thread: str, cut: int, *, title: str = "") -> ThreadInfo:
+        """A thread that shares the entries up to `cut` without copying them."""
+        parent = self._living(thread)
+        if not 0 <= cut <= parent.info.last:
+            raise IllegalCut(
+                f"cannot fork thread {thread!r} at entry {cut}; "
+                f"it has entries 1 to {parent.info.last}"
+            )
+        turns = self._turns_before(thread, cut)
+        now = self._now()
+        info = ThreadInfo(
+            id=new_id("thr"),
+            root=parent.info.root,
+            parent=thread,
+            cut=cut,
+            cwd=parent.info.cwd,
+            title=title,
+            created=now,
+            updated=max(now, parent.info.updated),
+            last=cut,
+            turns=turns,
+        )
+        return self._add(info, parent.link.number, turns)
+
+    def _add(self, info: ThreadInfo, parent: int | None, turn_cut: int) -> ThreadInfo:
+        number = next(self._rows)
+        self._numbers[info.id] = number
+        self._logs[number] = MemoryLog(Link(number, info.id, parent, info.cut, turn_cut), info)
+        return info
+
+    def _turns_before(self, thread: str, cut: int) -> int:
+        shared = (
+            number
+            for stretch in self._stretches(thread)
+            for number, begin in self._logs[stretch.number].begins.items()
+            if begin <= cut and stretch.first_turn <= number <= stretch.last_turn
+        )
+        return max(shared, default=0)
+
+    async def delete(self, thread: str) -> None:
+        """Forget a thread. What its forks share stays until the last of them is gone."""
+        log = self._living(thread)
+        if log.holder is not None:
+            raise ThreadBusy(thread, log.holder)
+        log.deleted = True
+        log.inbox, log.outbox, log.posted = {}, {}, {}
+        self._purge()
+
+    def _purge(self) -> None:
+        needed = [
+            stretch
+            for log in self._logs.values()
+            if not log.deleted
+            for stretch in self._stretches(log.info.id)
+        ]
+        for log in filter(lambda log: log.deleted, self._logs.values()):
+            own = [stretch for stretch in needed if stretch.number == log.link.number]
+            seq = max((stretch.last for stretch in own), default=0)
+            turn = max((stretch.last_turn for stretch in own), default=0)
+            log.entries = {at: entry for at, entry in log.entries.items() if at <= seq}
+            log.turns = {at: kept for at, kept in log.turns.items() if at <= turn}
+            log.begins = {at: begin for at, begin in log.begins.items() if at <= turn}
+            log.blobs = {digest: at for digest, at in log.blobs.items() if at <= seq}
+        used = {digest for log in self._logs.values() for digest in log.blobs}
+        self._blobs = {digest: self._blobs[digest] for digest in used}
+
+    async def info(self, thread: str) -> ThreadInfo:
+        """One thread."""
+        return self._living(thread).info
+
+    async def threads(self, *, limit: int | None = None) -> list[ThreadInfo]:
+        """All threads, the most recently written first."""
+        self._ensure_open()
+        living = [log for log in self._logs.values() if not log.deleted]
+        living.sort(key=lambda log: (log.info.updated, log.link.number), reverse=True)
+        return [log.info for log in living[:limit]]
+
+    async def rollbacks(self, thread: str) -> list[tuple[int, int]]:
+        """Every rollback of a log, oldest first: its entry, and the first one that it hides."""
+        entries = await self.read(thread)
+        return [cut_of(entry) for entry in entries if entry.kind == "rollback"]
+
+    async def lineage(self, thread: str) -> list[Span]:
+        """Who wrote the entries of a log, oldest first."""
+        line = clip(self._stretches(thread), 1, self._living(thread).info.last)
+        return [Span(stretch.id, stretch.first, stretch.last) for stretch in line]
+
+    async def acquire(self, thread: str) -> _Lease:
+        """The right to write `thread`. Raises `ThreadBusy` with its holder."""
+        log = self._living(thread)
+        if log.holder is not None:
+            raise ThreadBusy(thread, log.holder)
+        log.holder = str(this_process(self._now()))
+        log.fence += 1
+        return _Lease(thread, log.fence, log)
+
+    async def commit(self, lease: Lease, change: Change) -> Committed:
+        """Apply `change` whole or not at all."""
+        log = self._living(lease.thread)
+        if log.fence != lease.fence or log.holder is None:
+            raise LeaseLost(lease.thread)
+        if change.admit is not None and (earlier := self._admitted_before(log, change.admit)):
+            return Committed(turn=earlier, repeated=True, mail=bool(log.inbox))
+        last = list(self._range(lease.thread, log.info.last, log.info.last))
+        newest = last[0].time if last else 0
+        staged = StagedChange(log, max(self._now(), log.info.updated), newest, self._rows)
+        staged.prepare(change)
+        return staged.put()
+
+    def _admitted_before(self, log: MemoryLog, admission: Admission) -> Turn | None:
+        turn = next((t for t in self._turns(log.info.id) if t.id == admission.id), None)
+        if turn is not None and bytes(turn.input) != bytes(admission.input):
+            raise TurnConflict(
+                f"turn {admission.id!r} of thread {log.info.id!r} was admitted with another "
+                "input; use a new turn id for a new input"
+            )
+        return turn
+
+    async def read(
+        self,
+        thread: str,
+        first: int = 1,
+        last: int | None = None,
+        *,
+        reverse: bool = False,
+        limit: int | None = None,
+    ) -> list[Entry]:
+        """The entries from `first` to `last` (both included), shared prefix and all."""
+        info = self._living(thread).info
+        found = self._range(thread, first, info.last if last is None else min(last, info.last))
+        ordered = list(found)[::-1] if reverse else list(found)
+        return ordered[:limit]
+
+    async def read_ranges(self, thread: str, ranges: Sequence[tuple[int, int]]) -> list[Entry]:
+        """The entries of several ranges in the order given, in one go."""
+        end = self._living(thread).info.last
+        return [
+            entry for first, last in ranges for entry in self._range(thread, first, min(last, end))
+        ]
+
+    def _range(self, thread: str, first: int, last: int) -> Iterator[Entry]:
+        for stretch in clip(self._stretches(thread), first, last):
+            entries = self._logs[stretch.number].entries
+            yield from (entries[seq] for seq in range(stretch.first, stretch.last + 1))
+
+    async def turn(self, thread: str, number: int) -> Turn:
+        """One turn by its number."""
+        for turn in self._turns(thread):
+            if turn.number == number:
+                return turn
+        raise NotFound("turn", number, f"thread {thread!r} has no turn of that number")
+
+    async def turns(self, thread: str, *, limit: int | None = None) -> list[Turn]:
+        """The turns of a thread, oldest first; with `limit` only the newest."""
+        turns = list(self._turns(thread))
+        return turns if limit is None else turns[max(len(turns) - limit, 0) :]
+
+    def _turns(self, thread: str) -> Iterator[Turn]:
+        for stretch in self._stretches(thread):
+            for number, turn in self._logs[stretch.number].turns.items():
+                if stretch.first_turn <= number <= stretch.last_turn:
+                    yield turn
+
+    async def put_blob(self, thread: str, data: bytes) -> str:
+        """Store `data` for `thread` and return its digest (``sha256:`` and hex)."""
+        log = self._living(thread)
+        digest = digest_of(data)
+        self._blobs[digest] = bytes(data)
+        log.blobs.setdefault(digest, log.info.last + 1)
+        return digest
+
+    async def blob(self, digest: str) -> bytes:
+        """The bytes under `digest`."""
+        self._ensure_open()
+        try:
+            return self._blobs[digest]
+        except KeyError:
+            raise NotFound("blob", digest, "its last thread may have been deleted") from None
+
+    async def blobs(self, digests: Sequence[str]) -> list[bytes]:
+        """The bytes under several digests in the order given, in one go."""
+        return [await self.blob(digest) for digest in digests]
+
+    async def post(self, thread: str, message: Post) -> InboxMessage:
+        """Leave a message for the thread's writer. Needs no lease."""
+        log = self._living(thread)
+        if message.key not in log.posted:
+            kept = InboxMessage(
+                **{name: getattr(message, name) for name in Post.__struct_fields__},
+                number=next(self._rows),
+                thread=thread,
+                time=self._now(),
+            )
+            log.posted[kept.key] = log.inbox[kept.number] = kept
+        return log.posted[message.key]
+
+    async def inbox(self, thread: str) -> list[InboxMessage]:
+        """The messages that wait, oldest first."""
+        return list(self._living(thread).inbox.values())
+
+    async def outbox(
+        self, *, thread: str | None = None, topic: str | None = None
+    ) -> list[OutboxRow]:
+        """The rows that wait, oldest first."""
+        self._ensure_open()
+        logs = self._logs.values() if thread is None else [self._living(thread)]
+        rows = [row for log in logs for row in log.outbox.values() if topic in {None, row.topic}]
+        return sorted(rows, key=lambda row: row.number)
+
+    async def retry(self, row: int, error: str) -> None:
+        """Count a failed attempt at an outbox row."""
+        self._ensure_open()
+        for log in self._logs.values():
+            if kept := log.outbox.get(row):
+                attempts, now = kept.attempts + 1, self._now()
+                log.outbox[row] = msgspec.structs.replace(
+                    kept, attempts=attempts, error=error, updated=now
+                )
+                return
+        raise NotFound("outbox row", row, "it was settled before")
+
+    async def close(self) -> None:
+        """From here on every call raises `StoreClosed`."""
+        self._open = False
+
+    def _living(self, thread: str) -> MemoryLog:
+        self._ensure_open()
+        log = self._logs.get(self._numbers.get(thread, 0))
+        if log is None or log.deleted:
+            raise NotFound("thread", thread, "`treadle threads` lists those that exist")
+        return log
+
+    def _stretches(self, thread: str) -> list[Stretch]:
+        return stretches(self._upwards(self._living(thread)))
+
+    def _upwards(self, log: MemoryLog) -> Iterator[Link]:
+        yield log.link
+        while (parent := log.link.parent) is not None:
+            log = self._logs[parent]
+            yield log.link
+
+    def _ensure_open(self) -> None:
+        if not self._open:
+            raise StoreClosed("this store was closed; make a new one")
+
+    def _now(self) -> int:
+        return int(self._clock() * 1000)

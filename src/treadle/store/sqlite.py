@@ -1,0 +1,274 @@
+"""The store on disk: `log.db` and the lock files beside it.
+
+Owns no logic of its own: writes go to the one writer thread, questions to the
+readers, and this facade is what both look like from outside. Invariant: nothing
+here blocks the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TypeVar
+
+from ..config import home
+from ..entries import Entry
+from ..errors import NotFound, StoreError, StoreFull, StoreReadOnly
+from . import changes, families, queries
+from .contract import (
+    Change,
+    Committed,
+    InboxMessage,
+    Lease,
+    OutboxRow,
+    Post,
+    Span,
+    ThreadInfo,
+    Turn,
+)
+from .database import BUSY_SECONDS, open_reader, open_writer
+from .lease import (
+    FileLock,
+    SqliteLease,
+    clear_holder,
+    lock_thread,
+    take_lease,
+    this_process,
+)
+from .readers import Readers
+from .rows import digest_of
+from .writer import Job, Writer, holds_nothing
+
+__all__ = ["SqliteStore"]
+
+T = TypeVar("T")
+
+
+class SqliteStore:
+    """Threads in a directory, durable and shared between processes.
+
+    A directory that cannot be written, or is full, opens all the same; only writing
+    then raises `StoreReadOnly` or `StoreFull`. Use it as an async context manager, or
+    call `close`.
+    """
+
+    def __init__(
+        self, directory: Path, writer: Writer | StoreError, clock: Callable[[], float]
+    ) -> None:
+        self.directory = directory
+        self._writer = writer
+        self._readers = Readers(directory / "log.db")
+        self._clock = clock
+        self._leases: set[SqliteLease] = set()
+
+    @classmethod
+    async def open(
+        cls,
+        directory: Path | None = None,
+        *,
+        clock: Callable[[], float] = time.time,
+        busy_seconds: float = BUSY_SECONDS,
+    ) -> SqliteStore:
+        """The store in `directory`, made when it is not there; Treadle's home by default.
+
+        `busy_seconds` is how long to wait for another process that is writing. Raises
+        `StoreCorrupt`, `StoreTooNew` or `StoreBusy`, and `StoreReadOnly` or `StoreFull`
+        when there is neither a log to read nor a place to make one.
+        """
+        return await asyncio.to_thread(cls._open, directory, clock, busy_seconds)
+
+    @classmethod
+    def _open(
+        cls, directory: Path | None, clock: Callable[[], float], busy_seconds: float
+    ) -> SqliteStore:
+        directory = home() if directory is None else directory
+        path = directory / "log.db"
+        try:
+            return cls(directory, Writer(open_writer(path, busy_seconds), path), clock)
+        except (StoreReadOnly, StoreFull) as error:
+            if not path.exists():
+                raise
+            open_reader(path).close()
+            return cls(directory, error, clock)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    @property
+    def read_only(self) -> bool:
+        """Whether the directory could only be opened for reading."""
+        return not isinstance(self._writer, Writer)
+
+    async def create(self, *, cwd: str = "", title: str = "") -> ThreadInfo:
+        """A new, empty thread."""
+        return await self._write(lambda db: families.create_thread(db, cwd, title, self._now()))
+
+    async def fork(self, thread: str, cut: int, *, title: str = "") -> ThreadInfo:
+        """A thread that shares the entries up to `cut` without copying them."""
+        return await self._write(
+            lambda db: families.fork_thread(db, thread, cut, title, self._now())
+        )
+
+    async def delete(self, thread: str) -> None:
+        """Forget a thread. What its forks share stays until the last of them is gone."""
+        lock = self._lock(thread)
+
+        def forget(db: sqlite3.Connection) -> FileLock:
+            lock_thread(db, thread, lock)
+            with lock.released_on_error():
+                families.delete_thread(db, thread, self._now())
+                lock.path.unlink(missing_ok=True)
+            return lock
+
+        (await self._write(forget, FileLock.release)).release()
+
+    async def info(self, thread: str) -> ThreadInfo:
+        """One thread."""
+        return await self._readers.run(lambda db: queries.thread_info(db, thread))
+
+    async def threads(self, *, limit: int | None = None) -> list[ThreadInfo]:
+        """All threads, the most recently written first."""
+        return await self._readers.run(lambda db: queries.thread_list(db, limit))
+
+    async def rollbacks(self, thread: str) -> list[tuple[int, int]]:
+        """Every rollback of a log, oldest first: its entry, and the first one that it hides."""
+        return await self._readers.run(lambda db: queries.rollbacks_of(db, thread))
+
+    async def lineage(self, thread: str) -> list[Span]:
+        """Who wrote the entries of a log, oldest first."""
+        return await self._readers.run(lambda db: queries.lineage_of(db, thread))
+
+    async def acquire(self, thread: str) -> SqliteLease:
+        """The right to write `thread`. Raises `ThreadBusy` with its holder."""
+        lock = self._lock(thread)
+
+        def take(db: sqlite3.Connection) -> SqliteLease:
+            fence = take_lease(db, thread, lock, this_process(self._now()))
+            return SqliteLease(thread, fence, lock, self._give_back)
+
+        lease = await self._write(take, lambda lease: lease.lock.release())
+        self._leases.add(lease)
+        return lease
+
+    async def _give_back(self, lease: SqliteLease) -> None:
+        if lease not in self._leases:
+            return
+        self._leases.discard(lease)
+        try:
+            await self._write(lambda db: clear_holder(db, lease.thread, lease.fence))
+        finally:
+            lease.lock.release()
+
+    async def commit(self, lease: Lease, change: Change) -> Committed:
+        """Apply `change` durably, whole or not at all.
+
+        A caller that is cancelled while it waits cannot know whether the change
+        landed; it landed whole or not at all.
+        """
+        return await self._write(
+            lambda db: changes.apply(db, lease.thread, lease.fence, change, self._now()),
+            light=change.light,
+        )
+
+    async def read(
+        self,
+        thread: str,
+        first: int = 1,
+        last: int | None = None,
+        *,
+        reverse: bool = False,
+        limit: int | None = None,
+    ) -> list[Entry]:
+        """The entries from `first` to `last` (both included), shared prefix and all."""
+        return await self._readers.run(
+            lambda db: queries.ranges_of(db, thread, [(first, last)], reverse=reverse, limit=limit)
+        )
+
+    async def read_ranges(self, thread: str, ranges: Sequence[tuple[int, int]]) -> list[Entry]:
+        """The entries of several ranges in the order given, in one go."""
+        return await self._readers.run(lambda db: queries.ranges_of(db, thread, ranges))
+
+    async def turn(self, thread: str, number: int) -> Turn:
+        """One turn by its number."""
+        return await self._readers.run(lambda db: queries.numbered_turn(db, thread, number))
+
+    async def turns(self, thread: str, *, limit: int | None = None) -> list[Turn]:
+        """The turns of a thread, oldest first; with `limit` only the newest."""
+        return await self._readers.run(lambda db: queries.turns_of(db, thread, limit))
+
+    async def put_blob(self, thread: str, data: bytes) -> str:
+        """Store `data` for `thread` and return its digest (``sha256:`` and hex)."""
+
+        def put(db: sqlite3.Connection) -> str:
+            last = queries.thread_info(db, thread).last
+            changes.use_blob(db, queries.thread_number(db, thread), last + 1, data)
+            return digest_of(data)
+
+        return await self._write(put)
+
+    async def blob(self, digest: str) -> bytes:
+        """The bytes under `digest`."""
+        return await self._readers.run(lambda db: queries.blob_data(db, digest))
+
+    async def blobs(self, digests: Sequence[str]) -> list[bytes]:
+        """The bytes under several digests in the order given, in one go."""
+        return await self._readers.run(
+            lambda db: [queries.blob_data(db, digest) for digest in digests]
+        )
+
+    async def post(self, thread: str, message: Post) -> InboxMessage:
+        """Leave a message for the thread's writer. Needs no lease."""
+        return await self._write(lambda db: changes.post_message(db, thread, message, self._now()))
+
+    async def inbox(self, thread: str) -> list[InboxMessage]:
+        """The messages that wait, oldest first."""
+        return await self._readers.run(lambda db: queries.inbox_of(db, thread))
+
+    async def outbox(
+        self, *, thread: str | None = None, topic: str | None = None
+    ) -> list[OutboxRow]:
+        """The rows that wait, oldest first."""
+        return await self._readers.run(lambda db: queries.outbox_rows(db, thread, topic))
+
+    async def retry(self, row: int, error: str) -> None:
+        """Count a failed attempt at an outbox row."""
+        await self._write(lambda db: changes.count_attempt(db, row, error, self._now()))
+
+    async def close(self) -> None:
+        """Give back every lease, finish what was accepted, then let go of the files."""
+        for lease in list(self._leases):
+            await lease.release()
+        await asyncio.to_thread(self._close)
+
+    def _close(self) -> None:
+        # The writer goes last: whoever closes last folds the WAL into the file.
+        self._readers.close()
+        if isinstance(self._writer, Writer):
+            self._writer.close()
+
+    async def _write(
+        self, job: Job[T], discard: Callable[[T], None] = holds_nothing, *, light: bool = False
+    ) -> T:
+        if not isinstance(self._writer, Writer):
+            raise type(self._writer)(*self._writer.args)
+        return await self._writer.run(job, discard, light=light)
+
+    def _lock(self, thread: str) -> FileLock:
+        if "/" in thread or thread.startswith("."):
+            raise NotFound("thread", thread)
+        return FileLock(self.directory / "locks" / f"{thread}.lock")
+
+    def _now(self) -> int:
+        return int(self._clock() * 1000)

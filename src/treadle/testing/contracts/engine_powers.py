@@ -1,0 +1,40 @@
+"""Powers: which tests an engine can be put to.
+
+Owns the choice of tests by what an engine can do. Invariant: a test of a power that an
+engine lacks is not there at all; it is neither run nor skipped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from ...engines.soundness import powers
+
+__all__ = ["leave_out", "needs"]
+
+_NEEDED = "_treadle_needs"
+
+T = TypeVar("T", bound=Callable[..., object])
+
+
+def needs(*wanted: str) -> Callable[[T], T]:
+    """Say that a test is for engines with some powers."""
+
+    def marked(test: T) -> T:
+        setattr(test, _NEEDED, frozenset(wanted))
+        return test
+
+    return marked
+
+
+def leave_out(suite: type, engine: object) -> None:
+    """Take out of `suite` the tests that `engine` lacks a power for."""
+    has = set(powers(engine))
+    for name in filter(_is_test, dir(suite)):
+        if not getattr(getattr(suite, name), _NEEDED, has) <= has:
+            setattr(suite, name, None)
+
+
+def _is_test(name: str) -> bool:
+    return name.startswith("test_")

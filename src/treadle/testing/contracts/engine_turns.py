@@ -1,0 +1,217 @@
+"""The contract of an engine: real threads, and failures at every call."""
+# ruff: noqa: D102 - a test's name is its sentence
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+from typing import Any, ClassVar, Literal, TypeAlias
+
+import pytest
+from msgspec import Struct, defstruct
+
+from ...context.ledger import watch
+from ...engines.contract import ContextEngine
+from ...engines.lifecycle import Patience
+from ...errors import CannotCompact, TreadleError
+from ...store.contract import LedgerRow
+from ..wrapping import Around, Calls, Work
+from .engine_threads import Stage, calls_that_lack_a_result, knowledge, run, through
+
+__all__ = ["TurnsContract", "reached"]
+
+How: TypeAlias = Literal["before", "after", "hangs"]
+
+_ADVANCING = ("commit_turn", "after_turn", "ingest_batch", "ingest")
+_PLANNING = ("assemble", "compact", "maintain")
+"""What an engine plans may be another thing where one of these failed; what it knows may not."""
+_PATIENCE = dict.fromkeys((*_ADVANCING, "thread_reset"), "commit")
+
+
+def reached(powers: Sequence[str]) -> tuple[str, ...]:
+    """The calls that turns, a compaction, a rollback and a closing reach."""
+    advancing = next(name for name in _ADVANCING if name in (*powers, "ingest"))
+    besides = ("bootstrap", "maintain", "thread_reset", "dispose")
+    return ("assemble", "compact", advancing, *(name for name in besides if name in powers))
+
+
+@dataclass(slots=True)
+class Fault:
+    """Makes one call of an engine fail, once."""
+
+    call: str
+    how: How
+    fired: bool = False
+
+    async def __call__(self, call: str, given: Any, work: Work, /) -> Any:
+        """Fail before or after the engine did its work, or keep everybody waiting."""
+        if self.fired or call != self.call:
+            return await work(given)
+        self.fired = True
+        if self.how == "hangs":
+            await asyncio.Event().wait()
+        if self.how == "after":
+            await work(given)
+        raise RuntimeError(f"{call} was made to fail")
+
+    @property
+    def patience(self) -> Patience:
+        """Little for a call that hangs, and the usual for all others."""
+        kind = _PATIENCE.get(self.call, self.call)
+        return Patience(**{kind: 0.2}) if self.how == "hangs" else Patience()
+
+
+@dataclass(slots=True)
+class Both:
+    """The one around the other."""
+
+    outer: Around
+    inner: Around
+
+    async def __call__(self, call: str, given: Any, work: Work, /) -> Any:
+        """Let both stand in the way."""
+        return await self.outer(call, given, lambda passed: self.inner(call, passed, work))
+
+
+@dataclass(slots=True)
+class FromTheFuture:
+    """Gives an engine parameters with a field that it cannot know; notes which calls failed."""
+
+    failed: list[str] = field(default_factory=list)
+
+    async def __call__(self, call: str, given: Any, work: Work, /) -> Any:
+        """Call it with more than it knows."""
+        try:
+            return await work(None if given is None else _newer(given))
+        except Exception:
+            self.failed.append(call)
+            raise
+
+
+def _newer(given: Struct) -> Struct:
+    kind = defstruct(
+        f"Newer{type(given).__name__}",
+        [("weather", str, "fair")],
+        bases=(type(given),),
+        frozen=True,
+        kw_only=True,
+    )
+    return kind(**{name: getattr(given, name) for name in given.__struct_fields__})
+
+
+class TurnsContract(ABC):
+    """What every engine must hold to in a thread, whatever happens to it."""
+
+    reached: ClassVar[tuple[str, ...]] = ()
+
+    @classmethod
+    @abstractmethod
+    async def made(cls, home: Path) -> ContextEngine:
+        """The engine, with `home` for what it keeps."""
+
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        """Fail every call that the engine has, in every way."""
+        if "call" in metafunc.fixturenames:
+            metafunc.parametrize("call", self.reached)
+
+    @pytest.fixture
+    def stage(self, tmp_path: Path) -> Stage:
+        """Where a thread can be opened."""
+        return Stage(tmp_path, self.made)
+
+    @pytest.fixture
+    def calm(self, tmp_path_factory: pytest.TempPathFactory) -> Stage:
+        """Where nothing happens to a thread, to compare with."""
+        return Stage(tmp_path_factory.mktemp("calm"), self.made)
+
+    async def test_every_turn_reaches_it_in_order(self, stage: Stage) -> None:
+        calls = Calls()
+        with no_unexplained_break():
+            async with stage.opened(around=calls) as thread:
+                await run(thread)
+                await run(thread)
+                with suppress(CannotCompact):
+                    await thread.compact()
+            async with stage.opened(thread.id, around=calls) as thread:
+                await run(thread)
+                assert await calls_that_lack_a_result(thread) == []
+        assert turns_in(calls) == [1, 2, 3]
+        assert len(calls.named("assemble")) >= 3
+
+    async def test_what_it_knows_of_a_thread_outlives_it(self, stage: Stage) -> None:
+        async with stage.opened() as thread:
+            await run(thread)
+            await run(thread)
+            alive = await knowledge(stage.engines[-1], thread)
+        assert await stage.known(thread.id) == alive
+
+    async def test_fields_from_the_future_are_no_trouble(self, stage: Stage, calm: Stage) -> None:
+        future = FromTheFuture()
+        thread = await _lived(stage, future)
+        assert future.failed == []
+        assert await stage.known(thread) == await calm.known(await _lived(calm))
+
+    async def test_threads_run_side_by_side(self, stage: Stage, calm: Stage) -> None:
+        threads = await asyncio.gather(*(_lived(stage) for _ in range(3)))
+        expected = await calm.known(await _lived(calm))
+        assert [await stage.known(thread) for thread in threads] == [expected] * 3
+
+    @pytest.mark.parametrize("how", ["before", "after", "hangs"])
+    async def test_a_turn_outlives_every_failure(
+        self, stage: Stage, calm: Stage, call: str, how: How
+    ) -> None:
+        fault, calls = Fault(call, how), Calls()
+        with no_unexplained_break():
+            thread = await _lived(stage, Both(fault, calls), fault.patience)
+            async with stage.opened(thread, around=calls) as opened:
+                calls.clear()
+                await run(opened)
+                assert calls.named("assemble"), "the engine was not asked again"
+                assert await calls_that_lack_a_result(opened) == []
+                waiting = await opened.store.outbox(thread=thread)
+        assert fault.fired
+        assert waiting == []
+        if call not in _PLANNING:
+            other = await _lived(calm)
+            async with calm.opened(other) as opened:
+                await run(opened)
+            assert await stage.known(thread) == await calm.known(other)
+
+
+async def _lived(stage: Stage, around: Around = through, patience: Patience | None = None) -> str:
+    """A thread with a past that reaches every call of an engine; its name.
+
+    What `around` does is done to a thread that was opened a second time.
+    """
+    async with stage.opened() as thread:
+        await run(thread)
+        await run(thread)
+    async with stage.opened(thread.id, around=around, patience=patience) as thread:
+        await run(thread)
+        with suppress(TreadleError):
+            await thread.compact()
+        await thread.rollback()
+        await run(thread)
+    return thread.id
+
+
+def turns_in(calls: Calls) -> list[int]:
+    """The turns that were handed over, in order."""
+    numbers = [given.number for given in calls.named("commit_turn")]
+    numbers += [given.items[-1].turn for given in calls.named("after_turn", "ingest_batch")]
+    numbers += [given.item.turn for given in calls.named("ingest")]
+    return [number for number, _ in groupby(numbers)]
+
+
+@contextmanager
+def no_unexplained_break() -> Iterator[None]:
+    """Every request starts with the one before, or an entry says why it does not."""
+    breaks: list[LedgerRow] = []
+    with watch(breaks.append):
+        yield
+    assert breaks == []

@@ -1,0 +1,71 @@
+"""A process that runs turns with an engine, says how far it is, and can be killed there.
+
+    python -m treadle.testing.engine_runner FACTORY PLACE THREAD TURNS STOP
+
+Owns the lines it prints: ``thread ID``, then for each commit ``commit N`` before and
+``committed N`` or ``duplicate N`` after the engine did it. With STOP ``before`` or
+``after`` the last commit goes no further than there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..engines.contract import ContextEngine
+from ..engines.registry import EngineContext, EngineRegistry
+from .contracts.engine_threads import Stage, run
+from .wrapping import Work
+
+__all__ = ["main"]
+
+
+@dataclass(slots=True)
+class _Watched:
+    """Says what becomes of commits, and stops at one of them."""
+
+    stop: str
+    last: int = 0
+
+    async def __call__(self, call: str, given: Any, work: Work, /) -> Any:
+        if call != "commit_turn":
+            return await work(given)
+        say(f"commit {given.number}")
+        await self._stop_here("before", given.number)
+        result = await work(given)
+        say(f"{result.status} {given.number}")
+        await self._stop_here("after", given.number)
+        return result
+
+    async def _stop_here(self, where: str, number: int) -> None:
+        if self.stop == where and number == self.last:
+            await asyncio.Event().wait()
+
+
+def say(line: str) -> None:
+    """Tell whoever started this process."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+async def main(factory: str, place: str, thread: str, turns: str, stop: str) -> None:
+    """Run some turns of a thread, a new one if it has no name yet."""
+
+    async def make(home: Path) -> ContextEngine:
+        found = await EngineRegistry().examine(factory, EngineContext(home=home))
+        assert found.engine is not None, found.problem
+        return found.engine
+
+    watched = _Watched(stop)
+    async with Stage(Path(place), make).opened(thread or None, around=watched) as opened:
+        say(f"thread {opened.id}")
+        watched.last = opened.turn + int(turns)
+        for _ in range(int(turns)):
+            await run(opened)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:]))

@@ -1,0 +1,302 @@
+"""Drivers of profiles in use: a wallet in a home of its own, and real turns that pay with it.
+
+Invariant: every secret is planted, so that whatever repeats one is found out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import stat
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import msgspec
+
+from ....auth.errors import AuthError
+from ....auth.health import obstacle
+from ....auth.profile import ApiKey, Credential, Token
+from ....auth.state import now as present
+from ....auth.wallet import Wallet
+from ....harness.events import Event, TurnCompleted
+from ....items import Message, decode_item, text_of
+from ....models.connect import ProviderConfig
+from ....thread import Thread
+from ....tools.decorator import tool
+from ..endpoint import TokenEndpoint, token_name
+from ..stage import MODEL, Stage, answers
+
+__all__ = ["keep", "refresh", "renew", "share", "turn", "wallet"]
+
+Given: TypeAlias = Mapping[str, Any]
+
+_PLANTED = "planted-"
+
+
+class _Clock:
+    """A clock that moves when it is told to."""
+
+    def __init__(self) -> None:
+        self.at = 1_700_000_000_000
+
+    def __call__(self) -> int:
+        return self.at
+
+
+async def wallet(given: Given, stage: object) -> Given:
+    """What becomes of the order and the pin of a thread as things happen."""
+    del stage
+    clock = _Clock()
+    with tempfile.TemporaryDirectory() as home:
+        made = _filled(Path(home), given["profiles"], clock=clock)
+        for step in given["steps"]:
+            await _step(made, clock, step)
+        provider = given.get("provider", "openai")
+        found = await made.resolve(provider, thread="t", model=given.get("model", ""))
+        pin = await asyncio.to_thread(made.state.pin, "t")
+    return {
+        "order": [each.profile.id for each in found],
+        "usable": [each.profile.id for each in found if each.usable],
+        "pin": pin.profile if pin else "",
+        "source": pin.source if pin else "",
+    }
+
+
+async def keep(given: Given, stage: object) -> Given:
+    """Where the secrets of a home are, and where they are not."""
+    del stage
+    with tempfile.TemporaryDirectory() as scratch:
+        home = Path(scratch)
+        made = _filled(home, given["profiles"])
+        for name in given["profiles"]:
+            await made.note_failure(name, "auth")
+            await made.note_success(name, thread="t")
+        shown = repr(made) + repr(await made.resolve("openai"))
+        try:
+            shown += repr(await made.credential(given.get("ask", given["profiles"][0])))
+        except AuthError as error:
+            shown += f"{error}{error!r}"
+        found = await asyncio.to_thread(_holding, home)
+        mode = stat.S_IMODE((home / "auth.json").stat().st_mode)
+    return {"files": found, "mode": f"{mode:o}", "shown": _PLANTED in shown}
+
+
+async def refresh(given: Given, stage: object) -> Given:
+    """The bearers of an oauth profile over time, and what is remembered of it."""
+    del stage
+    clock = _Clock()
+    with tempfile.TemporaryDirectory() as home:
+        async with TokenEndpoint(given.get("status", 200)) as endpoint:
+            made = Wallet(Path(home), vault=None, clock=clock)
+            made.secrets.put("openai:me", endpoint.credential(clock() + 3_600_000))
+            bearers: list[str] = []
+            errors: list[str] = []
+            for step in given["steps"]:
+                clock.at += step.get("later", 0) * 1000
+                rejected = bearers[-1] if step.get("rejected") else ""
+                try:
+                    got = await made.credential("openai:me", rejected=rejected)
+                    bearers.append(got.bearer)
+                except AuthError as error:
+                    errors.append(str(error))
+            health = (await asyncio.to_thread(made.state.health)).get("openai:me")
+    held = obstacle(health, clock()) if health else None
+    return {
+        "bearers": [token_name(each) for each in bearers],
+        "asked": endpoint.asked,
+        "failed": len(errors),
+        "state": held.state if held else "usable",
+        "leaks": any(_PLANTED in each for each in errors),
+    }
+
+
+async def share(given: Given, stage: object) -> Given:
+    """Processes that need the same profile at once, each with an end of its own."""
+    del stage
+    with tempfile.TemporaryDirectory() as home:
+        async with TokenEndpoint() as endpoint:
+            Wallet(Path(home), vault=None).secrets.put("openai:me", endpoint.credential())
+            children = [await _child(home) for _ in range(given["processes"])]
+            said = [(await child.communicate())[0].decode().strip() for child in children]
+    return {
+        "bearers": sorted(set(map(token_name, said))),
+        "asked": endpoint.asked,
+    }
+
+
+async def turn(given: Given, stage: Stage) -> Given:
+    """Turns that are paid with profiles: who was used, how each fares, and what leaked."""
+    stage.script(*answers(given), spare=answers(given, "spare"))
+    home = stage.directory()
+    made = _filled(home, given["profiles"])
+    heard: list[Event] = []
+    options = {"fallbacks": given.get("fallbacks", ()), "strict": given.get("strict", False)}
+    async with stage.thread(wallet=made, providers=_unpaid(stage), **options) as thread:
+        if "pin" in given:
+            await made.pin(thread.id, given["pin"])
+        for _ in range(given.get("turns", 1)):
+            heard += await stage.turn(thread, "Go on.")
+        pin = await asyncio.to_thread(made.state.pin, thread.id)
+        said = await _said(thread)
+    end = heard[-1]
+    assert isinstance(end, TurnCompleted)
+    health = await asyncio.to_thread(made.state.health)
+    held = {name: obstacle(each, present(), MODEL) for name, each in health.items()}
+    return {
+        "status": end.status,
+        "text": end.text,
+        "said": said,
+        "used": [_payer(each.headers) for each in stage.requests],
+        "spare_used": [_payer(each.headers) for each in stage.spare.requests],
+        "tried": [[each.model, each.profile, each.reason] for each in end.tried],
+        "resting": {name: [each.state, each.reason] for name, each in held.items() if each},
+        "pin": pin.profile if pin else "",
+        "source": pin.source if pin else "",
+        **await asyncio.to_thread(_leaks, stage, home, heard, made),
+    }
+
+
+async def renew(given: Given, stage: Stage) -> Given:
+    """A turn that is paid with tokens, which the provider may refuse in the midst of it."""
+    stage.script(*answers(given))
+    home = stage.directory()
+    async with TokenEndpoint(given.get("status", 200)) as endpoint:
+        made = Wallet(home, vault=None)
+        made.secrets.put("openai:me", endpoint.credential(present() + 3_600_000))
+        for name in given.get("profiles", ()):
+            made.secrets.put(name, _credential(name))
+        options: dict[str, Any] = {"wallet": made, "providers": _unpaid(stage), "tools": (_look,)}
+        if "model" in given:
+            options["model"] = given["model"]
+        async with stage.thread(**options) as thread:
+            if "pin" in given:
+                await made.pin(thread.id, given["pin"])
+            heard = await stage.turn(thread, "Go on.")
+            pin = await asyncio.to_thread(made.state.pin, thread.id)
+    end = heard[-1]
+    assert isinstance(end, TurnCompleted)
+    bearers = [each.headers.get("authorization", "") for each in stage.requests]
+    return {
+        "status": end.status,
+        "text": end.text,
+        "bearers": [token_name(each.removeprefix("Bearer ")) for each in bearers],
+        "asked": endpoint.asked,
+        "source": pin.source if pin else "",
+        **await asyncio.to_thread(_leaks, stage, home, heard, made),
+    }
+
+
+@tool(name="look", description="Looks at the world.", replay_safe=True)
+async def _look() -> str:
+    return "seen"
+
+
+def _filled(home: Path, profiles: Any, **options: Any) -> Wallet:
+    """A wallet with a planted secret for each profile."""
+    made = Wallet(home, vault=None, **options)
+    for name in profiles:
+        made.secrets.put(name, _credential(name))
+    return made
+
+
+def _credential(name: str) -> Credential:
+    provider, _, called = name.partition(":")
+    secret = f"{_PLANTED}{provider}-{called}"
+    if called.startswith("token"):
+        return Token(provider=provider, token=secret)
+    return ApiKey(provider=provider, key=secret)
+
+
+async def _step(made: Wallet, clock: _Clock, step: Given) -> None:
+    profile = step.get("profile", "")
+    match step["do"]:
+        case "answered":
+            await made.note_success(profile, thread=step.get("thread", "t"))
+        case "failed":
+            await made.note_failure(
+                profile, step["reason"], model=step.get("model", ""), retry_after=step.get("wait")
+            )
+        case "pin":
+            await made.pin("t", profile)
+        case "reset":
+            await made.release("t")
+        case "removed":
+            made.secrets.remove(profile)
+        case "later":
+            clock.at += step["seconds"] * 1000
+        case "elsewhere":
+            provider = step["provider"]
+            await made.resolve(provider, thread="t", temporary=step.get("temporary", False))
+        case "order":
+            await asyncio.to_thread(made.state.set_order, "openai", tuple(step["ids"]))
+
+
+async def _said(thread: Thread) -> list[str]:
+    """All that models said in a thread, as its log has it."""
+    last = (await thread.store.info(thread.id)).last
+    entries = await thread.store.read(thread.id, 1, last)
+    items = [decode_item(entry.body) for entry in entries if entry.kind == "item"]
+    return [
+        text_of(item.content)
+        for item in items
+        if isinstance(item, Message) and item.role == "assistant"
+    ]
+
+
+def _unpaid(stage: Stage) -> dict[str, ProviderConfig]:
+    """The loopback providers, for whose keys somebody has to pay."""
+    return {name: msgspec.structs.replace(each, key=None) for name, each in stage.providers.items()}
+
+
+def _payer(headers: Mapping[str, str]) -> str:
+    """The profile whose secret came with a request."""
+    secret = headers.get("authorization", "").removeprefix("Bearer ")
+    provider, _, name = secret.removeprefix(_PLANTED).partition("-")
+    return f"{provider}:{name}" if secret.startswith(_PLANTED) else secret and "another"
+
+
+def _leaks(stage: Stage, home: Path, heard: list[Event], made: Wallet) -> Given:
+    """Where secrets are that should not be there: anywhere, and in what Treadle itself writes.
+
+    Codex writes into its own home what a provider said.
+    """
+    secrets = [
+        secret.encode() for each in made.profiles() for secret in made.secrets.get(each.id).secrets
+    ]
+    secrets += [b"planted-access-", b"planted-refresh-"]
+    said = msgspec.json.encode(heard)
+    events = ["events"] if any(secret in said for secret in secrets) else []
+    files = [*_holding(home, secrets), *_holding(stage.place / "treadle", secrets)]
+    leaks = events + [name for name in files if name != "auth.json"]
+    return {"leaks": leaks, "told": [each for each in leaks if not each.startswith("codex/home/")]}
+
+
+def _holding(home: Path, secrets: Sequence[bytes] = (_PLANTED.encode(),)) -> list[str]:
+    """The files under `home` that a secret is in."""
+    files = {path: path.read_bytes() for path in home.rglob("*") if path.is_file()}
+    return sorted(
+        str(path.relative_to(home))
+        for path, body in files.items()
+        if any(secret in body for secret in secrets)
+    )
+
+
+_NEEDING = """
+import asyncio, sys
+from pathlib import Path
+from treadle.auth.wallet import Wallet
+
+async def need():
+    print((await Wallet(Path(sys.argv[1]), vault=None).credential("openai:me")).bearer)
+
+asyncio.run(need())
+"""
+
+
+async def _child(home: str) -> asyncio.subprocess.Process:
+    """A process that needs a credential."""
+    return await asyncio.create_subprocess_exec(
+        sys.executable, "-c", _NEEDING, home, stdout=asyncio.subprocess.PIPE
+    )

@@ -1,0 +1,245 @@
+"""Drivers of context: the life of an engine, in real turns on a harness.
+
+Owns how a row's acts are played and what is seen of them: by the engine, in the log, in
+the newest request, and by whoever listens.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ....engines.values import AssembleParams
+from ....entries import Epoch
+from ....errors import TreadleError
+from ....harness.events import (
+    CompactionFinished,
+    Event,
+    HarnessReported,
+    NoticeRaised,
+    TurnCompleted,
+)
+from ....items import FunctionCall, FunctionCallOutput, Item, Message, item_type, text_of
+from ....loopback import Request
+from ....provenance import InputProvenance
+from ....thread import Thread
+from ....tools.decorator import tool
+from ..stage import Stage, answers
+from .probe import Probe, probe
+
+__all__ = ["life"]
+
+_TOLD = ("commit_turn", "after_turn", "ingest_batch", "ingest")
+
+
+@tool(description="Looks around.", replay_safe=True)
+async def look() -> str:
+    """There is little to see."""
+    return "There it is."
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What happened."""
+
+    heard: list[Event] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    compacted: list[str] = field(default_factory=list)
+    epochs: list[str] = field(default_factory=list)
+
+
+async def life(given: Mapping[str, Any], stage: Stage | None) -> Mapping[str, Any]:
+    """Play acts on a thread with an engine, after turns without it where there is a past."""
+    assert stage is not None
+    stage.script(*answers(given))
+    engine, seen = probe(given.get("engine", {})), _Seen()
+    name = await _past(given, stage)
+    for acts in _openings(given["acts"]):
+        async with stage.thread(name, engine=engine, tools=[look]) as thread:
+            name = thread.id
+            thread.observers.append(seen.heard.append)
+            for act in acts:
+                await _act(act, stage, thread, seen)
+            seen.epochs = await _epochs(thread)
+    return {**_by_engine(engine), **_by_host(seen), **_on_the_wire(given, stage)}
+
+
+async def _past(given: Mapping[str, Any], stage: Stage) -> str | None:
+    """A thread that has run turns without the engine; None for a new one."""
+    if "before" not in given:
+        return None
+    async with stage.thread(engine="linear", tools=[look]) as thread:
+        for said in given["before"]:
+            await stage.turn(thread, said)
+        return thread.id
+
+
+def _openings(acts: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
+    """The acts of each time that the thread is open."""
+    openings: list[list[Mapping[str, Any]]] = [[]]
+    for act in acts:
+        if "reopen" in act:
+            openings.append([])
+        else:
+            openings[-1].append(act)
+    return openings
+
+
+async def _act(act: Mapping[str, Any], stage: Stage, thread: Thread, seen: _Seen) -> None:
+    match act:
+        case {"say": said, "interrupt": True}:
+            await _broken_off(stage, thread, said)
+        case {"say": said, "from": source}:
+            sender = InputProvenance(kind="inter_session", source_tool=source)
+            await stage.turn(thread, said, provenance=sender)
+        case {"say": said}:
+            await stage.turn(thread, said)
+        case {"compact": True}:
+            try:
+                seen.compacted.append((await thread.compact()).by)
+            except TreadleError as error:
+                seen.errors.append(type(error).__name__)
+        case {"rollback": turns}:
+            await thread.rollback(turns)
+        case _:
+            raise ValueError(f"no such act: {act!r}")
+
+
+async def _broken_off(stage: Stage, thread: Thread, said: str) -> None:
+    stage.heard.clear()
+    running = asyncio.create_task(stage.turn(thread, said))
+    await stage.heard.wait()
+    thread.interrupt()
+    await running
+
+
+def _by_engine(engine: Probe) -> dict[str, Any]:
+    told = engine.given(*_TOLD)
+    return {
+        "calls": engine.calls,
+        "assembled": [_shown(each) for each in engine.given("assemble")],
+        "prompts": [each.prompt for each in engine.given("assemble")],
+        "counts": [each.pre_prompt_count for each in engine.given("assemble")],
+        "sound": [_sound(each) for each in engine.given("assemble")],
+        "tools": [sorted(each.available_tools) for each in engine.given("assemble")],
+        "told": [_shown(each) for each in told],
+        "outcomes": [_outcomes(each) for each in told],
+        "keys": len({each.key for each in engine.given("commit_turn")}),
+        "from": [_senders(each) for each in told],
+        "triggers": [each.trigger for each in engine.given("compact")],
+        "upkeep": [each.reason for each in engine.given("maintain")],
+        "one_thread": len({each.thread.id for _, each in engine.asked}) == 1,
+        "settings": len({id(each.settings) for _, each in engine.asked}),
+        "asks_before": any(map(_may_ask, engine.given("bootstrap", "assemble"))),
+        "asks_after": bool(told) and all(map(_may_ask, told)),
+    }
+
+
+def _by_host(seen: _Seen) -> dict[str, Any]:
+    ends = [event for event in seen.heard if isinstance(event, TurnCompleted)]
+    notices = [event.text for event in seen.heard if isinstance(event, NoticeRaised)]
+    used = [event for event in seen.heard if isinstance(event, HarnessReported)]
+    return {
+        "statuses": [end.status for end in ends],
+        "texts": [end.text for end in ends],
+        "warned": sum("probe" in text for text in notices),
+        "leaks": "hunter2" in repr(seen.heard),
+        "epochs": seen.epochs,
+        "compacted": seen.compacted,
+        "folds": [each.by for each in seen.heard if isinstance(each, CompactionFinished)],
+        "errors": seen.errors,
+        "threads": [f"{event.what}: {event.reason}" for event in used],
+    }
+
+
+def _on_the_wire(given: Mapping[str, Any], stage: Stage) -> dict[str, Any]:
+    """What the newest request shows of the words that a row looks for."""
+    if not stage.requests or "input" not in stage.requests[-1].payload:
+        return {"requests": len(stage.requests)}
+    lines = _lines(stage.requests[-1])
+    words: Sequence[str] = given.get("look_for", ())
+    found = [
+        (role, word) for role, text in lines for word in words for _ in range(text.count(word))
+    ]
+    return {
+        "requests": len(stage.requests),
+        "counted": sum(text.count(given.get("count", "\0")) for _, text in lines),
+        "shown": [f"{role}: {word}" for role, word in found],
+        "extends": _extends(stage.requests),
+        "last": lines[-1][1],
+    }
+
+
+def _lines(request: Request) -> list[tuple[str, str]]:
+    """Who says what, the instructions included, in the order in which a model reads it."""
+    lines = [("instructions", str(request.payload.get("instructions", "")))]
+    for item in request.payload["input"]:
+        if item["type"] == "message":
+            text = "\n".join(part.get("text", "") for part in item["content"])
+            lines.append((item["role"], text))
+        else:
+            lines.append((item["type"], str(item.get("output", item.get("arguments", "")))))
+    return lines
+
+
+def _extends(requests: Sequence[Request]) -> bool:
+    """Whether the newest request begins with all that the one before it said."""
+    if len(requests) < 2:
+        return False
+    former, latter = (each.payload["input"] for each in requests[-2:])
+    return bool(latter[: len(former)] == former)
+
+
+async def _epochs(thread: Thread) -> list[str]:
+    """Why the view got other bases, and by whom."""
+    found = [each.control for each in await thread.store.read(thread.id) if each.kind == "epoch"]
+    return [
+        f"{control.reason} by {control.by}"
+        for control in found
+        if isinstance(control, Epoch) and control.recipe is not None
+    ]
+
+
+def _shown(given: Any) -> list[str]:
+    items = given.items if hasattr(given, "items") else (given.item,)
+    return [_words(each.item) for each in items]
+
+
+def _outcomes(given: Any) -> list[str]:
+    return list(given.outcomes) if hasattr(given, "outcomes") else [given.outcome]
+
+
+def _senders(given: Any) -> list[str]:
+    sources = given.provenance if isinstance(given.provenance, tuple) else (given.provenance,)
+    return [each.kind for each in sources if each is not None]
+
+
+def _sound(given: AssembleParams) -> bool:
+    """Whether an engine is told all that it decides by."""
+    return bool(
+        given.settings is not None
+        and given.settings.harness
+        and given.settings.model.resolved
+        and given.token_budget
+        and given.model
+        and given.citations == "auto"
+    )
+
+
+def _may_ask(given: Any) -> bool:
+    """Whether the model may be asked something outside the conversation."""
+    return given.context is not None and given.context.complete is not None
+
+
+def _words(item: Item) -> str:
+    match item:
+        case Message():
+            return f"{item.role}: {text_of(item.content)}"
+        case FunctionCall():
+            return f"call {item.name}"
+        case FunctionCallOutput():
+            return f"output {text_of(item.output)}"
+        case _:
+            return item_type(item)

@@ -1,0 +1,274 @@
+"""Drivers of delivery by real turns: what leaves a thread by its channels.
+
+Invariant: every row is a turn on the stage's harness, through `Thread.open(channel=…)`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import msgspec
+
+from ....delivery.channel import Channel, Delivery, Receipt
+from ....delivery.channels.queue import QueueChannel
+from ....delivery.channels.terminal import TerminalChannel
+from ....delivery.channels.webhook import WebhookChannel
+from ....delivery.deliveries import Deliveries
+from ....delivery.outbox import TOPIC
+from ....delivery.reports import Drained
+from ....delivery.route import Origin
+from ....desk import HOST
+from ....harness.events import Event, NoticeRaised, TextDelta, TurnCompleted
+from ....items import Message, decode_item, text_of
+from ....models.transport import AsyncTransport
+from ....provenance import InputProvenance
+from ....store import SqliteStore
+from ....thread import Thread
+from ..receiver import Receiver
+from ..stage import SECRET, Stage, answers
+
+__all__ = ["crash", "interrupt", "queue", "terminal", "turn", "webhook"]
+
+Given: TypeAlias = Mapping[str, Any]
+
+
+class _Board:
+    """A channel that remembers what it was handed, and answers as it is told."""
+
+    kind = "board"
+
+    def __init__(self, state: str = "delivered", *, deduplicates: bool = True) -> None:
+        self.state, self.deduplicates = state, deduplicates
+        self.tried = 0
+        self.taken: list[Delivery] = []
+
+    async def deliver(self, delivery: Delivery, /) -> Receipt:
+        self.tried += 1
+        if self.state == "raises":
+            raise RuntimeError(f"it fell over {SECRET}")
+        if self.state == "delivered":
+            self.taken.append(delivery)
+        return Receipt(self.state, "not today")  # type: ignore[arg-type]
+
+
+async def turn(given: Given, stage: Stage) -> Given:
+    """Turns whose replies go to boards; what arrived where, and what is left."""
+    stage.script(*answers(given))
+    states: Mapping[str, str] = given.get("channels", {HOST: "delivered"})
+    boards = {name: _Board(state) for name, state in states.items()}
+    async with stage.thread(channel=boards) as thread:
+        heard: list[Event] = []
+        for each in given.get("turns", ({},)):
+            heard += await stage.turn(thread, each.get("say", "Go on."), **_options(each))
+        left = await thread.store.outbox(thread=thread.id, topic=TOPIC)
+        kept = await _last_words(thread)
+    ends = [event for event in heard if isinstance(event, TurnCompleted)]
+    return {
+        "status": [end.status for end in ends],
+        "kept": kept,
+        "shown": {name: [_shown(each) for each in board.taken] for name, board in boards.items()},
+        "tried": {name: board.tried > 0 for name, board in boards.items()},
+        "left": len(left),
+        "states": [row.state for row in left],
+        "told": any(isinstance(event, NoticeRaised) for event in heard),
+        "leaks": any(SECRET in f"{row.error}{bytes(row.body)!r}" for row in left),
+    }
+
+
+async def interrupt(given: Given, stage: Stage) -> Given:
+    """A turn that is broken off while the model speaks."""
+    stage.script(*answers(given))
+    board = _Board()
+    async with stage.thread(channel=board) as thread:
+        status = ""
+        async for event in thread.run("Go on."):
+            if isinstance(event, TextDelta):
+                thread.interrupt()
+            if isinstance(event, TurnCompleted):
+                status = event.status
+        name = thread.id
+    async with await SqliteStore.open(stage.place / "treadle") as store:
+        left = await store.outbox(thread=name, topic=TOPIC)
+    return {"status": status, "shown": [_shown(each) for each in board.taken], "left": len(left)}
+
+
+async def terminal(given: Given, stage: Stage) -> Given:
+    """Turns whose replies are written to a terminal, and the thread opened once more."""
+    stage.script(*answers(given))
+    screen = io.StringIO()
+    async with stage.thread(channel=TerminalChannel(screen)) as thread:
+        for _ in answers(given):
+            await stage.turn(thread, "Go on.")
+        name = thread.id
+    async with stage.thread(name, channel=TerminalChannel(screen)):
+        pass
+    return {"screen": screen.getvalue()}
+
+
+async def queue(given: Given, stage: Stage) -> Given:
+    """A reply that a host takes from a queue; what comes again when the thread is reopened."""
+    stage.script(*answers(given))
+    comes: list[list[str]] = []
+    keys: set[str] = set()
+    name = None
+    for acknowledges in (*given["acknowledges"], False):
+        channel = QueueChannel()
+        async with stage.thread(name, channel=channel) as thread:
+            if name is None:
+                await stage.turn(thread, "Go on.")
+            name = thread.id
+            got = [await channel.get() for _ in range(channel.waiting)]
+            if acknowledges:
+                for each in got:
+                    await channel.acknowledge(each)
+        comes.append([each.reply.text for each in got])
+        keys |= {each.key for each in got}
+    return {"comes": comes, "keys": len(keys)}
+
+
+async def webhook(given: Given, stage: Stage) -> Given:
+    """A reply to a webhook that may be down; whoever drains later goes on where it was left."""
+    stage.script(*answers(given))
+    clock = _Clock()
+    async with Receiver(given["statuses"]) as receiver, AsyncTransport() as transport:
+        hook = WebhookChannel(receiver.url, SECRET, transport, private=True)
+        async with stage.thread(channel=hook) as thread:
+            events = await stage.turn(thread, "Go on.")
+            name, at_once = thread.id, len(receiver.taken)
+        down = given.get("down_for", 0)
+        drained = await _drained(stage, name, hook, clock, down)
+        receiver.statuses = [200]
+        if down:
+            drained = await _drained(stage, name, hook, clock, None)
+    end = events[-1]
+    assert isinstance(end, TurnCompleted)
+    return {
+        "status": end.status,
+        "taken": list(receiver.taken.values()),
+        "at_once": at_once,
+        "keys": len(receiver.keys),
+        "own_key": receiver.keys == [f"{name}.1.final"],
+        "signed": receiver.all_signed(SECRET),
+        "aside": len(drained.aside),
+        "pending": drained.pending,
+        "waited_it_out": clock.passed >= down,
+    }
+
+
+async def crash(given: Given, stage: Stage) -> Given:
+    """A reply whose delivery a process dies over; what those after it see."""
+    stage.script(*answers(given))
+    async with stage.thread(channel=QueueChannel()) as thread:
+        await stage.turn(thread, "Go on.")
+        name = thread.id
+    screen = stage.place / f"{name}.screen"
+    repeats = bool(given["deduplicates"])
+    home = str(stage.place / "treadle")
+    died = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", _DYING, home, name, str(screen), str(int(repeats)), given["dies"])
+    )
+    code = await died.wait()
+    board = _Board(deduplicates=repeats)
+    drained = await _drained(stage, name, board, _Clock(), None)
+    again = await _drained(stage, name, board, _Clock(), None)
+    before = await asyncio.to_thread(_lines, screen)
+    after = [each.key for each in board.taken]
+    return {
+        "died": code == _KILLED,
+        "before": len(before),
+        "after": len(after),
+        "keys": len({*before, *after}),
+        "aside": len(drained.aside),
+        "again": again.delivered,
+    }
+
+
+class _Clock:
+    """A clock that only waiting moves."""
+
+    def __init__(self) -> None:
+        self.start = self.now = time.time()
+
+    def __call__(self) -> float:
+        return self.now
+
+    @property
+    def passed(self) -> float:
+        return self.now - self.start
+
+    async def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        await asyncio.sleep(0)
+
+
+async def _drained(
+    stage: Stage, thread: str, channel: Channel, clock: _Clock, patience: float | None
+) -> Drained:
+    """What draining the stage's home comes to, in a time of its own."""
+    async with await SqliteStore.open(stage.place / "treadle", clock=clock) as store:
+        deliveries = Deliveries(store, {HOST: channel}, clock=clock, sleep=clock.sleep)
+        return await deliveries.run(thread, patience=patience)
+
+
+def _options(given: Given) -> dict[str, Any]:
+    options: dict[str, Any] = {}
+    if "origin" in given:
+        options["origin"] = msgspec.convert(given["origin"], Origin)
+    if given.get("internal"):
+        options["provenance"] = InputProvenance(kind="internal_system")
+    return options
+
+
+def _shown(delivery: Delivery) -> dict[str, Any]:
+    """What arrived, without what was left as usual; the words of errors are the provider's."""
+    reply: dict[str, Any] = msgspec.to_builtins(delivery.reply)
+    if delivery.reply.is_error:
+        reply["text"] = bool(reply["text"])
+    return reply | ({"to": delivery.to} if delivery.to else {})
+
+
+async def _last_words(thread: Thread) -> str:
+    """The last thing that the model said, as the log has it, without blanks around it."""
+    info = await thread.store.info(thread.id)
+    for entry in await thread.store.read(thread.id, 1, info.last, reverse=True):
+        item = decode_item(entry.body) if entry.kind == "item" else None
+        if isinstance(item, Message) and item.role == "assistant":
+            return text_of(item.content).strip()
+    return ""
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text().splitlines() if path.exists() else []
+
+
+_KILLED = 9
+_DYING = f"""
+import asyncio, os, sys
+from pathlib import Path
+from treadle.delivery.deliveries import Deliveries
+from treadle.store import SqliteStore
+
+home, thread, screen, repeats, dies = sys.argv[1:]
+
+class Dying:
+    kind = "dying"
+    deduplicates = repeats == "1"
+
+    async def deliver(self, delivery):
+        if dies == "behind":
+            with open(screen, "a") as shown:
+                shown.write(delivery.key + chr(10))
+        os._exit({_KILLED})
+
+async def drain():
+    async with await SqliteStore.open(Path(home)) as store:
+        await Deliveries(store, {{{HOST!r}: Dying()}}).drain(thread)
+
+asyncio.run(drain())
+"""

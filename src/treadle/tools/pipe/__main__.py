@@ -1,0 +1,31 @@
+"""`python -m treadle.tools.pipe`: the far end, on standard input and output."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+from ...config import home
+from ..local import LocalExecutor
+from ..local.streams import Stream
+from .channel import Channel
+from .host import serve
+
+__all__ = ["main"]
+
+
+async def _serve() -> None:
+    # Nothing but messages may go to standard output, whatever prints by accident.
+    reader, writer = os.dup(0), os.dup(1)
+    os.dup2(2, 1)
+    channel = Channel(Stream(reader), Stream(writer))
+    await serve(channel, LocalExecutor(home=home()))
+
+
+def main() -> None:
+    """Serve until standard input ends."""
+    asyncio.run(_serve())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,199 @@
+"""The near end: an executor whose machine is at the other end of a pipe.
+
+Owns the connection and what waits for an answer. Invariant: a call that is given up
+leaves nothing behind at the far end, and every call ends when the connection does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import sys
+from asyncio.subprocess import Process as Subprocess
+from asyncio.subprocess import create_subprocess_exec
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Self
+
+from ...wire import UNREADABLE
+from ..executor import Bounds, ProcessSpec
+from ..local.streams import Stream
+from .channel import Channel
+from .messages import (
+    Apply,
+    Close,
+    Kill,
+    Operation,
+    Output,
+    Read,
+    Reply,
+    Request,
+    Start,
+    Type,
+    Wait,
+    Write,
+    decode_reply,
+    encode,
+)
+
+__all__ = ["PipeExecutor", "PipedProcess"]
+
+_FAREWELL = 5.0
+_GONE = "the other end of the pipe is gone; connect again"
+_SELF = (sys.executable, "-m", "treadle.tools.pipe")
+
+
+class PipeExecutor:
+    """Runs commands and changes files where `command` leads.
+
+    `command` starts `python -m treadle.tools.pipe` somewhere and joins our pipe to it, for
+    example ``("ssh", "host", "python", "-m", "treadle.tools.pipe")``.
+    """
+
+    def __init__(self, far: Subprocess, channel: Channel) -> None:
+        self._far, self._channel = far, channel
+        self._waiting: dict[int, asyncio.Future[int | bytes | str | None]] = {}
+        self._numbers = itertools.count()
+        self._listening = asyncio.create_task(self._listen())
+
+    @classmethod
+    async def connect(
+        cls, command: Sequence[str] = _SELF, *, env: Mapping[str, str] | None = None
+    ) -> Self:
+        """Start `command` and speak to what answers."""
+        (their_input, our_output), (our_input, their_output) = os.pipe(), os.pipe()
+        try:
+            far = await create_subprocess_exec(
+                *command, stdin=their_input, stdout=their_output, env=env, start_new_session=True
+            )
+        except BaseException:
+            os.close(our_output)
+            os.close(our_input)
+            raise
+        finally:
+            os.close(their_input)
+            os.close(their_output)
+        return cls(far, Channel(Stream(our_input), Stream(our_output)))
+
+    async def start(self, spec: ProcessSpec) -> PipedProcess:
+        """Start a process there."""
+        started = asyncio.ensure_future(self.ask(Start(spec)))
+        try:
+            return PipedProcess(self, await asyncio.shield(started))
+        except asyncio.CancelledError:
+            with suppress(OSError):
+                await self.ask(Kill(await started))
+            raise
+
+    async def read(self, path: Path, *, bounds: Bounds, limit: int | None = None) -> bytes:
+        """A file's bytes."""
+        data: bytes = await self.ask(Read(path, bounds, limit))
+        return data
+
+    async def write(self, path: Path, data: bytes, *, bounds: Bounds) -> None:
+        """Replace a file there."""
+        await self.ask(Write(path, data, bounds))
+
+    async def patch(self, text: str, *, cwd: Path, bounds: Bounds) -> str:
+        """Apply a patch there."""
+        told: str = await self.ask(Apply(text, cwd, bounds))
+        return told
+
+    async def close(self) -> None:
+        """End everything there, and the connection."""
+        with suppress(OSError):
+            await self.ask(Close())
+        self._channel.close()
+        await self._listening
+        try:
+            async with asyncio.timeout(_FAREWELL):
+                await self._far.wait()
+        except TimeoutError:
+            self._far.kill()
+            await self._far.wait()
+
+    async def ask(self, operation: Operation) -> Any:
+        """The far end's answer. Raises what was raised there, or `ConnectionError`."""
+        if self._listening.done():
+            raise ConnectionError(_GONE)
+        number = next(self._numbers)
+        answer: asyncio.Future[int | bytes | str | None] = (
+            asyncio.get_running_loop().create_future()
+        )
+        self._waiting[number] = answer
+        try:
+            await self._send(Request(number, operation))
+            return await answer
+        finally:
+            answer.cancel()
+            self._waiting.pop(number, None)
+
+    async def _send(self, request: Request) -> None:
+        try:
+            await self._channel.send(encode(request))
+        except BrokenPipeError as error:
+            raise ConnectionError(_GONE) from error
+
+    async def _listen(self) -> None:
+        try:
+            while (message := await self._channel.receive()) is not None:
+                self._settle(decode_reply(message))
+        except (OSError, *UNREADABLE) as error:
+            lost = ConnectionError(f"the other end of the pipe does not make sense: {error}")
+        else:
+            lost = ConnectionError(_GONE)
+        for answer in self._waiting.values():
+            if not answer.done():
+                answer.set_exception(lost)
+
+    def _settle(self, reply: Reply) -> None:
+        answer = self._waiting.get(reply.number)
+        if answer is None or answer.done():
+            return
+        if reply.failure is not None:
+            answer.set_exception(reply.failure.exception())
+        else:
+            answer.set_result(reply.value)
+
+
+class PipedProcess:
+    """A process at the far end."""
+
+    def __init__(self, executor: PipeExecutor, number: int) -> None:
+        self._executor, self._number = executor, number
+        self._next: asyncio.Future[bytes] | None = None
+        self._code: asyncio.Future[int] | None = None
+
+    async def output(self) -> AsyncIterator[bytes]:
+        """What it writes, until it ends."""
+        while True:
+            if self._next is None:
+                self._next = asyncio.ensure_future(self._executor.ask(Output(self._number)))
+            # A reader that is cancelled must not lose what is already on its way.
+            data = await asyncio.shield(self._next)
+            self._next = None
+            if not data:
+                return
+            yield data
+
+    async def write(self, data: bytes) -> None:
+        """Type into its terminal."""
+        await self._executor.ask(Type(self._number, data))
+
+    async def wait(self) -> int:
+        """Its exit code."""
+        if self._code is None:
+            self._code = asyncio.ensure_future(self._executor.ask(Wait(self._number)))
+        return await asyncio.shield(self._code)
+
+    async def kill(self) -> None:
+        """End it and all that it started."""
+        if self._code is None:
+            self._code = asyncio.ensure_future(self._executor.ask(Kill(self._number)))
+            await asyncio.wait({self._code})
+        else:
+            # Without a connection the far end ends everything by itself.
+            with suppress(ConnectionError):
+                await self._executor.ask(Kill(self._number))

@@ -1,1 +1,0 @@
-"""The channels that come with Weft."""
