@@ -41,7 +41,7 @@ __all__ = ["MemoryIndex", "SqliteIndex"]
 T = TypeVar("T")
 Job = Callable[[sqlite3.Connection], T]
 
-APPLICATION_ID = int.from_bytes(b"WEFI", "big")
+APPLICATION_ID = 0x57454649
 VERSION = 2
 CACHE_KILOBYTES = 16_384
 

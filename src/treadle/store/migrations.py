@@ -18,7 +18,7 @@ __all__ = ["APPLICATION_ID", "MIGRATIONS", "check", "migrate"]
 
 Migration: TypeAlias = Callable[[sqlite3.Connection], None]
 
-APPLICATION_ID = int.from_bytes(b"TREADLE", "big")
+APPLICATION_ID = 0x57454654
 """Stands in the header of every log, so that `file` and we can tell it."""
 
 MIGRATIONS: list[Migration] = []

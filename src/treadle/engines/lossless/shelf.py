@@ -31,7 +31,7 @@ __all__ = ["Shelf"]
 T = TypeVar("T")
 _Job: TypeAlias = Callable[[sqlite3.Connection], T]
 
-APPLICATION_ID = int.from_bytes(b"WEFN", "big")
+APPLICATION_ID = 0x5745464E
 VERSION = 1
 
 _TABLES = (
