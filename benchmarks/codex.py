@@ -28,6 +28,7 @@ from msgspec import Raw
 
 from treadle import Thread
 from treadle.context.compose import item_draft
+from treadle.core.items import Message, OutputText, encode_item
 from treadle.engines.info import EngineInfo
 from treadle.engines.recall import recalled
 from treadle.engines.values import (
@@ -48,7 +49,6 @@ from treadle.harness.codex.protocol.requests import TextInput, ThreadStart, Turn
 from treadle.harness.codex.route import PROVIDER
 from treadle.harness.codex.subscription import Subscription
 from treadle.harness.events import Event, HarnessReported, TurnStarted
-from treadle.items import Message, OutputText, encode_item
 from treadle.models.connect import ProviderConfig
 from treadle.prompt.input import user_message
 from treadle.store.contract import THIS_TURN, Change, Past

@@ -21,8 +21,8 @@ from pathlib import Path
 from msgspec import Raw
 
 from treadle.context.compose import item_draft
-from treadle.entries import Inline, Range, Reason, Recipe
-from treadle.items import (
+from treadle.core.entries import Inline, Range, Reason, Recipe
+from treadle.core.items import (
     FunctionCall,
     FunctionCallOutput,
     InputText,
@@ -32,7 +32,7 @@ from treadle.items import (
 )
 from treadle.store.contract import Change
 from treadle.store.sqlite import SqliteStore
-from treadle.thread import Thread
+from treadle.thread.thread import Thread
 
 WORDS = "the quick brown fox jumps over the lazy dog and runs the tests again " * 6
 CHUNK = 1_000

@@ -27,12 +27,7 @@ from typing import TypeAlias, TypeVar
 from msgspec import Raw
 
 from treadle.context.compose import item_draft
-from treadle.context.turn_input import TurnInput
-from treadle.engines.lifecycle import Lifecycle
-from treadle.engines.lossless.factory import lossless
-from treadle.engines.offers import EngineContext
-from treadle.engines.slot import EngineSlot
-from treadle.items import (
+from treadle.core.items import (
     FunctionCall,
     FunctionCallOutput,
     Item,
@@ -40,11 +35,16 @@ from treadle.items import (
     OutputText,
     encode_item,
 )
+from treadle.engines.lifecycle import Lifecycle
+from treadle.engines.lossless.factory import lossless
+from treadle.engines.offers import EngineContext
+from treadle.engines.slot import EngineSlot
+from treadle.log.turn_input import TurnInput
 from treadle.prompt.input import user_message
 from treadle.store.contract import THIS_TURN, Change, Past
 from treadle.store.index import SqliteIndex
 from treadle.store.sqlite import SqliteStore
-from treadle.thread import Thread
+from treadle.thread.thread import Thread
 
 Figures: TypeAlias = dict[str, float]
 T = TypeVar("T")

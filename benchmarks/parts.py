@@ -42,7 +42,7 @@ PARTS = (
     ("store/", "store"),
     ("whole.py", "store"),
     ("context/ledger.py", "ledger"),
-    ("context/calibration.py", "ledger"),
+    ("log/calibration.py", "ledger"),
     ("context/request.py", "encode"),
     ("context/outbound.py", "encode"),
     ("models/format", "encode"),

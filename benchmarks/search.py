@@ -21,8 +21,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TypeAlias
 
-from treadle.entries import Draft
-from treadle.items import FunctionCallOutput, InputText, Message, OutputText, encode_item
+from treadle.core.entries import Draft
+from treadle.core.items import FunctionCallOutput, InputText, Message, OutputText, encode_item
 from treadle.store import Change, SqliteIndex, SqliteStore
 from treadle.store.contract import Search
 

@@ -17,7 +17,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from treadle.entries import Draft
+from treadle.core.entries import Draft
 from treadle.store import Change, SqliteStore
 
 ROUNDS = 60

@@ -16,6 +16,14 @@ import statistics
 import time
 from collections.abc import Callable
 
+from treadle.core.items import (
+    FunctionCall,
+    FunctionCallOutput,
+    InputText,
+    Item,
+    Message,
+    OutputText,
+)
 from treadle.engines.lossless.writing.expanding import body_of
 from treadle.engines.lossless.writing.extract import extract
 from treadle.engines.lossless.writing.facts import find_facts, missing
@@ -23,7 +31,6 @@ from treadle.engines.lossless.writing.passages import passages
 from treadle.engines.lossless.writing.showing import shown
 from treadle.engines.lossless.writing.source import Source, source_tokens
 from treadle.engines.values import ContextItem
-from treadle.items import FunctionCall, FunctionCallOutput, InputText, Item, Message, OutputText
 
 TOKENS = 20_000
 WORDS = [f"word{n}" for n in range(600)]

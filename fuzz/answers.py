@@ -6,13 +6,13 @@ on the way can be read, written again and summed up.
 
 from __future__ import annotations
 
-from treadle.events import Completed, Failed, OutputItemDone, RateLimitsEvent
-from treadle.items import encode_item, item_type
+from treadle.core.items import encode_item, item_type
+from treadle.core.stream import Completed, Failed, OutputItemDone, RateLimitsEvent
+from treadle.core.usage import MOST_TOKENS
+from treadle.core.wire import json_bytes
 from treadle.models.contract import ModelError, ModelEvent, StreamCut
 from treadle.models.endpoint import AnswerReader
 from treadle.models.soundness import MOST_ITEMS, is_readable
-from treadle.usage import MOST_TOKENS
-from treadle.wire import json_bytes
 
 __all__ = ["STREAM_WORDS", "check_answer"]
 

@@ -20,12 +20,12 @@ from msgspec import Struct, structs
 from soak.acting import acting
 from soak.roles import Life, Stint
 from treadle import Thread
-from treadle.errors import CannotCompact, CompletionFailed, TreadleError
+from treadle.core.errors import CannotCompact, CompletionFailed, TreadleError
+from treadle.core.ids import new_id
 from treadle.harness.codex.harness import CodexHarness
 from treadle.harness.contract import Harness
 from treadle.harness.events import TurnCompleted
 from treadle.harness.loop import LoopHarness
-from treadle.ids import new_id
 from treadle.models.catalog import Catalog
 from treadle.models.connect import ProviderConfig
 from treadle.models.contract import ModelError

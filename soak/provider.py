@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from soak.answers import Given, Mouth
-from treadle.loopback import Listener, Request
+from treadle.core.loopback import Listener, Request
 from treadle.testing.fake.heard import hear
 from treadle.testing.fake.http import HungUp, Reply, read_request
 from treadle.testing.fake.voice import Spoken, Voice

@@ -21,8 +21,8 @@ import msgspec
 
 from soak.lives import MODELS, Opened, Surprised, Trouble
 from soak.roles import Life, Stint
+from treadle.core.ids import new_id
 from treadle.harness.events import Event, TurnCompleted, TurnStarted
-from treadle.ids import new_id
 from treadle.testing.audit import Witness
 
 __all__ = ["Terminals"]

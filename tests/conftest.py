@@ -7,7 +7,7 @@ import pytest
 from blockbuster import blockbuster_ctx
 from hypothesis import HealthCheck, settings
 
-from treadle.redact import forget
+from treadle.core.redact import forget
 
 pytest_plugins = ["pytester", "treadle.testing.guard", "treadle.testing.matrix.plugin"]
 
@@ -37,6 +37,6 @@ def the_loop_never_blocks(request: pytest.FixtureRequest) -> Iterator[None]:
     if not inspect.iscoroutinefunction(getattr(request, "function", None)):
         yield
         return
-    # Not `treadle.thread`: hooks and engines begin below it, and may do as they like.
-    with blockbuster_ctx(["treadle.store", "treadle.context", "treadle.opening"]):
+    # Not `treadle.thread.thread`: hooks and engines begin below it, and may do as they like.
+    with blockbuster_ctx(["treadle.store", "treadle.context", "treadle.thread.opening"]):
         yield

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from treadle.context.row import Row
-from treadle.entries import Draft, Origin
-from treadle.items import (
+from treadle.core.entries import Draft, Origin
+from treadle.core.items import (
     Compaction,
     CustomToolCall,
     CustomToolCallOutput,

@@ -19,14 +19,14 @@ from tests.harness.scenes import (
     outline,
     scripted,
 )
-from treadle.context.turn_input import TurnInput
-from treadle.entries import Reason
-from treadle.errors import LeaseLost, StoreError, ThreadBusy
-from treadle.events import OutputItemDone
+from treadle.core.entries import Reason
+from treadle.core.errors import LeaseLost, StoreError, ThreadBusy
+from treadle.core.stream import OutputItemDone
 from treadle.harness.events import Event, StepStarted, TurnStarted
 from treadle.hooks import Hooks
 from treadle.hooks.payloads import BeforePromptBuild
 from treadle.hooks.registry import Answer as HookAnswer
+from treadle.log.turn_input import TurnInput
 from treadle.models.contract import ModelError, ModelEvent, ModelRequest
 from treadle.prompt.events import HookContext
 from treadle.prompt.input import user_message

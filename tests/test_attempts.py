@@ -8,16 +8,16 @@ from typing import Any
 
 from tests.harness.scenes import call, hear, last, of
 from treadle import Thread
-from treadle.auth.profile import ApiKey
-from treadle.auth.wallet import Wallet
 from treadle.harness.events import AttemptFailed, TurnCompleted
 from treadle.harness.loop import LoopHarness
 from treadle.hooks import Hooks
 from treadle.hooks.payloads import TurnStarted
 from treadle.models.connect import ProviderConfig
 from treadle.models.retry import Backoff
-from treadle.plan.fallback import Attempt, Tried
-from treadle.plan.overlays import Overlays
+from treadle.policy.auth.profile import ApiKey
+from treadle.policy.auth.wallet import Wallet
+from treadle.policy.fallback import Attempt, Tried
+from treadle.policy.overlays import Overlays
 from treadle.prompt.contributions import Audience, Contribution
 from treadle.prompt.observation import PromptContext
 from treadle.testing.fake import FakeServer

@@ -7,8 +7,8 @@ import contextvars
 
 import pytest
 
-from treadle.begun import begun
-from treadle.whole import ended, unbroken, whole
+from treadle.core.aio import begun
+from treadle.core.whole import ended, unbroken, whole
 
 WORD = contextvars.ContextVar("WORD", default="")
 

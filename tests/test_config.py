@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
-from treadle.auth.keys import KeyFile
-from treadle.configuration import Config, Explained, Settings, load_config
-from treadle.configuration.files import ConfigFile, project_file
-from treadle.configuration.settings import (
+from treadle.config import Config, Explained, Settings, load_config
+from treadle.config.files import ConfigFile, project_file
+from treadle.config.settings import (
     AgentsMd,
     CodexSettings,
     HookSettings,
@@ -20,8 +19,9 @@ from treadle.configuration.settings import (
     Price,
     ProviderSettings,
 )
-from treadle.configuration.trust import Trust
-from treadle.errors import ConfigError
+from treadle.config.trust import Trust
+from treadle.core.errors import ConfigError
+from treadle.policy.auth.keys import KeyFile
 
 
 @dataclass

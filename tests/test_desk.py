@@ -3,11 +3,11 @@ from __future__ import annotations
 import io
 
 from tests.harness.scenes import hear, last, of, opened, scripted
+from treadle.core.provenance import InputProvenance
 from treadle.delivery.channels.queue import QueueChannel
 from treadle.delivery.channels.terminal import TerminalChannel
 from treadle.delivery.route import Origin
 from treadle.harness.events import NoticeRaised
-from treadle.provenance import InputProvenance
 from treadle.testing.script import Answer, Failure
 
 

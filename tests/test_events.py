@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from treadle.events import (
+from treadle.core.items import CustomToolCall, Unknown
+from treadle.core.stream import (
     Completed,
     Created,
     ErrorDetails,
@@ -34,9 +35,8 @@ from treadle.events import (
     header_signals,
     retry_delay,
 )
-from treadle.items import CustomToolCall, Unknown
-from treadle.usage import Credits, RateLimitSnapshot, RateLimitWindow, TokenUsage
-from treadle.wire import json_bytes
+from treadle.core.usage import Credits, RateLimitSnapshot, RateLimitWindow, TokenUsage
+from treadle.core.wire import json_bytes
 
 
 def event(kind: str, **fields: object) -> bytes:

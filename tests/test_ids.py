@@ -4,7 +4,7 @@ from uuid import UUID, uuid5
 
 import pytest
 
-from treadle.ids import derived_id, is_prefixed, new_id, uuid7
+from treadle.core.ids import derived_id, is_prefixed, new_id, uuid7
 
 
 def test_fresh_ids_sort_by_creation():

@@ -38,11 +38,11 @@ def probe(module: str) -> tuple[list[list[str]], set[str]]:
 def test_import_treadle_does_no_io_and_loads_nothing_heavy():
     touched, modules = probe("treadle")
     assert touched == []
-    assert not modules & (HEAVY | {"treadle.thread", "sqlite3", "asyncio"})
+    assert not modules & (HEAVY | {"treadle.thread.thread", "sqlite3", "asyncio"})
 
 
 def test_the_thread_loads_neither_the_command_line_nor_an_http_client():
-    touched, modules = probe("treadle.thread")
+    touched, modules = probe("treadle.thread.thread")
     assert touched == []
     assert not modules & HEAVY
 
@@ -71,8 +71,8 @@ def test_every_policy_of_the_plan_is_closed_to_harnesses():
     (rule,) = [each for each in rules if each["name"].startswith("Harnesses go by the plan")]
     files = (Path(treadle.__file__).parent / "plan").glob("[!_]*.py")
     values = {"failures", "fallback", "outcome", "traits", "turn_plan"}
-    policy = {f"treadle.plan.{file.stem}" for file in files if file.stem not in values}
+    policy = {f"treadle.policy.{file.stem}" for file in files if file.stem not in values}
     assert policy == {
-        name for name in rule["forbidden_modules"] if name.startswith("treadle.plan.")
+        name for name in rule["forbidden_modules"] if name.startswith("treadle.policy.")
     }
     assert "treadle.delivery" in rule["forbidden_modules"]

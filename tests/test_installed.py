@@ -6,7 +6,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from treadle.installed import installed_points
+from treadle.core.plugins import installed_points
 
 GROUP = "treadle.trial"
 POINTS = f"[{GROUP}]\nsecond = house:Second\nfirst = house:First\n"

@@ -24,7 +24,7 @@ CHILD = """
 import asyncio, sys
 from pathlib import Path
 from msgspec import Raw
-from treadle.entries import Draft
+from treadle.core.entries import Draft
 from treadle.store import SqliteStore
 from treadle.store.contract import THIS_TURN, Admission, Change
 

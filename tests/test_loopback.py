@@ -4,8 +4,8 @@ import asyncio
 
 from inline_snapshot import snapshot
 
-from treadle.events import Completed, Created, OutputItemDone, decode_event
-from treadle.items import Message, OutputText
+from treadle.core.items import Message, OutputText
+from treadle.core.stream import Completed, Created, OutputItemDone, decode_event
 from treadle.testing.loopback import Answer, Loopback, Request, answer_text, stream
 
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from treadle.patterns import regex
+from treadle.core.patterns import regex
 
 
 def test_a_pattern_that_is_compiled_late_does_what_the_usual_one_does():

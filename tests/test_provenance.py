@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.provenance import (
+from treadle.core.provenance import (
     AGENT_MEDIATED,
     Attachment,
     InputProvenance,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.redact import BLANK, RedactingFilter, Redactor, guard_logs, know, redact
+from treadle.core.redact import BLANK, RedactingFilter, Redactor, guard_logs, know, redact
 
 SECRETS = st.text(min_size=6, max_size=40).filter(
     lambda text: len(text.strip()) >= 6 and BLANK not in text

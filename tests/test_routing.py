@@ -13,14 +13,14 @@ import pytest
 from tests.auth.scenes import HOUR, TokenEndpoint, oauth
 from tests.harness.scenes import call, hear, last, of
 from treadle import Thread
-from treadle.auth import ApiKey, Wallet
-from treadle.auth.order import Pin
+from treadle.core.redact import RedactingFilter
 from treadle.harness.events import AttemptFailed
 from treadle.harness.loop import LoopHarness
 from treadle.models.connect import ProviderConfig
 from treadle.models.contract import AuthFailed
 from treadle.models.retry import Backoff
-from treadle.redact import RedactingFilter
+from treadle.policy.auth import ApiKey, Wallet
+from treadle.policy.auth.order import Pin
 from treadle.testing.fake import FakeServer
 from treadle.testing.script import Answer, Break, Failure, Script
 from treadle.tools.decorator import tool

@@ -23,19 +23,19 @@ from tests.codex.scenes import codex
 from tests.engines.sample_engines import MinimalEngine
 from tests.harness.scenes import call, hear
 from treadle import Thread
-from treadle.auth import ApiKey, Wallet
+from treadle.core.errors import TreadleError
+from treadle.core.loopback import Listener
 from treadle.delivery.channels.webhook import WebhookChannel
-from treadle.errors import TreadleError
 from treadle.harness.codex.harness import CodexHarness
 from treadle.harness.codex.options import CodexOptions
 from treadle.harness.contract import Harness
 from treadle.harness.loop import LoopHarness
 from treadle.hooks import CommandHook, Hooks
 from treadle.hooks.payloads import AfterToolCall, BeforeCompaction, BeforeToolCall, ToolResultReady
-from treadle.loopback import Listener
 from treadle.models.connect import ProviderConfig
 from treadle.models.retry import Backoff
 from treadle.models.transport import AsyncTransport
+from treadle.policy.auth import ApiKey, Wallet
 from treadle.testing.fake import FakeServer
 from treadle.testing.script import Answer, Failure, Script
 from treadle.tools.decorator import tool

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from treadle import sync
-from treadle.errors import NotFound
+from treadle.core.errors import NotFound
 from treadle.harness.events import ApprovalRequested, TextDelta, ToolStarted, TurnCompleted
 from treadle.sandbox.approvals import Once
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.items import EncryptedContent, InputAudio, InputImage, InputText
-from treadle.truncate import (
+from treadle.core.items import EncryptedContent, InputAudio, InputImage, InputText
+from treadle.core.text import (
     Policy,
     approx_tokens,
     formatted_truncate,

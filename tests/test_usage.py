@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.usage import (
+from treadle.core.usage import (
     MOST_TOKENS,
     Credits,
     InputDetails,

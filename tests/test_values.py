@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 from msgspec import Raw
 
-from treadle import items, specs
-from treadle.ids import item_prefix
-from treadle.items import (
+from treadle.core import items, specs
+from treadle.core.ids import item_prefix
+from treadle.core.items import (
     ITEMS,
     PARTS,
     FunctionCallOutput,
@@ -25,8 +25,8 @@ from treadle.items import (
     item_type,
     text_of,
 )
-from treadle.specs import SPECS, CustomTool, FunctionTool, Grammar, Namespace, WebSearchTool
-from treadle.wire import json_bytes
+from treadle.core.specs import SPECS, CustomTool, FunctionTool, Grammar, Namespace, WebSearchTool
+from treadle.core.wire import json_bytes
 
 META = Raw(b'{"turn_id":"t"}')
 TEXT = InputText("hi")

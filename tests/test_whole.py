@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from treadle.whole import whole
+from treadle.core.whole import whole
 
 
 async def moments(done: list[str]) -> str:

@@ -6,12 +6,12 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from treadle.auth.errors import AuthError
-from treadle.auth.oauth import _read, _refused, _span
-from treadle.auth.profile import ApiKey
-from treadle.auth.secrets import SecretStore
-from treadle.auth.tokens import read_tokens
-from treadle.redact import forget
+from treadle.core.redact import forget
+from treadle.policy.auth.errors import AuthError
+from treadle.policy.auth.oauth import _read, _refused, _span
+from treadle.policy.auth.profile import ApiKey
+from treadle.policy.auth.secrets import SecretStore
+from treadle.policy.auth.tokens import read_tokens
 
 __all__ = ["WORDS", "check"]
 

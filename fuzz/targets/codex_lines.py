@@ -6,6 +6,8 @@ import asyncio
 from contextlib import suppress
 
 from fuzz.cutting import chunks, head_and_rest
+from treadle.core.items import decode_item
+from treadle.core.wire import json_bytes
 from treadle.harness.codex.connection import Connection
 from treadle.harness.codex.errors import CodexError
 from treadle.harness.codex.figures import limits_of, resets_in, usage_of
@@ -20,8 +22,6 @@ from treadle.harness.codex.protocol.notifications import (
     RawItem,
     RawResponse,
 )
-from treadle.items import decode_item
-from treadle.wire import json_bytes
 
 __all__ = ["WORDS", "check"]
 

@@ -6,8 +6,8 @@ import tempfile
 from pathlib import Path
 
 from fuzz.cutting import head_and_rest
+from treadle.core.items import decode_item
 from treadle.harness.codex.rollout import left_since, newest_compaction
-from treadle.items import decode_item
 from treadle.models.soundness import is_readable
 
 __all__ = ["WORDS", "check"]

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import msgspec
 
-from treadle.configuration import load_config
-from treadle.errors import ConfigError
+from treadle.config import load_config
+from treadle.core.errors import ConfigError
 
 __all__ = ["WORDS", "check"]
 

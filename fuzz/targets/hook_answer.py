@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from treadle.errors import HookFailed
+from treadle.core.errors import HookFailed
 from treadle.hooks.answers import Answer
 from treadle.hooks.command import read_answer
 from treadle.hooks.payloads import BeforePromptBuild, BeforeToolCall, ToolResultReady

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from fuzz.cutting import chunks, head_and_rest
-from treadle.events import header_signals
+from treadle.core.stream import header_signals
+from treadle.core.wire import json_bytes
 from treadle.models.failures import status_failure
 from treadle.models.transport.errors import TransportError
 from treadle.models.transport.exchange import Exchange
-from treadle.wire import json_bytes
 
 __all__ = ["WORDS", "check"]
 

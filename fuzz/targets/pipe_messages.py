@@ -6,8 +6,8 @@ from contextlib import suppress
 
 import msgspec
 
+from treadle.core.wire import UNREADABLE
 from treadle.tools.pipe.messages import decode_reply, decode_request, encode, failure_of
-from treadle.wire import UNREADABLE
 
 __all__ = ["WORDS", "check"]
 

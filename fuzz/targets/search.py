@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from fuzz.cutting import head_and_rest
-from treadle.errors import SearchRefused
+from treadle.core.errors import SearchRefused
 from treadle.store.finding.automaton import Automaton, Work, WorkSpent
 from treadle.store.finding.literals import literals_of
 from treadle.store.finding.pattern import parsed

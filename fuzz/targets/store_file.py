@@ -11,9 +11,9 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from fuzz.cutting import head_and_rest
-from treadle.entries import Draft, FragmentMark, Origin
-from treadle.errors import TreadleError
-from treadle.provenance import InputProvenance
+from treadle.core.entries import Draft, FragmentMark, Origin
+from treadle.core.errors import TreadleError
+from treadle.core.provenance import InputProvenance
 from treadle.store import Change, SqliteStore
 from treadle.testing.contracts.drafts import append, said, turn_of
 

@@ -9,14 +9,14 @@ from msgspec import Struct
 from fuzz.cutting import head_and_rest
 from treadle.context.mending import mended
 from treadle.context.row import Row
-from treadle.entries import Draft
-from treadle.errors import HookFailed
+from treadle.core.entries import Draft
+from treadle.core.errors import HookFailed
+from treadle.core.items import FunctionCall, encode_item
+from treadle.core.wire import json_bytes
 from treadle.hooks.familiar import familiar, unfamiliar
-from treadle.items import FunctionCall, encode_item
 from treadle.models.assembly import FreeformDeltas
 from treadle.models.formats.tools import freeform_input
 from treadle.tools.arguments import BadArguments, read_arguments
-from treadle.wire import json_bytes
 
 __all__ = ["WORDS", "check"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from msgspec import Raw
 
-from treadle.plan.schema import normalise
-from treadle.plan.target import Target
-from treadle.specs import FunctionTool, Namespace
+from treadle.core.specs import FunctionTool, Namespace
+from treadle.policy.schema import normalise
+from treadle.policy.target import Target
 
 __all__ = ["WORDS", "check"]
 

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .deferred import deferred
+from .core.lazy import deferred
 
 if TYPE_CHECKING:
     from .context.head import Choices
     from .context.layout import layout
     from .context.request import Request
     from .context.view import View
-    from .entries import Entry, Flags, Head, Origin, Reason, Recipe
-    from .errors import TreadleError
+    from .core.entries import Entry, Flags, Head, Origin, Reason, Recipe
+    from .core.errors import TreadleError
+    from .core.provenance import InputProvenance, InternalEvent
     from .harness.events import Event, TurnCompleted
     from .hooks.registry import Hooks
     from .models.catalog import Catalog
@@ -24,12 +25,11 @@ if TYPE_CHECKING:
     from .prompt.observation import PromptContext
     from .prompt.registry import Registry, default_registry
     from .prompt.state import StateFragment
-    from .provenance import InputProvenance, InternalEvent
     from .store.contract import Store
     from .store.index import SqliteIndex
     from .store.memory import MemoryStore
     from .store.sqlite import SqliteStore
-    from .thread import Thread
+    from .thread.thread import Thread
     from .tools.decorator import tool
 
 __version__ = "0.1.0"
@@ -73,8 +73,8 @@ __getattr__ = deferred(
         "context.layout": "layout",
         "context.request": "Request",
         "context.view": "View",
-        "entries": "Entry Flags Head Origin Reason Recipe",
-        "errors": "TreadleError",
+        "core.entries": "Entry Flags Head Origin Reason Recipe",
+        "core.errors": "TreadleError",
         "harness.events": "Event TurnCompleted",
         "hooks.registry": "Hooks",
         "models.catalog": "Catalog",
@@ -82,12 +82,12 @@ __getattr__ = deferred(
         "prompt.observation": "PromptContext",
         "prompt.registry": "Registry default_registry",
         "prompt.state": "StateFragment",
-        "provenance": "InputProvenance InternalEvent",
+        "core.provenance": "InputProvenance InternalEvent",
         "store.contract": "Store",
         "store.index": "SqliteIndex",
         "store.memory": "MemoryStore",
         "store.sqlite": "SqliteStore",
-        "thread": "Thread",
+        "thread.thread": "Thread",
         "tools.decorator": "tool",
     },
 )

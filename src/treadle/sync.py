@@ -15,15 +15,15 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from .thread import Thread as AsyncThread
+from .thread.thread import Thread as AsyncThread
 
 if TYPE_CHECKING:
-    from .agent import Answers
     from .engines.linear import Compacted
     from .harness.events import Event
-    from .plan.turn_plan import TurnPlan
+    from .policy.turn_plan import TurnPlan
     from .prompt.input import UserPart
     from .sandbox.approvals import Decision
+    from .tools.contract import Answers
 
 __all__ = ["Thread"]
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
-from treadle.auth import OAuth
-from treadle.loopback import Listener
+from treadle.core.loopback import Listener
+from treadle.policy.auth import OAuth
 
 HOUR = 3_600_000
 

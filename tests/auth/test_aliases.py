@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from treadle.auth.aliases import (
+from treadle.policy.auth.aliases import (
     Forwarded,
     Login,
     Requirement,
@@ -11,10 +11,10 @@ from treadle.auth.aliases import (
     forwarded,
     prepared,
 )
-from treadle.auth.aliases import provider_for_auth as alias
-from treadle.auth.errors import RouteRefused
-from treadle.auth.order import Candidate
-from treadle.auth.profile import Kind, Profile, Source
+from treadle.policy.auth.aliases import provider_for_auth as alias
+from treadle.policy.auth.errors import RouteRefused
+from treadle.policy.auth.order import Candidate
+from treadle.policy.auth.profile import Kind, Profile, Source
 
 
 def candidate(name: str, kind: Kind = "oauth", source: Source = "auto") -> Candidate:

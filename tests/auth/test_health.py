@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.auth.health import (
+from treadle.policy.auth.health import (
     NEUTRAL,
     Health,
     Limit,

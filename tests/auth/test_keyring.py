@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from treadle.auth import ApiKey, AuthError, OAuth, ProfileUnusable
-from treadle.auth.secrets import SecretStore
-from treadle.auth.vault import SystemKeyring, find_vault
+from treadle.policy.auth import ApiKey, AuthError, OAuth, ProfileUnusable
+from treadle.policy.auth.secrets import SecretStore
+from treadle.policy.auth.vault import SystemKeyring, find_vault
 
 from .scenes import Child
 
@@ -105,7 +105,7 @@ def test_a_locked_keyring_makes_its_profiles_unusable_for_now(tmp_path):
 
 
 def test_without_the_package_it_is_said_how_to_get_it(tmp_path):
-    code = "from treadle.auth.vault import find_vault\nprint(find_vault())"
+    code = "from treadle.policy.auth.vault import find_vault\nprint(find_vault())"
     (tmp_path / "keyring.py").write_text("raise ImportError")
     said = Child(code, tmp_path, path=tmp_path).end()
     assert "pip install 'treadle[keyring]'" in said
@@ -131,9 +131,9 @@ def package(tmp_path, answer: str, priority: str = "5") -> None:
 def test_a_keyring_that_hangs_is_given_up_and_does_not_keep_the_process(tmp_path):
     package(tmp_path, "threading.Event().wait()")
     code = """
-from treadle.auth import ApiKey
-from treadle.auth.secrets import SecretStore
-from treadle.auth.vault import find_vault
+from treadle.policy.auth import ApiKey
+from treadle.policy.auth.secrets import SecretStore
+from treadle.policy.auth.vault import find_vault
 vault, why = find_vault()
 vault.patience = 0.1
 kept = SecretStore(home, vault).put("openai:me", ApiKey(provider="openai", key="sk-planted"))
@@ -146,7 +146,7 @@ print(kept.place)
 
 def test_a_package_without_a_backend_counts_as_none(tmp_path):
     package(tmp_path, "return None", priority="0")
-    code = "from treadle.auth.vault import find_vault\nprint(find_vault())"
+    code = "from treadle.policy.auth.vault import find_vault\nprint(find_vault())"
     assert Child(code, tmp_path, path=tmp_path).end() == (
         "(None, 'no backend works on this machine')\n"
     )

@@ -5,11 +5,11 @@ import json
 
 import pytest
 
-from treadle.auth import AuthError, OAuth, ProfileUnusable, Token
-from treadle.auth.oauth import Refresher
-from treadle.auth.secrets import SecretStore
-from treadle.auth.tokens import read_tokens
 from treadle.models.transport import AsyncTransport
+from treadle.policy.auth import AuthError, OAuth, ProfileUnusable, Token
+from treadle.policy.auth.oauth import Refresher
+from treadle.policy.auth.secrets import SecretStore
+from treadle.policy.auth.tokens import read_tokens
 
 from .scenes import HOUR, Child, Clock, TokenEndpoint, oauth
 
@@ -65,8 +65,8 @@ async def test_a_pair_that_was_refused_is_replaced_once_for_all_who_were_refused
 async def test_many_processes_refresh_a_profile_once(tmp_path):
     code = """
 import asyncio
-from treadle.auth.oauth import Refresher
-from treadle.auth.secrets import SecretStore
+from treadle.policy.auth.oauth import Refresher
+from treadle.policy.auth.secrets import SecretStore
 from treadle.models.transport import AsyncTransport
 asking = Refresher(SecretStore(home, None), AsyncTransport, lambda: 1_700_000_000_000)
 print(asyncio.run(asking.fresh("openai:me")).bearer)
@@ -81,8 +81,8 @@ print(asyncio.run(asking.fresh("openai:me")).bearer)
 async def test_a_process_killed_between_refresh_and_write_leaves_the_old_pair_whole(tmp_path):
     code = """
 import asyncio, os
-from treadle.auth.oauth import Refresher
-from treadle.auth.secrets import SecretStore
+from treadle.policy.auth.oauth import Refresher
+from treadle.policy.auth.secrets import SecretStore
 from treadle.models.transport import AsyncTransport
 class Dies(SecretStore):
     def put(self, *given):

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.auth.health import NEUTRAL, Health, Obstacle, failed, obstacle
-from treadle.auth.order import (
+from treadle.policy.auth.health import NEUTRAL, Health, Obstacle, failed, obstacle
+from treadle.policy.auth.order import (
     Candidate,
     Pin,
     Wishes,
@@ -16,7 +16,7 @@ from treadle.auth.order import (
     pin_holds,
     pin_moves,
 )
-from treadle.auth.profile import Kind, Profile, Source
+from treadle.policy.auth.profile import Kind, Profile, Source
 
 NOW = 1_000_000_000_000
 

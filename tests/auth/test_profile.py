@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 from rich.pretty import pretty_repr
 
-from treadle.auth import (
+from treadle.policy.auth import (
     ApiKey,
     AuthError,
     Credential,
@@ -17,7 +17,7 @@ from treadle.auth import (
     Token,
     profile_id,
 )
-from treadle.auth.profile import profile_of, provider_in
+from treadle.policy.auth.profile import profile_of, provider_in
 
 SECRETS = ("sk-planted-key", "planted-token", "planted-access", "planted-refresh")
 CREDENTIALS: tuple[Credential, ...] = (

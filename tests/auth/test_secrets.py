@@ -6,9 +6,18 @@ import stat
 
 import pytest
 
-from treadle.auth import ApiKey, AuthError, Credential, OAuth, Profile, ProfileUnusable, Token, disk
-from treadle.auth.keys import KeyFile
-from treadle.auth.secrets import SecretStore
+from treadle.policy.auth import (
+    ApiKey,
+    AuthError,
+    Credential,
+    OAuth,
+    Profile,
+    ProfileUnusable,
+    Token,
+    disk,
+)
+from treadle.policy.auth.keys import KeyFile
+from treadle.policy.auth.secrets import SecretStore
 
 from .scenes import Child
 
@@ -152,8 +161,8 @@ def test_a_profile_that_is_not_kept_is_unusable_for_good(tmp_path):
 
 def test_processes_that_write_at_once_lose_nothing(tmp_path):
     code = """
-from treadle.auth.secrets import SecretStore
-from treadle.auth import ApiKey
+from treadle.policy.auth.secrets import SecretStore
+from treadle.policy.auth import ApiKey
 for n in range(20):
     name = f"openai:{sys.argv[2]}-{n}"
     SecretStore(home, vault=None).put(name, ApiKey(provider="openai", key="sk-planted"))
@@ -169,8 +178,8 @@ def test_a_writer_that_was_killed_leaves_the_old_file_and_its_remains_are_swept(
     store(tmp_path).put("openai:default", KEY)
     code = """
 import os, tempfile
-from treadle.auth import ApiKey, disk
-from treadle.auth.secrets import SecretStore
+from treadle.policy.auth import ApiKey, disk
+from treadle.policy.auth.secrets import SecretStore
 os.fsync = lambda descriptor: os.kill(os.getpid(), 9)
 SecretStore(home, vault=None).put("openai:new", ApiKey(provider="openai", key="sk-planted-new"))
 """

@@ -6,11 +6,11 @@ from functools import partial
 
 import pytest
 
-from treadle.auth.health import Health, failed
-from treadle.auth.order import Pin
-from treadle.auth.profile import Source
-from treadle.auth.state import AuthState
-from treadle.errors import StoreReadOnly
+from treadle.core.errors import StoreReadOnly
+from treadle.policy.auth.health import Health, failed
+from treadle.policy.auth.order import Pin
+from treadle.policy.auth.profile import Source
+from treadle.policy.auth.state import AuthState
 
 from .scenes import Child, Clock, everything_in
 
@@ -50,9 +50,9 @@ def test_the_file_belongs_to_its_owner_only(tmp_path):
 
 def test_processes_that_note_failures_at_once_add_up(tmp_path):
     code = """
-from treadle.auth.health import failed
-from treadle.auth.profile import Source
-from treadle.auth.state import AuthState
+from treadle.policy.auth.health import failed
+from treadle.policy.auth.profile import Source
+from treadle.policy.auth.state import AuthState
 for n in range(40):
     AuthState(home).change("openai:a", lambda before: failed(before, "auth", 5))
 """

@@ -5,10 +5,10 @@ import logging
 
 import pytest
 
-from treadle.auth import ApiKey, AuthError, OAuth, ProfileUnusable, Token, Wallet
-from treadle.auth.health import Health, Reason
-from treadle.auth.order import Pin, attempts, may_rotate
-from treadle.redact import redact
+from treadle.core.redact import redact
+from treadle.policy.auth import ApiKey, AuthError, OAuth, ProfileUnusable, Token, Wallet
+from treadle.policy.auth.health import Health, Reason
+from treadle.policy.auth.order import Pin, attempts, may_rotate
 
 from .scenes import HOUR, Child, Clock, TokenEndpoint, everything_in, oauth
 
@@ -168,7 +168,7 @@ async def test_two_processes_that_rotate_the_same_profiles_agree(tmp_path):
     keys(tmp_path, "a", "b")
     code = """
 import asyncio
-from treadle.auth import Wallet
+from treadle.policy.auth import Wallet
 async def turn(wallet):
     for n in range(15):
         found = await wallet.resolve("openai", thread=sys.argv[2], model="m")

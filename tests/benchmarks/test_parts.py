@@ -6,7 +6,7 @@ import json
 import pytest
 from benchmarks.parts import REST, Function, Profiled, by_part, part_of
 
-from treadle.items import InputText, Message, encode_item
+from treadle.core.items import InputText, Message, encode_item
 
 STORE: Function = ("/x/src/treadle/store/writer.py", 1, "write")
 LEDGER: Function = ("/x/src/treadle/context/ledger.py", 1, "compare")

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from treadle.items import FunctionCall, FunctionCallOutput, Message, OutputText
-from treadle.thread import Thread
-from treadle.usage import TokenUsage
+from treadle.core.items import FunctionCall, FunctionCallOutput, Message, OutputText
+from treadle.core.usage import TokenUsage
+from treadle.thread.thread import Thread
 
 from .terminal import Treadle
 

@@ -7,7 +7,7 @@ import sqlite3
 import pytest
 from inline_snapshot import snapshot
 
-from treadle.errors import ThreadBusy
+from treadle.core.errors import ThreadBusy
 from treadle.store import SqliteStore
 
 

@@ -5,8 +5,8 @@ import time
 
 import pytest
 
+from treadle.core.loopback import Answer
 from treadle.delivery.channels.signature import is_signed
-from treadle.loopback import Answer
 
 from ..delivery.scenes import Receiver
 from .scripts import scripted, shell

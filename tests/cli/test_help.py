@@ -84,7 +84,11 @@ def test_listing_the_commands_loads_none_of_them():
 
 
 def test_the_library_loads_neither_click_nor_rich():
-    assert not modules_after("import treadle, treadle.thread") & {"click", "rich", "treadle.cli"}
+    assert not modules_after("import treadle, treadle.thread.thread") & {
+        "click",
+        "rich",
+        "treadle.cli",
+    }
 
 
 @pytest.mark.usefixtures("worked")

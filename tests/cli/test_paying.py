@@ -4,8 +4,8 @@ import asyncio
 import json
 from typing import Any
 
-from treadle.auth.state import AuthState
-from treadle.configuration import load_config
+from treadle.config import load_config
+from treadle.policy.auth.state import AuthState
 from treadle.testing.fake import FakeServer
 from treadle.testing.script import Answer, Failure, Script
 

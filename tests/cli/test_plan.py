@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from inline_snapshot import snapshot
 
-from treadle.auth import ApiKey, Wallet
 from treadle.cli.preview import PLACEHOLDER
-from treadle.thread import Thread
+from treadle.policy.auth import ApiKey, Wallet
+from treadle.thread.thread import Thread
 
 from .scripts import scripted
 from .terminal import Treadle

@@ -9,12 +9,12 @@ import pytest
 from inline_snapshot import snapshot
 
 from treadle.context.head import Choices
-from treadle.items import FunctionCall
+from treadle.core.items import FunctionCall
+from treadle.core.specs import FunctionTool
+from treadle.core.wire import Json
 from treadle.prompt.observation import PromptContext
-from treadle.specs import FunctionTool
 from treadle.subagents import AgentLimits
-from treadle.thread import Thread
-from treadle.wire import Json
+from treadle.thread.thread import Thread
 
 from .scripts import scripted
 from .test_threads import tidy

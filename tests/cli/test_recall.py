@@ -8,11 +8,11 @@ import subprocess
 import pytest
 from inline_snapshot import snapshot
 
+from treadle.core.entries import Draft
+from treadle.core.items import Message, OutputText, encode_item
 from treadle.engines.lossless.factory import FILE
 from treadle.engines.lossless.library import Library
 from treadle.engines.lossless.nodes import Node
-from treadle.entries import Draft
-from treadle.items import Message, OutputText, encode_item
 from treadle.store import Change, SqliteStore
 from treadle.testing.contracts.drafts import append, says
 

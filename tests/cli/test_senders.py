@@ -6,8 +6,8 @@ from typing import Any, TypeAlias
 import pytest
 from inline_snapshot import snapshot
 
-from treadle.provenance import InputProvenance, InternalEvent
-from treadle.thread import Thread
+from treadle.core.provenance import InputProvenance, InternalEvent
+from treadle.thread.thread import Thread
 
 from .conftest import answer
 from .terminal import Treadle

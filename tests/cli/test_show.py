@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from inline_snapshot import snapshot
 
-from treadle.entries import Draft
+from treadle.core.entries import Draft
 from treadle.store import Change, SqliteStore
-from treadle.thread import Thread
+from treadle.thread.thread import Thread
 
 from .test_threads import tidy
 

@@ -43,9 +43,9 @@ NOT_YET = {
     "treadle.tools.keeping",
     "treadle.sandbox.safety", "treadle.tools.patch.parser", "treadle.tools.patch.plan",
     "treadle.tools.local.process",
-    "treadle.sandbox.bubblewrap", "treadle.sandbox.probe", "treadle.auth.oauth",
+    "treadle.sandbox.bubblewrap", "treadle.sandbox.probe", "treadle.policy.auth.oauth",
     "treadle.hooks.command",
-    "treadle.delivery.deliveries", "treadle.delivery.reasoning", "treadle.desk",
+    "treadle.delivery.deliveries", "treadle.delivery.reasoning", "treadle.delivery.outgoing",
     "treadle.engines.lossless.workshop", "treadle.engines.lossless.writing.summarise",
     "treadle.engines.lossless.recall.cues", "treadle.prompt.soundness", "treadle.cli.repl",
 }  # fmt: skip

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from treadle.thread import Thread
+from treadle.thread.thread import Thread
 
 from .terminal import Treadle
 

@@ -10,9 +10,9 @@ from tests.codex.scenes import MODEL, codex, hear, of, plain, shown, staged, tal
 from tests.codex.viewing import continues, reasons, shows_view, started
 from tests.engines.scenes import Intercepting, Probe, written
 from treadle import Thread
+from treadle.core.entries import Projected
 from treadle.engines.info import EngineInfo
 from treadle.engines.values import AssembleParams, AssembleResult, InterceptResult, Projection
-from treadle.entries import Projected
 from treadle.harness.codex.binding import KEY, TOPIC, Binding, stored
 from treadle.harness.codex.options import CodexOptions
 from treadle.harness.events import HarnessReported

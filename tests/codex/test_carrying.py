@@ -16,15 +16,15 @@ from tests.codex.viewing import (
 from tests.engines.scenes import Probe, notices, written
 from treadle.context.compose import item_draft
 from treadle.context.row import Row
+from treadle.core.entries import Head
+from treadle.core.ids import derived_id
+from treadle.core.items import FunctionCall, FunctionCallOutput, Item
 from treadle.engines.values import AssembleParams, AssembleResult
-from treadle.entries import Head
 from treadle.harness.codex.shown import items_of
 from treadle.harness.events import Event, TextDelta
 from treadle.hooks import Hooks
 from treadle.hooks.payloads import BeforePromptBuild
 from treadle.hooks.registry import Answer as HookAnswer
-from treadle.ids import derived_id
-from treadle.items import FunctionCall, FunctionCallOutput, Item
 from treadle.prompt.input import Image, LocalImage
 from treadle.testing.appserver import AppScript, Fault, heard
 from treadle.testing.script import Answer, Call, Failure

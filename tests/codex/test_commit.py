@@ -17,9 +17,9 @@ from tests.engines.scenes import (
     written,
 )
 from treadle import Thread
+from treadle.core.provenance import InputProvenance
 from treadle.engines.values import CommitResult, MaintainParams, MaintainResult, Rebase
 from treadle.harness.events import Event, TextDelta
-from treadle.provenance import InputProvenance
 from treadle.store.contract import OutboxRow
 from treadle.testing.script import Answer, Break, Failure
 

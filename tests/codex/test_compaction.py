@@ -10,6 +10,7 @@ from tests.codex.scenes import Stage, hear, last, of, plain, shown, staged, talk
 from tests.engines.scenes import Committing, Intercepting, Probe, chatter, epochs, said, written
 from tests.harness.scenes import log
 from treadle import Thread
+from treadle.core.errors import CannotCompact, EngineFailed
 from treadle.engines.info import EngineInfo
 from treadle.engines.values import (
     AssembleParams,
@@ -19,7 +20,6 @@ from treadle.engines.values import (
     InterceptResult,
     Rebase,
 )
-from treadle.errors import CannotCompact, EngineFailed
 from treadle.harness.contract import NativeCompaction
 from treadle.harness.events import CompactionFinished, CompactionStarted, Event, HarnessReported
 from treadle.hooks.payloads import AfterCompaction, BeforeCompaction

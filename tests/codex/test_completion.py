@@ -12,11 +12,11 @@ from tests.engines.scenes import Following, Probe, epochs
 from tests.harness.scenes import log
 from treadle import Thread
 from treadle.context.head import Choices
+from treadle.core.errors import CompletionFailed, TooLong
+from treadle.core.items import InputText, Message
 from treadle.engines.info import EngineInfo
 from treadle.engines.values import AfterTurnParams
-from treadle.errors import CompletionFailed, TooLong
 from treadle.harness.events import Event, TextDelta
-from treadle.items import InputText, Message
 from treadle.testing.appserver import AppScript, Step, TurnScript, heard
 from treadle.testing.script import Answer, Call, Failure, Tokens
 

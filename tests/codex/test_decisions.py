@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from treadle.entries import Projected
+from treadle.core.entries import Projected
+from treadle.core.specs import FunctionTool, parameters
 from treadle.harness.codex.binding import KEY, TOPIC, Binding, decide, stored, tools_fingerprint
-from treadle.specs import FunctionTool, parameters
 from treadle.store.contract import OutboxRow
 
 PLAN = Projected("probe", "winter", "1")

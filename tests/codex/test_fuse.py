@@ -7,9 +7,9 @@ import pytest
 from tests.codex.scenes import hear, last, of, plain, shown, staged, talk, unreal
 from tests.engines.scenes import Intercepting, Probe, chatter, epochs, written
 from tests.harness.scenes import log
+from treadle.core.errors import CannotCompact
 from treadle.engines.info import EngineInfo
 from treadle.engines.values import CompactParams, CompactResult, InterceptResult, Rebase
-from treadle.errors import CannotCompact
 from treadle.harness.codex.catalog import knows
 from treadle.harness.events import CompactionFinished, CompactionStarted, Event, HarnessReported
 from treadle.testing.appserver import AppScript, Fault, Step, TurnScript, heard

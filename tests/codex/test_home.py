@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from inline_snapshot import snapshot
 
-from treadle.errors import ConfigError
+from treadle.core.errors import ConfigError
 from treadle.harness.codex.catalog import LIFTED, OwnModel, edit, keep_catalog
 from treadle.harness.codex.connection import Connection
 from treadle.harness.codex.home import CodexHome

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec import Raw
 
+from treadle.core.usage import MOST_TOKENS, RateLimitSnapshot, RateLimitWindow, TokenUsage
 from treadle.harness.codex import rollout
 from treadle.harness.codex.connection import MOST_LEVELS, Oddities
 from treadle.harness.codex.errors import ProtocolError
@@ -16,7 +17,6 @@ from treadle.harness.codex.lines import LineBuffer
 from treadle.harness.codex.protocol.notifications import RawResponse
 from treadle.harness.codex.protocol.values import Tokens
 from treadle.harness.codex.rollout import left_since, newest_compaction
-from treadle.usage import MOST_TOKENS, RateLimitSnapshot, RateLimitWindow, TokenUsage
 
 from .peer import connected
 

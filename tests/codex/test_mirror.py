@@ -12,12 +12,12 @@ from tests.codex.scenes import Stage, hear, last, plain, shown, staged
 from tests.engines.scenes import Batching, Committing, Following, Probe, notices, said
 from tests.harness.scenes import calls_answered_once, log, unanswered
 from treadle import Thread
-from treadle.errors import LeaseLost, StoreFull
+from treadle.core.errors import LeaseLost, StoreFull
+from treadle.core.items import Message, decode_item, text_of
 from treadle.harness.codex.rollout import left_since
 from treadle.hooks.payloads import BeforePromptBuild
 from treadle.hooks.registry import Answer as HookAnswer
 from treadle.hooks.registry import Hooks
-from treadle.items import Message, decode_item, text_of
 from treadle.store.contract import Change, Committed, Lease
 from treadle.store.index import SqliteIndex
 from treadle.store.sqlite import SqliteStore

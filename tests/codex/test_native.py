@@ -15,8 +15,8 @@ from tests.codex.viewing import (
     told,
 )
 from tests.engines.scenes import Probe, written
+from treadle.core.items import FunctionCall
 from treadle.engines.values import AssembleParams, AssembleResult
-from treadle.items import FunctionCall
 from treadle.prompt.observation import PromptContext
 from treadle.testing.script import Answer, Call
 from treadle.tools.decorator import tool

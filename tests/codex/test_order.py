@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from tests.engines.scenes import Batching, Booting, Committing, Following, Probe, Tidying, said
+from treadle.core.items import decode_item, item_type
 from treadle.engines.values import AssembleResult
 from treadle.harness.events import Event, HarnessReported, ItemCompleted, StepStarted, TextDelta
 from treadle.hooks import Hooks
 from treadle.hooks.payloads import BeforePromptBuild, TurnEnded, TurnStarted
-from treadle.items import decode_item, item_type
 from treadle.testing.script import Answer, Break, Call, Failure
 from treadle.tools.decorator import tool
 

@@ -9,10 +9,10 @@ import pytest
 from tests.codex.scenes import Stage, hear, last, of, plain, shown, staged, talk
 from tests.engines.scenes import Intercepting, Probe, epochs, notices, said, written
 from tests.harness.scenes import calls_answered_once, log
+from treadle.core.errors import LeaseLost
 from treadle.engines.info import EngineInfo
 from treadle.engines.lifecycle import Patience
 from treadle.engines.values import CompactParams, CompactResult, InterceptResult, Rebase
-from treadle.errors import LeaseLost
 from treadle.harness.events import CompactionFinished, Event, HarnessReported
 from treadle.testing.script import Answer, Call, Failure
 from treadle.tools.decorator import tool

@@ -14,14 +14,14 @@ from msgspec import structs
 from tests.auth.scenes import HOUR, TokenEndpoint
 from tests.codex.scenes import Stage, hear, last, of, staged
 from tests.codex.test_completion import ONLY_CODEX, Asking
-from treadle.auth import ApiKey, OAuth, Token, Wallet
-from treadle.auth.errors import RouteRefused
-from treadle.errors import CannotCompact
+from treadle.core.errors import CannotCompact
 from treadle.harness.codex.options import CodexOptions
 from treadle.harness.codex.signing import SUBSCRIPTION_URL
 from treadle.harness.contract import Identity
 from treadle.harness.events import AttemptFailed, Retrying
 from treadle.models.connect import ProviderConfig
+from treadle.policy.auth import ApiKey, OAuth, Token, Wallet
+from treadle.policy.auth.errors import RouteRefused
 from treadle.testing.script import Answer, Call, Failure
 from treadle.tools.decorator import tool
 

@@ -5,8 +5,8 @@ import os
 import signal
 
 from tests.harness.scenes import log
+from treadle.core.items import Message, decode_item, text_of
 from treadle.harness.events import Event, Retrying, StepStarted, TextDelta, ToolStarted
-from treadle.items import Message, decode_item, text_of
 from treadle.testing.contracts.answers import until
 from treadle.testing.script import Answer, Break, Call
 from treadle.tools.contract import ToolContext

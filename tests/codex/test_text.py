@@ -11,15 +11,8 @@ from msgspec import Raw
 
 from tests.strategies import rows as any_rows
 from treadle.context.row import Row
-from treadle.entries import Draft, Node
-from treadle.harness.codex.text.projection import (
-    TURN_TEXT_LIMIT,
-    Mode,
-    TextProjection,
-    fit,
-    project_text,
-)
-from treadle.items import (
+from treadle.core.entries import Draft, Node
+from treadle.core.items import (
     AgentMessage,
     Compaction,
     CustomToolCall,
@@ -45,6 +38,13 @@ from treadle.items import (
     Unknown,
     WebSearchCall,
     encode_item,
+)
+from treadle.harness.codex.text.projection import (
+    TURN_TEXT_LIMIT,
+    Mode,
+    TextProjection,
+    fit,
+    project_text,
 )
 
 IMAGE = InputImage(image_url="data:image/png;base64,AAAA")

@@ -7,9 +7,16 @@ import pytest
 from msgspec import Raw
 
 from tests.harness.scenes import log, outline, unanswered
-from treadle.agent import StoredBytes
-from treadle.context.staging import TOPIC
-from treadle.entries import Origin
+from treadle.core.entries import Origin
+from treadle.core.items import InputImage, InputText, decode_item, item_type
+from treadle.core.specs import (
+    CustomTool,
+    FunctionTool,
+    Namespace,
+    TextFormat,
+    WebSearchTool,
+    parameters,
+)
 from treadle.harness.events import (
     Event,
     ItemCompleted,
@@ -21,9 +28,9 @@ from treadle.harness.events import (
 from treadle.hooks import Hooks
 from treadle.hooks.payloads import AfterToolCall, BeforeToolCall, ToolResultReady
 from treadle.hooks.registry import Answer as Said
-from treadle.items import InputImage, InputText, decode_item, item_type
-from treadle.specs import CustomTool, FunctionTool, Namespace, TextFormat, WebSearchTool, parameters
+from treadle.log.staging import TOPIC
 from treadle.testing.script import Answer, Call
+from treadle.thread.agent import StoredBytes
 from treadle.tools.contract import ToolCall, ToolContext, ToolResult
 from treadle.tools.decorator import tool
 from treadle.tools.keeping import open_kept, read_range

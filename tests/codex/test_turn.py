@@ -9,6 +9,8 @@ from msgspec import Raw
 
 from tests.harness.scenes import log, outline
 from treadle.context.head import Choices
+from treadle.core.items import Reasoning, decode_item
+from treadle.core.usage import RateLimitSnapshot, RateLimitWindow, TokenUsage
 from treadle.harness.codex.options import CodexOptions
 from treadle.harness.events import (
     HarnessReported,
@@ -20,11 +22,9 @@ from treadle.harness.events import (
     TextDelta,
     UsageReported,
 )
-from treadle.items import Reasoning, decode_item
 from treadle.prompt.input import LocalImage
 from treadle.prompt.observation import PromptContext
 from treadle.testing.script import Answer, Call, Tokens
-from treadle.usage import RateLimitSnapshot, RateLimitWindow, TokenUsage
 
 from .scenes import hear, last, of, plain, shown, staged
 

@@ -17,12 +17,12 @@ from tests.engines.scenes import written
 from treadle import Thread
 from treadle.context.compose import item_draft
 from treadle.context.row import Row
+from treadle.core.entries import Draft
+from treadle.core.items import InputText, Message
 from treadle.engines.recall import recalled
 from treadle.engines.values import AssembleParams, AssembleResult
-from treadle.entries import Draft
 from treadle.harness.codex.server import AppServer
 from treadle.harness.events import Event, HarnessReported
-from treadle.items import InputText, Message
 
 __all__ = [
     "PICTURE",

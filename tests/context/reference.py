@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from treadle.context.view import View
-from treadle.entries import Entry, Epoch, Inline, Node, Range, Rollback
+from treadle.core.entries import Entry, Epoch, Inline, Node, Range, Rollback
 from treadle.store.contract import Store
 
 __all__ = ["assert_paired", "expected_bodies", "shown_items", "visible"]

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 
 from treadle.context.request import HEAD_SEGMENTS
-from treadle.entries import Node
-from treadle.items import (
+from treadle.core.entries import Node
+from treadle.core.items import (
     FunctionCall,
     FunctionCallOutput,
     InputText,
@@ -25,7 +25,7 @@ from treadle.prompt import AgentsDocs, PromptContext
 from treadle.store.contract import LedgerRow, Store
 from treadle.store.index import MemoryIndex
 from treadle.store.memory import MemoryStore
-from treadle.thread import Thread
+from treadle.thread.thread import Thread
 
 MODEL, OTHER_MODEL, BLIND_MODEL = "openai:gpt-5.5", "openai:gpt-5.2", "openai:unheard-of"
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.context.calibration import HIGHEST, LOWEST, calibrated, learn
+from treadle.log.calibration import HIGHEST, LOWEST, calibrated, learn
 from treadle.store.contract import Calibration
 
 calibrations = st.builds(

@@ -9,7 +9,7 @@ from inline_snapshot import snapshot
 
 from tests.context.scenes import Scene, call, opened, output
 from treadle.context.view import load_view
-from treadle.errors import StaleEpoch
+from treadle.core.errors import StaleEpoch
 from treadle.store.sqlite import SqliteStore
 from treadle.testing import layout
 

@@ -4,8 +4,8 @@ import pytest
 
 from tests.context.scenes import Scene, answer, call, output, reasoning, scene
 from treadle.context.cuts import step_boundary, turn_start
-from treadle.entries import Entry
-from treadle.errors import IllegalCut
+from treadle.core.entries import Entry
+from treadle.core.errors import IllegalCut
 
 
 async def boundary(found: Scene, seq: int) -> int:

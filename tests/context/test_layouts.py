@@ -20,8 +20,8 @@ from treadle.context.cuts import step_boundary
 from treadle.context.layout import row_lines
 from treadle.context.request import RequestEncoder
 from treadle.context.row import Row
-from treadle.entries import Draft, Head, Origin, Reason
-from treadle.items import (
+from treadle.core.entries import Draft, Head, Origin, Reason
+from treadle.core.items import (
     CustomToolCall,
     CustomToolCallOutput,
     ExecAction,
@@ -35,8 +35,8 @@ from treadle.items import (
     encode_item,
     text_of,
 )
+from treadle.core.specs import FunctionTool, parameters
 from treadle.prompt import AgentsDocs
-from treadle.specs import FunctionTool, parameters
 from treadle.testing import layout
 
 

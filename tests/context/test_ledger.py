@@ -18,13 +18,13 @@ from tests.context.scenes import (
 )
 from treadle.context.head import Choices
 from treadle.context.ledger import Comparison, compare, watch
-from treadle.entries import Reason
-from treadle.errors import StaleEpoch
-from treadle.specs import FunctionTool, parameters
+from treadle.core.entries import Reason
+from treadle.core.errors import StaleEpoch
+from treadle.core.specs import FunctionTool, parameters
+from treadle.core.usage import TokenUsage
 from treadle.store.contract import LedgerRow, Segment, SegmentKind
 from treadle.store.sqlite import SqliteStore
-from treadle.thread import Thread
-from treadle.usage import TokenUsage
+from treadle.thread.thread import Thread
 
 
 def segments(*digests: str) -> list[Segment]:

@@ -22,14 +22,14 @@ from treadle.context.request import Renderer, Request
 from treadle.context.row import Row
 from treadle.context.rules import legal_cuts, synthetic_output
 from treadle.context.view import load_view
-from treadle.errors import IllegalCut
-from treadle.items import Item
-from treadle.specs import FunctionTool, parameters
+from treadle.core.errors import IllegalCut
+from treadle.core.items import Item
+from treadle.core.specs import FunctionTool, parameters
 from treadle.store.contract import Store
 from treadle.store.index import MemoryIndex
 from treadle.store.memory import MemoryStore
 from treadle.store.sqlite import SqliteStore
-from treadle.thread import Thread
+from treadle.thread.thread import Thread
 
 T = TypeVar("T")
 

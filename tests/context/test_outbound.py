@@ -6,8 +6,8 @@ from msgspec import Raw
 
 from treadle.context.outbound import outbound
 from treadle.context.row import Row
-from treadle.entries import Draft, Head, Origin
-from treadle.items import (
+from treadle.core.entries import Draft, Head, Origin
+from treadle.core.items import (
     AgentMessage,
     Compaction,
     ContextCompaction,

@@ -16,8 +16,8 @@ from treadle.context.request import RequestEncoder
 from treadle.context.row import Row
 from treadle.context.rules import closed_length, legal_cuts, nearest_legal_cut, normalise
 from treadle.context.view import load_view
-from treadle.entries import Draft, Entry, Head, Origin
-from treadle.items import Item, encode_item
+from treadle.core.entries import Draft, Entry, Head, Origin
+from treadle.core.items import Item, encode_item
 from treadle.store.contract import Change, Store
 from treadle.store.memory import MemoryStore
 from treadle.store.sqlite import SqliteStore

@@ -9,11 +9,11 @@ from tests.context.scenes import OTHER_MODEL, Scene, answer, call, opened, outpu
 from treadle.context.rebuild import Rebuilt, rebuild_ledger
 from treadle.context.request import Renderer
 from treadle.context.view import load_view
-from treadle.entries import RequestMark, control_draft
+from treadle.core.entries import RequestMark, control_draft
+from treadle.core.usage import TokenUsage
 from treadle.store.contract import Change, LedgerRow, Segment
 from treadle.store.index import MemoryIndex
-from treadle.thread import Thread
-from treadle.usage import TokenUsage
+from treadle.thread.thread import Thread
 
 
 async def rebuilt(thread: Thread) -> tuple[Rebuilt, list[LedgerRow]]:

@@ -8,9 +8,9 @@ from tests.context.scenes import OTHER_MODEL, Scene, call, output, scene, user, 
 from treadle.context.recipe import first_context, ranges
 from treadle.context.row import Row, Shape
 from treadle.context.view import load_view
-from treadle.entries import Inline, Range, Recipe
-from treadle.errors import IllegalCut, StaleEpoch
-from treadle.items import (
+from treadle.core.entries import Inline, Range, Recipe
+from treadle.core.errors import IllegalCut, StaleEpoch
+from treadle.core.items import (
     CustomToolCall,
     CustomToolCallOutput,
     FunctionCall,

@@ -22,11 +22,11 @@ from tests.context.scenes import (
 from treadle.context.head import Choices, build_head
 from treadle.context.request import HEAD_SEGMENTS, Renderer, Request, RequestEncoder
 from treadle.context.row import Row
-from treadle.entries import Draft, Head, Origin
-from treadle.errors import NothingToSend
-from treadle.items import FunctionCallOutput, Item, encode_item
+from treadle.core.entries import Draft, Head, Origin
+from treadle.core.errors import NothingToSend
+from treadle.core.items import FunctionCallOutput, Item, encode_item
+from treadle.core.specs import CustomTool, FunctionTool, TextFormat, parameters
 from treadle.models.catalog import Catalog
-from treadle.specs import CustomTool, FunctionTool, TextFormat, parameters
 from treadle.store.memory import MemoryStore
 
 ORIGIN = Origin("openai", "responses", "gpt-5.5", "", "treadle")

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 from treadle.context.row import Row
-from treadle.entries import Draft, Flags
-from treadle.items import encode_item
+from treadle.core.entries import Draft, Flags
+from treadle.core.items import encode_item
+from treadle.core.provenance import InputProvenance, InternalEvent
 from treadle.prompt.input import user_message
-from treadle.provenance import InputProvenance, InternalEvent
 
 BODY = encode_item(user_message("the build is green"))
 SENT = InputProvenance(kind="inter_session", source_thread="thr_child")

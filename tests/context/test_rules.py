@@ -15,8 +15,8 @@ from treadle.context.rules import (
     normalise,
     without_media,
 )
-from treadle.entries import Draft
-from treadle.items import (
+from treadle.core.entries import Draft
+from treadle.core.items import (
     CustomToolCall,
     CustomToolCallOutput,
     ExecAction,

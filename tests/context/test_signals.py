@@ -13,15 +13,15 @@ from msgspec import Raw
 from tests.context.scenes import CONTEXT, Scene, answer, opened, scene, user
 from treadle.context.compose import input_draft, item_draft
 from treadle.context.layout import row_lines
-from treadle.entries import Draft, Entry, Flags, own_parts
-from treadle.errors import IllegalCut
-from treadle.items import FunctionCallOutput, Message, encode_item, text_of
+from treadle.core.entries import Draft, Entry, Flags, own_parts
+from treadle.core.errors import IllegalCut
+from treadle.core.items import FunctionCallOutput, Message, encode_item, text_of
+from treadle.core.provenance import InputProvenance, InternalEvent
 from treadle.prompt import default_registry
-from treadle.provenance import InputProvenance, InternalEvent
 from treadle.store.contract import Post
 from treadle.store.sqlite import SqliteStore
 from treadle.testing import layout
-from treadle.thread import Thread
+from treadle.thread.thread import Thread
 
 REGISTRY = default_registry()
 PEER = InputProvenance(kind="inter_session", source_thread="thr_peer", source_tool="sessions_send")

@@ -6,8 +6,8 @@ from msgspec import Raw
 from tests.context.scenes import answer, output, user
 from treadle.context.row import Row
 from treadle.context.task import fold_task
-from treadle.entries import Draft
-from treadle.items import (
+from treadle.core.entries import Draft
+from treadle.core.items import (
     CustomToolCallOutput,
     FunctionCall,
     FunctionCallOutput,

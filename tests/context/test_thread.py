@@ -19,9 +19,9 @@ from tests.context.scenes import (
     user,
 )
 from treadle.context.rules import OUTCOME_UNKNOWN
-from treadle.entries import Notice, Origin, ResponseMark, Settings
-from treadle.errors import ConfigError, NotFound, ThreadBusy, TurnConflict
-from treadle.items import (
+from treadle.core.entries import Notice, Origin, ResponseMark, Settings
+from treadle.core.errors import ConfigError, NotFound, ThreadBusy, TurnConflict
+from treadle.core.items import (
     AdditionalTools,
     CompactionTrigger,
     FunctionCallOutput,
@@ -29,12 +29,12 @@ from treadle.items import (
     Message,
     decode_item,
 )
-from treadle.provenance import InputProvenance, InternalEvent
+from treadle.core.provenance import InputProvenance, InternalEvent
+from treadle.core.usage import TokenUsage
 from treadle.store.contract import Calibration
 from treadle.store.memory import MemoryStore
 from treadle.testing import layout
-from treadle.thread import Thread
-from treadle.usage import TokenUsage
+from treadle.thread.thread import Thread
 
 
 async def outputs(thread: Thread) -> list[str | None]:

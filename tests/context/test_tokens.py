@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from treadle.context.media import audio_seconds, image_size
 from treadle.context.tokens import audio_tokens, estimate_bytes, estimate_item, estimate_text
-from treadle.items import (
+from treadle.core.items import (
     AgentMessage,
     Compaction,
     ContextCompaction,
@@ -28,7 +28,7 @@ from treadle.items import (
     decode_item,
     encode_item,
 )
-from treadle.truncate import Policy, truncate_output
+from treadle.core.text import Policy, truncate_output
 
 
 def png(width: int, height: int) -> bytes:

@@ -20,8 +20,8 @@ from treadle.context.layout import row_lines
 from treadle.context.request import Renderer
 from treadle.context.view import View, load_view
 from treadle.context.visible import visible_backwards
-from treadle.entries import Epoch, Reason, RequestMark
-from treadle.errors import IllegalCut
+from treadle.core.entries import Epoch, Reason, RequestMark
+from treadle.core.errors import IllegalCut
 from treadle.prompt import Known, Unknown, default_registry
 from treadle.store.contract import Change
 from treadle.store.memory import MemoryStore

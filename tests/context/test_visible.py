@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treadle.context.visible import outside, visible_backwards, visible_stretches
-from treadle.entries import Rollback, control_draft
+from treadle.core.entries import Rollback, control_draft
 from treadle.store.contract import Change, Store
 from treadle.store.memory import MemoryStore
 from treadle.testing.contracts.drafts import append, says

@@ -6,14 +6,14 @@ from typing import Any
 
 from msgspec import Raw
 
+from treadle.core.entries import Draft
+from treadle.core.items import Message, OutputText, encode_item
+from treadle.core.loopback import Answer, Listener, Request
 from treadle.delivery.channel import Delivery, Receipt
 from treadle.delivery.decision import TurnFacts
 from treadle.delivery.outbox import DeliveryFollower
 from treadle.delivery.payload import Reply
 from treadle.delivery.route import Origin
-from treadle.entries import Draft
-from treadle.items import Message, OutputText, encode_item
-from treadle.loopback import Answer, Listener, Request
 from treadle.store import Change, Store
 from treadle.store.contract import THIS_TURN, Admission, TurnEnd, TurnState
 from treadle.testing.contracts.drafts import append, says

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
+from treadle.core.errors import ConfigError
+from treadle.core.loopback import Answer, Listener
 from treadle.delivery.channel import Holds, Receipt
 from treadle.delivery.channels.queue import QueueChannel
 from treadle.delivery.channels.signature import is_signed, sign
 from treadle.delivery.channels.terminal import TerminalChannel
 from treadle.delivery.channels.webhook import LONGEST_WISH, WebhookChannel
-from treadle.errors import ConfigError
-from treadle.loopback import Answer, Listener
 from treadle.models.transport import AsyncTransport, Timeouts
 from treadle.testing.contracts.channels import ChannelContract
 

@@ -5,6 +5,9 @@ import asyncio
 import pytest
 from msgspec import Raw, structs
 
+from treadle.core.entries import Draft, ResponseMark, control_draft
+from treadle.core.errors import NotFound
+from treadle.core.loopback import Answer
 from treadle.delivery.attempt import Leased
 from treadle.delivery.channel import Channel, Receipt
 from treadle.delivery.channels.queue import QueueChannel
@@ -14,9 +17,6 @@ from treadle.delivery.deliveries import Deliveries
 from treadle.delivery.outbox import TOPIC, owed_rows
 from treadle.delivery.payload import Reply
 from treadle.delivery.reports import Aside, Drained
-from treadle.entries import Draft, ResponseMark, control_draft
-from treadle.errors import NotFound
-from treadle.loopback import Answer
 from treadle.models.transport import AsyncTransport
 from treadle.store import Change, MemoryStore, SqliteStore
 from treadle.store.contract import THIS_TURN, OutboxDraft, Store

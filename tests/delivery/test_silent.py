@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from treadle.core.errors import ConfigError
 from treadle.delivery.hold import Hold
 from treadle.delivery.silent import (
     could_become_silent,
@@ -19,7 +20,6 @@ from treadle.delivery.silent import (
     strip_token,
     strip_trailing_token,
 )
-from treadle.errors import ConfigError
 
 OTHER = "HEARTBEAT_OK"
 

@@ -1,14 +1,14 @@
 from __future__ import annotations
 
+from treadle.core.items import Message, OutputText
 from treadle.delivery.channels.queue import QueueChannel
 from treadle.delivery.deliveries import Deliveries
 from treadle.delivery.outbox import TOPIC, DeliveryFollower
 from treadle.delivery.reports import Drained
 from treadle.delivery.route import Origin
-from treadle.items import Message, OutputText
 from treadle.store import SqliteStore
 from treadle.store.contract import TurnEnd
-from treadle.thread import Thread
+from treadle.thread.thread import Thread
 
 from .scenes import Board
 

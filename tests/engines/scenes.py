@@ -13,6 +13,17 @@ from typing import Any
 
 from tests.harness.scenes import hear, opened, scripted
 from treadle import Thread
+from treadle.core.entries import Entry, Epoch
+from treadle.core.items import (
+    FunctionCall,
+    FunctionCallOutput,
+    InputText,
+    Item,
+    Message,
+    item_type,
+    text_of,
+)
+from treadle.core.loopback import Request
 from treadle.engines.contract import Rollback
 from treadle.engines.info import EngineInfo
 from treadle.engines.values import (
@@ -38,18 +49,7 @@ from treadle.engines.values import (
     SpawnParams,
     SubagentEndedParams,
 )
-from treadle.entries import Entry, Epoch
 from treadle.harness.events import EngineReported, Event, NoticeRaised
-from treadle.items import (
-    FunctionCall,
-    FunctionCallOutput,
-    InputText,
-    Item,
-    Message,
-    item_type,
-    text_of,
-)
-from treadle.loopback import Request
 from treadle.store.sqlite import SqliteStore
 from treadle.testing.script import Answer
 from treadle.testing.scripted import ScriptedModel

@@ -5,11 +5,11 @@ import pytest
 from inline_snapshot import snapshot
 
 from tests.harness.scenes import call, calls_answered_once, hear, last, of, opened, scripted
+from treadle.core.entries import Reason
+from treadle.core.errors import CannotCompact, TooLong
+from treadle.core.loopback import Request
 from treadle.engines.retain import RETAINED_TOKENS
-from treadle.entries import Reason
-from treadle.errors import CannotCompact, TooLong
 from treadle.harness.events import CompactionFinished, CompactionStarted, NoticeRaised
-from treadle.loopback import Request
 from treadle.models.contract import ModelError
 from treadle.prompt.instructions import compaction_prompt, summary_prefix
 from treadle.testing import layout

@@ -3,8 +3,8 @@ from __future__ import annotations
 from inline_snapshot import snapshot
 
 from tests.harness.scenes import call, hear, last, of, opened, scripted
+from treadle.core.provenance import InputProvenance, InternalEvent
 from treadle.harness.events import CompactionFinished
-from treadle.provenance import InputProvenance, InternalEvent
 from treadle.testing import layout
 from treadle.testing.script import Answer
 

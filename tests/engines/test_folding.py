@@ -19,6 +19,7 @@ from tests.engines.scenes import (
     written,
 )
 from tests.harness.scenes import call, hear, last, log, of, opened, scripted
+from treadle.core.errors import CannotCompact, EngineFailed
 from treadle.engines.info import EngineInfo
 from treadle.engines.lifecycle import Patience
 from treadle.engines.values import (
@@ -29,7 +30,6 @@ from treadle.engines.values import (
     MaintainResult,
     Rebase,
 )
-from treadle.errors import CannotCompact, EngineFailed
 from treadle.harness.events import CompactionFinished, CompactionStarted
 from treadle.prompt.instructions import compaction_prompt
 from treadle.testing.script import Answer, Failure, Tokens

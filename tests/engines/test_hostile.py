@@ -14,6 +14,7 @@ import pytest
 from tests.harness.scenes import call, hear, last, opened, scripted, unanswered
 from treadle import Thread
 from treadle.context.rebuild import rebuild_ledger
+from treadle.core.items import FunctionCall, FunctionCallOutput, Message, OutputText, Reasoning
 from treadle.engines.info import EngineInfo
 from treadle.engines.lifecycle import Patience
 from treadle.engines.recall import recalled
@@ -27,7 +28,6 @@ from treadle.engines.values import (
     Rebase,
 )
 from treadle.harness.events import Event
-from treadle.items import FunctionCall, FunctionCallOutput, Message, OutputText, Reasoning
 from treadle.testing.script import Answer
 from treadle.tools.contract import Tool
 from treadle.tools.decorator import tool

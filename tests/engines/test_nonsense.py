@@ -18,16 +18,10 @@ from tests.engines.scenes import (
     written,
 )
 from tests.harness.scenes import call, hear, last, opened, scripted
+from treadle.core.items import FunctionCall, FunctionCallOutput, InputText, Message, encode_item
 from treadle.engines.info import EngineInfo
 from treadle.engines.lifecycle import Patience
 from treadle.engines.values import AssembleParams, AssembleResult, ContextItem
-from treadle.items import (
-    FunctionCall,
-    FunctionCallOutput,
-    InputText,
-    Message,
-    encode_item,
-)
 from treadle.testing.script import Answer
 from treadle.tools.decorator import tool
 

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from tests.engines.scenes import Twins, epochs, written
 from tests.harness.scenes import call, hear, scripted
+from treadle.core.provenance import InputProvenance, InternalEvent
 from treadle.engines.contract import ContextEngine
 from treadle.engines.info import EngineInfo
 from treadle.engines.plain import LinearEngine
@@ -25,7 +26,6 @@ from treadle.engines.values import (
     ThreadRef,
 )
 from treadle.prompt.instructions import compaction_prompt
-from treadle.provenance import InputProvenance, InternalEvent
 from treadle.testing.script import Answer
 from treadle.tools.decorator import tool
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from tests.harness.scenes import unanswered
 from treadle import Thread
 from treadle.context.rebuild import rebuild_ledger
+from treadle.core.entries import Epoch, Reason
+from treadle.core.errors import IllegalCut, StoreClosed
 from treadle.engines.log import visible_rows
-from treadle.entries import Epoch, Reason
-from treadle.errors import IllegalCut, StoreClosed
 from treadle.harness.events import Event, StepStarted
 from treadle.store.contract import Change, Committed, Lease
 from treadle.store.sqlite import SqliteStore

@@ -5,6 +5,7 @@ from typing import Any
 from tests.engines.scenes import Probe, actions, epochs, notices, past, shows, written
 from tests.harness.scenes import hear, last, of, opened, scripted
 from treadle import Thread
+from treadle.core.entries import Epoch, Projected
 from treadle.engines.info import EngineInfo
 from treadle.engines.values import (
     AssembleParams,
@@ -14,7 +15,6 @@ from treadle.engines.values import (
     Projection,
     Rebase,
 )
-from treadle.entries import Epoch, Projected
 from treadle.harness.events import CompactionFinished, CompactionStarted
 from treadle.testing.script import Answer, Tokens
 

@@ -4,8 +4,8 @@ import pytest
 from inline_snapshot import snapshot
 
 from tests.harness.scenes import hear, last, opened, scripted
-from treadle.entries import Reason
-from treadle.items import Compaction
+from treadle.core.entries import Reason
+from treadle.core.items import Compaction
 from treadle.testing import layout
 from treadle.testing.script import Answer, Failure
 

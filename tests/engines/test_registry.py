@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from treadle.core.errors import ConfigError, EngineConflict, EngineFailed
 from treadle.engines.info import EngineInfo
 from treadle.engines.plain import LinearEngine
 from treadle.engines.registry import (
@@ -17,7 +18,6 @@ from treadle.engines.registry import (
     canonical,
     engine_registry,
 )
-from treadle.errors import ConfigError, EngineConflict, EngineFailed
 
 from .packages import install, install_engine
 

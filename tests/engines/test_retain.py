@@ -7,6 +7,10 @@ from hypothesis import strategies as st
 from treadle.context.compose import input_draft, item_draft
 from treadle.context.row import Row
 from treadle.context.rules import legal_cuts, normalise
+from treadle.core.entries import Flags
+from treadle.core.items import FunctionCall, FunctionCallOutput, InputText, Item, Message, text_of
+from treadle.core.provenance import InputProvenance, InternalEvent
+from treadle.core.text import approx_tokens
 from treadle.engines.retain import (
     LIVE_TOKENS,
     foldable,
@@ -15,12 +19,8 @@ from treadle.engines.retain import (
     retained,
     without_oldest,
 )
-from treadle.entries import Flags
-from treadle.items import FunctionCall, FunctionCallOutput, InputText, Item, Message, text_of
 from treadle.prompt import default_registry
 from treadle.prompt.summary import summary_message
-from treadle.provenance import InputProvenance, InternalEvent
-from treadle.truncate import approx_tokens
 
 
 def user(text: str) -> Message:

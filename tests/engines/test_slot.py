@@ -18,11 +18,11 @@ from tests.engines.scenes import (
     written,
 )
 from tests.harness.scenes import call, hear, last, opened, scripted
+from treadle.core.errors import CannotCompact
 from treadle.engines.info import EngineInfo, Requirement
 from treadle.engines.lifecycle import Patience
 from treadle.engines.registry import EngineContext, EngineRegistry
 from treadle.engines.values import MaintainParams, MaintainResult, Rebase
-from treadle.errors import CannotCompact
 from treadle.testing.script import Answer
 from treadle.tools.decorator import tool
 

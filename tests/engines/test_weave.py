@@ -17,6 +17,7 @@ from tests.harness.scenes import call, hear, opened, scripted
 from tests.strategies import context_changes
 from treadle.context.rules import Pairing
 from treadle.context.view import View, load_view
+from treadle.core.items import FunctionCall, FunctionCallOutput, InputText, Message
 from treadle.engines.conversation import aligned, named_rows
 from treadle.engines.info import EngineInfo
 from treadle.engines.publish import publish
@@ -24,10 +25,9 @@ from treadle.engines.recall import recalled
 from treadle.engines.values import AssembleParams, AssembleResult, ContextItem, Covered
 from treadle.engines.weave import Nonsense, appended, weave
 from treadle.harness.events import StepStarted
-from treadle.items import FunctionCall, FunctionCallOutput, InputText, Message
 from treadle.prompt.state import Baseline, Known
 from treadle.testing.script import Answer
-from treadle.thread import Thread
+from treadle.thread.thread import Thread
 from treadle.tools.decorator import tool
 
 WORDS = st.sampled_from(["rain", "snow", "hail", "fog"])

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from msgspec import Raw, Struct
 
-from treadle.plan.schema import normalise
-from treadle.plan.target import Target
-from treadle.specs import FunctionTool
+from treadle.core.specs import FunctionTool
+from treadle.core.wire import UNREADABLE, json_bytes
+from treadle.policy.schema import normalise
+from treadle.policy.target import Target
 from treadle.tools.arguments import BadArguments, read_arguments
 from treadle.tools.pipe.messages import decode_reply
-from treadle.wire import UNREADABLE, json_bytes
 
 from .starved import LIES
 

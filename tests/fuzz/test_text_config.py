@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.bounded import read_bounded
-from treadle.configuration import load_config
-from treadle.configuration.environment import from_environment
-from treadle.configuration.files import DEEPEST, MOST_BYTES, ConfigFile
-from treadle.configuration.lines import LONGEST_STATEMENT, lines_of
-from treadle.configuration.private import read_private
-from treadle.configuration.trust import Trust, _Trusted
-from treadle.errors import ConfigError
+from treadle.config import load_config
+from treadle.config.environment import from_environment
+from treadle.config.files import DEEPEST, MOST_BYTES, ConfigFile
+from treadle.config.lines import LONGEST_STATEMENT, lines_of
+from treadle.config.private import read_private
+from treadle.config.trust import Trust, _Trusted
+from treadle.core.errors import ConfigError
+from treadle.core.files import read_bounded
 from treadle.models.catalog import Catalog
 
 NAMES = st.sampled_from(["a", "b", '"c d"', "'e.f'", "g-h"])

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.prompt.test_forging import hostile, occurrences
+from treadle.core.text import Policy, formatted_truncate, truncate_text
 from treadle.prompt import default_registry
 from treadle.prompt.discovery import MOST_BYTES, discover
-from treadle.thread import Thread
-from treadle.truncate import Policy, formatted_truncate, truncate_text
+from treadle.thread.thread import Thread
 
 REGISTRY = default_registry()
 FORGED = (

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.cli.conftest import treadle as treadle  # noqa: PLC0414 - a fixture
 from tests.cli.terminal import Treadle
 from treadle.cli.batch import LONGEST_LINE
-from treadle.errors import SearchRefused
+from treadle.core.errors import SearchRefused
 from treadle.store.finding.automaton import Automaton, Work, WorkSpent
 from treadle.store.finding.pattern import DEEPEST, LONGEST, parsed
 

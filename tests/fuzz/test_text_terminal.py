@@ -20,9 +20,9 @@ from treadle.cli.asking import LONGEST_COMMAND, approval_text, decision, options
 from treadle.cli.output import one_line, printable
 from treadle.cli.repl.blocks import Blocks
 from treadle.cli.repl.screen import LONGEST_HIGHLIGHTED, LONGEST_MARKDOWN, Screen
-from treadle.items import FunctionCall, FunctionCallOutput, Message, OutputText
+from treadle.core.items import FunctionCall, FunctionCallOutput, Message, OutputText
 from treadle.sandbox.approvals import Ask
-from treadle.thread import Thread
+from treadle.thread.thread import Thread
 from treadle.tools.contract import UserQuestion
 
 EVIL = (

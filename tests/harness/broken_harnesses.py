@@ -7,12 +7,12 @@ import asyncio
 import msgspec
 from msgspec.structs import replace
 
+from treadle.core.usage import TokenUsage
 from treadle.engines.info import Capability
 from treadle.harness.contract import Outcome, Traits, TurnRun
 from treadle.harness.events import ItemCompleted, NoticeRaised, TurnCompleted
 from treadle.harness.loop import LoopHarness
 from treadle.prompt.input import user_message
-from treadle.usage import TokenUsage
 
 
 class Boastful(LoopHarness):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from treadle.core.items import Message, OutputText
 from treadle.engines.info import Capability
 from treadle.harness.contract import Outcome, Traits, TurnRun
 from treadle.harness.events import TextDelta
-from treadle.items import Message, OutputText
 
 MODULE = """\
 from treadle.harness.offers import Registration

@@ -10,7 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from treadle import Thread
-from treadle.entries import Entry
+from treadle.core.entries import Entry
+from treadle.core.items import (
+    CustomToolCall,
+    CustomToolCallOutput,
+    FunctionCall,
+    FunctionCallOutput,
+    Message,
+    decode_item,
+    item_type,
+    text_of,
+)
 from treadle.harness.events import (
     Event,
     ItemCompleted,
@@ -25,16 +35,6 @@ from treadle.harness.events import (
     TurnCompleted,
 )
 from treadle.harness.loop import LoopHarness
-from treadle.items import (
-    CustomToolCall,
-    CustomToolCallOutput,
-    FunctionCall,
-    FunctionCallOutput,
-    Message,
-    decode_item,
-    item_type,
-    text_of,
-)
 from treadle.models.retry import Backoff
 from treadle.testing.script import Answer, Call, Script
 from treadle.testing.scripted import ScriptedModel

@@ -14,7 +14,7 @@ import pytest
 from msgspec import Raw
 
 from treadle.context.head import Choices
-from treadle.errors import NotFound
+from treadle.core.errors import NotFound
 from treadle.harness.events import ApprovalRequested, Event, QuestionsAsked, ToolFinished
 from treadle.prompt.input import LocalImage
 from treadle.sandbox.approvals import Decision, ForPrefix, ForThread, No, NoAndStop, Once

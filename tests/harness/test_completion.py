@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from tests.engines.scenes import Committing
+from treadle.core.errors import CompletionFailed
 from treadle.engines.values import CommitParams, CommitResult
-from treadle.errors import CompletionFailed
 from treadle.testing.script import Answer, Failure
 
 from .scenes import hear, opened, scripted

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from treadle.errors import StoreFull
+from treadle.core.errors import StoreFull
 from treadle.harness.events import StepStarted, TextDelta
 from treadle.store.contract import Change, Committed, Lease
 from treadle.store.sqlite import SqliteStore

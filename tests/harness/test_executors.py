@@ -3,7 +3,7 @@ from __future__ import annotations
 import os
 
 from treadle.testing.script import Answer, Call
-from treadle.thread import Thread
+from treadle.thread.thread import Thread
 from treadle.tools.pipe import PipeExecutor
 
 from .scenes import calls_answered_once, hear, last, scripted

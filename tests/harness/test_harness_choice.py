@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from treadle import Thread
+from treadle.core.errors import ConfigError, MissingHarness, UnsupportedHarness
+from treadle.core.specs import spec_name
 from treadle.engines.info import EngineInfo, Requirement
 from treadle.engines.plain import LinearEngine
-from treadle.errors import ConfigError, MissingHarness, UnsupportedHarness
 from treadle.harness.contract import Identifies, Traits, nobody
 from treadle.harness.events import NoticeRaised, TurnStarted
 from treadle.harness.loop import LoopHarness
@@ -19,7 +20,6 @@ from treadle.harness.offers import HarnessOffer, Registration
 from treadle.harness.registry import HarnessRegistry
 from treadle.harness.select import HarnessRules
 from treadle.models.connect import ProviderConfig
-from treadle.specs import spec_name
 from treadle.testing.fake import FakeServer
 from treadle.testing.script import Answer, Script
 from treadle.testing.scripted import ScriptedModel

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from treadle.errors import ConfigError, HarnessConflict, MissingHarness
+from treadle.core.errors import ConfigError, HarnessConflict, MissingHarness
 from treadle.harness.builtin import codex_options
 from treadle.harness.codex.options import CodexOptions
 from treadle.harness.loop import LoopHarness

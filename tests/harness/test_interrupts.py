@@ -6,8 +6,8 @@ from contextlib import aclosing
 import pytest
 
 from treadle import Thread
-from treadle.entries import Reason
-from treadle.errors import NothingToSend, StoreFull
+from treadle.core.entries import Reason
+from treadle.core.errors import NothingToSend, StoreFull
 from treadle.harness.events import (
     ApprovalRequested,
     ApprovalWithdrawn,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from treadle.errors import MissingHarness, UnsupportedHarness
+from treadle.core.errors import MissingHarness, UnsupportedHarness
 from treadle.harness.offers import Registration, Route, Support
 from treadle.harness.registry import HarnessRegistry
 from treadle.harness.select import HarnessRules, Selection, Wish, select

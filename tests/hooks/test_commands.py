@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.harness.scenes import call, hear, last, of, opened, processes, scripted
-from treadle.errors import HookFailed
+from treadle.core.errors import HookFailed
 from treadle.harness.events import ToolFinished
 from treadle.hooks import CommandHook, Hooks
 from treadle.hooks.payloads import BeforeToolCall, TurnStarted

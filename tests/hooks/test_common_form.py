@@ -9,7 +9,7 @@ from inline_snapshot import snapshot
 from msgspec import UNSET, Raw
 
 from tests.harness.scenes import call, hear, of, opened, scripted
-from treadle.errors import HookFailed
+from treadle.core.errors import HookFailed
 from treadle.harness.events import ToolFinished
 from treadle.hooks import Answer as Says
 from treadle.hooks import CommandHook, Hooks

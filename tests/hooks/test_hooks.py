@@ -6,7 +6,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from tests.harness.scenes import call, calls_answered_once, hear, last, log, of, opened, scripted
-from treadle.errors import CannotCompact, HookFailed
+from treadle.core.errors import CannotCompact, HookFailed
 from treadle.harness.events import ToolFinished
 from treadle.hooks import Hooks
 from treadle.hooks.payloads import (

@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 
 from tests.harness.scenes import hear, opened, scripted
+from treadle.core.specs import FunctionTool, Namespace, parameters
 from treadle.hooks import Hooks
 from treadle.hooks.matching import matches
 from treadle.hooks.payloads import BeforeToolCall
-from treadle.specs import FunctionTool, Namespace, parameters
 from treadle.testing.script import Answer, Call
 from treadle.tools.contract import ToolCall, ToolContext, ToolResult
 

@@ -6,10 +6,10 @@ from typing import get_args
 
 import pytest
 
-from treadle.configuration import Config, load_config
-from treadle.configuration.settings import HookEvent
-from treadle.configuration.trust import Trust
-from treadle.errors import ConfigError, HookFailed
+from treadle.config import Config, load_config
+from treadle.config.settings import HookEvent
+from treadle.config.trust import Trust
+from treadle.core.errors import ConfigError, HookFailed
 from treadle.hooks import Answer as Says
 from treadle.hooks import Hooks
 from treadle.hooks.configured import add_installed, configured_hooks, events, untrusted_hooks

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.harness.scenes import call, hear, last, of, opened, processes, scripted
-from treadle.errors import ConfigError, HookFailed
+from treadle.core.errors import ConfigError, HookFailed
 from treadle.harness.events import ToolFinished
 from treadle.hooks import Answer as Says
 from treadle.hooks import CommandHook, Hooks

@@ -6,12 +6,12 @@ import pytest
 from msgspec import Raw
 
 from tests.harness.scenes import call, hear, of, opened, scripted
+from treadle.core.items import FunctionCall
+from treadle.core.specs import spec_name
 from treadle.harness.events import EvidenceFound, ToolFinished
 from treadle.hooks import Answer as Says
 from treadle.hooks import Hooks
 from treadle.hooks.payloads import AfterToolCall, BeforeToolCall, ToolResultReady
-from treadle.items import FunctionCall
-from treadle.specs import spec_name
 from treadle.testing.script import Answer
 from treadle.tools.contract import Details, Tool, ToolCall, ToolResult
 from treadle.tools.decorator import tool

@@ -6,10 +6,10 @@ import msgspec
 import pytest
 from inline_snapshot import snapshot
 
-from treadle.errors import ConfigError
+from treadle.core.errors import ConfigError
+from treadle.core.text import Policy
 from treadle.models.catalog import Catalog
 from treadle.models.profile import ModelProfile
-from treadle.truncate import Policy
 
 
 @pytest.fixture

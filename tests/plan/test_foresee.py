@@ -4,12 +4,12 @@ import msgspec
 import pytest
 
 from treadle import sync
-from treadle.errors import ConfigError
+from treadle.core.errors import ConfigError
 from treadle.models.contract import AuthFailed
-from treadle.plan.turn_plan import Authority, TurnPlan
+from treadle.policy.turn_plan import Authority, TurnPlan
 from treadle.testing import ScriptedModel
 from treadle.testing.script import Answer
-from treadle.thread import Thread
+from treadle.thread.thread import Thread
 
 
 async def foreseen(tmp_path, **options) -> TurnPlan:

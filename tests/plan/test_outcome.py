@@ -12,9 +12,9 @@ from treadle.models.contract import (
     RateLimited,
     StreamCut,
 )
-from treadle.plan.failures import Failure, failure_of, named_failure
-from treadle.plan.fallback import Attempt, Chain, Tried
-from treadle.plan.outcome import Accepted, Facts, Fallback, Final, classify, kind
+from treadle.policy.failures import Failure, failure_of, named_failure
+from treadle.policy.fallback import Attempt, Chain, Tried
+from treadle.policy.outcome import Accepted, Facts, Fallback, Final, classify, kind
 
 BUSY = Failure(reason="overloaded", message="busy", code="server_is_overloaded")
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.errors import FragmentError
-from treadle.plan.overlays import MOST_TOKENS, Overlaid, Overlays, onto
+from treadle.core.errors import FragmentError
+from treadle.policy.overlays import MOST_TOKENS, Overlaid, Overlays, onto
 from treadle.prompt import PromptContext
 from treadle.prompt.contributions import Audience, Contribution, Section, installed_overlays
 from treadle.prompt.overlay import OverlaySuffixState

@@ -13,9 +13,8 @@ from tests.strategies import rows as any_rows
 from treadle.context.mending import Repair, mended
 from treadle.context.row import Row
 from treadle.context.rules import normalise
-from treadle.entries import Draft, Flags, FragmentMark, Origin
-from treadle.harness.codex.text.projection import project_text
-from treadle.items import (
+from treadle.core.entries import Draft, Flags, FragmentMark, Origin
+from treadle.core.items import (
     FunctionCall,
     FunctionCallOutput,
     InputAudio,
@@ -29,8 +28,11 @@ from treadle.items import (
     Unknown,
     encode_item,
 )
-from treadle.plan.describing import described
-from treadle.plan.repair import (
+from treadle.core.provenance import InputProvenance
+from treadle.core.wire import json_bytes
+from treadle.harness.codex.text.projection import project_text
+from treadle.policy.describing import described
+from treadle.policy.repair import (
     MARKER,
     Merged,
     merged,
@@ -41,8 +43,6 @@ from treadle.plan.repair import (
 )
 from treadle.prompt.events import TurnAborted
 from treadle.prompt.unanswered import Unanswered
-from treadle.provenance import InputProvenance
-from treadle.wire import json_bytes
 
 POLICIES: list[tuple[Repair, ...]] = [
     (),

@@ -7,11 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from treadle.models.catalog import Catalog
-from treadle.plan.schema import NO_PARAMETERS, Diagnostic, Inventory, normalise
-from treadle.plan.schema_flaws import MOST_BYTES, MOST_LEVELS
-from treadle.plan.target import Target, target_of
-from treadle.specs import (
+from treadle.core.specs import (
     SPECS,
     CustomTool,
     FunctionTool,
@@ -22,8 +18,12 @@ from treadle.specs import (
     parameters,
     spec_name,
 )
+from treadle.core.wire import json_bytes
+from treadle.models.catalog import Catalog
+from treadle.policy.schema import NO_PARAMETERS, Diagnostic, Inventory, normalise
+from treadle.policy.schema_flaws import MOST_BYTES, MOST_LEVELS
+from treadle.policy.target import Target, target_of
 from treadle.tools.builtin import builtin_tools
-from treadle.wire import json_bytes
 
 OPENAI = Target(provider="openai", model="gpt-5.5", native=True)
 CHATGPT = target_of(

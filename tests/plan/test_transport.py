@@ -5,13 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treadle.context.head import Choices, build_head
-from treadle.errors import ConfigError
+from treadle.core.errors import ConfigError
+from treadle.core.specs import FunctionTool, parameters
 from treadle.models.catalog import Catalog
 from treadle.models.formats import format_named
 from treadle.models.profile import ModelProfile
-from treadle.plan.effort import declared_efforts, turn_effort, wire_effort
-from treadle.plan.target import Target
-from treadle.plan.transport import (
+from treadle.policy.effort import declared_efforts, turn_effort, wire_effort
+from treadle.policy.target import Target
+from treadle.policy.transport import (
     Parameter,
     Params,
     accepts,
@@ -20,7 +21,6 @@ from treadle.plan.transport import (
     onto,
     resolve,
 )
-from treadle.specs import FunctionTool, parameters
 
 CATALOG = Catalog.load()
 NAMES = (

@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 from msgspec import Raw
 
+from treadle.core.provenance import Attachment, InputProvenance, InternalEvent
+from treadle.core.wire import json_bytes
 from treadle.prompt import Fragment, PlanStep, Subagent, Task
 from treadle.prompt.additional import ApplicationContext, ExternalContext
 from treadle.prompt.agents_md import AgentsMd
@@ -25,8 +27,6 @@ from treadle.prompt.recall import Recall
 from treadle.prompt.subagents import SubagentNotification, Subagents
 from treadle.prompt.task import TaskFragment
 from treadle.prompt.unanswered import Unanswered
-from treadle.provenance import Attachment, InputProvenance, InternalEvent
-from treadle.wire import json_bytes
 
 SAMPLES: dict[str, Callable[[str], Fragment]] = {
     "agents_md": lambda text: AgentsMd(text, "replaced", text),

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 from inline_snapshot import snapshot
 
-from treadle.errors import ConfigError, FragmentError
-from treadle.items import InputText
+from treadle.core.errors import ConfigError, FragmentError
+from treadle.core.items import InputText
 from treadle.prompt import ContextValue, observe
 
 from .voices import CTX, REGISTRY, said, told, with_

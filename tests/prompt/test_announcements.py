@@ -7,18 +7,18 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
-from treadle.entries import FragmentMark, own_parts
-from treadle.items import InputImage, InputText, Message, OutputText, Part, text_of
-from treadle.prompt import default_registry
-from treadle.prompt.completion import TaskCompletion
-from treadle.prompt.signals import Annotated, annotate
-from treadle.provenance import (
+from treadle.core.entries import FragmentMark, own_parts
+from treadle.core.items import InputImage, InputText, Message, OutputText, Part, text_of
+from treadle.core.provenance import (
     Attachment,
     InputProvenance,
     InternalEvent,
     normalize_event,
     normalize_provenance,
 )
+from treadle.prompt import default_registry
+from treadle.prompt.completion import TaskCompletion
+from treadle.prompt.signals import Annotated, annotate
 
 from .test_forging import hostile
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from treadle.errors import ConfigError
+from treadle.core.errors import ConfigError
 from treadle.models.catalog import Catalog
 from treadle.prompt.codex import find_codex, import_prompts
 from treadle.prompt.imported import ImportedPrompts

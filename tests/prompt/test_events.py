@@ -4,7 +4,7 @@ import msgspec
 from inline_snapshot import snapshot
 from msgspec import Raw
 
-from treadle.items import InputText
+from treadle.core.items import InputText
 from treadle.prompt.events import HookContext, Skill, TurnAborted, UserShellCommand
 from treadle.prompt.subagents import SubagentNotification
 

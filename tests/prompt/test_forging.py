@@ -6,10 +6,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from treadle.core.text import approx_tokens
 from treadle.prompt import Fragment, Markers, default_registry
 from treadle.prompt.environment import Environment
 from treadle.prompt.events import HookContext, Skill, UserShellCommand
-from treadle.truncate import approx_tokens
 
 from .samples import SAMPLES
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from inline_snapshot import snapshot
 
-from treadle.items import Message, text_of
+from treadle.core.items import Message, text_of
 from treadle.prompt import Markers, Vocabulary, default_registry
 from treadle.prompt.history import node_message
 

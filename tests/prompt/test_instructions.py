@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from treadle.errors import ConfigError
+from treadle.core.errors import ConfigError
 from treadle.models.catalog import Catalog
 from treadle.prompt.imported import ImportedPrompt, ImportedPrompts
 from treadle.prompt.instructions import (

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 from inline_snapshot import snapshot
 
+from treadle.core.items import Message, text_of
 from treadle.engines.recall import recalled
 from treadle.engines.values import ContextItem
-from treadle.items import Message, text_of
 from treadle.prompt import default_registry
 from treadle.prompt.recall import Recall
 

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from treadle.entries import Draft, Flags, FragmentMark
-from treadle.errors import FragmentError
-from treadle.items import FunctionCall, InputImage, InputText, Message, encode_item
+from treadle.core.entries import Draft, Flags, FragmentMark
+from treadle.core.errors import FragmentError
+from treadle.core.items import FunctionCall, InputImage, InputText, Message, encode_item
 from treadle.prompt import Fragment, Markers, default_registry
 from treadle.prompt.events import HookContext, TurnAborted
 

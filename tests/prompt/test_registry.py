@@ -9,8 +9,8 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from treadle.errors import FragmentError
-from treadle.items import InputText
+from treadle.core.errors import FragmentError
+from treadle.core.items import InputText
 from treadle.prompt import (
     Absent,
     Fragment,

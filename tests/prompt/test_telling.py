@@ -3,8 +3,8 @@ from __future__ import annotations
 from inline_snapshot import snapshot
 from msgspec import Raw, structs
 
-from treadle.entries import FragmentMark
-from treadle.items import text_of
+from treadle.core.entries import FragmentMark
+from treadle.core.items import text_of
 from treadle.prompt import (
     AgentsDocs,
     ContextMessage,

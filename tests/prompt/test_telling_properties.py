@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from treadle.items import InputText
+from treadle.core.items import InputText
 from treadle.prompt import (
     AgentsDocs,
     Baseline,

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from treadle.errors import ConfigError
-from treadle.items import InputImage, InputText, Message, encode_item
+from treadle.core.errors import ConfigError
+from treadle.core.items import InputImage, InputText, Message, encode_item
 from treadle.prompt import Image, LocalImage, user_message
 from treadle.prompt.input import MAX_INPUT_CHARS
 

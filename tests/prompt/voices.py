@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import Raw
 
-from treadle.items import InputText
+from treadle.core.items import InputText
 from treadle.prompt import (
     Baseline,
     Known,

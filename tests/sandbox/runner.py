@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from treadle.errors import TreadleError
+from treadle.core.errors import TreadleError
 from treadle.sandbox.boundary import draw
 from treadle.sandbox.bubblewrap import Bubblewrap
 from treadle.sandbox.launch import NoSandbox, Sandbox

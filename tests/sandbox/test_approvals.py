@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from inline_snapshot import snapshot
 
-from treadle.errors import ConfigError
+from treadle.core.errors import ConfigError
 from treadle.sandbox.approvals import (
     Ask,
     Command,

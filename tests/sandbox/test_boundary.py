@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.errors import ConfigError
+from treadle.core.errors import ConfigError
 from treadle.sandbox.boundary import Boundary, Rule, draw
 from treadle.sandbox.policy import SandboxMode, SandboxPolicy
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from treadle.errors import SandboxUnavailable
+from treadle.core.errors import SandboxUnavailable
 from treadle.sandbox.boundary import Boundary, draw
 from treadle.sandbox.bubblewrap import Bubblewrap
 from treadle.sandbox.launch import NoSandbox
@@ -219,7 +219,7 @@ def test_without_a_working_bubblewrap_nothing_is_run(tmp_path: Path):
 import sys
 from pathlib import Path
 sys.modules["codex_cli_bin"] = None
-from treadle.errors import SandboxUnavailable
+from treadle.core.errors import SandboxUnavailable
 from treadle.sandbox.probe import find_bubblewrap
 try:
     find_bubblewrap(Path({str(tmp_path)!r}), {{"PATH": {f"{broken.parent}:/usr/bin:/bin"!r}}})

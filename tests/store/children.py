@@ -7,7 +7,7 @@ from typing import IO, Self
 PRELUDE = """
 import asyncio, os, sys
 from pathlib import Path
-from treadle.errors import *
+from treadle.core.errors import *
 from treadle.store import *
 from treadle.testing.contracts.drafts import *
 directory, thread = Path(sys.argv[1]), sys.argv[2]

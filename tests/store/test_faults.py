@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from treadle.errors import (
+from treadle.core.errors import (
     NotFound,
     StoreBusy,
     StoreCorrupt,

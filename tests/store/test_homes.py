@@ -10,7 +10,7 @@ import pytest
 
 from tests.harness.scenes import hear, last, opened, scripted
 from tests.store.children import Child
-from treadle.errors import StoreClosed, StoreCorrupt, ThreadBusy
+from treadle.core.errors import StoreClosed, StoreCorrupt, ThreadBusy
 from treadle.store.homes import at_home
 from treadle.testing.script import Answer
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from treadle.errors import StoreClosed
+from treadle.core.errors import StoreClosed
 from treadle.store import Change, MemoryIndex, MemoryStore, SqliteIndex, SqliteStore
 from treadle.store.contract import Calibration, LedgerRow, Segment
 from treadle.testing.contracts import IndexContract

@@ -10,8 +10,8 @@ import pytest
 from inline_snapshot import snapshot
 from msgspec import Raw
 
-from treadle.entries import Draft, Flags, FragmentMark, Origin
-from treadle.errors import ConfigError
+from treadle.core.entries import Draft, Flags, FragmentMark, Origin
+from treadle.core.errors import ConfigError
 from treadle.store import Change, SqliteStore
 from treadle.store.contract import Admission, OutboxDraft, Post
 from treadle.testing.contracts.drafts import append, said, says, turn_of

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from treadle.entries import CONTROLS, Flags
+from treadle.core.entries import CONTROLS, Flags
 from treadle.store import Change, SqliteStore
 from treadle.store.database import open_writer
 from treadle.testing.contracts.drafts import append, said, says

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from treadle.entries import Draft, Flags
-from treadle.errors import TreadleError
+from treadle.core.entries import Draft, Flags
+from treadle.core.errors import TreadleError
 from treadle.store import Change, MemoryStore, SqliteStore, Store
 from treadle.store.contract import THIS_TURN, Admission, OutboxDraft, Post, TurnEnd
 from treadle.testing.contracts.drafts import said

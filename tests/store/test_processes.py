@@ -7,7 +7,7 @@ from contextlib import ExitStack, closing
 
 import pytest
 
-from treadle.errors import LeaseLost, StoreBusy, ThreadBusy
+from treadle.core.errors import LeaseLost, StoreBusy, ThreadBusy
 from treadle.store import Change, SqliteStore
 from treadle.testing.contracts.drafts import append, said, says
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from treadle.entries import Draft
-from treadle.errors import NotFound, SearchRefused
-from treadle.items import (
+from treadle.core.entries import Draft
+from treadle.core.errors import NotFound, SearchRefused
+from treadle.core.items import (
     FunctionCall,
     FunctionCallOutput,
     Message,

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
-from treadle.errors import SearchRefused
+from treadle.core.errors import SearchRefused
 from treadle.store.finding.automaton import Automaton, Work, WorkSpent
 from treadle.store.finding.literals import literals_of
 from treadle.store.finding.pattern import parsed

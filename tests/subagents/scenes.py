@@ -11,8 +11,8 @@ from typing import Any
 
 from tests.harness.scenes import call, opened
 from treadle import Thread
-from treadle.entries import Entry
-from treadle.provenance import InternalEvent
+from treadle.core.entries import Entry
+from treadle.core.provenance import InternalEvent
 from treadle.subagents import AgentLimits
 from treadle.testing.script import Call
 from treadle.testing.scripted import ScriptedModel

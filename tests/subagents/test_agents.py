@@ -8,9 +8,9 @@ from inline_snapshot import snapshot
 
 from tests.harness.scenes import call, hear, last, log, of, scripted
 from treadle.context.layout import layout
+from treadle.core.items import text_of
+from treadle.core.provenance import InputProvenance, InternalEvent
 from treadle.harness.events import AgentReported, ToolFinished, TurnCompleted
-from treadle.items import text_of
-from treadle.provenance import InputProvenance, InternalEvent
 from treadle.testing.script import Answer, Failure
 from treadle.tools.agents import Patience, Waited
 from treadle.tools.decorator import FunctionBacked

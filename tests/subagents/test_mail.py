@@ -13,10 +13,10 @@ from inline_snapshot import snapshot
 from tests.harness.scenes import call, hear, last, log, opened, scripted
 from treadle import SqliteStore
 from treadle.context.layout import layout
-from treadle.errors import NotFound, NothingToSend, StoreFull
+from treadle.core.errors import NotFound, NothingToSend, StoreFull
+from treadle.core.items import decode_item, text_of
+from treadle.core.provenance import InputProvenance
 from treadle.harness.events import TurnStarted
-from treadle.items import decode_item, text_of
-from treadle.provenance import InputProvenance
 from treadle.store.contract import InboxMessage, Post
 from treadle.subagents import post_message
 from treadle.testing.contracts.answers import until

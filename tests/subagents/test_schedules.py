@@ -9,7 +9,7 @@ import pytest
 
 from tests.harness.scenes import call, hear, last, scripted
 from treadle import Thread
-from treadle.items import Message, decode_item, text_of
+from treadle.core.items import Message, decode_item, text_of
 from treadle.subagents import AgentLimits
 from treadle.testing.script import Answer
 from treadle.tools.agents import AgentInfo, SpawnOrder

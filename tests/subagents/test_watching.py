@@ -7,7 +7,7 @@ from typing import Literal
 import pytest
 
 from tests.harness.scenes import call, hear, last, of, scripted
-from treadle.errors import LeaseLost
+from treadle.core.errors import LeaseLost
 from treadle.harness.events import ToolFinished
 from treadle.sandbox.policy import SandboxPolicy
 from treadle.subagents import Lent

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.entries import Head
-from treadle.items import InputText, Item, Message, OutputText, encode_item
+from treadle.core.entries import Head
+from treadle.core.items import InputText, Item, Message, OutputText, encode_item
 from treadle.models.contract import InvalidRequest, ModelRequest
 from treadle.models.formats.messages import MessagesFormat
 from treadle.models.transport import AsyncTransport

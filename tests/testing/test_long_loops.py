@@ -4,8 +4,8 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from treadle.entries import Head
-from treadle.items import (
+from treadle.core.entries import Head
+from treadle.core.items import (
     CustomToolCall,
     CustomToolCallOutput,
     FunctionCall,
@@ -15,8 +15,8 @@ from treadle.items import (
     Message,
     encode_item,
 )
+from treadle.core.specs import SPECS, CustomTool, FunctionTool, TextFormat, parameters
 from treadle.models.contract import ModelRequest
-from treadle.specs import SPECS, CustomTool, FunctionTool, TextFormat, parameters
 from treadle.testing.contracts.answers import collect, completed, done
 from treadle.testing.script import Answer, Api, Call, Script
 from treadle.testing.scripted import ScriptedModel

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from treadle.errors import ConfigError
+from treadle.core.errors import ConfigError
 from treadle.testing.script import (
     Answer,
     Break,

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from treadle.core.specs import SPECS, spec_name
 from treadle.models.profile import ModelProfile
 from treadle.sandbox.bubblewrap import Bubblewrap
 from treadle.sandbox.probe import find_bubblewrap
-from treadle.specs import SPECS, spec_name
 from treadle.tools.builtin import builtin_tools
 from treadle.tools.local import LocalExecutor
 

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from treadle.errors import NotFound
-from treadle.items import FunctionCall, text_of
+from treadle.core.errors import NotFound
+from treadle.core.items import FunctionCall, text_of
+from treadle.core.specs import spec_name
 from treadle.sandbox.approvals import ApprovalPolicy, Ask, Decision, No
 from treadle.sandbox.memory import Approvals
 from treadle.sandbox.policy import SandboxMode, SandboxPolicy
-from treadle.specs import spec_name
 from treadle.tools.contract import (
     Consultation,
     Kept,

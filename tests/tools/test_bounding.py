@@ -3,9 +3,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.harness.scenes import call, hear, opened, scripted
-from treadle.agent import StoredBytes
-from treadle.items import FunctionCallOutput
+from treadle.core.items import FunctionCallOutput
 from treadle.testing.script import Answer
+from treadle.thread.agent import StoredBytes
 from treadle.tools.decorator import tool
 from treadle.tools.keeping import open_kept, read_range
 

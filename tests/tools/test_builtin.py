@@ -9,10 +9,10 @@ import msgspec
 import pytest
 from inline_snapshot import snapshot
 
-from treadle.items import CustomToolCall, CustomToolCallOutput, InputImage
+from treadle.core.items import CustomToolCall, CustomToolCallOutput, InputImage
+from treadle.core.specs import SPECS, spec_name
 from treadle.models.catalog import Catalog
 from treadle.models.profile import ModelProfile, Shell
-from treadle.specs import SPECS, spec_name
 from treadle.tools.builtin import builtin_tools
 from treadle.tools.contract import Choice, ToolResult, UserQuestion
 from treadle.tools.dispatch import Dispatch, by_name

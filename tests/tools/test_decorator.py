@@ -8,8 +8,8 @@ import pytest
 from inline_snapshot import snapshot
 from msgspec import Struct
 
-from treadle.items import InputText
-from treadle.specs import SPECS
+from treadle.core.items import InputText
+from treadle.core.specs import SPECS
 from treadle.tools.contract import ToolContext, ToolResult
 from treadle.tools.decorator import FunctionBacked, tool
 

@@ -9,8 +9,13 @@ from dataclasses import dataclass, field
 import pytest
 from msgspec import Raw
 
-from treadle.items import CustomToolCall, CustomToolCallOutput, FunctionCall, FunctionCallOutput
-from treadle.specs import CustomTool, FunctionTool, Namespace, TextFormat, parameters
+from treadle.core.items import (
+    CustomToolCall,
+    CustomToolCallOutput,
+    FunctionCall,
+    FunctionCallOutput,
+)
+from treadle.core.specs import CustomTool, FunctionTool, Namespace, TextFormat, parameters
 from treadle.tools.contract import Details, ToolCall, ToolContext, ToolResult
 from treadle.tools.dispatch import MOST_AT_ONCE, Dispatch, Finished, by_name
 from treadle.tools.hooks import Block, HookVerdict, Merge

@@ -5,13 +5,13 @@ import asyncio
 from msgspec.structs import replace
 
 from tests.harness.scenes import call, hear, of, opened, scripted
+from treadle.core.items import FunctionCall
 from treadle.harness.events import EvidenceFound, ToolFinished
 from treadle.harness.witness import Witness
 from treadle.hooks import Hooks
 from treadle.hooks.payloads import ToolResultReady
-from treadle.items import FunctionCall
-from treadle.plan.failures import Failure
-from treadle.plan.outcome import Final, classify
+from treadle.policy.failures import Failure
+from treadle.policy.outcome import Final, classify
 from treadle.testing.script import Answer
 from treadle.tools.contract import ToolCall, ToolResult
 from treadle.tools.decorator import tool

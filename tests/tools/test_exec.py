@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from inline_snapshot import snapshot
 
-from treadle.items import text_of
+from treadle.core.items import text_of
 from treadle.tools.contract import ToolResult
 from treadle.tools.dispatch import Dispatch, by_name
 from treadle.tools.local import LocalExecutor

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
+from treadle.core.text import Policy, truncate_text
+from treadle.core.wire import json_bytes
 from treadle.tools.excerpt import BUFFER, HeadTail, looks_binary
 from treadle.tools.keeping import PIECE, Keeper, KeptOutput, open_kept, read_range, search
-from treadle.truncate import Policy, truncate_text
-from treadle.wire import json_bytes
 
 from .scenes import HANDLE, Scene, Shelf, told
 

@@ -5,13 +5,13 @@ import json
 import pytest
 from inline_snapshot import snapshot
 
-from treadle.items import ExecAction, FunctionCallOutput, LocalShellCall, Unknown
+from treadle.core.items import ExecAction, FunctionCallOutput, LocalShellCall, Unknown
+from treadle.core.specs import spec_name
+from treadle.core.text import Policy
 from treadle.models.profile import ModelProfile, Shell
-from treadle.specs import spec_name
 from treadle.tools.builtin import builtin_tools
 from treadle.tools.contract import ToolResult
 from treadle.tools.dispatch import Dispatch, by_name
-from treadle.truncate import Policy
 
 from .scenes import Scene, told
 

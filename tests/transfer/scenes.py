@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from treadle.entries import Entry, Flags, Notice, Rollback
-from treadle.items import Message, Reasoning, item_type, text_of
+from treadle.core.entries import Entry, Flags, Notice, Rollback
+from treadle.core.items import Message, Reasoning, item_type, text_of
 from treadle.prompt.registry import default_registry
 from treadle.store.contract import Store
 from treadle.transfer.importing import import_paths

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from treadle.entries import Draft
-from treadle.items import InputText, Message, encode_item
+from treadle.core.entries import Draft
+from treadle.core.items import InputText, Message, encode_item
 from treadle.store.contract import Change
 from treadle.store.memory import MemoryStore
 from treadle.store.sqlite import SqliteStore

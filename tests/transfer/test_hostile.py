@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.errors import ConfigError
+from treadle.core.errors import ConfigError
 from treadle.store.memory import MemoryStore
 from treadle.transfer.detect import detect
 from treadle.transfer.pieces import milliseconds

@@ -11,7 +11,7 @@ from inline_snapshot import snapshot
 
 from tests.engines.lossless.scenes import Speaker, keeping, reached, summaries, talk, words
 from treadle import Thread
-from treadle.entries import Origin
+from treadle.core.entries import Origin
 from treadle.harness.events import TurnCompleted
 from treadle.store import SqliteStore
 from treadle.store.contract import Search

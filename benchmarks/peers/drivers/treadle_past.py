@@ -9,7 +9,7 @@ from msgspec import Raw
 
 from treadle import SqliteStore
 from treadle.context.compose import item_draft
-from treadle.items import Message, OutputText, encode_item
+from treadle.core.items import Message, OutputText, encode_item
 from treadle.prompt.input import user_message
 from treadle.store.contract import THIS_TURN, Change, Past
 

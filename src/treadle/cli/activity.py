@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from ..core.patterns import regex
 from ..harness.events import (
     AgentReported,
     AttemptFailed,
@@ -21,8 +22,7 @@ from ..harness.events import (
     ToolStarted,
     TurnCompleted,
 )
-from ..patterns import regex
-from ..plan.fallback import Attempt, Tried
+from ..policy.fallback import Attempt, Tried
 from .output import one_line
 
 __all__ = ["activity", "called", "patch_in", "result_line", "unwrapped"]

@@ -15,7 +15,7 @@ from pathlib import Path
 import click
 
 from .. import __version__
-from ..errors import TreadleError
+from ..core.errors import TreadleError
 from .lazy import LazyGroup, examples
 
 __all__ = ["COMMANDS", "ReaderGone", "run", "treadle"]

@@ -17,7 +17,7 @@ import click
 import msgspec
 from msgspec import Meta, Struct
 
-from ..errors import NotFound, TreadleError
+from ..core.errors import NotFound, TreadleError
 from ..store.contract import Hit, Index, Search, SearchMode, Store, ThreadInfo
 from .home import find_thread
 from .output import say_json

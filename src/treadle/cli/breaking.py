@@ -15,7 +15,7 @@ import click
 from msgspec import Struct, field
 
 if TYPE_CHECKING:
-    from ..thread import Thread
+    from ..thread.thread import Thread
 
 __all__ = ["INTERRUPTED", "Breaker"]
 

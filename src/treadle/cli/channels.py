@@ -10,10 +10,10 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, TextIO
 
-from ..configuration import Settings
-from ..configuration.check import nearest
-from ..configuration.settings import ChannelSettings
-from ..errors import ConfigError
+from ..config import Settings
+from ..config.check import nearest
+from ..config.settings import ChannelSettings
+from ..core.errors import ConfigError
 
 if TYPE_CHECKING:
     from ..delivery.channel import Channel
@@ -78,7 +78,7 @@ def _address(name: str, channel: ChannelSettings) -> str:
 
 def _secret(name: str, channel: ChannelSettings, environ: Mapping[str, str]) -> str:
     """What requests are signed with; it stands in a variable, never in a file."""
-    from ..redact import know
+    from ..core.redact import know
 
     variable = channel.secret_variable
     if variable is None:

@@ -14,8 +14,8 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..configuration import Settings
-from ..errors import ConfigError, NotFound
+from ..config import Settings
+from ..core.errors import ConfigError, NotFound
 from ..harness.codex.binding import KEY, TOPIC, Binding, stored
 from ..harness.codex.errors import CodexError
 from ..harness.codex.home import CodexHome

@@ -16,7 +16,8 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from ..configuration import Settings
+from ..config import Settings
+from ..core.errors import EngineFailed
 from ..engines.advance import topic_of
 from ..engines.contract import ContextEngine, Disposes
 from ..engines.guard import Guard
@@ -25,7 +26,6 @@ from ..engines.info import LOOP_CAPABILITIES, EngineInfo, unmet
 from ..engines.making import ProblemKind
 from ..engines.registry import EngineContext, EngineRegistry, Resolution, canonical
 from ..engines.soundness import guarantee, powers, promise
-from ..errors import EngineFailed
 from ..store.contract import OutboxRow, Store
 
 __all__ = ["PATIENCE", "EngineState", "Need", "Waiting", "chosen", "examined", "survey", "tried"]

@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 from msgspec import Struct
 
-from ..errors import NotFound
+from ..core.errors import NotFound
 from ..store.contract import Index, Store, ThreadInfo
 
 __all__ = ["LIBRARY", "LOG", "Home", "find_thread"]
@@ -34,7 +34,7 @@ class Home(Struct, frozen=True):
     @property
     def path(self) -> Path:
         """Where it is; whoever writes there makes it."""
-        from ..config import home_path
+        from ..core.home import home_path
 
         return home_path() if self.given is None else self.given.expanduser().absolute()
 

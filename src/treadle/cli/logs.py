@@ -10,8 +10,8 @@ import logging
 
 import click
 
-from ..errors import TreadleError
-from ..redact import redact
+from ..core.errors import TreadleError
+from ..core.redact import redact
 from .output import one_line
 
 __all__ = ["hide_logs", "show_logs"]

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 
 from msgspec import Struct, field
 
-from ..configuration.settings import Price
+from ..config.settings import Price
+from ..core.usage import TokenUsage
 from ..harness.events import AgentReported, Event, UsageReported
-from ..usage import TokenUsage
 
 __all__ = ["Meter"]
 

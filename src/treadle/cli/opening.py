@@ -16,8 +16,8 @@ import click
 import msgspec
 from msgspec import Struct
 
-from ..configuration import Config, Settings, load_config
-from ..configuration.settings import ModelSettings, ProviderSettings
+from ..config import Config, Settings, load_config
+from ..config.settings import ModelSettings, ProviderSettings
 from ..context.head import Choices
 from ..models.connect import ProviderConfig
 from ..prompt.discovery import DocsRules
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ..delivery.channel import Channel
     from ..harness.select import HarnessRules
     from ..subagents import AgentLimits
-    from ..thread import Thread
+    from ..thread.thread import Thread
 
 _OTHERWISE = ("harness", "profiles", "params")
 """What a provider's table says besides how it is reached."""
@@ -185,7 +185,7 @@ async def _forget_if_empty(home: Path, thread: str) -> None:
 def _opened(
     setup: Setup, title: str, channels: Mapping[str, Channel]
 ) -> AbstractAsyncContextManager[Thread]:
-    from ..thread import Thread
+    from ..thread.thread import Thread
 
     thread = setup.info.id if setup.info else None
     return Thread.open(thread, **options_of(setup), channel=channels, title=title)

@@ -17,7 +17,7 @@ from typing import Any
 
 import click
 
-from ..configuration.settings import DEFAULT_MODEL
+from ..config.settings import DEFAULT_MODEL
 
 __all__ = [
     "MOST_PIPED",

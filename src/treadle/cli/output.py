@@ -16,7 +16,7 @@ import click
 import msgspec
 from msgspec import Struct
 
-from ..patterns import regex
+from ..core.patterns import regex
 
 __all__ = [
     "Column",

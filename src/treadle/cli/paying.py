@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 from msgspec import UNSET
 
-from ..configuration import Config, Settings
+from ..config import Config, Settings
 from .home import Home
 
 if TYPE_CHECKING:
-    from ..auth import Wallet
-    from ..thread import Thread
+    from ..policy.auth import Wallet
+    from ..thread.thread import Thread
 
 __all__ = ["fallbacks_of", "follow", "follow_choice", "forget_pins", "pin_profile"]
 
@@ -53,7 +53,7 @@ async def pin_profile(wallet: Wallet, thread: str, profile: str | None) -> None:
 
 def forget_pins(home: Home, thread: str) -> None:
     """A thread is gone; what it kept to goes with it."""
-    from ..auth.state import AuthState
+    from ..policy.auth.state import AuthState
 
     AuthState(home.path).unpin(thread)
 

@@ -18,12 +18,12 @@ from ..context.ledger import compare
 from ..context.preview import preview
 from ..context.request import Renderer, Request
 from ..context.view import View, load_view
-from ..entries import Draft, Entry, Head, Reason, RequestMark
-from ..errors import NotFound
+from ..core.entries import Draft, Entry, Head, Reason, RequestMark
+from ..core.errors import NotFound
 from ..models.catalog import Catalog
 from ..models.profile import ModelProfile
-from ..plan.overlays import onto
-from ..plan.turn_plan import TurnPlan
+from ..policy.overlays import onto
+from ..policy.turn_plan import TurnPlan
 from ..prompt.input import user_message
 from ..prompt.instructions import base_instructions
 from ..prompt.machine import observe_machine

@@ -20,7 +20,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from ..errors import TreadleError
+from ..core.errors import TreadleError
 
 __all__ = ["Check", "Status", "examine"]
 
@@ -210,7 +210,7 @@ def _engine(home: Path, environ: Mapping[str, str]) -> Check:
     """Whether the engine that is chosen can be made, and how it did lately."""
     import asyncio
 
-    from ..configuration import load_config
+    from ..config import load_config
     from .engine_states import chosen
 
     here = _here(home)
@@ -240,7 +240,7 @@ def _harness(home: Path, environ: Mapping[str, str]) -> Check:
     """What would run a turn of the configured model."""
     import asyncio
 
-    from ..configuration import load_config
+    from ..config import load_config
     from ..harness.registry import HarnessRegistry
     from .commands.harnesses import choice
 
@@ -260,7 +260,7 @@ def _codex(home: Path, environ: Mapping[str, str]) -> Check:
     """Whether Codex is there, of a version that Treadle knows, and answers."""
     import asyncio
 
-    from ..configuration import load_config
+    from ..config import load_config
     from .codex_state import codex_state
 
     settings = load_config(home, _here(home), environ).settings
@@ -278,7 +278,7 @@ def _codex(home: Path, environ: Mapping[str, str]) -> Check:
 
 def _sandbox(environ: Mapping[str, str]) -> Check:
     """Whether commands can be confined: tried, not looked up."""
-    from ..errors import SandboxUnavailable
+    from ..core.errors import SandboxUnavailable
     from ..sandbox.probe import find_bubblewrap
 
     with tempfile.TemporaryDirectory(prefix="treadle-doctor-") as scratch:

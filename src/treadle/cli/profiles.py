@@ -10,12 +10,12 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ..auth import Profile, Wallet
-from ..auth.health import Health, obstacle
-from ..auth.order import Candidate
-from ..configuration import Settings, load_config
-from ..configuration.keys import key_variable
-from ..errors import NotFound
+from ..config import Settings, load_config
+from ..config.keys import key_variable
+from ..core.errors import NotFound
+from ..policy.auth import Profile, Wallet
+from ..policy.auth.health import Health, obstacle
+from ..policy.auth.order import Candidate
 from .home import Home
 from .output import Column, iso, table
 

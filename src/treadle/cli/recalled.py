@@ -11,12 +11,12 @@ from collections.abc import AsyncIterator, Sequence
 import click
 from msgspec import Struct
 
-from ..entries import Entry
-from ..errors import NotFound
-from ..patterns import regex
+from ..core.entries import Entry
+from ..core.errors import NotFound
+from ..core.patterns import regex
+from ..core.text import Policy, approx_tokens, truncate_text
 from ..store.contract import Store, ThreadInfo
 from ..store.finding.spoken import Spoken, spoken
-from ..truncate import Policy, approx_tokens, truncate_text
 from .home import LIBRARY, Home, find_thread
 
 __all__ = [

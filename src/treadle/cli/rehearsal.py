@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 import msgspec
 
-from ..auth.order import Pin
-from ..auth.state import AuthState, Remembered
 from ..engines.contract import Disposes
 from ..engines.offers import EngineContext
 from ..engines.registry import DEFAULT, engine_registry
+from ..policy.auth.order import Pin
+from ..policy.auth.state import AuthState, Remembered
 from ..store.contract import Lease, Store
 from ..store.memory import MemoryStore
 from .channels import chosen_channels
@@ -30,7 +30,7 @@ from .output import printable
 
 if TYPE_CHECKING:
     from ..engines.contract import ContextEngine
-    from ..thread import Thread
+    from ..thread.thread import Thread
 
 __all__ = ["rehearsed"]
 
@@ -39,7 +39,7 @@ __all__ = ["rehearsed"]
 async def rehearsed(setup: Setup) -> AsyncIterator[Thread]:
     """The thread that `treadle exec` would open with this setup: to look at, not to run."""
     from ..store.index import SqliteIndex
-    from ..thread import Thread
+    from ..thread.thread import Thread
 
     options = options_of(setup)
     options["wallet"].state = _Imagined(setup.home)

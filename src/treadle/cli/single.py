@@ -12,13 +12,13 @@ from typing import TypeVar
 import click
 from msgspec import UNSET, UnsetType
 
-from ..configuration import Settings
+from ..config import Settings
+from ..core.service import Service, later
+from ..core.wire import Json
 from ..harness.events import AgentReported, ApprovalRequested, Event, QuestionsAsked, TurnCompleted
 from ..prompt.input import UserPart
 from ..sandbox.approvals import Decision, No, NoAndStop
-from ..service import Service, later
-from ..thread import Thread
-from ..wire import Json
+from ..thread.thread import Thread
 from .breaking import Breaker
 from .meter import Meter
 from .output import one_line, working

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from ..entries import (
+from ..core.entries import (
     Control,
     Entry,
     Epoch,
@@ -22,8 +22,8 @@ from ..entries import (
     Settings,
     own_parts,
 )
-from ..errors import StoreCorrupt, StoreError
-from ..items import (
+from ..core.errors import StoreCorrupt, StoreError
+from ..core.items import (
     AgentMessage,
     CustomToolCall,
     CustomToolCallOutput,

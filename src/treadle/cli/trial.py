@@ -10,13 +10,13 @@ import os
 
 from msgspec import Struct
 
-from ..auth import AuthError, ProfileUnusable, Wallet
-from ..configuration import Settings
-from ..errors import ConfigError
+from ..config import Settings
+from ..core.errors import ConfigError
+from ..core.redact import redact
 from ..models.connect import ANTHROPIC_VERSION, ProviderConfig, Reached, reached
 from ..models.providers import provider_settings
 from ..models.transport import AsyncTransport, Timeouts, TransportError
-from ..redact import redact
+from ..policy.auth import AuthError, ProfileUnusable, Wallet
 from .opening import providers_of
 
 __all__ = ["Tried", "try_profile"]

@@ -10,7 +10,7 @@ from typing import NoReturn
 
 from msgspec import Raw
 
-from ..entries import Entry, Flags
+from ..core.entries import Entry, Flags
 from ..store.contract import ThreadInfo
 
 __all__ = ["entry_json", "flag_names", "thread_json"]

@@ -13,7 +13,7 @@ from typing import Any
 import click
 from msgspec import Struct
 
-from ..configuration.settings import Settings
+from ..config.settings import Settings
 from .options import cwd_option, model_option
 
 __all__ = ["Wishes", "running", "wishes_of"]

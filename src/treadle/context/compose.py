@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from ..entries import Draft, Flags, FragmentMark, Head, Notice, Origin, Reason, control_draft
-from ..items import (
+from ..core.entries import Draft, Flags, FragmentMark, Head, Notice, Origin, Reason, control_draft
+from ..core.items import (
     CustomToolCallOutput,
     FunctionCallOutput,
     Item,
@@ -23,11 +23,7 @@ from ..items import (
     encode_item,
     item_type,
 )
-from ..prompt.agents_md import AgentsMd
-from ..prompt.registry import Registry
-from ..prompt.signals import annotate
-from ..prompt.tell import Telling, tell
-from ..provenance import (
+from ..core.provenance import (
     InputProvenance,
     InternalEvent,
     is_completion_report,
@@ -36,9 +32,13 @@ from ..provenance import (
     normalize_provenance,
     suppresses_persistence,
 )
+from ..core.text import Policy, truncate_output
+from ..core.wire import Json
+from ..prompt.agents_md import AgentsMd
+from ..prompt.registry import Registry
+from ..prompt.signals import annotate
+from ..prompt.tell import Telling, tell
 from ..store.contract import THIS_TURN, InboxMessage
-from ..truncate import Policy, truncate_output
-from ..wire import Json
 from .rules import OUTCOME_UNKNOWN, synthetic_output
 from .tokens import audio_tokens, estimate_item
 from .view import View

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import aclosing
 
-from ..entries import Entry, Flags
-from ..errors import IllegalCut
+from ..core.entries import Entry, Flags
+from ..core.errors import IllegalCut
 from ..prompt.registry import Registry
 from ..store.contract import Store
 from .rules import nearest_legal_cut

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from ..entries import Head
-from ..errors import ConfigError
+from ..core.entries import Head
+from ..core.errors import ConfigError
+from ..core.specs import SPECS, ToolSpec
+from ..core.wire import Json
 from ..models.profile import ModelProfile
-from ..specs import SPECS, ToolSpec
-from ..wire import Json
 
 __all__ = ["Choices", "build_head", "named_model"]
 

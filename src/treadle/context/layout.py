@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 from msgspec import Raw, Struct
 
-from ..items import (
+from ..core.items import (
     CustomToolCall,
     CustomToolCallOutput,
     FunctionCall,

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 
 from msgspec import Struct
 
-from ..entries import BREAKING, Entry, Epoch, Reason
+from ..core.entries import BREAKING, Entry, Epoch, Reason
 from ..store.contract import Index, LedgerRow, Segment, Store
 from .request import HEAD_SEGMENTS, Request
 

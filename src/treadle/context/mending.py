@@ -13,9 +13,9 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from ..items import FunctionCall, Item, Unknown, encode_item
-from ..patterns import regex
-from ..wire import json_bytes
+from ..core.items import FunctionCall, Item, Unknown, encode_item
+from ..core.patterns import regex
+from ..core.wire import json_bytes
 from .row import Row, shape_of
 
 __all__ = ["Repair", "mended"]

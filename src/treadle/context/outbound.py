@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import msgspec
 
-from ..entries import Head
-from ..ids import is_prefixed
-from ..items import (
+from ..core.entries import Head
+from ..core.ids import is_prefixed
+from ..core.items import (
     CustomToolCall,
     CustomToolCallOutput,
     EncryptedContent,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..entries import Draft, Head, Reason
+from ..core.entries import Draft, Head, Reason
 from ..prompt.registry import Registry
 from .request import Request, RequestEncoder
 from .row import Row

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from ..entries import BREAKING, Entry, RequestMark, ResponseMark
+from ..core.entries import BREAKING, Entry, RequestMark, ResponseMark
 from ..prompt.registry import Registry
 from ..store.contract import Index, Store
 from .ledger import Ledger

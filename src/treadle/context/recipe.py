@@ -12,13 +12,13 @@ from itertools import takewhile
 
 from msgspec import Raw
 
-from ..entries import Flags, Inline, Node, Range, Recipe, RecipePart, Snapshots
-from ..errors import IllegalCut
-from ..items import encode_item
+from ..core.entries import Flags, Inline, Node, Range, Recipe, RecipePart, Snapshots
+from ..core.errors import IllegalCut
+from ..core.items import encode_item
+from ..core.wire import Json
 from ..prompt.registry import Registry
 from ..prompt.state import Baseline, Known
 from ..prompt.tell import tell
-from ..wire import Json
 from .row import Row
 from .rules import legal_cuts
 from .tokens import estimate_item

@@ -13,11 +13,11 @@ from collections.abc import Iterator, Sequence
 import msgspec
 from msgspec import Struct, field
 
-from ..entries import Head
-from ..errors import NothingToSend
+from ..core.entries import Head
+from ..core.errors import NothingToSend
+from ..core.service import Service, later
 from ..models.format import ItemWriter, WireFormat
 from ..models.formats import format_named
-from ..service import Service, later
 from ..store.contract import Segment, SegmentKind
 from .outbound import outbound
 from .row import Row

@@ -9,9 +9,9 @@ from __future__ import annotations
 import msgspec
 from msgspec import Raw, Struct
 
-from ..entries import Draft, Entry, Flags, FragmentMark, Inline, Node, Origin
-from ..items import Item, decode_item
-from ..provenance import InputProvenance, InternalEvent
+from ..core.entries import Draft, Entry, Flags, FragmentMark, Inline, Node, Origin
+from ..core.items import Item, decode_item
+from ..core.provenance import InputProvenance, InternalEvent
 
 __all__ = ["Row", "Shape"]
 

@@ -14,9 +14,9 @@ from typing import Literal, TypeAlias
 import msgspec
 from msgspec import Struct, field
 
-from ..entries import Flags
-from ..ids import derived_id, item_prefix
-from ..items import (
+from ..core.entries import Flags
+from ..core.ids import derived_id, item_prefix
+from ..core.items import (
     CustomToolCallOutput,
     FunctionCallOutput,
     ImageGenerationCall,
@@ -29,7 +29,7 @@ from ..items import (
     ToolSearchOutput,
     encode_item,
 )
-from ..truncate import approx_tokens
+from ..core.text import approx_tokens
 from .row import Row, Shape, shape_of
 
 __all__ = [

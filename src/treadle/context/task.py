@@ -13,15 +13,10 @@ from typing import Literal
 import msgspec
 from msgspec import Raw, Struct
 
-from ..items import (
-    CustomToolCallOutput,
-    FunctionCall,
-    FunctionCallOutput,
-    text_of,
-)
+from ..core.items import CustomToolCallOutput, FunctionCall, FunctionCallOutput, text_of
+from ..core.wire import NULL, Json, json_bytes
 from ..prompt.observation import PlanStep, Task
 from ..prompt.state import Known
-from ..wire import NULL, Json, json_bytes
 from .row import Row
 from .view import View
 

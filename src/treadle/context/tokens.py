@@ -11,7 +11,7 @@ from __future__ import annotations
 import binascii
 from collections.abc import Iterable
 
-from ..items import (
+from ..core.items import (
     AgentMessage,
     Compaction,
     ContextCompaction,
@@ -26,7 +26,7 @@ from ..items import (
     Reasoning,
     encode_item,
 )
-from ..truncate import BYTES_PER_TOKEN, approx_tokens
+from ..core.text import BYTES_PER_TOKEN, approx_tokens
 from .media import audio_seconds, image_size
 
 __all__ = ["audio_tokens", "estimate_bytes", "estimate_item", "estimate_text"]

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ..entries import (
+from ..core.entries import (
     BREAKING,
     Entry,
     Epoch,
@@ -31,10 +31,10 @@ from ..entries import (
     Settings,
     Snapshots,
 )
+from ..core.wire import Json
 from ..prompt.registry import Registry
 from ..prompt.state import Baseline, Known, Unknown
 from ..store.contract import Store, ThreadInfo
-from ..wire import Json
 from .row import Row
 from .rules import Pairing
 from .visible import visible_backwards

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
 
-from ..entries import Entry, Rollback
+from ..core.entries import Entry, Rollback
 from ..store.contract import Store
 
 __all__ = ["hidden_stretches", "outside", "visible_backwards", "visible_stretches"]

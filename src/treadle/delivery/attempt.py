@@ -14,10 +14,10 @@ from typing import Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..errors import NotFound, TreadleError
-from ..redact import redact
+from ..core.errors import NotFound, TreadleError
+from ..core.redact import redact
+from ..core.whole import whole
 from ..store.contract import Change, Lease, OutboxDraft, OutboxRow, Store
-from ..whole import whole
 from .channel import Channel, Receipt
 from .outbox import Owed, delivery_of, moved
 

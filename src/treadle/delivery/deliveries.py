@@ -16,9 +16,9 @@ from functools import partial
 import msgspec
 from msgspec import Struct, field
 
-from ..errors import LeaseLost, NotFound, ThreadBusy
+from ..core.errors import LeaseLost, NotFound, ThreadBusy
+from ..core.whole import whole
 from ..store.contract import OutboxRow, Store
-from ..whole import whole
 from .attempt import Attempt, Leased, Writer
 from .channel import Channel, Delivery, Holds, Receipt
 from .lanes import Lane, Sorted, sort_rows

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from ..patterns import regex
+from ..core.patterns import regex
 
 __all__ = ["Directives", "is_public_url", "read_directives"]
 

@@ -15,8 +15,8 @@ from typing import Literal
 import msgspec
 from msgspec import Raw, Struct, field, structs
 
+from ..core.wire import json_bytes
 from ..store.contract import Admission, OutboxDraft, OutboxRow, OutboxState, TurnEnd
-from ..wire import json_bytes
 from .channel import Delivery
 from .decision import TurnFacts
 from .payload import Reply

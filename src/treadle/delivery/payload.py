@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import UNSET, Struct, UnsetType, structs
 
-from ..wire import Json
+from ..core.wire import Json
 from .media import read_directives
 from .silent import NO_REPLY, is_artifact, is_silent_text, strip_token
 

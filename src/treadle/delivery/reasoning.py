@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from functools import lru_cache
 
-from ..patterns import regex
+from ..core.patterns import regex
 
 __all__ = ["is_reasoned", "may_become_reasoned"]
 

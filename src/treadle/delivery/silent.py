@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from ..errors import ConfigError
-from ..patterns import regex
+from ..core.errors import ConfigError
+from ..core.patterns import regex
 from .reasoning import is_reasoned, may_become_reasoned
 from .token import NO_REPLY
 

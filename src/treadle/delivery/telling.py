@@ -10,9 +10,9 @@ from typing import Literal
 
 from msgspec import structs
 
-from ..entries import Entry, ResponseMark
-from ..errors import NotFound
-from ..items import Message, decode_item, text_of
+from ..core.entries import Entry, ResponseMark
+from ..core.errors import NotFound
+from ..core.items import Message, decode_item, text_of
 from ..store.contract import Store, TurnState
 from .decision import TurnFacts
 from .outbox import OwedTurn

@@ -9,7 +9,7 @@ from collections.abc import Callable, Container
 
 from msgspec import Struct, structs
 
-from ..errors import StoreCorrupt, StoreTooNew
+from ..core.errors import StoreCorrupt, StoreTooNew
 from ..store.contract import OutboxRow, Store
 from .attempt import Writer
 from .decision import Deliver, Retry, Suppress, decide

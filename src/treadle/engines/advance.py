@@ -15,13 +15,13 @@ from itertools import takewhile
 import msgspec
 from msgspec import Raw, Struct
 
-from ..context.journal import Journal
 from ..context.row import Row
 from ..context.view import load_view
-from ..entries import Epoch, Reason
-from ..errors import EngineFailed, NotFound, StoreCorrupt, StoreTooNew
+from ..core.entries import Epoch, Reason
+from ..core.errors import EngineFailed, NotFound, StoreCorrupt, StoreTooNew
+from ..core.wire import json_bytes
+from ..log.journal import Journal
 from ..store.contract import OutboxDraft, OutboxRow, Store, Turn
-from ..wire import json_bytes
 from .contract import CommitsTurns, ContextEngine, FollowsTurns, IngestsBatches, Resets
 from .conversation import Aligned, aligned, named_rows
 from .following import EngineFollower, Work, decode_work, topic_of

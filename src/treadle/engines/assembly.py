@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from ..context.compose import input_draft
-from ..context.journal import Journal
 from ..context.row import Row
-from ..context.turn_input import TurnInput
-from ..entries import Projected
-from ..items import text_of
-from ..specs import spec_name
+from ..core.entries import Projected
+from ..core.items import text_of
+from ..core.specs import spec_name
+from ..log.journal import Journal
+from ..log.turn_input import TurnInput
 from ..store.contract import THIS_TURN
 from .contract import ContextEngine
 from .frame import Frame

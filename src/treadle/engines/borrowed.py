@@ -13,8 +13,8 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct
 
-from ..errors import TreadleError
-from ..items import Item
+from ..core.errors import TreadleError
+from ..core.items import Item
 from .values import Complete, RuntimeContext
 
 __all__ = ["lent"]

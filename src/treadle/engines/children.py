@@ -10,7 +10,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from ..errors import EngineFailed
+from ..core.errors import EngineFailed
 from .contract import FollowsSubagents, PreparesSpawns, Rollback
 from .frame import Frame
 from .guard import Guard

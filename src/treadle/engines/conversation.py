@@ -12,8 +12,8 @@ from typing import TypedDict
 
 from ..context.row import Row
 from ..context.view import View
-from ..entries import Node
-from ..provenance import InputProvenance, InternalEvent
+from ..core.entries import Node
+from ..core.provenance import InputProvenance, InternalEvent
 from .column import Column
 from .values import ContextItem, Conversation, Covered
 

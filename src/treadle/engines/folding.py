@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from ..context.row import Row
-from ..entries import Reason
-from ..errors import CannotCompact, EngineFailed, StaleEpoch
+from ..core.entries import Reason
+from ..core.errors import CannotCompact, EngineFailed, StaleEpoch
 from .contract import ContextEngine, InterceptsCompaction
 from .conversation import aligned, named_rows
 from .frame import Frame

@@ -12,10 +12,10 @@ from typing import Literal
 import msgspec
 from msgspec import Raw, Struct
 
-from ..context.pen import Pen
-from ..ids import new_id
+from ..core.ids import new_id
+from ..core.wire import Json, json_bytes
+from ..log.pen import Pen
 from ..store.contract import Admission, OutboxDraft, TurnEnd
-from ..wire import Json, json_bytes
 
 __all__ = ["Begun", "EngineFollower", "Work", "decode_work", "topic_of"]
 

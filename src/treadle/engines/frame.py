@@ -11,8 +11,8 @@ from typing import TypedDict
 
 from msgspec import Struct
 
-from ..context.journal import Journal
 from ..context.visible import hidden_stretches
+from ..log.journal import Journal
 from .conversation import Spoken
 from .log import Grants, StoredLog
 from .values import (

@@ -15,8 +15,8 @@ from typing import Any, TypeVar, cast
 import msgspec
 from msgspec import Struct, field
 
-from ..begun import begun
-from ..errors import EngineFailed
+from ..core.aio import begun
+from ..core.errors import EngineFailed
 from .borrowed import lent
 from .column import Column
 from .info import HOST_PARAMS, EngineInfo, HostParam

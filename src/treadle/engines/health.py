@@ -16,8 +16,8 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from ..configuration.private import read_private, write_private
-from ..errors import ConfigError
+from ..config.private import read_private, write_private
+from ..core.errors import ConfigError
 from .words import brief
 
 __all__ = ["Failure", "Health"]

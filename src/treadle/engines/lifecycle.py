@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 from msgspec import field
 
-from ..context.journal import Journal
 from ..context.row import Row
-from ..context.turn_input import TurnInput
-from ..errors import CannotCompact, EngineFailed, StaleEpoch
+from ..core.errors import CannotCompact, EngineFailed, StaleEpoch
+from ..core.service import Service, later
+from ..log.journal import Journal
+from ..log.turn_input import TurnInput
 from ..prompt.guidance import Guidance
 from ..prompt.observation import PromptContext
-from ..service import Service, later
 from ..tools.contract import Tool
 from .contract import (
     Bootstraps,

@@ -16,13 +16,13 @@ from typing import Any, TypeAlias
 
 from msgspec import Raw, Struct
 
-from ..context.journal import Journal
 from ..context.recipe import ranges, recipe_tokens
 from ..context.row import Row
 from ..context.tokens import estimate_item
-from ..entries import Inline, Origin, Reason
-from ..errors import CannotCompact, TooLong
-from ..items import Item, Message, encode_item
+from ..core.entries import Inline, Origin, Reason
+from ..core.errors import CannotCompact, TooLong
+from ..core.items import Item, Message, encode_item
+from ..log.journal import Journal
 from ..prompt.input import user_message
 from ..prompt.instructions import compaction_prompt
 from ..prompt.summary import summary_message

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from ..context.row import Row
 from ..context.visible import hidden_stretches, outside, visible_stretches
-from ..errors import NotFound
+from ..core.errors import NotFound
 from ..store.contract import Hit, Hits, Index, Search, Store
 from .conversation import conversation_of
 from .values import Conversation

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from ..errors import EngineFailed
+from ..core.errors import EngineFailed
 from .contract import ContextEngine
 from .guard import Guard
 from .info import EngineInfo

@@ -17,8 +17,8 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from ..errors import ConfigError
-from ..installed import installed_points
+from ..core.errors import ConfigError
+from ..core.plugins import installed_points
 from .contract import ContextEngine
 
 __all__ = [

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from ..context.journal import Journal
 from ..context.recipe import recipe_tokens
 from ..context.view import View
-from ..entries import Node, Projected, Reason, Recipe
-from ..errors import StaleEpoch
+from ..core.entries import Node, Projected, Reason, Recipe
+from ..core.errors import StaleEpoch
+from ..log.journal import Journal
 from .values import ContextItem
 from .weave import Woven, parts, weave
 

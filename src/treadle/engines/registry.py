@@ -12,9 +12,9 @@ import functools
 
 from msgspec import Struct, field
 
-from ..errors import ConfigError, EngineConflict
-from ..patterns import regex
-from ..service import Service, later
+from ..core.errors import ConfigError, EngineConflict
+from ..core.patterns import regex
+from ..core.service import Service, later
 from .contract import ContextEngine
 from .making import EngineProblem, Unusable, made
 from .offers import HOST, EngineContext, Factory, Offer, installed, named

@@ -12,11 +12,11 @@ from pathlib import Path
 
 from ..context.row import Row
 from ..context.rules import legal_cuts
-from ..entries import own_parts
-from ..items import Message, text_of
+from ..core.entries import own_parts
+from ..core.items import Message, text_of
+from ..core.provenance import inter_session
+from ..core.text import Policy, approx_tokens, truncate_text
 from ..prompt.summary import is_summary, retained_message
-from ..provenance import inter_session
-from ..truncate import Policy, approx_tokens, truncate_text
 
 __all__ = [
     "LIVE_TOKENS",

@@ -13,8 +13,8 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from ..context.journal import Journal
-from ..errors import EngineFailed, StaleEpoch
+from ..core.errors import EngineFailed, StaleEpoch
+from ..log.journal import Journal
 from .reports import Action, EngineReported
 from .slot import EngineSlot
 from .weave import Nonsense

@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from ..patterns import regex
-from ..specs import spec_name
+from ..core.patterns import regex
+from ..core.specs import spec_name
 from ..tools.contract import Tool
 from .words import brief, described
 

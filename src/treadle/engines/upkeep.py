@@ -11,7 +11,7 @@ import asyncio
 
 from msgspec import Struct
 
-from ..errors import EngineFailed, StaleEpoch
+from ..core.errors import EngineFailed, StaleEpoch
 from .contract import Maintains
 from .frame import Frame
 from .guard import Guard

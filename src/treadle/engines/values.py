@@ -12,10 +12,10 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
-from ..items import Item, decode_item, encode_item
-from ..provenance import InputProvenance, InternalEvent
+from ..core.items import Item, decode_item, encode_item
+from ..core.provenance import InputProvenance, InternalEvent
+from ..core.usage import TokenUsage
 from ..store.contract import Hits, Search
-from ..usage import TokenUsage
 
 __all__ = [
     "AfterTurnParams",

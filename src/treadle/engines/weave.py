@@ -18,11 +18,11 @@ from ..context.row import Row, Shape, shape_of
 from ..context.rules import Pairing, legal_cuts
 from ..context.tokens import estimate_item
 from ..context.view import View
-from ..entries import Draft, Flags, Inline, Node, RecipePart
-from ..errors import TreadleError
-from ..ids import derived_id
-from ..items import Message, Unknown
-from ..patterns import regex
+from ..core.entries import Draft, Flags, Inline, Node, RecipePart
+from ..core.errors import TreadleError
+from ..core.ids import derived_id
+from ..core.items import Message, Unknown
+from ..core.patterns import regex
 from ..store.contract import THIS_TURN
 from .conversation import PROMPT, named_rows
 from .values import ContextItem

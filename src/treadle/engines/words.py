@@ -6,8 +6,8 @@ anywhere and holds nothing that looks like a secret.
 
 from __future__ import annotations
 
-from ..patterns import regex
-from ..redact import redact
+from ..core.patterns import regex
+from ..core.redact import redact
 from ..sandbox.environment import is_secret
 
 __all__ = ["brief", "described"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ..context.recipe import first_context
 from ..context.request import HEAD_SEGMENTS, Request
-from ..entries import Head
+from ..core.entries import Head
 from ..models.contract import ModelRequest
 from .contract import TurnRun
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ..errors import ConfigError
+from ..core.errors import ConfigError
 from .offers import HarnessOffer, Registration, Route, Support
 
 if TYPE_CHECKING:

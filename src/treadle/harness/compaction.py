@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import msgspec
 
-from ..errors import CannotCompact, EngineFailed, HookFailed, TooLong
+from ..core.errors import CannotCompact, EngineFailed, HookFailed, TooLong
 from ..hooks.payloads import AfterCompaction, BeforeCompaction
 from ..models.contract import ModelError
 from .contract import Compacts, NativeCompaction, TurnRun

@@ -20,10 +20,9 @@ from ..context.compose import item_draft
 from ..context.request import Request, RequestEncoder
 from ..context.row import Row
 from ..context.rules import synthetic_output
-from ..entries import Head
-from ..errors import CannotCompact, CompletionFailed, TooLong
-from ..events import OutputItemDone
-from ..items import (
+from ..core.entries import Head
+from ..core.errors import CannotCompact, CompletionFailed, TooLong
+from ..core.items import (
     Compaction,
     CompactionTrigger,
     ContextCompaction,
@@ -34,6 +33,7 @@ from ..items import (
     Message,
     text_of,
 )
+from ..core.stream import OutputItemDone
 from ..models.contract import (
     AuthFailed,
     ContextOverflow,

@@ -13,20 +13,20 @@ from typing import Literal, Protocol, runtime_checkable
 
 from msgspec import Struct, field
 
-from ..auth.profile import Credential
-from ..context.journal import Journal
-from ..context.turn_input import TurnInput
+from ..core.usage import TokenUsage
 from ..engines.info import Capability
 from ..engines.lifecycle import Lifecycle
 from ..hooks.registry import Hooks
+from ..log.journal import Journal
+from ..log.turn_input import TurnInput
 from ..models.contract import Model
 from ..models.retry import Backoff
-from ..plan.outcome import Facts
-from ..plan.traits import Traits
-from ..plan.turn_plan import TurnPlan
+from ..policy.identity import Identifies, Identity, nobody
+from ..policy.outcome import Facts
+from ..policy.traits import Traits
+from ..policy.turn_plan import TurnPlan
 from ..store.contract import Turn
 from ..tools.contract import Tool, ToolCall, ToolContext
-from ..usage import TokenUsage
 from .events import Event, TurnStatus
 
 __all__ = [
@@ -69,30 +69,6 @@ class Outcome(Struct, frozen=True, kw_only=True):
     """What the attempt did, for the plan to judge."""
     ended: bool = True
     """Whether the turn's end is in the log; else whoever asked decides what follows."""
-
-
-class Identity(Struct, frozen=True, kw_only=True):
-    """Who a run is to its model's provider; nobody in particular without a credential."""
-
-    profile: str = ""
-    credential: Credential | None = None
-
-
-class Identifies(Protocol):
-    """Says who a run is. Ask before each connection: credentials end."""
-
-    async def __call__(self, *, rejected: str = "") -> Identity:
-        """The identity, with another credential than `rejected` if there is one.
-
-        Raises `AuthError`.
-        """
-        ...
-
-
-async def nobody(*, rejected: str = "") -> Identity:
-    """Says that it is nobody in particular."""
-    del rejected
-    return Identity()
 
 
 class TurnRun(Struct, kw_only=True):

@@ -12,13 +12,13 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
+from ..core.usage import RateLimitSnapshot, TokenUsage
+from ..core.wire import Json
 from ..engines.reports import EngineReported
-from ..plan.fallback import Attempt, Tried
+from ..policy.fallback import Attempt, Tried
 from ..sandbox.approvals import Ask
 from ..tools.contract import UserQuestion
 from ..tools.evidence import Media, Sent
-from ..usage import RateLimitSnapshot, TokenUsage
-from ..wire import Json
 
 __all__ = [
     "AgentReported",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from ..redact import redact
+from ..core.redact import redact
 from .events import CompactionFinished, Event, NoticeRaised, Retrying, TurnCompleted
 
 __all__ = ["hushed"]

@@ -12,16 +12,16 @@ from contextlib import suppress
 
 from msgspec import Struct
 
+from ..core.errors import TreadleError
+from ..core.service import Service, later
+from ..core.usage import TokenUsage
+from ..core.whole import whole
 from ..engines.info import LOOP_CAPABILITIES, Capability
-from ..errors import TreadleError
 from ..models.contract import ContextOverflow, ModelError
 from ..models.retry import Backoff
-from ..plan.failures import failure_of
+from ..policy.failures import failure_of
 from ..prompt.events import TurnAborted
-from ..service import Service, later
 from ..tools.dispatch import by_name
-from ..usage import TokenUsage
-from ..whole import whole
 from .compaction import is_full, make_room
 from .contract import STREAM_PATIENCE, Outcome, Traits, TurnRun
 from .events import Retrying

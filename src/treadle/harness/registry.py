@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 from msgspec import field
 from msgspec.structs import replace
 
+from ..core.errors import ConfigError, HarnessConflict, MissingHarness, TreadleError
+from ..core.patterns import regex
+from ..core.service import Service, later
 from ..engines.offers import Offer, installed, seconded
 from ..engines.words import described
-from ..errors import ConfigError, HarnessConflict, MissingHarness, TreadleError
-from ..patterns import regex
-from ..service import Service, later
 from .builtin import AUTO, BUILT_IN, TREADLE
 from .offers import HarnessOffer, Registration
 

@@ -12,8 +12,8 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 from msgspec import Struct
 
+from ..core.errors import UnsupportedHarness
 from ..engines.words import described
-from ..errors import UnsupportedHarness
 from .builtin import AUTO, TREADLE
 from .offers import Registration, Route, Support
 from .registry import HarnessRegistry, canonical

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct, field
 
-from ..context.journal import Journal
-from ..entries import Entry
+from ..core.entries import Entry
+from ..log.journal import Journal
 from ..tools.dispatch import Finished
 
 __all__ = ["Sequencer"]

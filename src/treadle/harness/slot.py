@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import field
 
+from ..core.service import Service
 from ..engines.words import described
-from ..service import Service
 from .builtin import AUTO, CODEX
 from .contract import Closes, Forgets, Harness
 from .offers import HarnessOffer, Route
@@ -24,7 +24,7 @@ from .registry import HarnessRegistry, canonical, harness_registry
 from .select import HarnessRules, Selection, select
 
 if TYPE_CHECKING:
-    from ..context.journal import Journal
+    from ..log.journal import Journal
     from ..models.catalog import Catalog
     from ..models.connect import ProviderConfig
 

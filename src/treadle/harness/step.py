@@ -13,10 +13,11 @@ from contextlib import aclosing
 
 from msgspec import Raw, field
 
-from ..context.journal import ResponseStatus
 from ..context.request import Request
-from ..entries import Entry
-from ..events import (
+from ..core.entries import Entry
+from ..core.items import CustomToolCall, FunctionCall, Item, LocalShellCall
+from ..core.service import Service, later
+from ..core.stream import (
     Completed,
     OutputItemDone,
     OutputTextDelta,
@@ -24,14 +25,13 @@ from ..events import (
     ReasoningSummaryDelta,
     ReasoningTextDelta,
 )
-from ..items import CustomToolCall, FunctionCall, Item, LocalShellCall
+from ..core.usage import TokenUsage
+from ..core.whole import ended, unbroken, whole
+from ..log.journal import ResponseStatus
 from ..models.contract import ModelError, ModelEvent
-from ..service import Service, later
 from ..store.contract import TurnEnd
 from ..tools.contract import CallItem
 from ..tools.dispatch import Dispatch, Finished, call_of
-from ..usage import TokenUsage
-from ..whole import ended, unbroken, whole
 from .asking import addressed
 from .contract import CALL, TurnRun
 from .events import (

@@ -5,7 +5,7 @@ Owns how much of an output is shown, and how a request and a result are told.
 
 from __future__ import annotations
 
-from ..items import text_of
+from ..core.items import text_of
 from ..store.contract import LedgerRow
 from ..tools.dispatch import Finished
 from .events import StepStarted, ToolFinished

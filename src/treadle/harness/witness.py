@@ -9,12 +9,12 @@ from __future__ import annotations
 import msgspec
 from msgspec import Struct, field
 
-from ..items import Item, Message, Reasoning, text_of
-from ..plan.failures import Failure
-from ..plan.outcome import Facts
+from ..core.items import Item, Message, Reasoning, text_of
+from ..core.usage import TokenUsage
+from ..policy.failures import Failure
+from ..policy.outcome import Facts
 from ..tools.contract import ToolResult, is_replay_safe
 from ..tools.dispatch import ToolsByName
-from ..usage import TokenUsage
 from .contract import Outcome
 from .events import TurnStatus
 

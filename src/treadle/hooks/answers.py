@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from msgspec import UNSET, Struct, UnsetType
 
-from ..wire import Json
+from ..core.wire import Json
 
 __all__ = ["Answer", "Hook"]
 

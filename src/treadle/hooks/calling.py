@@ -10,9 +10,9 @@ import asyncio
 
 from msgspec.structs import replace
 
-from ..begun import begun
-from ..errors import HookFailed
-from ..redact import blank, redact
+from ..core.aio import begun
+from ..core.errors import HookFailed
+from ..core.redact import blank, redact
 from .answers import Answer, Hook
 from .payloads import Payload
 

@@ -18,9 +18,9 @@ from pathlib import Path
 
 import msgspec
 
-from ..errors import HookFailed
-from ..redact import redact
-from ..wire import UNREADABLE, json_bytes
+from ..core.errors import HookFailed
+from ..core.redact import redact
+from ..core.wire import UNREADABLE, json_bytes
 from .answers import Answer
 from .common import common_answer, common_event, common_no
 from .payloads import Payload

@@ -11,8 +11,8 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from ..errors import HookFailed
-from ..wire import UNREADABLE, Json, json_bytes
+from ..core.errors import HookFailed
+from ..core.wire import UNREADABLE, Json, json_bytes
 from .answers import Answer
 from .payloads import (
     AfterCompaction,

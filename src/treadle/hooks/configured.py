@@ -10,11 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import get_args
 
-from ..configuration import Config
-from ..configuration.settings import HookSettings
-from ..configuration.trust import Trust
-from ..errors import ConfigError
-from ..installed import installed_points
+from ..config import Config
+from ..config.settings import HookSettings
+from ..config.trust import Trust
+from ..core.errors import ConfigError
+from ..core.plugins import installed_points
 from .answers import Hook
 from .payloads import Payload
 from .project import ProjectHook, Watched, project_hooks

@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from ..errors import HookFailed
-from ..wire import UNREADABLE, Json, json_bytes
+from ..core.errors import HookFailed
+from ..core.wire import UNREADABLE, Json, json_bytes
 from .matching import COMMON_NAMES
 
 __all__ = ["familiar", "unfamiliar"]

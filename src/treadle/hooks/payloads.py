@@ -10,8 +10,8 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
+from ..core.wire import Json
 from ..tools.contract import ToolStatus
-from ..wire import Json
 
 __all__ = [
     "AfterCompaction",

@@ -15,12 +15,12 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ..bounded import open_regular
-from ..configuration import Config
-from ..configuration.settings import HookSettings
-from ..configuration.trust import Trust
-from ..errors import HookFailed
-from ..wire import json_bytes
+from ..config import Config
+from ..config.settings import HookSettings
+from ..config.trust import Trust
+from ..core.errors import HookFailed
+from ..core.files import open_regular
+from ..core.wire import json_bytes
 from .answers import Answer, Hook
 from .payloads import Payload
 

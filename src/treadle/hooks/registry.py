@@ -14,11 +14,11 @@ from typing import Any
 import msgspec
 from msgspec import Struct, UnsetType, field
 
-from ..errors import ConfigError, HookFailed
-from ..items import text_of
+from ..core.errors import ConfigError, HookFailed
+from ..core.items import text_of
+from ..core.wire import Json
 from ..tools.contract import ToolCall, ToolContext, ToolResult, tool_id
 from ..tools.hooks import Block, HookVerdict, Merge, merged
-from ..wire import Json
 from .answers import Answer, Hook
 from .payloads import (
     AfterCompaction,

@@ -14,16 +14,16 @@ from dataclasses import dataclass, field
 import msgspec
 from msgspec import Raw
 
-from ..events import (
+from ..core.items import Item, Message, OutputText, Reasoning, ReasoningText, encode_item
+from ..core.patterns import regex
+from ..core.stream import (
     OutputItemAdded,
     OutputItemDone,
     OutputTextDelta,
     ReasoningTextDelta,
     ToolInputDelta,
 )
-from ..items import Item, Message, OutputText, Reasoning, ReasoningText, encode_item
-from ..patterns import regex
-from ..wire import UNREADABLE
+from ..core.wire import UNREADABLE
 from .contract import ModelError, ModelEvent
 from .formats.tools import INPUT, FlatTool, call_item
 from .soundness import Soundness

@@ -16,7 +16,7 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ..errors import ConfigError
+from ..core.errors import ConfigError
 from .facts import FACTS
 from .profile import ModelProfile
 from .tables import Table, check_fields, checked, nearest, parse, read

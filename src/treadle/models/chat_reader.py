@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from ..events import (
+from ..core.stream import (
     Completed,
     CompletedBody,
     Created,
@@ -23,8 +23,8 @@ from ..events import (
     ServerModel,
     UnknownEvent,
 )
-from ..usage import InputDetails, OutputDetails, WireUsage
-from ..wire import UNREADABLE
+from ..core.usage import InputDetails, OutputDetails, WireUsage
+from ..core.wire import UNREADABLE
 from .assembly import Assembly, CallInProgress
 from .contract import ModelError, ModelEvent, StreamCut
 from .failures import complaint_in, stream_failure

@@ -12,9 +12,9 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct, structs
 
-from ..errors import ConfigError
-from ..patterns import regex
-from ..redact import know
+from ..core.errors import ConfigError
+from ..core.patterns import regex
+from ..core.redact import know
 from .contract import AuthFailed, Capabilities, Model
 from .endpoint import Endpoint
 from .profile import ModelProfile

@@ -12,10 +12,10 @@ from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from msgspec import Struct, field
 
-from ..entries import Head
-from ..errors import TreadleError
-from ..events import HeaderSignal, StreamEvent
-from ..items import Item
+from ..core.entries import Head
+from ..core.errors import TreadleError
+from ..core.items import Item
+from ..core.stream import HeaderSignal, StreamEvent
 from .format import WireFormat
 
 __all__ = [

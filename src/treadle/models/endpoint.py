@@ -14,9 +14,9 @@ from typing import Protocol
 
 from msgspec import field
 
-from ..events import header_signals
-from ..redact import redact
-from ..service import Service
+from ..core.redact import redact
+from ..core.service import Service
+from ..core.stream import header_signals
 from .contract import Connected, ModelError, ModelEvent, ModelRequest, StreamCut
 from .failures import request_id_of, status_failure
 from .retry import Backoff

@@ -14,9 +14,9 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from ..events import retry_delay
-from ..patterns import regex
-from ..wire import UNREADABLE
+from ..core.patterns import regex
+from ..core.stream import retry_delay
+from ..core.wire import UNREADABLE
 from .contract import AuthFailed, ContextOverflow, InvalidRequest, ModelError, RateLimited
 
 __all__ = [

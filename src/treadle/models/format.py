@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal, Protocol, Self, TypeAlias
 
-from ..entries import Head
+from ..core.entries import Head
 
 __all__ = ["HeadPart", "ItemWriter", "WireFormat"]
 

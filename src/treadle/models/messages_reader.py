@@ -13,7 +13,8 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct, field
 
-from ..events import (
+from ..core.items import Reasoning, Unknown
+from ..core.stream import (
     Completed,
     CompletedBody,
     Created,
@@ -24,9 +25,8 @@ from ..events import (
     ServerModel,
     UnknownEvent,
 )
-from ..items import Reasoning, Unknown
-from ..usage import InputDetails, OutputDetails, WireUsage
-from ..wire import UNREADABLE, json_bytes
+from ..core.usage import InputDetails, OutputDetails, WireUsage
+from ..core.wire import UNREADABLE, json_bytes
 from .assembly import Assembly, CallInProgress
 from .contract import ContextOverflow, ModelError, ModelEvent, StreamCut
 from .failures import complaint_in, stream_failure

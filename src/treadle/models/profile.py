@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, Self, TypeAlias
 import msgspec
 from msgspec import Meta, Struct
 
-from ..truncate import BYTES_PER_TOKEN, Policy
+from ..core.text import BYTES_PER_TOKEN, Policy
 
 __all__ = ["ApplyPatch", "ModelProfile", "Shell", "Summary", "ToolMode", "Verbosity"]
 

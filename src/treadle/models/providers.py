@@ -13,8 +13,8 @@ from typing import TypeAlias
 
 import msgspec
 
-from ..errors import ConfigError
-from ..installed import installed_points
+from ..core.errors import ConfigError
+from ..core.plugins import installed_points
 from .catalog import Catalog
 from .connect import ProviderConfig, connect
 from .contract import Model

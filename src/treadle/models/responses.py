@@ -11,7 +11,8 @@ from collections.abc import AsyncGenerator
 import msgspec
 from msgspec import Raw, Struct, field
 
-from ..events import (
+from ..core.items import Item, decode_item
+from ..core.stream import (
     Completed,
     CompletedBody,
     ErrorDetails,
@@ -22,9 +23,8 @@ from ..events import (
     UnknownEvent,
     decode_event,
 )
-from ..items import Item, decode_item
-from ..usage import WireUsage
-from ..wire import UNREADABLE, json_bytes
+from ..core.usage import WireUsage
+from ..core.wire import UNREADABLE, json_bytes
 from .contract import Capabilities, ModelError, ModelEvent, ModelRequest, StreamCut
 from .endpoint import Endpoint
 from .failures import Complaint, complaint_in, complaint_of, stream_failure

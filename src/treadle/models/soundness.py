@@ -10,7 +10,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import Raw
 
-from ..wire import UNREADABLE, nests_deeper
+from ..core.wire import UNREADABLE, nests_deeper
 from .contract import StreamCut
 
 __all__ = ["MOST_ITEMS", "MOST_LEVELS", "Soundness", "is_readable"]

@@ -7,7 +7,7 @@ so that thousands of deltas in it cost one step of the loop.
 
 from __future__ import annotations
 
-from ..patterns import regex
+from ..core.patterns import regex
 from .transport.errors import TransportError
 
 __all__ = ["LARGEST_EVENT", "LARGEST_STREAM", "EventParser", "EventTooLarge", "StreamTooLarge"]

@@ -14,9 +14,9 @@ from typing import Annotated, Any, Literal, TypeAlias, get_args, get_origin, get
 
 import msgspec
 
-from ..bounded import read_bounded
-from ..errors import ConfigError
-from ..truncate import Policy
+from ..core.errors import ConfigError
+from ..core.files import read_bounded
+from ..core.text import Policy
 from .profile import ModelProfile
 
 __all__ = ["MOST_BYTES", "Table", "check_fields", "checked", "nearest", "parse", "read"]

@@ -13,8 +13,8 @@ from typing import ClassVar, Literal
 
 from msgspec import Struct
 
-from ..errors import ConfigError
-from ..patterns import regex
+from ..core.errors import ConfigError
+from ..core.patterns import regex
 from .fragment import Fragment, FragmentRole, Markers
 from .observation import ContextValue, PromptContext
 from .state import Absent, Known, StateFragment, Unknown, fingerprint

@@ -23,8 +23,8 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from ..errors import ConfigError
-from ..loopback import Answer, Loopback, Request, answer_text
+from ..core.errors import ConfigError
+from ..core.loopback import Answer, Loopback, Request, answer_text
 from .imported import PLAIN_NAME, ImportedPrompts
 
 __all__ = ["ImportReport", "Progress", "bundled_models", "find_codex", "import_prompts"]

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
-from ..provenance import InternalEvent
-from ..truncate import Policy, truncate_text
-from ..wire import json_bytes
+from ..core.provenance import InternalEvent
+from ..core.text import Policy, truncate_text
+from ..core.wire import json_bytes
 from .fragment import Fragment, FragmentRole, Markers
 
 __all__ = ["TaskCompletion"]

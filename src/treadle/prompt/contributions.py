@@ -11,8 +11,8 @@ from typing import Literal, Protocol, TypeAlias
 
 from msgspec import Struct, field
 
-from ..errors import FragmentError
-from ..installed import installed_points
+from ..core.errors import FragmentError
+from ..core.plugins import installed_points
 from .observation import PromptContext
 
 __all__ = ["ENTRY_POINTS", "Audience", "Contribution", "Overlay", "Section", "installed_overlays"]

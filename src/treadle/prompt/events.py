@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from ..wire import Json
+from ..core.wire import Json
 from .fragment import Fragment, FragmentRole, Markers
 
 __all__ = ["HookContext", "Skill", "TurnAborted", "UserShellCommand"]

@@ -11,10 +11,10 @@ from typing import ClassVar, Literal
 
 from msgspec import Struct
 
-from ..entries import Draft, Flags, FragmentMark
-from ..errors import FragmentError
-from ..items import InputText, Message, encode_item
-from ..truncate import Policy, truncate_text
+from ..core.entries import Draft, Flags, FragmentMark
+from ..core.errors import FragmentError
+from ..core.items import InputText, Message, encode_item
+from ..core.text import Policy, truncate_text
 from .markers import Markers, Vocabulary
 
 __all__ = ["MAX_CAP_TOKENS", "Fragment", "FragmentRole", "Markers", "Rendered", "Vocabulary"]

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from typing import ClassVar
 
-from ..items import Message
-from ..patterns import regex
+from ..core.items import Message
+from ..core.patterns import regex
 from .fragment import Fragment, FragmentRole, Markers, Vocabulary
 
 __all__ = ["History", "history_in", "node_message"]

@@ -14,9 +14,9 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from ..bounded import read_bounded
-from ..errors import ConfigError
-from ..patterns import regex
+from ..core.errors import ConfigError
+from ..core.files import read_bounded
+from ..core.patterns import regex
 
 __all__ = ["MOST_BYTES", "PLAIN_NAME", "ImportedPrompt", "ImportedPrompts", "Manifest"]
 

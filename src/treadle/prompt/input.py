@@ -14,8 +14,8 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from ..errors import ConfigError
-from ..items import ImageDetail, InputImage, InputText, Message, Part
+from ..core.errors import ConfigError
+from ..core.items import ImageDetail, InputImage, InputText, Message, Part
 from .discovery import printable
 
 __all__ = ["MAX_INPUT_CHARS", "Image", "LocalImage", "UserPart", "past_message", "user_message"]

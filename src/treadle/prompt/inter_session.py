@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
-from ..provenance import InputProvenance
+from ..core.provenance import InputProvenance
 from .fragment import Fragment, FragmentRole, Markers
 
 __all__ = ["InterSession", "InterSessionEnd"]

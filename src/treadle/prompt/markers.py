@@ -15,7 +15,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 from msgspec import Raw, Struct
 
-from ..wire import json_bytes
+from ..core.wire import json_bytes
 
 __all__ = ["Markers", "Vocabulary"]
 

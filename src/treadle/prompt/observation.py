@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct, field
 
-from ..wire import Json
+from ..core.wire import Json
 
 __all__ = [
     "AgentsDocs",

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from ..wire import json_bytes
+from ..core.wire import json_bytes
 from .environment import Sandbox, sandbox_of
 from .fragment import Fragment, FragmentRole, Markers
 from .observation import PromptContext

@@ -11,10 +11,10 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol, TypeAlias
 
-from ..errors import FragmentError
-from ..installed import installed_points
-from ..items import InputText, Item, Message
-from ..patterns import regex
+from ..core.errors import FragmentError
+from ..core.items import InputText, Item, Message
+from ..core.patterns import regex
+from ..core.plugins import installed_points
 from .fragment import Fragment
 from .markers import Markers, Vocabulary
 from .state import StateFragment

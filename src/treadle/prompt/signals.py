@@ -13,9 +13,9 @@ from itertools import groupby
 import msgspec
 from msgspec import Struct
 
-from ..entries import FragmentMark
-from ..items import InputText, Message, Part
-from ..provenance import InputProvenance, InternalEvent, inter_session, plain_text
+from ..core.entries import FragmentMark
+from ..core.items import InputText, Message, Part
+from ..core.provenance import InputProvenance, InternalEvent, inter_session, plain_text
 from .completion import TaskCompletion
 from .fragment import Fragment
 from .inter_session import InterSession, InterSessionEnd

@@ -6,8 +6,8 @@ passes can be recognised, bounded and kept apart from every other.
 
 from __future__ import annotations
 
-from ..errors import FragmentError
-from ..patterns import regex
+from ..core.errors import FragmentError
+from ..core.patterns import regex
 from .fragment import MAX_CAP_TOKENS, Fragment
 from .markers import Markers
 

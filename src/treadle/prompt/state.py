@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
 
 from msgspec import Struct
 
-from ..wire import Json
+from ..core.wire import Json
 from .fragment import Fragment
 from .observation import PromptContext
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from ..wire import json_bytes
+from ..core.wire import json_bytes
 from .fragment import Fragment, FragmentRole, Markers
 from .observation import PromptContext, Subagent
 from .state import Absent, Known, StateFragment, Unknown

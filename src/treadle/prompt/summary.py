@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..items import InputText, Message
+from ..core.items import InputText, Message
 from .instructions import summary_prefix
 
 __all__ = ["is_summary", "retained_message", "summary_message"]

@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct, field
 
-from ..entries import FragmentMark
-from ..items import InputText, Message
-from ..wire import Json, json_bytes
+from ..core.entries import FragmentMark
+from ..core.items import InputText, Message
+from ..core.wire import Json, json_bytes
 from .fragment import Fragment, FragmentRole, Vocabulary
 from .observation import PromptContext
 from .registry import Registry

@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from ..errors import ConfigError
+from ..core.errors import ConfigError
 from .gitdir import git_directories
 from .pinned import PinnedPath, pinned
 from .policy import PROTECTED_NAMES, SOCKET_DIRECTORIES, Limits, SandboxPolicy

@@ -14,7 +14,7 @@ from itertools import pairwise
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from ..patterns import regex
+from ..core.patterns import regex
 from .prefixes import Argv
 from .words import words
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 
-from ..patterns import regex
+from ..core.patterns import regex
 from .words import words
 
 __all__ = ["command_environment", "is_secret"]

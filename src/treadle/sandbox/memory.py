@@ -15,8 +15,8 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct, field
 
-from ..bounded import read_bounded
-from ..errors import ConfigError
+from ..core.errors import ConfigError
+from ..core.files import read_bounded
 from .approvals import Ask, Decision, ForPrefix, ForThread, Remembered
 from .prefixes import Argv, PrefixRule, is_banned, matching
 

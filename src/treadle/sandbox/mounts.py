@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from ..errors import SandboxUnavailable
+from ..core.errors import SandboxUnavailable
 from .boundary import Boundary, Rule
 from .placeholders import is_placeholder
 

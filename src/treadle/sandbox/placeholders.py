@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from ..errors import SandboxUnavailable
+from ..core.errors import SandboxUnavailable
 from .boundary import Boundary
 
 __all__ = ["held", "is_placeholder"]

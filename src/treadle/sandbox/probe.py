@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from ..errors import SandboxUnavailable
+from ..core.errors import SandboxUnavailable
 from .boundary import Boundary, Rule
 from .bubblewrap import Bubblewrap
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from pathlib import PurePath
 
-from ..patterns import regex
+from ..core.patterns import regex
 from .commands import LONGEST_SCRIPT, loose_commands, plain_commands
 from .words import words
 

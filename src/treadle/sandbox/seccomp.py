@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from ..errors import SandboxUnavailable
+from ..core.errors import SandboxUnavailable
 
 __all__ = ["socket_filter"]
 

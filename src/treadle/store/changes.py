@@ -12,9 +12,9 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from ..entries import Draft, Entry, Origin
-from ..errors import LeaseLost, NotFound, TurnConflict
-from ..wire import json_bytes
+from ..core.entries import Draft, Entry, Origin
+from ..core.errors import LeaseLost, NotFound, TurnConflict
+from ..core.wire import json_bytes
 from .contract import (
     THIS_TURN,
     Admission,

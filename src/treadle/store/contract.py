@@ -13,10 +13,10 @@ from typing import Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
-from ..entries import Draft, Entry
-from ..provenance import InputProvenance, InternalEvent
-from ..usage import TokenUsage
-from ..wire import Json
+from ..core.entries import Draft, Entry
+from ..core.provenance import InputProvenance, InternalEvent
+from ..core.usage import TokenUsage
+from ..core.wire import Json
 from .hits import Hit, Hits, Search, SearchMode
 
 __all__ = [

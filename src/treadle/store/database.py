@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ..errors import StoreBusy, StoreCorrupt, StoreError, StoreFull, StoreReadOnly
-from ..wire import UNREADABLE
+from ..core.errors import StoreBusy, StoreCorrupt, StoreError, StoreFull, StoreReadOnly
+from ..core.wire import UNREADABLE
 from .migrations import check, migrate
 
 __all__ = [

@@ -10,8 +10,8 @@ import sqlite3
 from collections import defaultdict
 from collections.abc import Iterator
 
-from ..errors import IllegalCut
-from ..ids import new_id
+from ..core.errors import IllegalCut
+from ..core.ids import new_id
 from .ancestry import Link, stretches
 from .contract import ThreadInfo
 from .queries import stretches_of, thread_info, thread_number

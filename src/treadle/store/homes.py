@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 
 from msgspec import Struct, field
 
-from ..whole import whole
+from ..core.whole import whole
 from .index import SqliteIndex
 from .sqlite import SqliteStore
 

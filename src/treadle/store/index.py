@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 
 import msgspec
 
-from ..errors import StoreClosed, StoreCorrupt, StoreFull, StoreReadOnly
-from ..usage import TokenUsage
+from ..core.errors import StoreClosed, StoreCorrupt, StoreFull, StoreReadOnly
+from ..core.usage import TokenUsage
 from . import cursors, requests
 from .behind import Behind
 from .contract import Calibration, Hits, LedgerRow, Progress, Search, Segment, Store

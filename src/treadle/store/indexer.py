@@ -14,8 +14,8 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
-from ..entries import Entry
-from ..errors import NotFound, StoreBusy
+from ..core.entries import Entry
+from ..core.errors import NotFound, StoreBusy
 from . import cursors
 from .contract import Progress, Span, Store, ThreadInfo
 from .finding.documents import document_of

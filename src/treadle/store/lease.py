@@ -18,9 +18,9 @@ from types import ModuleType
 
 import msgspec
 
-from ..errors import StoreError, StoreReadOnly, ThreadBusy
-from ..service import Service
-from ..wire import json_bytes
+from ..core.errors import StoreError, StoreReadOnly, ThreadBusy
+from ..core.service import Service
+from ..core.wire import json_bytes
 from .contract import Holder
 from .queries import thread_number
 

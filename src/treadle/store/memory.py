@@ -13,9 +13,9 @@ from itertools import count
 
 import msgspec
 
-from ..entries import Entry
-from ..errors import IllegalCut, LeaseLost, NotFound, StoreClosed, ThreadBusy, TurnConflict
-from ..ids import new_id
+from ..core.entries import Entry
+from ..core.errors import IllegalCut, LeaseLost, NotFound, StoreClosed, ThreadBusy, TurnConflict
+from ..core.ids import new_id
 from .ancestry import Link, Stretch, clip, stretches
 from .contract import (
     Admission,

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from ..entries import Draft, Entry
-from ..errors import NotFound, TurnConflict
+from ..core.entries import Draft, Entry
+from ..core.errors import NotFound, TurnConflict
 from .ancestry import Link
 from .changes import ENDED
 from .contract import (

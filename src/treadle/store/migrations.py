@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
 
-from ..errors import StoreCorrupt, StoreTooNew
+from ..core.errors import StoreCorrupt, StoreTooNew
 
 __all__ = ["APPLICATION_ID", "MIGRATIONS", "check", "migrate"]
 

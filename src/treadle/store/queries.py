@@ -11,8 +11,8 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from itertools import islice
 
-from ..entries import Entry
-from ..errors import NotFound, StoreCorrupt
+from ..core.entries import Entry
+from ..core.errors import NotFound, StoreCorrupt
 from .ancestry import MAX_SEQ, Link, Stretch, clip, stretches
 from .contract import InboxMessage, OutboxRow, Span, ThreadInfo, Turn
 from .rows import (

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
-from ..errors import StoreClosed
+from ..core.errors import StoreClosed
 from .database import open_reader, sqlite_errors
 
 __all__ = ["READERS", "Readers"]

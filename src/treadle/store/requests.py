@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from ..usage import TokenUsage
+from ..core.usage import TokenUsage
 from .contract import Calibration, LedgerRow, Segment
 
 __all__ = [

@@ -15,11 +15,11 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import Raw, Struct
 
-from ..entries import Draft, Entry, Flags, FragmentMark, Origin, Rollback
-from ..ids import item_prefix, new_id
-from ..provenance import InputProvenance, InternalEvent
-from ..usage import TokenUsage
-from ..wire import Json, json_bytes
+from ..core.entries import Draft, Entry, Flags, FragmentMark, Origin, Rollback
+from ..core.ids import item_prefix, new_id
+from ..core.provenance import InputProvenance, InternalEvent
+from ..core.usage import TokenUsage
+from ..core.wire import Json, json_bytes
 from .ancestry import MAX_SEQ
 from .contract import InboxMessage, OutboxRow, ThreadInfo, Turn
 

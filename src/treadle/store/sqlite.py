@@ -15,9 +15,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
-from ..config import home
-from ..entries import Entry
-from ..errors import NotFound, StoreError, StoreFull, StoreReadOnly
+from ..core.entries import Entry
+from ..core.errors import NotFound, StoreError, StoreFull, StoreReadOnly
+from ..core.home import home
 from . import changes, families, queries
 from .contract import (
     Change,

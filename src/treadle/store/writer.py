@@ -21,7 +21,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 
 from msgspec import Struct, field
 
-from ..errors import StoreClosed
+from ..core.errors import StoreClosed
 from .behind import LINGER_SECONDS
 from .database import translate
 

@@ -19,8 +19,8 @@ from ..harness.events import (
 )
 
 if TYPE_CHECKING:
-    from ..agent import Answers
     from ..sandbox.approvals import Decision
+    from ..tools.contract import Answers
     from .work import Work
 
 __all__ = ["Asked"]

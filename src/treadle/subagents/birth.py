@@ -9,9 +9,9 @@ from __future__ import annotations
 from msgspec import Raw
 
 from ..context.view import CACHE_KEY
-from ..entries import Settings, control_draft
+from ..core.entries import Settings, control_draft
+from ..core.wire import Json, json_bytes
 from ..store.contract import Change
-from ..wire import Json, json_bytes
 from .values import DESCENT, Descent, Kin, Parent
 
 __all__ = ["born"]

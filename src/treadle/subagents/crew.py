@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
-from ..entries import Draft, control_draft
-from ..errors import NotFound, TreadleError
+from ..core.entries import Draft, control_draft
+from ..core.errors import NotFound, TreadleError
+from ..core.ids import new_id
+from ..core.whole import whole
 from ..harness.events import AgentReported, Event
-from ..ids import new_id
 from ..prompt.observation import PromptContext, Subagent
 from ..store.contract import Change, InboxMessage
 from ..tools.agents import AgentInfo, AgentStatus, Refused, SpawnOrder, Waited
-from ..whole import whole
 from .asked import Asked
 from .values import (
     TOPIC,
@@ -40,8 +40,8 @@ from .values import (
 )
 
 if TYPE_CHECKING:
-    from ..agent import Answers
     from ..sandbox.approvals import Decision
+    from ..tools.contract import Answers
     from .work import Work
 
 __all__ = ["Subagents"]

@@ -11,8 +11,8 @@ from collections.abc import Collection
 
 from msgspec import Struct
 
-from ..entries import Settings
-from ..errors import NotFound
+from ..core.entries import Settings
+from ..core.errors import NotFound
 from ..store.contract import Store
 from .values import descent_of
 

@@ -10,11 +10,11 @@ from typing import Literal, TypeAlias
 
 from msgspec import Raw
 
-from ..entries import Entry, ResponseMark
-from ..ids import new_id
-from ..items import Message, decode_item, encode_item, text_of
+from ..core.entries import Entry, ResponseMark
+from ..core.ids import new_id
+from ..core.items import Message, decode_item, encode_item, text_of
+from ..core.provenance import InputProvenance, InternalEvent
 from ..prompt.input import user_message
-from ..provenance import InputProvenance, InternalEvent
 from ..store.contract import InboxMessage, Post, Store, Turn
 from ..tools.agents import AgentStatus
 from .values import Order

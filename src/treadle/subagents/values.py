@@ -16,17 +16,17 @@ import msgspec
 from msgspec import Raw, Struct
 
 from ..context.view import View
-from ..entries import Settings
+from ..core.entries import Settings
+from ..core.items import Message
+from ..core.provenance import InputProvenance
+from ..core.wire import Json, json_bytes
 from ..harness.events import Event
-from ..items import Message
 from ..prompt.observation import PromptContext, Subagent
-from ..provenance import InputProvenance
 from ..store.contract import Change, Committed, OutboxDraft, OutboxRow, Store
-from ..wire import Json, json_bytes
 
 if TYPE_CHECKING:
-    from ..agent import Answers
     from ..sandbox.approvals import Decision
+    from ..tools.contract import Answers
 
 __all__ = [
     "DESCENT",

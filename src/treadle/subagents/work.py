@@ -13,14 +13,14 @@ from contextlib import aclosing
 
 from msgspec import Struct, field
 
-from ..errors import NotFound
+from ..core.errors import NotFound
+from ..core.items import Message
+from ..core.redact import redact
+from ..core.service import Service, later
+from ..core.whole import whole
 from ..harness.events import AgentReported, TurnCompleted
-from ..items import Message
 from ..prompt.input import user_message
-from ..redact import redact
-from ..service import Service, later
 from ..store.contract import Post, Store
-from ..whole import whole
 from .mail import ENDED, instructed
 from .values import Child, Opener, Order
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from ..context.layout import layout as request_layout
 from ..context.request import Request
 from ..prompt.registry import Registry, default_registry
-from ..thread import Thread
+from ..thread.thread import Thread
 
 __all__ = ["layout"]
 

@@ -1,11 +1,11 @@
 """The loopback server, for tests that need a real HTTP endpoint.
 
-Owns nothing of its own: `treadle.loopback` does the work, because importing prompts
+Owns nothing of its own: `treadle.core.loopback` does the work, because importing prompts
 needs it too.
 """
 
 from __future__ import annotations
 
-from ..loopback import Answer, Loopback, Request, Script, answer_text, stream
+from ..core.loopback import Answer, Loopback, Request, Script, answer_text, stream
 
 __all__ = ["Answer", "Loopback", "Request", "Script", "answer_text", "stream"]

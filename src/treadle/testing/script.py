@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 from msgspec import Struct, field
 
-from ..errors import ConfigError
+from ..core.errors import ConfigError
 
 __all__ = [
     "Answer",

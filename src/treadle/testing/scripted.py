@@ -13,8 +13,9 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Literal
 
-from ..items import Item
-from ..loopback import Request
+from ..core.items import Item
+from ..core.loopback import Request
+from ..core.whole import whole
 from ..models.connect import ProviderConfig, connect
 from ..models.contract import Capabilities, Model, ModelEvent, ModelRequest, RemoteCompaction
 from ..models.format import WireFormat
@@ -22,7 +23,6 @@ from ..models.formats import format_named
 from ..models.profile import ModelProfile
 from ..models.providers import Opening
 from ..models.transport import AsyncTransport
-from ..whole import whole
 from .fake import FakeServer
 from .script import Answer, Script, load_script
 

@@ -11,8 +11,8 @@ from typing import Annotated, Literal, Protocol, TypeAlias, cast
 
 from msgspec import Meta, Struct
 
-from ..specs import ToolSpec
-from ..wire import json_bytes
+from ..core.specs import ToolSpec
+from ..core.wire import json_bytes
 from .contract import Tool, ToolResult
 from .decorator import tool
 

@@ -14,9 +14,9 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct
 
-from ..errors import HookFailed
-from ..items import InputText
-from ..redact import blank, redact
+from ..core.errors import HookFailed
+from ..core.items import InputText
+from ..core.redact import blank, redact
 from .contract import Details, Tool, ToolCall, ToolContext, ToolResult
 from .hooks import NO_HOOKS, Block, Merge, ToolHooks, is_hooked, merged
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from ..truncate import Policy
+from ..core.text import Policy
 from .contract import ToolContext, ToolResult
 from .excerpt import HeadTail
 from .keeping import Keeper

@@ -6,8 +6,8 @@ the same specifications, byte for byte, so a tool list never breaks a prefix by 
 
 from __future__ import annotations
 
+from ..core.text import Policy
 from ..models.profile import ModelProfile
-from ..truncate import Policy
 from .contract import Tool
 from .exec import ExecCommand, WriteStdin
 from .image import ViewImage

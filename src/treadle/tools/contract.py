@@ -13,16 +13,17 @@ from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from msgspec import Struct
 
-from ..items import CustomToolCall, FunctionCall, LocalShellCall, Output
+from ..core.items import CustomToolCall, FunctionCall, LocalShellCall, Output
+from ..core.specs import ToolSpec
 from ..sandbox.approvals import ApprovalPolicy, Ask, Decision
 from ..sandbox.memory import Approvals
 from ..sandbox.policy import SandboxPolicy
-from ..specs import ToolSpec
 from .evidence import Media, Sent
 from .executor import Bounds, ToolExecutor
 
 __all__ = [
     "Abortable",
+    "Answers",
     "AskModel",
     "CallItem",
     "Choice",
@@ -119,10 +120,11 @@ class UserQuestion(Struct, frozen=True, kw_only=True):
     options: tuple[Choice, ...]
 
 
-Consultation: TypeAlias = Callable[
-    [tuple[UserQuestion, ...]], Awaitable[dict[str, tuple[str, ...]] | None]
-]
-"""Puts questions to the user: the answers by question id, or None when they were dismissed."""
+Answers: TypeAlias = dict[str, tuple[str, ...]] | None
+"""The user's answers by question id, or None when the questions were dismissed."""
+
+Consultation: TypeAlias = Callable[[tuple[UserQuestion, ...]], Awaitable[Answers]]
+"""Puts questions to the user."""
 
 
 class AskModel(Protocol):

@@ -14,9 +14,9 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from ..items import Output
-from ..specs import FunctionTool
-from ..wire import json_bytes
+from ..core.items import Output
+from ..core.specs import FunctionTool
+from ..core.wire import json_bytes
 from .arguments import BadArguments, read_arguments
 from .contract import ToolCall, ToolContext, ToolResult
 from .schema import schema_of

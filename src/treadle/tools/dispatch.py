@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct, field
 
-from ..items import CustomToolCall, CustomToolCallOutput, FunctionCallOutput, LocalShellCall
-from ..specs import Namespace, spec_name
-from ..wire import Unknown, json_bytes
+from ..core.items import CustomToolCall, CustomToolCallOutput, FunctionCallOutput, LocalShellCall
+from ..core.specs import Namespace, spec_name
+from ..core.wire import Unknown, json_bytes
 from .contract import CallItem, Tool, ToolCall, ToolContext, ToolResult, aborted_words, tool_id
 from .hooks import NO_HOOKS, ToolHooks
 

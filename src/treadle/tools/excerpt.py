@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from ..truncate import Policy, approx_tokens, truncate_text
+from ..core.text import Policy, approx_tokens, truncate_text
 
 __all__ = ["BUFFER", "Excerpt", "HeadTail", "looks_binary"]
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
-from ..errors import SandboxUnavailable
+from ..core.errors import SandboxUnavailable
+from ..core.specs import FunctionTool, parameters
+from ..core.text import Policy
 from ..sandbox.approvals import Command
-from ..specs import FunctionTool, parameters
-from ..truncate import Policy
 from .arguments import BadArguments, read_arguments
 from .contract import Progress, ToolCall, ToolContext, ToolResult
 from .executor import Bounds, ProcessSpec

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from ..specs import ToolSpec
+from ..core.specs import ToolSpec
 from .around import Around
 from .contract import Tool, ToolCall, ToolContext, ToolResult, aborted_words, is_replay_safe
 from .hooks import ToolHooks, is_hooked

@@ -12,8 +12,8 @@ from typing import Protocol, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from ..items import CustomToolCall
-from ..wire import Json, json_bytes
+from ..core.items import CustomToolCall
+from ..core.wire import Json, json_bytes
 from .contract import Tool, ToolCall, ToolContext, ToolResult
 
 __all__ = [

@@ -12,8 +12,8 @@ from typing import Literal
 from msgspec import Struct
 
 from ..context.media import image_size
-from ..items import InputImage
-from ..specs import FunctionTool, parameters
+from ..core.items import InputImage
+from ..core.specs import FunctionTool, parameters
 from .arguments import BadArguments, read_arguments
 from .contract import ToolCall, ToolContext, ToolResult
 

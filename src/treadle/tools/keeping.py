@@ -11,8 +11,8 @@ from collections.abc import AsyncIterator, Iterator
 import msgspec
 from msgspec import Struct
 
-from ..errors import NotFound
-from ..wire import json_bytes
+from ..core.errors import NotFound
+from ..core.wire import json_bytes
 from .contract import Kept
 
 __all__ = ["CAP", "PIECE", "Keeper", "KeptOutput", "Match", "open_kept", "read_range", "search"]

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from ..core.specs import CustomTool, FunctionTool
 from ..models.profile import ApplyPatch
 from ..sandbox.approvals import decide_patch
-from ..specs import CustomTool, FunctionTool
 from .arguments import BadArguments, read_arguments
 from .contract import ToolCall, ToolContext, ToolResult
 from .executor import Bounds

@@ -12,7 +12,7 @@ import logging
 import msgspec
 from msgspec import Struct
 
-from ..errors import ConfigError
+from ..core.errors import ConfigError
 from ..sandbox.approvals import (
     Ask,
     Command,

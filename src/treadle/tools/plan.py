@@ -10,7 +10,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from ..specs import FunctionTool, parameters
+from ..core.specs import FunctionTool, parameters
 from .arguments import BadArguments, read_arguments
 from .contract import ToolCall, ToolContext, ToolResult
 

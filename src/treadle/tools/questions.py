@@ -10,8 +10,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from ..specs import FunctionTool, parameters
-from ..wire import json_bytes
+from ..core.specs import FunctionTool, parameters
+from ..core.wire import json_bytes
 from .arguments import BadArguments, read_arguments
 from .contract import Choice, ToolCall, ToolContext, ToolResult, UserQuestion
 

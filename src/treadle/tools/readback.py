@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from ..errors import NotFound
-from ..specs import FunctionTool, parameters
-from ..truncate import BYTES_PER_TOKEN, Policy
+from ..core.errors import NotFound
+from ..core.specs import FunctionTool, parameters
+from ..core.text import BYTES_PER_TOKEN, Policy
 from .arguments import BadArguments, read_arguments
 from .contract import ToolCall, ToolContext, ToolResult
 

@@ -6,8 +6,8 @@ much was cut, and the handle under which the whole can be read back.
 
 from __future__ import annotations
 
-from ..truncate import Policy
-from ..wire import json_bytes
+from ..core.text import Policy
+from ..core.wire import json_bytes
 from .excerpt import Excerpt, looks_binary
 from .keeping import Keeper
 

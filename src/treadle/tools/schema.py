@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from ..wire import Json, json_bytes
+from ..core.wire import Json, json_bytes
 
 __all__ = ["schema_of"]
 

@@ -14,10 +14,10 @@ from typing import Literal
 
 from msgspec import Struct
 
-from ..errors import SandboxUnavailable
+from ..core.errors import SandboxUnavailable
+from ..core.specs import FunctionTool, LocalShellTool, ToolSpec, parameters
+from ..core.text import Policy
 from ..sandbox.approvals import Command
-from ..specs import FunctionTool, LocalShellTool, ToolSpec, parameters
-from ..truncate import Policy
 from .arguments import BadArguments, read_arguments
 from .contract import Progress, ToolCall, ToolContext, ToolResult
 from .excerpt import Excerpt

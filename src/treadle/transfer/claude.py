@@ -12,12 +12,12 @@ from typing import Any
 
 import msgspec
 
-from ..entries import FragmentMark, Origin
-from ..items import FunctionCall, FunctionCallOutput, InputText, Message, OutputText, Part
+from ..core.entries import FragmentMark, Origin
+from ..core.items import FunctionCall, FunctionCallOutput, InputText, Message, OutputText, Part
+from ..core.wire import json_bytes
 from ..models.formats.thinking import THINKING, reasoning_of
 from ..prompt.legacy import LegacyTag
 from ..prompt.registry import Registry
-from ..wire import json_bytes
 from .claude_tree import Transcript
 from .lines import object_of, read_records
 from .pieces import (

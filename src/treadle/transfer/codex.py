@@ -15,8 +15,8 @@ import msgspec
 from msgspec import Raw, Struct
 
 from ..context.compose import recordable
-from ..entries import Origin, Rollback, control_draft
-from ..items import ITEMS, Message, Unknown, decode_item, text_of
+from ..core.entries import Origin, Rollback, control_draft
+from ..core.items import ITEMS, Message, Unknown, decode_item, text_of
 from ..prompt.registry import Registry
 from .lines import Line, read_objects, sound
 from .pieces import UNKNOWN_ACCOUNT, Piece, foreign_piece, kept, milliseconds, notice

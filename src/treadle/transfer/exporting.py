@@ -11,7 +11,7 @@ from contextlib import aclosing
 from typing import Literal, TypeAlias
 
 from ..context.visible import visible_backwards
-from ..entries import Entry, Flags, Rollback
+from ..core.entries import Entry, Flags, Rollback
 from ..prompt.registry import Registry, default_registry
 from ..store.contract import Store
 from .history import entries_of

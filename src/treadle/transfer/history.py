@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Sequence
 
 from msgspec import Struct
 
-from ..entries import Entry
+from ..core.entries import Entry
 from ..store.contract import Store, ThreadInfo
 from .weaver import ABORTED_MARK
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ..entries import Entry, Notice, own_parts
-from ..errors import StoreError
-from ..items import (
+from ..core.entries import Entry, Notice, own_parts
+from ..core.errors import StoreError
+from ..core.items import (
     CustomToolCall,
     CustomToolCallOutput,
     FunctionCall,
@@ -22,7 +22,7 @@ from ..items import (
     item_type,
     text_of,
 )
-from ..patterns import regex
+from ..core.patterns import regex
 from ..store.contract import ThreadInfo
 from .rollout import iso
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import msgspec
 
-from ..entries import Flags, Origin
-from ..items import (
+from ..core.entries import Flags, Origin
+from ..core.items import (
     FunctionCall,
     FunctionCallOutput,
     Item,
@@ -25,9 +25,9 @@ from ..items import (
     ReasoningText,
     decode_item,
 )
+from ..core.wire import json_bytes
 from ..models.formats.thinking import reasoning_of
 from ..prompt.registry import Registry
-from ..wire import json_bytes
 from .lines import Line, object_of, read_records
 from .pieces import (
     UNKNOWN_ACCOUNT,

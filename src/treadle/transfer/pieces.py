@@ -15,8 +15,8 @@ import msgspec
 from msgspec import Raw, Struct
 
 from ..context.compose import imported, item_draft
-from ..entries import Draft, Flags, Notice, Origin, control_draft
-from ..items import (
+from ..core.entries import Draft, Flags, Notice, Origin, control_draft
+from ..core.items import (
     CustomToolCallOutput,
     FunctionCallOutput,
     InputImage,
@@ -28,9 +28,9 @@ from ..items import (
     ToolSearchOutput,
     Unknown,
 )
+from ..core.wire import json_bytes
 from ..prompt.input import past_message
 from ..prompt.registry import Registry
-from ..wire import json_bytes
 
 __all__ = [
     "KEPT_TYPE",

@@ -14,8 +14,8 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from ..context.compose import item_draft, recordable
-from ..entries import Entry, Flags, Origin
-from ..items import (
+from ..core.entries import Entry, Flags, Origin
+from ..core.items import (
     FunctionCallOutput,
     InputText,
     Item,
@@ -27,8 +27,8 @@ from ..items import (
     encode_item,
     text_of,
 )
+from ..core.wire import json_bytes
 from ..prompt.registry import Registry
-from ..wire import json_bytes
 from .pieces import (
     Piece,
     foreign_piece,

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ..entries import Entry
+from ..core.entries import Entry
 from ..prompt.registry import Registry
 from ..store.contract import Store, ThreadInfo
 from .history import entries_of

@@ -13,10 +13,10 @@ from msgspec import Raw
 
 from ..context.outbound import outbound
 from ..context.row import Row
-from ..entries import Entry, Flags, Head, own_parts
-from ..items import Message, text_of
+from ..core.entries import Entry, Flags, Head, own_parts
+from ..core.items import Message, text_of
+from ..core.wire import json_bytes
 from ..store.contract import ThreadInfo
-from ..wire import json_bytes
 
 __all__ = ["Rollout", "iso"]
 

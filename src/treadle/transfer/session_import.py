@@ -16,8 +16,8 @@ from typing import BinaryIO
 import msgspec
 
 from ..context.cuts import turn_start
-from ..entries import Rollback, control_draft
-from ..errors import ConfigError, IllegalCut
+from ..core.entries import Rollback, control_draft
+from ..core.errors import ConfigError, IllegalCut
 from ..prompt.registry import Registry
 from ..store.contract import Change, Store, ThreadInfo
 from .codex import rolled_back

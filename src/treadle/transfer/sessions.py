@@ -13,9 +13,9 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from ..patterns import regex
+from ..core.patterns import regex
+from ..core.provenance import plain_text
 from ..prompt.registry import Registry
-from ..provenance import plain_text
 from .lines import Line
 from .pieces import Piece
 from .tally import Tally

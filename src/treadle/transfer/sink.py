@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from ..entries import Draft, Notice, control_draft
-from ..errors import ThreadBusy
+from ..core.entries import Draft, Notice, control_draft
+from ..core.errors import ThreadBusy
 from ..store.contract import Change, Store
 from .history import entries_of
 from .weaver import Weaver

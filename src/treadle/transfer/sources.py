@@ -13,7 +13,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ..errors import ConfigError
+from ..core.errors import ConfigError
 from .detect import Format, detect
 from .report import Skipped
 

@@ -16,10 +16,10 @@ from msgspec import Raw
 from ..context.compose import item_draft
 from ..context.row import Row
 from ..context.rules import ABORTED, Pairing, synthetic_output
-from ..entries import Draft, Entry, Flags
-from ..ids import derived_id
+from ..core.entries import Draft, Entry, Flags
+from ..core.ids import derived_id
+from ..core.wire import json_bytes
 from ..store.contract import Change, Past
-from ..wire import json_bytes
 from .pieces import Piece, Place
 
 __all__ = ["ABORTED_MARK", "Weaver"]

@@ -9,9 +9,9 @@ from typing import Any
 
 from tests.harness.scenes import call, hear, opened, scripted
 from treadle import Thread
+from treadle.core.items import FunctionCallOutput, decode_item, text_of
 from treadle.engines.lossless.engine import LosslessEngine
 from treadle.engines.lossless.library import Library
-from treadle.items import FunctionCallOutput, decode_item, text_of
 from treadle.testing.script import Answer
 from treadle.testing.scripted import ScriptedModel
 

@@ -6,9 +6,7 @@ import json
 
 from hypothesis import strategies as st
 
-from treadle.engines.lossless.writing.source import Source
-from treadle.engines.values import ContextItem
-from treadle.items import (
+from treadle.core.items import (
     FunctionCall,
     FunctionCallOutput,
     InputText,
@@ -18,6 +16,8 @@ from treadle.items import (
     Reasoning,
     SummaryText,
 )
+from treadle.engines.lossless.writing.source import Source
+from treadle.engines.values import ContextItem
 
 __all__ = ["SAMPLE", "call", "command", "ran", "says", "source", "sources", "texts", "user"]
 

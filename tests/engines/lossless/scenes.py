@@ -18,15 +18,17 @@ from treadle import Thread
 from treadle.context.recipe import first_context
 from treadle.context.row import Row
 from treadle.context.rules import Pairing
+from treadle.core.items import FunctionCall, Item, Message, OutputText, encode_item
+from treadle.core.provenance import SUBAGENT_ANNOUNCE, InputProvenance, InternalEvent
+from treadle.core.stream import Completed, CompletedBody, OutputItemDone
+from treadle.core.wire import Json
 from treadle.engines.log import visible_rows
 from treadle.engines.lossless.engine import INFO, LosslessEngine
 from treadle.engines.lossless.guards import GuardLimits, Guards
 from treadle.engines.lossless.library import Library
 from treadle.engines.lossless.nodes import Node
 from treadle.engines.lossless.plan import Measures
-from treadle.events import Completed, CompletedBody, OutputItemDone
 from treadle.harness.events import Event, StepStarted
-from treadle.items import FunctionCall, Item, Message, OutputText, encode_item
 from treadle.models.contract import (
     AuthFailed,
     Capabilities,
@@ -37,9 +39,7 @@ from treadle.models.contract import (
 )
 from treadle.models.format import WireFormat
 from treadle.models.formats import format_named
-from treadle.provenance import SUBAGENT_ANNOUNCE, InputProvenance, InternalEvent
 from treadle.tools.decorator import tool
-from treadle.wire import Json
 
 __all__ = [
     "ANNOUNCED",

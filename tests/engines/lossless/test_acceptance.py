@@ -10,8 +10,8 @@ from tests.engines.scenes import notices
 from tests.harness.scenes import hear, last, of
 from treadle import Thread
 from treadle.context.tokens import estimate_text
+from treadle.core.errors import CannotCompact
 from treadle.engines.lossless.nodes import Node
-from treadle.errors import CannotCompact
 from treadle.harness.events import EngineReported, StepStarted
 from treadle.store.contract import Search
 

@@ -11,6 +11,11 @@ import msgspec
 import pytest
 from msgspec import Raw
 
+from treadle.core.entries import Draft, Epoch, Reason, Recipe, RecipePart, Rollback, control_draft
+from treadle.core.entries import Node as Part
+from treadle.core.entries import Range as Entries
+from treadle.core.errors import StoreTooNew
+from treadle.core.items import encode_item
 from treadle.engines.conversation import conversation_of
 from treadle.engines.log import visible_rows
 from treadle.engines.lossless.care.checkup import Checkup, check_up
@@ -20,11 +25,6 @@ from treadle.engines.lossless.care.repair import repair
 from treadle.engines.lossless.library import LEASE_MS, Job, Library
 from treadle.engines.lossless.nodes import Node, recovered
 from treadle.engines.values import ContextItem, Covered
-from treadle.entries import Draft, Epoch, Reason, Recipe, RecipePart, Rollback, control_draft
-from treadle.entries import Node as Part
-from treadle.entries import Range as Entries
-from treadle.errors import StoreTooNew
-from treadle.items import encode_item
 from treadle.prompt.history import node_message
 from treadle.prompt.registry import builtin_vocabulary
 from treadle.store import Change, SqliteStore

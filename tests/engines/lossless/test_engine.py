@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from treadle.core.errors import ConfigError
+from treadle.core.items import Item
 from treadle.engines.lossless.engine import LosslessEngine
 from treadle.engines.lossless.factory import lossless, measures_from
 from treadle.engines.lossless.library import Library
@@ -21,8 +23,6 @@ from treadle.engines.values import (
     ResetParams,
     RuntimeContext,
 )
-from treadle.errors import ConfigError
-from treadle.items import Item
 from treadle.testing.contracts.engine_scenes import Past
 
 from .scenes import words

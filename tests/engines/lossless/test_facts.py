@@ -3,10 +3,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from treadle.core.items import CustomToolCall, FunctionCallOutput, Item
 from treadle.engines.lossless.writing.facts import MOST, Fact, find_facts, missing
 from treadle.engines.lossless.writing.passages import passages
 from treadle.engines.lossless.writing.source import Source
-from treadle.items import CustomToolCall, FunctionCallOutput, Item
 
 from .samples import SAMPLE, call, command, ran, says, source, sources, user
 

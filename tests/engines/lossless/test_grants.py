@@ -9,10 +9,11 @@ from msgspec import Raw
 from tests.engines.lossless.recalling import NEEDLE, folded, keeping, nodes, talking, use
 from tests.harness.scenes import call, hear, opened
 from treadle.cli.opening import engine_of
-from treadle.configuration.settings import Settings as Configured
+from treadle.config.settings import Settings as Configured
+from treadle.core.entries import Rollback, Settings, control_draft
+from treadle.core.wire import json_bytes
 from treadle.engines.log import StoredLog
 from treadle.engines.lossless.library import Library
-from treadle.entries import Rollback, Settings, control_draft
 from treadle.store.contract import Change, Search, Store
 from treadle.store.index import SqliteIndex
 from treadle.store.memory import MemoryStore
@@ -21,7 +22,6 @@ from treadle.subagents import AgentLimits, Kinship
 from treadle.subagents.values import DESCENT, Descent, kin_of
 from treadle.testing.contracts.drafts import append, says
 from treadle.testing.script import Answer
-from treadle.wire import json_bytes
 
 TALK = (NEEDLE, "And the zebra?", "And the otter?", "What else?")
 REFUSED = "may not be read from here: it is neither a parent nor a child of this one"

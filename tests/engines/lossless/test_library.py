@@ -9,9 +9,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from treadle.core.errors import StoreClosed, StoreCorrupt, StoreTooNew
 from treadle.engines.lossless.library import LEASE_MS, Frontier, Job, Library, Note
 from treadle.engines.lossless.nodes import Node, spans_of
-from treadle.errors import StoreClosed, StoreCorrupt, StoreTooNew
 
 NODE = Node(id="sum_1", key="k1", thread="t", first=1, last=4, text="short", body=b"{}", tokens=9)
 JOB = Job(key="k1", thread="t", first=1, last=4)

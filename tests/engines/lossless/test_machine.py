@@ -18,9 +18,9 @@ from tests.engines.scenes import notices
 from treadle import Thread
 from treadle.context.rebuild import rebuild_ledger
 from treadle.context.view import load_view
+from treadle.core.entries import Entry, Epoch, Reason
+from treadle.core.errors import CannotCompact, IllegalCut
 from treadle.engines.lossless.library import Library
-from treadle.entries import Entry, Epoch, Reason
-from treadle.errors import CannotCompact, IllegalCut
 from treadle.harness.events import Event, TurnCompleted
 
 from .scenes import ANNOUNCED, Mood, Speaker, check, first_block, keeping, summaries, talk, words

@@ -19,17 +19,17 @@ from tests.engines.lossless.recalling import (
 )
 from tests.harness.scenes import call, hear, last, of
 from treadle import Thread
+from treadle.core.errors import StoreBusy
+from treadle.core.items import FunctionCall, InputText, Message
+from treadle.core.provenance import InputProvenance
+from treadle.core.specs import spec_name
 from treadle.engines.lossless.library import Library
 from treadle.engines.lossless.memory import MOST_TOKENS, Memory
 from treadle.engines.lossless.nodes import Node
 from treadle.engines.lossless.reading import read
 from treadle.engines.lossless.recall.cues import cue_of
 from treadle.engines.values import AssembleParams, ContextItem, Covered, ThreadRef
-from treadle.errors import StoreBusy
 from treadle.harness.events import Event, StepStarted, ToolFinished
-from treadle.items import FunctionCall, InputText, Message
-from treadle.provenance import InputProvenance
-from treadle.specs import spec_name
 from treadle.store.contract import Hits, Search
 from treadle.testing import layout
 from treadle.testing.contracts.engine_scenes import ANNOUNCED, ANNOUNCEMENT, Past

@@ -3,9 +3,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from treadle.core.items import text_of
 from treadle.engines.lossless.nodes import Node, key_of, node_id
 from treadle.engines.values import ContextItem, Covered
-from treadle.items import text_of
 from treadle.prompt.history import History, history_in, node_message
 
 from .samples import user

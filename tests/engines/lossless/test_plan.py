@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from treadle.context.row import shape_of
 from treadle.context.rules import Pairing
+from treadle.core.items import Item
 from treadle.engines.lossless.plan import (
     Measures,
     Stretch,
@@ -17,7 +18,6 @@ from treadle.engines.lossless.plan import (
     stretches,
 )
 from treadle.engines.values import ContextItem, Covered
-from treadle.items import Item
 
 from .samples import call, ran, says, user
 

@@ -5,11 +5,7 @@ import re
 from hypothesis import given
 from inline_snapshot import snapshot
 
-from treadle.engines.lossless.writing.passages import Passage, passages
-from treadle.engines.lossless.writing.showing import source_text
-from treadle.engines.lossless.writing.source import Source, source_tokens
-from treadle.engines.values import ContextItem
-from treadle.items import (
+from treadle.core.items import (
     Compaction,
     CustomToolCall,
     CustomToolCallOutput,
@@ -25,6 +21,10 @@ from treadle.items import (
     ReasoningText,
     SummaryText,
 )
+from treadle.engines.lossless.writing.passages import Passage, passages
+from treadle.engines.lossless.writing.showing import source_text
+from treadle.engines.lossless.writing.source import Source, source_tokens
+from treadle.engines.values import ContextItem
 
 from .samples import SAMPLE, call, command, ran, says, source, sources, user
 

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
 from treadle.context.tokens import estimate_text
+from treadle.core.errors import CompletionFailed, TooLong, TreadleError
+from treadle.core.items import Item
 from treadle.engines.lossless.guards import GuardLimits, Guards
 from treadle.engines.lossless.writing.extract import extract
 from treadle.engines.lossless.writing.facts import find_facts, missing
 from treadle.engines.lossless.writing.passages import passages
 from treadle.engines.lossless.writing.source import EXPAND, Source, Summary, source_tokens
 from treadle.engines.lossless.writing.summarise import summarise
-from treadle.errors import CompletionFailed, TooLong, TreadleError
-from treadle.items import Item
 
 from .samples import SAMPLE, command, ran, says, source, sources, texts, user
 

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from treadle.items import Item
+from treadle.core.items import Item
 from treadle.models.connect import Api, ProviderConfig, connect
 from treadle.models.contract import Model, ModelRequest
 from treadle.models.profile import ModelProfile

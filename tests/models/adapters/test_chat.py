@@ -7,8 +7,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.events import Incomplete, ReasoningTextDelta
-from treadle.items import (
+from treadle.core.items import (
     CustomToolCall,
     FunctionCall,
     Message,
@@ -16,11 +15,12 @@ from treadle.items import (
     Reasoning,
     ReasoningText,
 )
+from treadle.core.stream import Incomplete, ReasoningTextDelta
+from treadle.core.usage import TokenUsage
 from treadle.models.assembly import FreeformDeltas
 from treadle.models.contract import ContextOverflow, StreamCut
 from treadle.testing.contracts.answers import broken, collect, completed, done
 from treadle.testing.script import Answer
-from treadle.usage import TokenUsage
 
 from .asking import answering, request
 

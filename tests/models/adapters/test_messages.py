@@ -4,13 +4,13 @@ from typing import Any
 
 import msgspec
 
-from treadle.events import Incomplete
-from treadle.items import FunctionCall, Message, OutputText, Reasoning, Unknown
+from treadle.core.items import FunctionCall, Message, OutputText, Reasoning, Unknown
+from treadle.core.stream import Incomplete
+from treadle.core.usage import TokenUsage
 from treadle.models.contract import ContextOverflow, ModelError
 from treadle.models.formats.thinking import block_of
 from treadle.testing.contracts.answers import broken, collect, completed, done
 from treadle.testing.script import Answer, Failure
-from treadle.usage import TokenUsage
 
 from .asking import answering, request
 

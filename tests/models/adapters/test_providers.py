@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from treadle.errors import ConfigError
+from treadle.core.errors import ConfigError
 from treadle.models.catalog import Catalog
 from treadle.models.chat import ChatModel
 from treadle.models.contract import AuthFailed, Capabilities, Model

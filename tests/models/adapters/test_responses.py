@@ -5,8 +5,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from treadle.events import Completed, Failed, ModelsEtag, RateLimits, ServerModel
-from treadle.items import Compaction, InputText, Message
+from treadle.core.items import Compaction, InputText, Message
+from treadle.core.stream import Completed, Failed, ModelsEtag, RateLimits, ServerModel
+from treadle.core.usage import WireUsage
 from treadle.models.contract import (
     Connected,
     ContextOverflow,
@@ -17,7 +18,6 @@ from treadle.models.contract import (
 )
 from treadle.testing.contracts.answers import broken, collect, completed, done, messages
 from treadle.testing.script import Answer, Break, Failure
-from treadle.usage import WireUsage
 
 from ..formats.samples import said, user
 from .asking import answering, request

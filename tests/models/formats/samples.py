@@ -7,8 +7,8 @@ import msgspec
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from treadle.entries import Head
-from treadle.items import (
+from treadle.core.entries import Head
+from treadle.core.items import (
     CustomToolCall,
     CustomToolCallOutput,
     FunctionCall,
@@ -22,10 +22,10 @@ from treadle.items import (
     ReasoningText,
     encode_item,
 )
+from treadle.core.specs import SPECS as TOOLS
+from treadle.core.specs import CustomTool, FunctionTool, Grammar, Namespace, ToolSpec, parameters
 from treadle.models.format import WireFormat
 from treadle.models.formats.thinking import reasoning_of
-from treadle.specs import SPECS as TOOLS
-from treadle.specs import CustomTool, FunctionTool, Grammar, Namespace, ToolSpec, parameters
 
 PIXEL = "data:image/png;base64,iVBORw0KGgo="
 

@@ -6,7 +6,7 @@ import msgspec
 from inline_snapshot import snapshot
 from msgspec import Raw
 
-from treadle.items import (
+from treadle.core.items import (
     CustomToolCall,
     CustomToolCallOutput,
     FunctionCall,

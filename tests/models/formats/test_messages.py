@@ -7,7 +7,7 @@ import pytest
 from inline_snapshot import snapshot
 from msgspec import Raw
 
-from treadle.items import (
+from treadle.core.items import (
     FunctionCallOutput,
     InputImage,
     InputText,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.items import Item, encode_item
+from treadle.core.items import Item, encode_item
 from treadle.models.format import WireFormat
 from treadle.models.formats import format_named
 

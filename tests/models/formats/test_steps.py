@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from treadle.items import Item, encode_item
+from treadle.core.items import Item, encode_item
 from treadle.models.formats.steps import StepOrder
 
 from .samples import call, output, said, user

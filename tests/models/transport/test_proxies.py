@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from treadle.errors import ConfigError
+from treadle.core.errors import ConfigError
 from treadle.models.transport import (
     AsyncTransport,
     NoConnection,

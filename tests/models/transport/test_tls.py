@@ -8,7 +8,7 @@ import pytest
 import trustme
 from cryptography.x509 import load_pem_x509_certificate
 
-from treadle.errors import ConfigError
+from treadle.core.errors import ConfigError
 from treadle.models.transport import (
     AsyncTransport,
     NoConnection,

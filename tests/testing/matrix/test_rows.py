@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from treadle.errors import ConfigError
+from treadle.core.errors import ConfigError
 from treadle.testing.matrix import LeftOut, Row, load_left_out, load_rows
 from treadle.testing.matrix.drivers import find_driver
 from treadle.testing.matrix.report import page

@@ -5,7 +5,7 @@ import re
 
 from inline_snapshot import snapshot
 
-from treadle.specs import SPECS
+from treadle.core.specs import SPECS
 from treadle.tools.patch import parse_patch
 from treadle.tools.patch.specs import GRAMMAR, freeform_spec, function_spec
 

@@ -14,6 +14,9 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from treadle.core.items import Message, text_of
+from treadle.core.provenance import InputProvenance
+from treadle.core.text import Policy, truncate_text
 from treadle.engines.info import EngineInfo, Transcript
 from treadle.engines.recall import recalled
 from treadle.engines.values import (
@@ -31,11 +34,8 @@ from treadle.engines.values import (
     IngestResult,
     ResetParams,
 )
-from treadle.items import Message, text_of
-from treadle.provenance import InputProvenance
 from treadle.tools.contract import Tool, ToolContext
 from treadle.tools.decorator import tool
-from treadle.truncate import Policy, truncate_text
 
 from .memory import Memory, Note
 

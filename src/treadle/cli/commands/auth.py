@@ -7,9 +7,9 @@ from typing import Literal
 
 import click
 
-from ...auth import ApiKey, Credential, Profile, Token, profile_id
-from ...auth.secrets import Where
-from ...errors import NotFound
+from ...core.errors import NotFound
+from ...policy.auth import ApiKey, Credential, Profile, Token, profile_id
+from ...policy.auth.secrets import Where
 from ..home import Home, find_thread
 from ..lazy import examples
 from ..options import as_json, runs, standard_input
@@ -248,7 +248,7 @@ def _kept(home: Home, provider: str, name: str, kind: _Given, where: Where) -> P
 
 
 def _read(provider: str, kind: _Given, now: int) -> Credential:
-    from ...auth.tokens import read_tokens
+    from ...policy.auth.tokens import read_tokens
 
     what = {"api_key": "Key", "token": "Token", "oauth": "Tokens (JSON)"}[kind]
     text = _asked(f"{what} of {provider}") if sys.stdin.isatty() else standard_input()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from ...configuration import Settings, load_config
+from ...config import Settings, load_config
 from ..codex_state import Bound, CodexState, bindings, codex_state
 from ..home import Home
 from ..lazy import examples

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from ...configuration import Explained, load_config
+from ...config import Explained, load_config
 from ..home import Home
 from ..lazy import examples
 from ..options import as_json

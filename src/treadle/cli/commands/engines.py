@@ -10,9 +10,9 @@ from pathlib import Path
 
 import click
 
-from ...configuration import Settings, load_config
+from ...config import Settings, load_config
+from ...core.errors import EngineConflict
 from ...engines.registry import EngineRegistry, canonical
-from ...errors import EngineConflict
 from ..engine_states import PATIENCE, EngineState, Waiting, examined, survey, tried
 from ..home import Home
 from ..lazy import examples

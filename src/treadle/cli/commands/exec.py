@@ -10,8 +10,8 @@ import click
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from ...errors import TreadleError
-from ...wire import Json, json_bytes
+from ...core.errors import TreadleError
+from ...core.wire import Json, json_bytes
 from ..breaking import INTERRUPTED
 from ..channels import chosen_channel
 from ..home import Home

@@ -46,7 +46,7 @@ async def command(
     """
     import asyncio
 
-    from ...loopback import Request
+    from ...core.loopback import Request
     from ...testing.fake import FakeServer
     from ...testing.script import load_script
 

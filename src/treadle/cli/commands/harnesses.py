@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 from msgspec import Struct
 
-from ...configuration import Config, load_config
-from ...errors import ConfigError
+from ...config import Config, load_config
+from ...core.errors import ConfigError
 from ...harness.offers import Registration
 from ...harness.registry import HarnessRegistry
 from ...harness.slot import HarnessSlot

@@ -8,11 +8,11 @@ from pathlib import Path
 import click
 from msgspec import Struct
 
-from ...auth.keys import KeyFile
-from ...configuration import Settings, load_config
-from ...configuration.keys import key_variable
+from ...config import Settings, load_config
+from ...config.keys import key_variable
 from ...models.catalog import Catalog
 from ...models.profile import ModelProfile
+from ...policy.auth.keys import KeyFile
 from ..home import Home
 from ..lazy import examples
 from ..options import as_json

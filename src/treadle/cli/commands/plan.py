@@ -8,8 +8,8 @@ from typing import Any
 import click
 import msgspec
 
-from ...plan.turn_plan import TurnPlan
-from ...specs import spec_name
+from ...core.specs import spec_name
+from ...policy.turn_plan import TurnPlan
 from ..home import Home
 from ..lazy import examples
 from ..opening import prepare, warn_of_project

@@ -10,9 +10,9 @@ from msgspec import Struct
 from ...context.head import named_model
 from ...context.layout import Line, row_lines
 from ...context.view import View, load_view
+from ...core.text import approx_tokens
 from ...prompt.registry import Registry, default_registry
 from ...store.contract import Store, ThreadInfo
-from ...truncate import approx_tokens
 from ..home import Home, find_thread
 from ..lazy import examples
 from ..opening import prepare, warn_of_project

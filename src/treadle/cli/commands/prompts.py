@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 from msgspec import Struct
 
-from ...errors import NotFound
+from ...core.errors import NotFound
 from ...models.catalog import Catalog
 from ...models.profile import ModelProfile
 from ...prompt.imported import ImportedPrompts

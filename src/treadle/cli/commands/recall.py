@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 import click
 
-from ...patterns import regex
+from ...core.patterns import regex
 from ...store.contract import Hits, Index, Search, SearchMode, Store
 from ..batch import Batch, item_json
 from ..home import Home

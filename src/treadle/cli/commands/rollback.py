@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
-from ...configuration import load_config
-from ...configuration.settings import DEFAULT_MODEL
-from ...entries import Rollback
+from ...config import load_config
+from ...config.settings import DEFAULT_MODEL
+from ...core.entries import Rollback
 from ..home import Home, find_thread
 from ..lazy import examples
 from ..options import as_json, runs, thread_argument
@@ -34,7 +34,7 @@ async def command(home: Home, name: str, turns: int | None, to: int | None, as_j
 
     Nothing is deleted: `treadle show --all` still shows what was hidden.
     """
-    from ...thread import Thread
+    from ...thread.thread import Thread
     from ..opening import engine_of
 
     if turns is not None and to is not None:

@@ -7,7 +7,7 @@ from contextlib import aclosing
 
 import click
 
-from ...entries import Entry, Rollback
+from ...core.entries import Entry, Rollback
 from ...store.contract import Store
 from ..home import Home, find_thread
 from ..lazy import examples

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from ...entries import Entry, own_parts
-from ...errors import StoreCorrupt
-from ...items import Message, text_of
+from ...core.entries import Entry, own_parts
+from ...core.errors import StoreCorrupt
+from ...core.items import Message, text_of
 from ...store.contract import Search, Store, ThreadInfo
 from ..home import Home
 from ..lazy import examples

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ...configuration import load_config
-from ...configuration.files import project_file
-from ...configuration.trust import Trust
-from ...errors import NotFound
+from ...config import load_config
+from ...config.files import project_file
+from ...config.trust import Trust
+from ...core.errors import NotFound
 from ..home import Home
 from ..lazy import examples
 from ..options import as_json

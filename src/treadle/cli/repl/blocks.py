@@ -6,7 +6,7 @@ for blank lines between them; a code block is never cut.
 
 from __future__ import annotations
 
-from ...patterns import regex
+from ...core.patterns import regex
 
 __all__ = ["Blocks"]
 

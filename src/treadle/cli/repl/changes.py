@@ -10,8 +10,8 @@ import shutil
 
 import msgspec
 
-from ...items import CustomToolCall, FunctionCall
-from ...thread import Thread
+from ...core.items import CustomToolCall, FunctionCall
+from ...thread.thread import Thread
 from ..activity import patch_in
 
 __all__ = ["changes"]

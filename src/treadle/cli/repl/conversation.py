@@ -15,8 +15,8 @@ from typing import Any
 
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 
+from ...core.errors import NothingToSend, TreadleError
 from ...delivery.hold import Hold
-from ...errors import NothingToSend, TreadleError
 from ...harness.events import (
     AgentReported,
     ApprovalRequested,
@@ -29,7 +29,7 @@ from ...harness.events import (
     ToolStarted,
     TurnCompleted,
 )
-from ...thread import Thread
+from ...thread.thread import Thread
 from ..activity import activity, patch_in, result_line, unwrapped
 from ..meter import Meter
 from ..opening import Setup

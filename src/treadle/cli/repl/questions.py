@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ...harness.events import ApprovalRequested, QuestionsAsked
-from ...thread import Thread
+from ...thread.thread import Thread
 from ..asking import approval_text, chosen, decision, options_of, question_text
 from .screen import Screen
 

@@ -16,7 +16,7 @@ from typing import TypeAlias
 import msgspec
 from msgspec import Struct
 
-from ...errors import TreadleError
+from ...core.errors import TreadleError
 from ..home import find_thread
 from ..output import iso, one_line
 from ..paying import follow_choice

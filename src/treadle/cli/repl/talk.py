@@ -15,9 +15,9 @@ import click
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.patch_stdout import patch_stdout
 
-from ...bounded import read_bounded
-from ...configuration.files import MOST_BYTES
-from ...configuration.trust import Trust
+from ...config.files import MOST_BYTES
+from ...config.trust import Trust
+from ...core.files import read_bounded
 from ...hooks.configured import untrusted_hooks
 from ...hooks.project import ProjectHook
 from ..home import Home

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 
-from ...errors import ConfigError
+from ...core.errors import ConfigError
 from ..channel import Delivery, Receipt
 
 __all__ = ["QueueChannel"]

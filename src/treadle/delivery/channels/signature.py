@@ -10,7 +10,7 @@ import hashlib
 import hmac
 from collections.abc import Mapping
 
-from ...patterns import regex
+from ...core.patterns import regex
 
 __all__ = ["SIGNATURE_HEADER", "TIMESTAMP_HEADER", "is_signed", "sign", "signed_headers"]
 

@@ -10,7 +10,7 @@ import sys
 from dataclasses import dataclass, field
 from typing import TextIO
 
-from ...provenance import plain_text
+from ...core.provenance import plain_text
 from ..channel import Delivery, Receipt
 from ..payload import Reply
 

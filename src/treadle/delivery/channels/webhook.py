@@ -15,7 +15,9 @@ from dataclasses import dataclass, field
 
 from msgspec import UNSET, Struct, UnsetType
 
-from ...errors import ConfigError
+from ...core.errors import ConfigError
+from ...core.redact import know
+from ...core.wire import Json, json_bytes
 from ...models.transport import (
     PrivateAddress,
     Redirected,
@@ -25,8 +27,6 @@ from ...models.transport import (
     TransportError,
 )
 from ...models.transport.address import parse_url
-from ...redact import know
-from ...wire import Json, json_bytes
 from ..channel import Delivery, Receipt
 from ..payload import ReplyKind
 from .signature import signed_headers

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import field
 
-from ...service import Service, later
+from ...core.service import Service, later
 from ...tools.contract import Tool
 from ..info import EngineInfo, Transcript
 from ..values import (

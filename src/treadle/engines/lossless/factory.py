@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from ...errors import ConfigError
+from ...core.errors import ConfigError
 from ..offers import EngineContext
 from .engine import LosslessEngine
 from .library import Library

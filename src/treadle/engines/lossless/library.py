@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from ...wire import json_bytes
+from ...core.wire import json_bytes
 from .nodes import Node
 from .recent import Recent
 from .shelf import Shelf

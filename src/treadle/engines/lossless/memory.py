@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 
 from msgspec import field
 
-from ...errors import TreadleError
+from ...core.errors import TreadleError
+from ...core.service import Service, later
 from ...prompt.markers import Markers
 from ...prompt.registry import builtin_vocabulary
-from ...service import Service, later
 from ...store.contract import Search
 from ...tools.contract import Tool
 from ..values import AssembleParams, ContextItem, ThreadLog

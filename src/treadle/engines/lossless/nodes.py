@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from ...items import Message, text_of
+from ...core.items import Message, text_of
 from ...prompt.history import history_in
 from ..values import ContextItem, Covered
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Struct
 
-from ...items import FunctionCall
+from ...core.items import FunctionCall
 from ..column import begins
 from ..values import ContextItem
 from .recall.noting import FreshStart

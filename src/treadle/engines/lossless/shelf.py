@@ -16,7 +16,7 @@ from pathlib import Path
 from threading import Lock
 from typing import TypeAlias, TypeVar
 
-from ...errors import StoreClosed, StoreCorrupt, StoreTooNew, TreadleError
+from ...core.errors import StoreClosed, StoreCorrupt, StoreTooNew, TreadleError
 from ...store.database import (
     BUSY_SECONDS,
     closed_on_error,

@@ -15,7 +15,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from ...context.tokens import estimate_item
-from ...items import encode_item
+from ...core.items import encode_item
 from ...prompt.history import node_message
 from ...prompt.registry import builtin_vocabulary
 from ..values import Complete, ContextItem, ThreadLog

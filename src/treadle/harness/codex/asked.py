@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from msgspec import Raw
 
-from ...items import FunctionCall
+from ...core.items import FunctionCall
 from ...sandbox.approvals import Ask as Approval
 from ...sandbox.approvals import Decision, ForPrefix, ForThread, No, NoAndStop, Once
 from ...tools.contract import Choice, UserQuestion

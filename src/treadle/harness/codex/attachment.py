@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from ...context.journal import Journal
 from ...context.row import Row, shape_of
-from ...items import InputImage, Message, Part, text_of
+from ...core.items import InputImage, Message, Part, text_of
+from ...log.journal import Journal
 from ..contract import TurnRun
 from .binding import Binding, bound
 from .connection import Connection

@@ -14,11 +14,11 @@ from typing import Literal, TypeAlias
 import msgspec
 from msgspec import Raw, Struct
 
+from ...core.entries import Projected
+from ...core.specs import SPECS, ToolSpec
+from ...core.wire import json_bytes
 from ...engines.lifecycle import Lifecycle
-from ...entries import Projected
-from ...specs import SPECS, ToolSpec
 from ...store.contract import OutboxDraft, OutboxRow
-from ...wire import json_bytes
 
 __all__ = [
     "KEY",

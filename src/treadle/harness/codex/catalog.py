@@ -17,8 +17,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from ...configuration.private import replace_file
-from ...errors import ConfigError
+from ...config.private import replace_file
+from ...core.errors import ConfigError
 from ...prompt.codex import bundled_models
 from .errors import CodexMissing
 

@@ -18,11 +18,11 @@ from typing import Any, Protocol, TypeVar, cast
 import msgspec
 from msgspec import Raw, UnsetType
 
+from ...core.redact import blank
+from ...core.wire import UNREADABLE, nests_deeper
 from ...engines.words import brief
 from ...models.retry import Backoff
 from ...models.soundness import is_readable
-from ...redact import blank
-from ...wire import UNREADABLE, nests_deeper
 from .envelope import (
     BAD_PARAMETERS,
     INTERNAL,

@@ -20,7 +20,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Self
 
-from ...errors import TreadleError
+from ...core.errors import TreadleError
 
 __all__ = [
     "AppServerDied",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from ...usage import (
+from ...core.usage import (
     InputDetails,
     OutputDetails,
     RateLimitSnapshot,
@@ -16,7 +16,7 @@ from ...usage import (
     TokenUsage,
     WireUsage,
 )
-from ...wire import UNREADABLE
+from ...core.wire import UNREADABLE
 from ..events import RateLimitsReported
 from .protocol import values
 from .protocol.notifications import RateLimitsUpdated, RawResponse

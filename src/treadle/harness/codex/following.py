@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 import msgspec
 from msgspec import Raw
 
-from ...context.journal import ResponseStatus
 from ...context.row import shape_of
-from ...entries import Entry
-from ...items import decode_item
-from ...patterns import regex
-from ...usage import TokenUsage
+from ...core.entries import Entry
+from ...core.items import decode_item
+from ...core.patterns import regex
+from ...core.usage import TokenUsage
+from ...log.journal import ResponseStatus
 from ..contract import TurnRun
 from ..events import (
     ItemCompleted,

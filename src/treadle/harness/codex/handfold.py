@@ -10,8 +10,8 @@ import asyncio
 from contextlib import suppress
 from dataclasses import dataclass
 
-from ...errors import TreadleError
-from ...whole import whole
+from ...core.errors import TreadleError
+from ...core.whole import whole
 from ..contract import NativeCompaction, TurnRun
 from .attachment import Attachment
 from .errors import CodexError

@@ -16,17 +16,17 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from ...auth.aliases import Forwarded, check_bound
-from ...context.journal import Journal
 from ...context.row import Row
-from ...context.turn_input import TurnInput
+from ...core.errors import NotFound, TreadleError
+from ...core.items import text_of
+from ...core.usage import RateLimitSnapshot
+from ...core.whole import whole
 from ...engines.info import CAPABILITIES, Capability
-from ...errors import NotFound, TreadleError
-from ...items import text_of
+from ...log.journal import Journal
+from ...log.turn_input import TurnInput
 from ...models.connect import ProviderConfig
 from ...models.contract import Model
-from ...usage import RateLimitSnapshot
-from ...whole import whole
+from ...policy.auth.aliases import Forwarded, check_bound
 from ..contract import (
     Identifies,
     NativeCompaction,

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...configuration.private import replace_file
-from ...errors import ConfigError
-from ...redact import know
+from ...config.private import replace_file
+from ...core.errors import ConfigError
+from ...core.redact import know
 from ...sandbox.environment import is_secret
 from .launch import Launch
 from .route import PROVIDER, Route

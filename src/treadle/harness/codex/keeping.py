@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeVar
 
 from msgspec import Raw
 
-from ...errors import LeaseLost, StoreError
+from ...core.errors import LeaseLost, StoreError
 from ..contract import TurnRun
 from ..events import NoticeRaised
 from .mirror import Mirror, Mirrored

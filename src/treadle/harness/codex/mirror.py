@@ -15,9 +15,8 @@ import msgspec
 from msgspec import UNSET, Raw, Struct
 
 from ...context.compose import item_draft, recordable
-from ...context.journal import Journal
-from ...entries import Entry, Flags, Origin
-from ...items import (
+from ...core.entries import Entry, Flags, Origin
+from ...core.items import (
     CustomToolCallOutput,
     FunctionCallOutput,
     Item,
@@ -26,6 +25,7 @@ from ...items import (
     decode_item,
     text_of,
 )
+from ...log.journal import Journal
 from .protocol.requests import TextInput, UserInput
 from .provided import is_own_context
 

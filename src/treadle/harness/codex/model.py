@@ -15,9 +15,9 @@ from typing import Any, NoReturn
 import msgspec
 from msgspec import Raw, Struct
 
-from ...auth.errors import AuthError
-from ...events import Completed, CompletedBody, OutputItemDone, OutputTextDelta
-from ...ids import new_id
+from ...core.ids import new_id
+from ...core.stream import Completed, CompletedBody, OutputItemDone, OutputTextDelta
+from ...core.whole import whole
 from ...models.contract import (
     AuthFailed,
     Capabilities,
@@ -30,8 +30,8 @@ from ...models.contract import (
 )
 from ...models.format import WireFormat
 from ...models.formats import format_named
-from ...plan.failures import UNUSABLE
-from ...whole import whole
+from ...policy.auth.errors import AuthError
+from ...policy.failures import UNUSABLE
 from ..contract import Identifies, nobody
 from .connection import Connection
 from .errors import CodexError, Disconnected, ProtocolError

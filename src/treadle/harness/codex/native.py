@@ -14,14 +14,14 @@ from dataclasses import dataclass, field
 import msgspec
 from msgspec import Raw
 
-from ...context.journal import Journal
 from ...context.recipe import ranges
 from ...context.row import Row
+from ...core.entries import Reason, RecipePart
+from ...core.errors import TreadleError
+from ...core.items import Message, decode_item, text_of
 from ...engines.linear import inline
-from ...entries import Reason, RecipePart
-from ...errors import TreadleError
 from ...hooks.payloads import AfterCompaction, BeforeCompaction
-from ...items import Message, decode_item, text_of
+from ...log.journal import Journal
 from ..contract import NativeCompaction, TurnRun
 from ..events import CompactionFinished, CompactionStarted
 from .attachment import Attachment

@@ -13,8 +13,8 @@ from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from ...ids import new_id
-from ...patterns import regex
+from ...core.ids import new_id
+from ...core.patterns import regex
 from .errors import AppServerDied, CodexMissing
 from .launch import Launch
 from .strays import MARK, end_strays

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Raw
 
 from ...context.row import shape_of
-from ...items import InputText, Message
+from ...core.items import InputText, Message
 from ...prompt.agents_md import AgentsMdState
 from ...prompt.collaboration import CollaborationState
 from ...prompt.developer import DeveloperInstructionsState

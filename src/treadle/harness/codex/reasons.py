@@ -5,8 +5,8 @@ Owns what is added to Codex's own words. Invariant: what Codex said stands in wh
 
 from __future__ import annotations
 
-from ...plan.failures import Failure, named_failure
-from ...redact import redact
+from ...core.redact import redact
+from ...policy.failures import Failure, named_failure
 from .protocol.values import TurnError
 
 __all__ = ["failure_of", "is_refused"]

@@ -10,11 +10,11 @@ import asyncio
 
 from msgspec import Raw
 
-from ...context.journal import Journal
 from ...context.row import Row, shape_of
-from ...context.staging import answers, staged
-from ...items import FunctionCallOutput, Message, decode_item, text_of
-from ...specs import spec_name
+from ...core.items import FunctionCallOutput, Message, decode_item, text_of
+from ...core.specs import spec_name
+from ...log.journal import Journal
+from ...log.staging import answers, staged
 from ..contract import TurnRun
 from .attachment import is_input
 from .binding import Binding

@@ -15,10 +15,10 @@ from typing import BinaryIO, Literal
 import msgspec
 from msgspec import Raw, Struct
 
-from ...bounded import open_regular
 from ...context.row import shape_of
+from ...core.files import open_regular
+from ...core.wire import UNREADABLE
 from ...models.soundness import is_readable
-from ...wire import UNREADABLE
 from .provided import is_answer
 
 __all__ = [

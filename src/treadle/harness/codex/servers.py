@@ -15,7 +15,7 @@ from pathlib import Path
 
 from msgspec import Struct, structs
 
-from ...errors import ConfigError
+from ...core.errors import ConfigError
 from ...models.connect import ProviderConfig, reached
 from ...models.providers import provider_settings
 from ...prompt.codex import find_codex

@@ -19,13 +19,13 @@ from ...context.outbound import outbound
 from ...context.row import Row, shape_of
 from ...context.rules import normalise
 from ...context.view import View
-from ...entries import FragmentMark, Head
-from ...ids import derived_id, item_prefix
-from ...items import InputImage, InputText, Message, encode_item, text_of
+from ...core.entries import FragmentMark, Head
+from ...core.ids import derived_id, item_prefix
+from ...core.items import InputImage, InputText, Message, encode_item, text_of
+from ...core.wire import json_bytes
 from ...prompt.registry import Registry
 from ...prompt.state import Known
 from ...prompt.tell import tell
-from ...wire import json_bytes
 from .protocol.requests import ImageInput, TextInput, UserInput
 from .provided import PROVIDED, STANDING
 

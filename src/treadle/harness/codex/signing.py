@@ -13,10 +13,10 @@ import binascii
 import msgspec
 from msgspec import Struct, field
 
-from ...auth.aliases import Login, forwarded, prepared, provider_for_auth, requirement_of
-from ...auth.errors import ProfileUnusable
-from ...auth.order import Candidate
-from ...auth.profile import Credential, OAuth, Token, profile_of
+from ...policy.auth.aliases import Login, forwarded, prepared, provider_for_auth, requirement_of
+from ...policy.auth.errors import ProfileUnusable
+from ...policy.auth.order import Candidate
+from ...policy.auth.profile import Credential, OAuth, Token, profile_of
 from ..contract import Identity
 from .mirror import HARNESS
 from .protocol.requests import AccountLogin

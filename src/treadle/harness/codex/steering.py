@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from msgspec import Raw
 
 from ...context.compose import posted
-from ...context.journal import Journal
-from ...ids import new_id
-from ...items import Message, decode_item, encode_item
+from ...core.ids import new_id
+from ...core.items import Message, decode_item, encode_item
+from ...log.journal import Journal
 from ...prompt.input import user_message
 from ...store.contract import InboxMessage, Post
 from ..contract import TurnRun

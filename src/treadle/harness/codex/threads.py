@@ -17,9 +17,9 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Struct
 
-from ...context.journal import Journal
+from ...core.whole import whole
+from ...log.journal import Journal
 from ...prompt.observation import CollaborationMode, PromptContext
-from ...whole import whole
 from ..contract import TurnRun
 from ..events import HarnessReported, NoticeRaised
 from .attachment import Attachment, Carried

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 import msgspec
 from msgspec import Raw
 
-from ...items import CustomToolCall, FunctionCall, FunctionCallOutput, InputImage, Output
-from ...specs import CustomTool, Namespace, ToolSpec, parameters, spec_name
-from ...specs import FunctionTool as Function
+from ...core.items import CustomToolCall, FunctionCall, FunctionCallOutput, InputImage, Output
+from ...core.specs import CustomTool, Namespace, ToolSpec, parameters, spec_name
+from ...core.specs import FunctionTool as Function
 from ...tools.contract import CallItem, Tool
 from ...tools.dispatch import Dispatch, Finished, by_name, call_of
 from ..contract import CALL, TurnRun

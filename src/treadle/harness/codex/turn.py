@@ -14,16 +14,16 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from ...auth.errors import AuthError
-from ...context.journal import Journal
-from ...items import Message, text_of
-from ...plan.failures import Failure
-from ...plan.failures import failure_of as why
+from ...core.items import Message, text_of
+from ...core.usage import TokenUsage
+from ...core.whole import whole
+from ...log.journal import Journal
+from ...policy.auth.errors import AuthError
+from ...policy.failures import Failure
+from ...policy.failures import failure_of as why
 from ...prompt.events import TurnAborted
 from ...store.contract import TurnState
 from ...tools.dispatch import by_name
-from ...usage import TokenUsage
-from ...whole import whole
 from ..compaction import make_room
 from ..contract import Outcome, TurnRun
 from ..events import Retrying

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ...patterns import regex
+from ...core.patterns import regex
 from .errors import CodexMissing
 
 __all__ = ["SUPPORTED", "Range", "Version", "check", "probe"]

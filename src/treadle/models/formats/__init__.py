@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...errors import ConfigError
+from ...core.errors import ConfigError
 from ..format import WireFormat
 
 __all__ = ["format_named"]

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from msgspec import UNSET, Raw
 
-from ...entries import Head
-from ...wire import json_bytes
+from ...core.entries import Head
+from ...core.wire import json_bytes
 from ..format import HeadPart
 from .chat_items import ChatItems
 from .tools import FlatTool, flat_tools

@@ -11,7 +11,7 @@ import enum
 import hashlib
 from dataclasses import dataclass, field
 
-from ...items import (
+from ...core.items import (
     CustomToolCall,
     CustomToolCallOutput,
     FunctionCall,
@@ -30,7 +30,7 @@ from ...items import (
     decode_item,
     text_of,
 )
-from ...wire import json_bytes
+from ...core.wire import json_bytes
 from .media import data_url
 from .steps import StepOrder, answers, is_call
 from .tools import flat_name, freeform_arguments

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from ...patterns import regex
+from ...core.patterns import regex
 
 __all__ = ["most_tokens", "thinking"]
 

@@ -6,7 +6,7 @@ import re
 
 from msgspec import Struct
 
-from ...patterns import regex
+from ...core.patterns import regex
 
 __all__ = ["DataUrl", "data_url"]
 

@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 import msgspec
 from msgspec import Raw
 
-from ...items import (
+from ...core.items import (
     CustomToolCall,
     CustomToolCallOutput,
     FunctionCall,
@@ -34,8 +34,8 @@ from ...items import (
     decode_item,
     text_of,
 )
-from ...patterns import regex
-from ...wire import json_bytes
+from ...core.patterns import regex
+from ...core.wire import json_bytes
 from .media import data_url
 from .steps import StepOrder, answers, is_call
 from .thinking import block_of

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import UNSET, Raw, Struct
 
-from ...entries import Head
-from ...wire import json_bytes
+from ...core.entries import Head
+from ...core.wire import json_bytes
 from ..format import HeadPart
 
 __all__ = ["ResponsesFormat"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from ...items import (
+from ...core.items import (
     CustomToolCall,
     CustomToolCallOutput,
     FunctionCall,

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import Raw
 
-from ...items import Reasoning, ReasoningText
-from ...wire import json_bytes
+from ...core.items import Reasoning, ReasoningText
+from ...core.wire import json_bytes
 
 __all__ = ["THINKING", "block_of", "reasoning_of"]
 

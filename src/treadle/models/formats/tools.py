@@ -12,9 +12,9 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import Raw, Struct
 
-from ...items import CustomToolCall, FunctionCall
-from ...specs import SPECS, CustomTool, FunctionTool, Grammar, Namespace, ToolSpec
-from ...wire import Json, Unknown, json_bytes
+from ...core.items import CustomToolCall, FunctionCall
+from ...core.specs import SPECS, CustomTool, FunctionTool, Grammar, Namespace, ToolSpec
+from ...core.wire import Json, Unknown, json_bytes
 
 __all__ = [
     "INPUT",

@@ -12,7 +12,7 @@ from urllib.parse import quote, urlsplit
 
 from msgspec import Struct
 
-from ...patterns import regex
+from ...core.patterns import regex
 from .errors import RequestRefused
 
 __all__ = ["Address", "Origin", "parse_url"]

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-from ...errors import TreadleError
+from ...core.errors import TreadleError
 
 __all__ = [
     "BodyTooLarge",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from ...patterns import regex
+from ...core.patterns import regex
 from .errors import RequestRefused
 
 __all__ = ["Headers", "encode_fields"]

@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
 
-from ...errors import ConfigError
+from ...core.errors import ConfigError
 from .address import Origin
 
 __all__ = ["Bypass", "Proxies", "Proxy", "Route"]

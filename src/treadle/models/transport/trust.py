@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from ...errors import ConfigError
+from ...core.errors import ConfigError
 
 __all__ = ["TlsContext", "Trust"]
 

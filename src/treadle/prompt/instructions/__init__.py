@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Protocol
 
-from ...errors import ConfigError
+from ...core.errors import ConfigError
 from ..imported import ImportedPrompts
 
 __all__ = ["FAMILIES", "Instructed", "base_instructions", "compaction_prompt", "summary_prefix"]

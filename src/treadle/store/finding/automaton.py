@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from ...errors import SearchRefused
+from ...core.errors import SearchRefused
 from .pattern import Chars, Choice, Edge, Node, Pattern, Repeat, Row
 
 __all__ = ["MOST_STATES", "Automaton", "Work", "WorkSpent"]

@@ -6,7 +6,7 @@ document, whoever indexes it.
 
 from __future__ import annotations
 
-from ...entries import Entry
+from ...core.entries import Entry
 from .spoken import Spoken
 from .tables import Document, mark
 from .terms import tokens, words_of

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from itertools import islice
 
-from ...patterns import regex
+from ...core.patterns import regex
 from .terms import fold
 
 __all__ = ["WIDTH", "excerpt", "excerpt_at"]

@@ -13,8 +13,8 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
-from ...entries import Entry
-from ...errors import NotFound
+from ...core.entries import Entry
+from ...core.errors import NotFound
 from ..contract import Store
 from ..hits import Hit, Hits, Search
 from .candidates import Gathered, Place, beside, gather

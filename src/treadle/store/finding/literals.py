@@ -10,7 +10,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from ...patterns import regex
+from ...core.patterns import regex
 from .pattern import Chars, Choice, Edge, Node, Repeat, Row
 from .question import quoted
 from .stem import stem

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, NoReturn, TypeAlias
 
-from ...errors import SearchRefused
+from ...core.errors import SearchRefused
 
 __all__ = [
     "DEEPEST",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ...patterns import regex
+from ...core.patterns import regex
 from .terms import STOP_WORDS, Token, fold, is_unspaced, tokens, words_of
 
 __all__ = ["Question", "Term", "one_spaced", "question_of", "quoted"]

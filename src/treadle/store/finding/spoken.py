@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ...entries import Entry, Flags, own_parts
-from ...errors import StoreCorrupt
-from ...items import (
+from ...core.entries import Entry, Flags, own_parts
+from ...core.errors import StoreCorrupt
+from ...core.items import (
     AgentMessage,
     CustomToolCall,
     CustomToolCallOutput,
@@ -23,7 +23,7 @@ from ...items import (
     WebSearchCall,
     text_of,
 )
-from ...items import Search as WebSearch
+from ...core.items import Search as WebSearch
 
 __all__ = ["SILENT", "Spoken", "spoken"]
 

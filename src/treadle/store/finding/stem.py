@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import lru_cache
 
-from ...patterns import regex
+from ...core.patterns import regex
 
 __all__ = ["stem"]
 

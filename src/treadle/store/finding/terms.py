@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from itertools import chain
 from typing import NamedTuple
 
-from ...patterns import regex
+from ...core.patterns import regex
 from .stem import stem
 
 __all__ = ["LONGEST", "OVERLAP", "STOP_WORDS", "Token", "fold", "is_unspaced", "tokens", "words_of"]

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from ...errors import ConfigError
+from ...core.errors import ConfigError
 
 __all__ = ["AppScript", "Fault", "Mischief", "Step", "TurnScript", "load"]
 

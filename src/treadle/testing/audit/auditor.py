@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from ...errors import StoreError
+from ...core.errors import StoreError
 from ...prompt.registry import installed_registry
 from ...store.index import SqliteIndex
 from ...store.sqlite import SqliteStore

@@ -17,6 +17,7 @@ from typing import Literal, TypeAlias
 import msgspec
 from msgspec import Struct
 
+from ...core.wire import json_bytes
 from ...harness.events import (
     Event,
     ItemCompleted,
@@ -25,7 +26,6 @@ from ...harness.events import (
     TurnCompleted,
     TurnStarted,
 )
-from ...wire import json_bytes
 
 __all__ = [
     "Ack",

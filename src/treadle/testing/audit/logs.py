@@ -11,8 +11,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from ...entries import Entry
-from ...items import (
+from ...core.entries import Entry
+from ...core.items import (
     CustomToolCall,
     CustomToolCallOutput,
     FunctionCall,

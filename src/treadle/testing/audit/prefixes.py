@@ -7,7 +7,7 @@ gives. The second is made in memory, so that nothing on disk changes.
 from __future__ import annotations
 
 from ...context.rebuild import rebuild_ledger
-from ...errors import TreadleError
+from ...core.errors import TreadleError
 from ...prompt.registry import Registry
 from ...store.contract import Index, Store
 from ...store.index import MemoryIndex

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
 
-from ...events import Completed, OutputItemDone
-from ...items import Item, Message
+from ...core.items import Item, Message
+from ...core.stream import Completed, OutputItemDone
 from ...models.contract import Model, ModelError, ModelEvent, ModelRequest
 
 __all__ = ["broken", "collect", "completed", "done", "followed", "messages", "until"]

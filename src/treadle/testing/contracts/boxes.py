@@ -9,8 +9,8 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from ...errors import NotFound
-from ...provenance import InputProvenance, InternalEvent
+from ...core.errors import NotFound
+from ...core.provenance import InputProvenance, InternalEvent
 from ...store.contract import Change, InboxMessage, OutboxDraft, OutboxRow, Post, Store
 from .drafts import append, says
 

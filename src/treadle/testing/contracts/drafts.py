@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec import Raw
 
-from ...entries import Draft
-from ...items import InputText, Message, encode_item
+from ...core.entries import Draft
+from ...core.items import InputText, Message, encode_item
 from ...store.contract import THIS_TURN, Admission, Change, Committed, Store
 
 __all__ = ["append", "happened", "said", "says", "turn_of"]

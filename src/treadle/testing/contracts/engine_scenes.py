@@ -15,6 +15,16 @@ from typing import Any
 from ...context.row import shape_of
 from ...context.rules import Pairing
 from ...context.tokens import estimate_item
+from ...core.items import (
+    FunctionCall,
+    FunctionCallOutput,
+    InputText,
+    Item,
+    Message,
+    OutputText,
+    encode_item,
+)
+from ...core.provenance import InputProvenance, InternalEvent
 from ...engines.column import Column
 from ...engines.contract import ContextEngine
 from ...engines.conversation import PROMPT
@@ -28,16 +38,6 @@ from ...engines.values import (
     ThreadLog,
     ThreadRef,
 )
-from ...items import (
-    FunctionCall,
-    FunctionCallOutput,
-    InputText,
-    Item,
-    Message,
-    OutputText,
-    encode_item,
-)
-from ...provenance import InputProvenance, InternalEvent
 from ...store.contract import Hit, Hits, Search
 
 __all__ = [

@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ...core.items import FunctionCall, FunctionCallOutput, decode_item
 from ...engines.contract import ContextEngine, Disposes
 from ...engines.lifecycle import Patience
 from ...engines.log import StoredLog
 from ...engines.registry import EngineContext, EngineRegistry
 from ...harness.events import Event, TurnCompleted
-from ...items import FunctionCall, FunctionCallOutput, decode_item
-from ...thread import Thread
+from ...thread.thread import Thread
 from ...tools.decorator import tool
 from ..script import Answer, Call, Script
 from ..scripted import ScriptedModel

@@ -16,9 +16,9 @@ import pytest
 from msgspec import Struct, defstruct
 
 from ...context.ledger import watch
+from ...core.errors import CannotCompact, TreadleError
 from ...engines.contract import ContextEngine
 from ...engines.lifecycle import Patience
-from ...errors import CannotCompact, TreadleError
 from ...store.contract import LedgerRow
 from ..wrapping import Around, Calls, Work
 from .engine_threads import Stage, calls_that_lack_a_result, knowledge, run, through

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from ...core.specs import SPECS
 from ...engines.contract import (
     ContextEngine,
     Disposes,
@@ -31,7 +32,6 @@ from ...engines.values import (
     SpawnParams,
     SubagentEndedParams,
 )
-from ...specs import SPECS
 from .engine_memory import take_in
 from .engine_powers import needs
 from .engine_scenes import (

@@ -6,6 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from ...core.items import Message, text_of
+from ...core.specs import spec_name
 from ...engines.info import EngineInfo, Requirement
 from ...engines.plain import LinearEngine
 from ...engines.recall import recalled
@@ -18,8 +20,6 @@ from ...engines.values import (
     CommitResult,
 )
 from ...harness.events import NoticeRaised
-from ...items import Message, text_of
-from ...specs import spec_name
 from ..script import Answer, Failure
 from .harness_stage import calling, ended
 from .harness_turns import HarnessTurns, Staged, heard

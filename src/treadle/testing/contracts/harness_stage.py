@@ -16,11 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ...entries import Entry
-from ...harness.contract import Closes, Harness
-from ...harness.events import Event, TurnCompleted
-from ...harness.offers import HarnessOffer
-from ...items import (
+from ...core.entries import Entry
+from ...core.items import (
     CustomToolCall,
     CustomToolCallOutput,
     FunctionCall,
@@ -30,9 +27,12 @@ from ...items import (
     item_type,
     text_of,
 )
-from ...loopback import Request
+from ...core.loopback import Request
+from ...harness.contract import Closes, Harness
+from ...harness.events import Event, TurnCompleted
+from ...harness.offers import HarnessOffer
 from ...models.connect import ProviderConfig
-from ...thread import Thread
+from ...thread.thread import Thread
 from ...tools.contract import Tool
 from ...tools.decorator import tool
 from ..fake import FakeServer

@@ -14,8 +14,11 @@ import msgspec
 import pytest
 from msgspec import Raw
 
+from ...core.entries import Entry
+from ...core.items import Message, decode_item
+from ...core.usage import TokenUsage
+from ...core.wire import json_bytes
 from ...engines.info import CAPABILITIES
-from ...entries import Entry
 from ...harness.contract import Harness, Traits
 from ...harness.events import (
     Event,
@@ -30,10 +33,7 @@ from ...harness.offers import HarnessOffer
 from ...hooks import Hooks
 from ...hooks.payloads import BeforeToolCall
 from ...hooks.registry import Answer as HookAnswer
-from ...items import Message, decode_item
-from ...thread import Thread
-from ...usage import TokenUsage
-from ...wire import json_bytes
+from ...thread.thread import Thread
 from ..script import Answer, Break, Failure, Tokens
 from .harness_stage import (
     MODEL,

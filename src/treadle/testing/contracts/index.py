@@ -8,9 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from ...entries import Draft, Flags, Rollback, control_draft
-from ...errors import NotFound, SearchRefused
-from ...items import FunctionCall, FunctionCallOutput, Message, OutputText, encode_item
+from ...core.entries import Draft, Flags, Rollback, control_draft
+from ...core.errors import NotFound, SearchRefused
+from ...core.items import FunctionCall, FunctionCallOutput, Message, OutputText, encode_item
+from ...core.usage import TokenUsage
 from ...store.contract import (
     Calibration,
     Change,
@@ -21,7 +22,6 @@ from ...store.contract import (
     Segment,
     Store,
 )
-from ...usage import TokenUsage
 from .drafts import append, said, says
 
 __all__ = ["IndexContract"]

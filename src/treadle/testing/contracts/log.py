@@ -8,12 +8,21 @@ import asyncio
 import pytest
 from msgspec import Raw
 
-from ...entries import Draft, Entry, Flags, FragmentMark, Notice, Origin, Rollback, control_draft
-from ...errors import LeaseLost, NotFound, StoreClosed, ThreadBusy, TurnConflict
-from ...ids import is_prefixed
-from ...provenance import InputProvenance, InternalEvent
+from ...core.entries import (
+    Draft,
+    Entry,
+    Flags,
+    FragmentMark,
+    Notice,
+    Origin,
+    Rollback,
+    control_draft,
+)
+from ...core.errors import LeaseLost, NotFound, StoreClosed, ThreadBusy, TurnConflict
+from ...core.ids import is_prefixed
+from ...core.provenance import InputProvenance, InternalEvent
+from ...core.usage import TokenUsage
 from ...store.contract import THIS_TURN, Admission, Change, Committed, Past, Store, Turn, TurnEnd
-from ...usage import TokenUsage
 from .drafts import append, happened, said, says, turn_of
 
 __all__ = ["LogContract"]

@@ -22,16 +22,8 @@ from contextlib import aclosing, asynccontextmanager
 import pytest
 from msgspec import Raw, structs
 
-from ...entries import Head
-from ...events import (
-    Completed,
-    Incomplete,
-    OutputItemAdded,
-    OutputItemDone,
-    OutputTextDelta,
-    UnknownEvent,
-)
-from ...items import (
+from ...core.entries import Head
+from ...core.items import (
     CustomToolCall,
     FunctionCall,
     InputText,
@@ -41,6 +33,16 @@ from ...items import (
     encode_item,
     text_of,
 )
+from ...core.specs import SPECS, CustomTool, FunctionTool, TextFormat, ToolSpec, parameters
+from ...core.stream import (
+    Completed,
+    Incomplete,
+    OutputItemAdded,
+    OutputItemDone,
+    OutputTextDelta,
+    UnknownEvent,
+)
+from ...core.usage import TokenUsage
 from ...models.contract import (
     AuthFailed,
     Connected,
@@ -53,8 +55,6 @@ from ...models.contract import (
     RateLimited,
     StreamCut,
 )
-from ...specs import SPECS, CustomTool, FunctionTool, TextFormat, ToolSpec, parameters
-from ...usage import TokenUsage
 from ..fake import FakeServer
 from ..script import Answer, Break, Call, Failure, Script, Tokens
 from .answers import broken, collect, completed, done, followed, messages, until

@@ -7,10 +7,10 @@ import hashlib
 
 import pytest
 
-from ...entries import Draft
-from ...errors import IllegalCut, NotFound, ThreadBusy, TurnConflict
+from ...core.entries import Draft
+from ...core.errors import IllegalCut, NotFound, ThreadBusy, TurnConflict
+from ...core.wire import Json
 from ...store.contract import Admission, Change, Post, Span, Store, ThreadInfo, TurnEnd
-from ...wire import Json
 from .drafts import append, said, says, turn_of
 
 __all__ = ["ThreadsContract"]

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from ...loopback import Request
+from ...core.loopback import Request
 from ..script import Api
 
 __all__ = ["Heard", "hear"]

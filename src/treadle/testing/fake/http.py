@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
-from ...loopback import Request
+from ...core.loopback import Request
 
 __all__ = ["HungUp", "Reply", "read_request"]
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from ...loopback import Listener, Request
+from ...core.loopback import Listener, Request
 from ..script import Answer, Api, Break, Failure, Playback, Script
 from .cache import PromptCache
 from .heard import Heard, hear

@@ -14,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ...errors import ConfigError
+from ...core.errors import ConfigError
 from ...harness.builtin import CODEX, TREADLE
 from ...harness.offers import HarnessOffer
 from ...harness.registry import HarnessRegistry, canonical

@@ -10,8 +10,8 @@ import base64
 import json
 from urllib.parse import parse_qs
 
-from ...auth.profile import OAuth
-from ...loopback import Listener
+from ...core.loopback import Listener
+from ...policy.auth.profile import OAuth
 from ..fake.http import Reply, read_request
 
 __all__ = ["TokenEndpoint", "token_name"]

@@ -10,9 +10,9 @@ import asyncio
 import time
 from collections.abc import Sequence
 
+from ...core.loopback import Listener
 from ...delivery.channels.signature import is_signed
 from ...delivery.channels.webhook import IDEMPOTENCY_HEADER
-from ...loopback import Listener
 from ..fake.http import Reply, read_request
 
 __all__ = ["Receiver"]

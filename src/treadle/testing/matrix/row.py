@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import msgspec
 from msgspec import Struct
 
-from ...errors import ConfigError
+from ...core.errors import ConfigError
 
 __all__ = [
     "DEFERRED_AT_MOST",

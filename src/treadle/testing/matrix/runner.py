@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from ...redact import redact
+from ...core.redact import redact
 from .cast import Player, cast
 from .drivers import find_driver
 from .row import Row

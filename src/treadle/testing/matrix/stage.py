@@ -26,10 +26,10 @@ from ..fake import FakeServer
 from ..script import Answer, Script
 
 if TYPE_CHECKING:
+    from ...core.loopback import Request
     from ...engines.contract import ContextEngine
-    from ...loopback import Request
     from ...models.contract import Model
-    from ...thread import Thread
+    from ...thread.thread import Thread
 
 __all__ = [
     "MODEL",
@@ -111,7 +111,7 @@ class Stage:
     @asynccontextmanager
     async def thread(self, thread: str | None = None, **options: Any) -> AsyncIterator[Thread]:
         """A thread on the harness, in a directory of its own."""
-        from ...thread import Thread
+        from ...thread.thread import Thread
 
         given: dict[str, Any] = {
             "model": self._model(),

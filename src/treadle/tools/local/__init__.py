@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...deferred import deferred
+from ...core.lazy import deferred
 
 if TYPE_CHECKING:
     from .executor import LocalExecutor

@@ -12,7 +12,7 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
-from ...ids import uuid7
+from ...core.ids import uuid7
 from ...sandbox.boundary import Boundary
 from ...sandbox.pinned import PinnedPath
 

@@ -14,7 +14,7 @@ import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from ...ids import uuid7
+from ...core.ids import uuid7
 
 __all__ = ["MARK", "clear", "clear_orphans", "new_mark"]
 

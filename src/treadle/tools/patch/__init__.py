@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...deferred import deferred
+from ...core.lazy import deferred
 
 if TYPE_CHECKING:
     from .command import PatchCommand, find_patch

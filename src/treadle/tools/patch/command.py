@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from ...patterns import regex
+from ...core.patterns import regex
 from .errors import ImplicitPatch, InvalidPatch
 from .parser import parse_patch
 

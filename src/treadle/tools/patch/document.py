@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from ...patterns import regex
+from ...core.patterns import regex
 
 __all__ = ["BOM", "Document", "decode", "encode", "shown"]
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ...errors import TreadleError
+from ...core.errors import TreadleError
 
 __all__ = [
     "ImplicitPatch",

@@ -6,7 +6,7 @@ Invariant: whatever the grammar lets through, the parser reads.
 
 from __future__ import annotations
 
-from ...specs import CustomTool, FunctionTool, Grammar, parameters
+from ...core.specs import CustomTool, FunctionTool, Grammar, parameters
 
 __all__ = ["GRAMMAR", "freeform_spec", "function_spec"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 
-from ...config import home
+from ...core.home import home
 from ..local import LocalExecutor
 from ..local.streams import Stream
 from .channel import Channel

@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
-from ...wire import UNREADABLE
+from ...core.wire import UNREADABLE
 from ..executor import Bounds, ProcessSpec
 from ..local.streams import Stream
 from .channel import Channel

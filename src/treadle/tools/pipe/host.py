@@ -12,7 +12,7 @@ import itertools
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
-from ...wire import UNREADABLE
+from ...core.wire import UNREADABLE
 from ..executor import Process, ToolExecutor
 from .channel import Channel
 from .messages import (

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from ...errors import SandboxUnavailable
+from ...core.errors import SandboxUnavailable
 from ..executor import Bounds, ProcessSpec
 from ..patch.errors import InvalidPatch, PatchError, PatchFailed, PatchRefused
 

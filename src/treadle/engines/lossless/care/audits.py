@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from ....entries import Node as Part
-from ....entries import Range
+from ....core.entries import Node as Part
+from ....core.entries import Range
 from ....store.contract import OutboxRow
 from ..nodes import Node
 from .findings import ENGINE, FIX, Finding

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ....entries import Node as Part
-from ....errors import NotFound, StoreError, StoreTooNew
+from ....core.entries import Node as Part
+from ....core.errors import NotFound, StoreError, StoreTooNew
 from ....store.contract import Store
 from ....store.database import open_reader, sqlite_errors
 from ...advance import topic_of

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ....errors import StoreError, StoreReadOnly
+from ....core.errors import StoreError, StoreReadOnly
 from ....store.database import connect, sqlite_errors
 
 __all__ = ["Copied", "back_up"]

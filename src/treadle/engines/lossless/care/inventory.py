@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from ....errors import StoreCorrupt, StoreTooNew
+from ....core.errors import StoreCorrupt, StoreTooNew
 from ....store.database import closed_on_error, connect, sqlite_errors
 from ..nodes import Node
 from ..shelf import APPLICATION_ID, VERSION

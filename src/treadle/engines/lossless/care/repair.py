@@ -14,9 +14,9 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ....entries import Node as Part
+from ....core.entries import Node as Part
+from ....core.wire import json_bytes
 from ....store.contract import Store
-from ....wire import json_bytes
 from ...conversation import conversation_of
 from ...log import visible_rows
 from ...values import ContextItem, Covered

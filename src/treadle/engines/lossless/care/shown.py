@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ....context.visible import hidden_stretches, outside
-from ....entries import Entry, Epoch, Flags, Node, Range
+from ....core.entries import Entry, Epoch, Flags, Node, Range
 from ....store.contract import Span, Store, ThreadInfo
 
 __all__ = ["Base", "Shown", "shown_in"]

@@ -15,13 +15,13 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
-from ....errors import SearchRefused, TreadleError
-from ....patterns import regex
+from ....core.errors import SearchRefused, TreadleError
+from ....core.patterns import regex
+from ....core.text import Policy, truncate_text
 from ....prompt.markers import Markers
 from ....prompt.registry import builtin_vocabulary
 from ....store.contract import Search
 from ....tools.contract import AskModel, ToolContext, ToolResult
-from ....truncate import Policy, truncate_text
 from .desk import Desk, Found, Refusal, records
 from .records import Record
 

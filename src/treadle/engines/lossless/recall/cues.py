@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from ....patterns import regex
+from ....core.patterns import regex
 from ....store.finding.stem import stem
 from ....store.finding.terms import STOP_WORDS, fold, is_unspaced
 

@@ -10,8 +10,8 @@ from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 
 from msgspec import Struct, field
 
-from ....errors import TreadleError
-from ....patterns import regex
+from ....core.errors import TreadleError
+from ....core.patterns import regex
 from ...values import ContextItem, ThreadLog
 from ..library import Library
 from ..nodes import Node

@@ -13,7 +13,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
-from ....errors import SearchRefused
+from ....core.errors import SearchRefused
 from ....store.contract import Hit, Hits, Search
 from ....tools.contract import ToolContext, ToolResult
 from .desk import Desk, Refusal

@@ -12,9 +12,9 @@ from typing import Annotated, TypeAlias
 from msgspec import Meta, Struct
 
 from ....context.tokens import estimate_text
-from ....patterns import regex
+from ....core.patterns import regex
+from ....core.text import BYTES_PER_TOKEN, Policy, truncate_text
 from ....tools.contract import ToolContext, ToolResult
-from ....truncate import BYTES_PER_TOKEN, Policy, truncate_text
 from ..nodes import Node
 from .desk import Desk, Found, Refusal, records
 from .records import Record, records_of, when

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from msgspec import Struct
 
 from ....context.tokens import estimate_text
-from ....items import (
+from ....core.items import (
     AgentMessage,
     CustomToolCall,
     CustomToolCallOutput,
@@ -26,8 +26,8 @@ from ....items import (
     item_type,
     text_of,
 )
-from ....patterns import regex
-from ....wire import json_bytes
+from ....core.patterns import regex
+from ....core.wire import json_bytes
 from ...values import Conversation
 
 _ECHO = regex(r"(?:\[thr_[\w-]+:\d+\] |\[sum_[0-9a-f]+\] |sum_[0-9a-f]+ stands for |recall_)")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from ....patterns import regex
+from ....core.patterns import regex
 from .expanding import body_of, named_in, with_names
 
 __all__ = ["cleaned"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterator
 
-from ....patterns import regex
+from ....core.patterns import regex
 
 __all__ = ["clip", "clip_middle", "on_one_line", "sentences", "size_of"]
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-from ....patterns import regex
-from ....truncate import BYTES_PER_TOKEN
+from ....core.patterns import regex
+from ....core.text import BYTES_PER_TOKEN
 from .clipping import clip, clip_middle, on_one_line, sentences, size_of
 from .expanding import body_of, completed, with_names
 from .facts import Fact, find_facts

@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from ....patterns import regex
+from ....core.patterns import regex
 from .clipping import clip, on_one_line, sentences
 from .names import names_in, sort_of
 from .outcomes import error_lines, failed

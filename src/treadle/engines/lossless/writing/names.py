@@ -10,7 +10,7 @@ import functools
 from collections.abc import Iterable
 from typing import Literal, TypeAlias
 
-from ....patterns import regex
+from ....core.patterns import regex
 
 __all__ = ["Sort", "names_in", "sort_of"]
 

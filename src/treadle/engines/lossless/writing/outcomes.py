@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ....patterns import regex
+from ....core.patterns import regex
 from .clipping import clip, on_one_line
 
 __all__ = ["UNREPORTED", "error_lines", "failed", "outcome", "printed"]

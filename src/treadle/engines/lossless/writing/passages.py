@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from ....items import (
+from ....core.items import (
     AgentMessage,
     CustomToolCall,
     CustomToolCallOutput,
@@ -37,8 +37,8 @@ from ....items import (
     item_type,
     text_of,
 )
-from ....patterns import regex
-from ....wire import json_bytes
+from ....core.patterns import regex
+from ....core.wire import json_bytes
 from .clipping import clip, clip_middle, on_one_line
 from .outcomes import outcome, printed
 from .source import Source

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from ....context.tokens import estimate_text
-from ....errors import CompletionFailed, TooLong, TreadleError
-from ....truncate import BYTES_PER_TOKEN
+from ....core.errors import CompletionFailed, TooLong, TreadleError
+from ....core.text import BYTES_PER_TOKEN
 from ...values import Complete
 from ..guards import Guards
 from .answers import cleaned

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 import msgspec
 from msgspec import Raw, Struct
 
-from ....wire import NULL
+from ....core.wire import NULL
 from .base import Message
 
 __all__ = [

@@ -11,7 +11,7 @@ from typing import TypeAlias
 import msgspec
 from msgspec import Raw
 
-from ....wire import NULL
+from ....core.wire import NULL
 from .base import Message
 
 __all__ = [

@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import Raw
 
-from ....wire import NULL
+from ....core.wire import NULL
 from .base import Message
 
 __all__ = [

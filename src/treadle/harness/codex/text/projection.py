@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from ....context.row import Row
-from ....items import InputImage
+from ....core.items import InputImage
 from .quoting import CLOSING, OPENING, REQUEST
 from .sizing import RESERVE, TURN_TEXT_LIMIT, Quote, context_room, cut_start, newest, part_cap
 from .telling import Mode, tell

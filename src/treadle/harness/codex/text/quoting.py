@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 
-from ....patterns import regex
-from ....provenance import plain_text
+from ....core.patterns import regex
+from ....core.provenance import plain_text
 
 __all__ = ["CLOSING", "LABELS", "OPENING", "REQUEST", "clean", "guard", "name"]
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from ....items import InputImage
+from ....core.items import InputImage
 
 __all__ = [
     "RESERVE",

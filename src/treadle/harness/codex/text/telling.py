@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from ....context.row import Row
-from ....items import (
+from ....core.items import (
     AgentMessage,
     CustomToolCall,
     CustomToolCallOutput,
@@ -39,7 +39,7 @@ from ....items import (
     WebSearchCall,
     item_type,
 )
-from ....wire import json_bytes
+from ....core.wire import json_bytes
 from .quoting import clean, guard, name
 from .shapes import shape_in
 from .sizing import Quote, cut_end

@@ -10,11 +10,25 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from ....auth.aliases import bound_profile, check_bound, forwarded, prepared, provider_for_auth
-from ....auth.errors import RouteRefused
-from ....auth.health import Health, failed, obstacle, succeeded
-from ....auth.order import Candidate, Pin, Wishes, attempts, candidates, may_rotate, pin_moves
-from ....auth.profile import Profile
+from ....policy.auth.aliases import (
+    bound_profile,
+    check_bound,
+    forwarded,
+    prepared,
+    provider_for_auth,
+)
+from ....policy.auth.errors import RouteRefused
+from ....policy.auth.health import Health, failed, obstacle, succeeded
+from ....policy.auth.order import (
+    Candidate,
+    Pin,
+    Wishes,
+    attempts,
+    candidates,
+    may_rotate,
+    pin_moves,
+)
+from ....policy.auth.profile import Profile
 
 __all__ = ["alias", "bind", "fold", "forward", "move", "order", "rest", "rotate", "sign_in"]
 

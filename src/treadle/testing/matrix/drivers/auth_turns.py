@@ -15,15 +15,15 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from ....auth.errors import AuthError
-from ....auth.health import obstacle
-from ....auth.profile import ApiKey, Credential, Token
-from ....auth.state import now as present
-from ....auth.wallet import Wallet
+from ....core.items import Message, decode_item, text_of
 from ....harness.events import Event, TurnCompleted
-from ....items import Message, decode_item, text_of
 from ....models.connect import ProviderConfig
-from ....thread import Thread
+from ....policy.auth.errors import AuthError
+from ....policy.auth.health import obstacle
+from ....policy.auth.profile import ApiKey, Credential, Token
+from ....policy.auth.state import now as present
+from ....policy.auth.wallet import Wallet
+from ....thread.thread import Thread
 from ....tools.decorator import tool
 from ..endpoint import TokenEndpoint, token_name
 from ..stage import MODEL, Stage, answers
@@ -286,7 +286,7 @@ def _holding(home: Path, secrets: Sequence[bytes] = (_PLANTED.encode(),)) -> lis
 _NEEDING = """
 import asyncio, sys
 from pathlib import Path
-from treadle.auth.wallet import Wallet
+from treadle.policy.auth.wallet import Wallet
 
 async def need():
     print((await Wallet(Path(sys.argv[1]), vault=None).credential("openai:me")).bearer)

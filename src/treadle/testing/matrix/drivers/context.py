@@ -11,9 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ....core.entries import Epoch
+from ....core.errors import TreadleError
+from ....core.items import FunctionCall, FunctionCallOutput, Item, Message, item_type, text_of
+from ....core.loopback import Request
+from ....core.provenance import InputProvenance
 from ....engines.values import AssembleParams
-from ....entries import Epoch
-from ....errors import TreadleError
 from ....harness.events import (
     CompactionFinished,
     Event,
@@ -21,10 +24,7 @@ from ....harness.events import (
     NoticeRaised,
     TurnCompleted,
 )
-from ....items import FunctionCall, FunctionCallOutput, Item, Message, item_type, text_of
-from ....loopback import Request
-from ....provenance import InputProvenance
-from ....thread import Thread
+from ....thread.thread import Thread
 from ....tools.decorator import tool
 from ..stage import Stage, answers
 from .probe import Probe, probe

@@ -11,6 +11,8 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import Raw
 
+from ....core.errors import ConfigError
+from ....core.wire import json_bytes
 from ....delivery.channel import Delivery
 from ....delivery.channels.signature import is_signed, signed_headers
 from ....delivery.channels.webhook import IDEMPOTENCY_HEADER, WebhookChannel
@@ -32,9 +34,7 @@ from ....delivery.silent import (
     strip_token,
     strip_trailing_token,
 )
-from ....errors import ConfigError
 from ....models.transport import AsyncTransport
-from ....wire import json_bytes
 from ..receiver import Receiver
 
 __all__ = ["ask", "decide", "direct", "post", "prepare", "route", "silence", "stream", "verify"]

@@ -15,21 +15,21 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from ....core.items import Message, decode_item, text_of
+from ....core.provenance import InputProvenance
 from ....delivery.channel import Channel, Delivery, Receipt
 from ....delivery.channels.queue import QueueChannel
 from ....delivery.channels.terminal import TerminalChannel
 from ....delivery.channels.webhook import WebhookChannel
 from ....delivery.deliveries import Deliveries
 from ....delivery.outbox import TOPIC
+from ....delivery.outgoing import HOST
 from ....delivery.reports import Drained
 from ....delivery.route import Origin
-from ....desk import HOST
 from ....harness.events import Event, NoticeRaised, TextDelta, TurnCompleted
-from ....items import Message, decode_item, text_of
 from ....models.transport import AsyncTransport
-from ....provenance import InputProvenance
 from ....store import SqliteStore
-from ....thread import Thread
+from ....thread.thread import Thread
 from ..receiver import Receiver
 from ..stage import SECRET, Stage, answers
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import msgspec
 
-from ....auth.health import Reason
 from ....harness.events import AttemptFailed, TurnCompleted
 from ....models import contract as models
-from ....plan.failures import Failure, failure_of, named_failure
-from ....plan.fallback import Chain
-from ....plan.outcome import Accepted, Facts, Fallback, Final, classify, kind
+from ....policy.auth.health import Reason
+from ....policy.failures import Failure, failure_of, named_failure
+from ....policy.fallback import Chain
+from ....policy.outcome import Accepted, Facts, Fallback, Final, classify, kind
 from ....tools.contract import Tool, ToolResult
 from ....tools.decorator import tool
 from ....tools.evidence import Sent, Target

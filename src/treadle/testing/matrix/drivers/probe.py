@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec import Struct, convert
 
+from ....core.items import InputText, Message
 from ....engines.info import EngineInfo
 from ....engines.plain import LinearEngine
 from ....engines.recall import recalled
@@ -35,7 +36,6 @@ from ....engines.values import (
     Rebase,
     ResetParams,
 )
-from ....items import InputText, Message
 
 __all__ = ["Probe", "probe"]
 

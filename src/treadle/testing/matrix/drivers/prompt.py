@@ -8,9 +8,9 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from ....errors import FragmentError
+from ....core.errors import FragmentError
 from ....harness.events import HarnessReported, NoticeRaised, TurnCompleted
-from ....plan.overlays import Overlays, onto
+from ....policy.overlays import Overlays, onto
 from ....prompt.contributions import Audience, Contribution
 from ....prompt.observation import PromptContext
 from ..stage import Stage, answers

@@ -12,19 +12,19 @@ from msgspec import Raw
 from ....context.head import build_head
 from ....context.request import RequestEncoder
 from ....context.row import Row
-from ....entries import Draft
+from ....core.entries import Draft
+from ....core.items import InputText, Message, encode_item
+from ....core.specs import FunctionTool, Namespace, ToolSpec
+from ....core.wire import json_bytes
 from ....harness.events import HarnessReported, NoticeRaised, TurnCompleted
-from ....items import InputText, Message, encode_item
 from ....models.catalog import Catalog
-from ....plan.build import Given as Planned
-from ....plan.build import build
-from ....plan.fallback import Chain
-from ....plan.schema import normalise
-from ....plan.target import Target, target_of
-from ....plan.turn_plan import HarnessPlan
-from ....specs import FunctionTool, Namespace, ToolSpec
+from ....policy.build import Given as Planned
+from ....policy.build import build
+from ....policy.fallback import Chain
+from ....policy.schema import normalise
+from ....policy.target import Target, target_of
+from ....policy.turn_plan import HarnessPlan
 from ....tools.contract import ToolCall, ToolContext, ToolResult
-from ....wire import json_bytes
 from ..stage import Stage, answers
 from .wire import offered
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ....errors import ConfigError, HarnessConflict, MissingHarness, UnsupportedHarness
+from ....core.errors import ConfigError, HarnessConflict, MissingHarness, UnsupportedHarness
 from ....harness.contract import Outcome, Traits, TurnRun
 from ....harness.events import TurnCompleted, TurnStarted
 from ....harness.offers import Registration, Route, Support

@@ -10,20 +10,20 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import UNSET, Raw, Struct
 
-from ....errors import ConfigError
+from ....core.errors import ConfigError
+from ....core.loopback import Request
+from ....core.specs import spec_name
+from ....core.wire import json_bytes
 from ....harness.events import EvidenceFound, ToolFinished, TurnCompleted
 from ....hooks import Answer, CommandHook, Hooks
 from ....hooks.configured import events
 from ....hooks.matching import matches
 from ....hooks.payloads import AfterToolCall, BeforeToolCall, Payload, ToolResultReady
 from ....hooks.rules import RULES
-from ....loopback import Request
-from ....specs import spec_name
 from ....tools.contract import Tool, ToolResult
 from ....tools.decorator import tool
 from ....tools.evidence import Media, Sent, Target
 from ....tools.hooked import with_hooks
-from ....wire import json_bytes
 from ..stage import SECRET, Stage, answers
 from .wire import outputs
 

@@ -9,14 +9,14 @@ import msgspec
 from msgspec import Raw
 
 from ....context.row import Row
-from ....entries import Draft
+from ....core.entries import Draft
+from ....core.items import InputAudio, InputImage, InputText, Item, Message, Part, decode_item
+from ....core.items import encode_item as encoded
+from ....core.provenance import InputProvenance
+from ....core.wire import Unknown, json_bytes
 from ....harness.codex.text.projection import project_text
-from ....items import InputAudio, InputImage, InputText, Item, Message, Part, decode_item
-from ....items import encode_item as encoded
-from ....plan.describing import described
-from ....plan.repair import MARKER, merged, repaired, repairs_for
-from ....provenance import InputProvenance
-from ....wire import Unknown, json_bytes
+from ....policy.describing import described
+from ....policy.repair import MARKER, merged, repaired, repairs_for
 from ..stage import Stage
 
 __all__ = ["PNG", "merge", "message_of", "policy", "projection", "repair"]

@@ -9,11 +9,11 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from ....core.loopback import Request
+from ....core.provenance import InputProvenance
 from ....harness.events import ToolStarted, TurnCompleted
-from ....loopback import Request
 from ....models.connect import ProviderConfig
-from ....provenance import InputProvenance
-from ....thread import Thread
+from ....thread.thread import Thread
 from ....tools.decorator import tool
 from ..stage import SECRET, Stage, answers
 from .transcript import PNG, message_of

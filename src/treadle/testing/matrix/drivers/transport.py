@@ -8,14 +8,14 @@ from typing import Any, TypeAlias
 import msgspec
 
 from ....context.head import Choices
-from ....errors import ConfigError
+from ....core.errors import ConfigError
+from ....core.loopback import Request
 from ....harness.events import TurnCompleted
-from ....loopback import Request
 from ....models.catalog import Catalog
 from ....models.profile import ModelProfile
-from ....plan.effort import turn_effort, wire_effort
-from ....plan.target import Target
-from ....plan.transport import accepts, asked_of, canonical, extra_params, resolve
+from ....policy.effort import turn_effort, wire_effort
+from ....policy.target import Target
+from ....policy.transport import accepts, asked_of, canonical, extra_params, resolve
 from ..stage import Stage, answers
 
 __all__ = ["accepted", "defaults", "efforts", "resolved", "settings", "spelled", "turn"]

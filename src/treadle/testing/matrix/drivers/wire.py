@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
-from ....loopback import Request
+from ....core.loopback import Request
 
 __all__ = ["extends", "found", "offered", "outputs", "shown"]
 

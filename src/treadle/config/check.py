@@ -1,0 +1,141 @@
+"""Checking: a table of a configuration becomes leaves, each in its proper type.
+
+Owns what is said about a wrong key or value. Invariant: a message names the place, the
+key, what is accepted and, for an unknown key, the nearest one that exists.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+from msgspec import Meta, Struct, UnsetType
+
+from ..core.errors import ConfigError
+from .settings import Settings
+
+__all__ = ["Key", "dotted", "hint_of", "leaves", "nearest"]
+
+Key: TypeAlias = tuple[str, ...]
+"""The way to a value through the tables of a file."""
+
+_SHOWN = 200
+"""Characters of a wrong value that a message repeats."""
+
+_WORDS: dict[Any, str] = {
+    bool: "true or false",
+    str: "a string",
+    int: "a whole number",
+    float: "a number",
+    tuple[str, ...]: "a list of strings",
+    dict[str, str]: "a table of strings",
+}
+
+
+def leaves(
+    table: Mapping[str, Any], locate: Callable[[Key], str], hint: Any = Settings, above: Key = ()
+) -> Iterator[tuple[Key, Any]]:
+    """The values of `table` by key, checked. Raises `ConfigError`."""
+    for name, value in table.items():
+        key = (*above, name)
+        kind = _member(hint, name)
+        if kind is None:
+            known = get_type_hints(hint)
+            raise ConfigError(
+                f"{locate(key)}: key {dotted(key)!r} is unknown{nearest(name, known)} "
+                f"(accepted: {', '.join(sorted(known))})"
+            )
+        if _is_table(kind):
+            if not isinstance(value, dict):
+                raise ConfigError(
+                    f"{locate(key)}: {dotted(key)!r} must be a table, not {_brief(value)}"
+                )
+            yield from leaves(value, locate, kind, key)
+        else:
+            yield key, _converted(value, kind, key, locate)
+
+
+def hint_of(key: Key) -> Any:
+    """The type of the value under `key`; None when there is no such key."""
+    hint: Any = Settings
+    for name in key:
+        hint = _member(hint, name)
+        if hint is None:
+            return None
+    return hint
+
+
+def nearest(name: str, known: Mapping[str, Any]) -> str:
+    """A hint at the name that was probably meant, or nothing."""
+    import difflib
+
+    close = difflib.get_close_matches(name, list(known), n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def dotted(key: Key) -> str:
+    """A key as it is written in TOML."""
+    return ".".join(part if part.replace("-", "_").isidentifier() else f'"{part}"' for part in key)
+
+
+def _member(hint: Any, name: str) -> Any:
+    if get_origin(hint) is dict:
+        return get_args(hint)[1]
+    return _hints(hint).get(name) if _is_struct(hint) else None
+
+
+@cache
+def _hints(struct: type[Struct]) -> dict[str, Any]:
+    return get_type_hints(struct, include_extras=True)
+
+
+def _is_table(hint: Any) -> bool:
+    """Whether a value is looked into: structs, tables of those, and tables of anything."""
+    if get_origin(hint) is not dict:
+        return _is_struct(hint)
+    inner = get_args(hint)[1]
+    return inner is Any or _is_table(inner)
+
+
+def _is_struct(hint: Any) -> bool:
+    return isinstance(hint, type) and issubclass(hint, Struct)
+
+
+def _converted(value: Any, kind: Any, key: Key, locate: Callable[[Key], str]) -> Any:
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        raise ConfigError(
+            f"{locate(key)}: {dotted(key)!r} is {_brief(value)}; accepted: {_accepted(kind)}"
+        ) from error
+
+
+def _brief(value: object) -> str:
+    """A value for a message, however long it is."""
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+
+
+def _accepted(hint: Any) -> str:
+    if hint in _WORDS:
+        return _WORDS[hint]
+    origin, args = get_origin(hint), get_args(hint)
+    if origin is Literal:
+        return ", ".join(repr(value) for value in args)
+    if origin in (types.UnionType, Union):
+        absent = (type(None), UnsetType)
+        return " or ".join(_accepted(arg) for arg in args if arg not in absent)
+    assert origin is Annotated, hint
+    kind, meta = args[:2]
+    return f"{_accepted(kind)}{_bound(meta)}"
+
+
+def _bound(meta: Meta) -> str:
+    if meta.gt is not None:
+        return f" above {meta.gt}" + (f" and at most {meta.le}" if meta.le is not None else "")
+    if meta.ge is not None:
+        return f" of at least {meta.ge}"
+    return " that is not empty" if meta.min_length else ""

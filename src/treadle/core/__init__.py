@@ -1,0 +1,1 @@
+"""Values and small mechanisms; nothing here imports another room."""

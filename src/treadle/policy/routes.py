@@ -1,0 +1,193 @@
+"""Routing: who may answer a thread's turns, and with whose credentials.
+
+Owns the way from a model's name to candidates, and from a candidate to a connection.
+Invariants: a credential goes to its own provider only, and a thread without a wallet
+uses what its environment and its settings say, as ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+from msgspec import field
+
+from ..core.errors import ConfigError
+from ..core.service import Service
+from ..models.connect import ProviderConfig
+from ..models.contract import AuthFailed
+from .auth.errors import AuthError
+from .auth.refreshing_model import Renewing
+from .failures import UNUSABLE, Failure
+from .fallback import Attempt, Chain
+from .turn_plan import Authority
+
+if TYPE_CHECKING:
+    from ..models.catalog import Catalog
+    from ..models.contract import Model
+    from .auth.profile import Source
+    from .auth.wallet import Wallet
+    from .identity import Identity
+
+__all__ = ["Routes"]
+
+_KEYLESS = ProviderConfig(key_required=False)
+
+
+class Routes(Service, kw_only=True):
+    """The candidates of one thread."""
+
+    thread: str
+    catalog: Catalog
+    environ: Mapping[str, str]
+    providers: Mapping[str, ProviderConfig] = field(default_factory=dict)
+    wallet: Wallet | None = None
+    """The profiles to choose from; None where only the environment has keys."""
+    fallbacks: tuple[str, ...] = ()
+    """Models to ask where the one that was asked for does not answer."""
+    strict: bool = False
+    """The user chose the model: only that one is asked."""
+    _chosen: str = ""
+    """The profile that a person chose for the thread."""
+
+    async def begin(self, model: str, *, looking: bool = False) -> Chain:
+        """The candidates of a turn that asks for `model`; `looking` lets go of no pin."""
+        others = tuple(name for name in dict.fromkeys(self.fallbacks) if name != model)
+        chain = Chain(models=(model, *others), strict=self.strict)
+        return await self.ready(chain, looking=looking)
+
+    async def ready(self, chain: Chain, *, looking: bool = False) -> Chain:
+        """`chain` with the profiles of its present model, if it has none yet."""
+        if self.wallet is None or chain.profiles:
+            return chain
+        from .auth.aliases import payer_of, provider_for_auth
+        from .auth.order import attempts, lent
+
+        provider = self._provider(chain.model)
+        if self._configured(provider).key:
+            return chain
+        own = provider_for_auth(provider)
+        payer = own if provider in self.providers else payer_of(provider)
+        found = await self.wallet.resolve(
+            payer, thread=self.thread, model=chain.model, temporary=looking or chain.at > 0
+        )
+        self._chosen = next((each.profile.id for each in found if each.source == "user"), "")
+        worth = attempts(found) if payer == own else lent(found)
+        return chain.with_profiles([each.profile.id for each in worth])
+
+    def connected(self, attempt: Attempt) -> Model:
+        """A connection for a candidate. Raises `ConfigError` and `AuthFailed`.
+
+        A credential is asked for before each request, and anew where one was refused.
+        """
+        if self.wallet is not None and attempt.profile:
+            bearers = partial(self._bearer, self.wallet, attempt.profile)
+            return Renewing(bearers, partial(self._opened, attempt.model))
+        try:
+            return self._open(attempt.model, self.providers)
+        except AuthFailed as error:
+            if not self.fallbacks:
+                raise
+            # Other models may have a key: this one is asked, and fails, in its turn.
+            return Renewing(partial(_without, str(error)), partial(self._opened, attempt.model))
+
+    def keyless(self, model: str) -> Model:
+        """A connection that cannot send anything: to see what it would speak."""
+        return self._opened(model, "")
+
+    def missing(self, model: str) -> str:
+        """Why `model` cannot be asked without a profile; empty where it can."""
+        from ..models.connect import reached
+        from ..models.providers import provider_settings
+
+        provider = self._provider(model)
+        try:
+            reached(provider, provider_settings(provider, self.providers), self.environ)
+        except AuthFailed as error:
+            return str(error)
+        except ConfigError:
+            return ""  # those who open it otherwise need no key
+        return ""
+
+    async def identity(self, attempt: Attempt, *, rejected: str = "") -> Identity:
+        """Who a candidate is to its provider. Raises `AuthError`.
+
+        `rejected` is a bearer that the provider has refused.
+        """
+        from .identity import Identity
+
+        if self.wallet is None or not attempt.profile:
+            return Identity()
+        credential = await self.wallet.credential(attempt.profile, rejected=rejected)
+        return Identity(profile=attempt.profile, credential=credential)
+
+    async def released(self) -> None:
+        """The view was folded or reset, and with it the reason to keep to one profile."""
+        if self.wallet is not None:
+            await self.wallet.release(self.thread)
+
+    async def note(self, attempt: Attempt, failure: Failure | None) -> None:
+        """Remember how a candidate's profile fared, unless the wallet knows it first."""
+        if self.wallet is None or not attempt.profile:
+            return
+        if failure is not None and failure.code == UNUSABLE:
+            return
+        if failure is None:
+            await self.wallet.note_success(attempt.profile, thread=self.thread, model=attempt.model)
+        else:
+            await self.wallet.note_failure(
+                attempt.profile,
+                failure.reason,
+                model=attempt.model,
+                retry_after=failure.retry_after,
+            )
+
+    def _opened(self, model: str, bearer: str) -> Model:
+        """`model` with a bearer; without one nothing is sent, and so no key is needed."""
+        provider = self._provider(model)
+        keyed: dict[str, Any] = {"key": bearer} if bearer else {"key_required": False}
+        config = msgspec.structs.replace(self._configured(provider), **keyed)
+        return self._open(model, {**self.providers, provider: config})
+
+    def _open(self, model: str, config: Mapping[str, ProviderConfig]) -> Model:
+        from ..models.providers import open_model
+
+        return open_model(model, environ=self.environ, catalog=self.catalog, config=config)
+
+    async def _bearer(self, wallet: Wallet, profile: str, *, rejected: str = "") -> str:
+        return (await wallet.credential(profile, rejected=rejected)).bearer
+
+    def address(self, model: str) -> str:
+        """Where the provider of `model` is; empty where nobody knows yet."""
+        from ..models.connect import reached
+        from ..models.providers import provider_settings
+
+        provider = self._provider(model)
+        settings = provider_settings(provider, self.providers).changed(_KEYLESS)
+        try:
+            return reached(provider, settings, self.environ).base_url
+        except ConfigError:
+            return ""
+
+    def authority(self, chain: Chain) -> Authority:
+        """Who the present candidate is, and who could be instead."""
+        present = chain.present.profile
+        source: Source | Literal[""] = "user" if present == self._chosen else "auto"
+        return Authority(
+            profile=present, source=source if present else "", others=chain.profiles[1:]
+        )
+
+    def _provider(self, model: str) -> str:
+        known, _ = self.catalog.split(model)
+        return known or self.catalog.profile(model).provider
+
+    def _configured(self, provider: str) -> ProviderConfig:
+        return self.providers.get(provider, ProviderConfig())
+
+
+async def _without(why: str, *, rejected: str = "") -> str:
+    """The bearer of nobody."""
+    del rejected
+    raise AuthError(why)
