@@ -318,7 +318,7 @@ def looked_for(directory: Path, plugins: str) -> dict[str, object]:
     directory.mkdir()
     command = ("unshare", "--map-root-user", "--net", "--mount", sys.executable, "-m")
     said = subprocess.run(
-        (*command, "tests.codex.alone", str(directory), plugins),
+        (*command, "tests.harness.codex.alone", str(directory), plugins),
         check=True,
         capture_output=True,
         timeout=60,

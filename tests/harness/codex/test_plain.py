@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from tests.codex.scenes import MODEL, Stage, codex, hear, last, staged, surroundings
+from tests.harness.codex.scenes import MODEL, Stage, codex, hear, last, staged, surroundings
 from treadle.harness.codex.catalog import keep_catalog
 from treadle.harness.codex.home import CodexHome
 from treadle.harness.codex.protocol.asks import Answer as Reply

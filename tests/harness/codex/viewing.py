@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
-from tests.codex.scenes import Items, shown
 from tests.engines.scenes import written
+from tests.harness.codex.scenes import Items, shown
 from treadle import Thread
 from treadle.context.compose import item_draft
 from treadle.context.row import Row

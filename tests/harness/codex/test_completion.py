@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.codex.scenes import MODEL, Stage, hear, last, plain, shown, staged, talk, unreal
 from tests.engines.scenes import Following, Probe, epochs
+from tests.harness.codex.scenes import MODEL, Stage, hear, last, plain, shown, staged, talk, unreal
 from tests.harness.scenes import log
 from treadle import Thread
 from treadle.context.head import Choices

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from tests.auth.scenes import HOUR, TokenEndpoint
-from tests.codex.scenes import Stage, hear, last, of, staged
-from tests.codex.test_completion import ONLY_CODEX, Asking
+from tests.harness.codex.scenes import Stage, hear, last, of, staged
+from tests.harness.codex.test_completion import ONLY_CODEX, Asking
+from tests.policy.auth.scenes import HOUR, TokenEndpoint
 from treadle.core.errors import CannotCompact
 from treadle.harness.codex.options import CodexOptions
 from treadle.harness.codex.signing import SUBSCRIPTION_URL

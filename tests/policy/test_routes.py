@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.auth.scenes import HOUR, TokenEndpoint, oauth
 from tests.harness.scenes import call, hear, last, of
+from tests.policy.auth.scenes import HOUR, TokenEndpoint, oauth
 from treadle import Thread
 from treadle.core.redact import RedactingFilter
 from treadle.harness.events import AttemptFailed

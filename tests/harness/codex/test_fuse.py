@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from tests.codex.scenes import hear, last, of, plain, shown, staged, talk, unreal
 from tests.engines.scenes import Intercepting, Probe, chatter, epochs, written
+from tests.harness.codex.scenes import hear, last, of, plain, shown, staged, talk, unreal
 from tests.harness.scenes import log
 from treadle.core.errors import CannotCompact
 from treadle.engines.info import EngineInfo

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.codex.scenes import MODEL, Items, hear, last, plain, shown, staged
-from tests.codex.viewing import bare, shows_view, started, told
+from tests.harness.codex.scenes import MODEL, Items, hear, last, plain, shown, staged
+from tests.harness.codex.viewing import bare, shows_view, started, told
 from treadle import Thread
 from treadle.harness.codex.shown import carried, items_of
 from treadle.models.connect import ProviderConfig

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.codex.scenes import Stage, hear, last, plain, shown, staged
 from tests.engines.scenes import Batching, Committing, Following, Probe, notices, said
+from tests.harness.codex.scenes import Stage, hear, last, plain, shown, staged
 from tests.harness.scenes import calls_answered_once, log, unanswered
 from treadle import Thread
 from treadle.core.errors import LeaseLost, StoreFull

@@ -18,10 +18,10 @@ from urllib.parse import quote
 import msgspec
 import pytest
 
-from tests.auth.scenes import HOUR, TokenEndpoint, oauth
-from tests.codex.scenes import codex
 from tests.engines.sample_engines import MinimalEngine
+from tests.harness.codex.scenes import codex
 from tests.harness.scenes import call, hear
+from tests.policy.auth.scenes import HOUR, TokenEndpoint, oauth
 from treadle import Thread
 from treadle.core.errors import TreadleError
 from treadle.core.loopback import Listener

@@ -25,7 +25,7 @@ from .dying_codex import MOMENTS, dying
 from .kill_scenes import harness_of, looking, opened, script
 from .scenes import codex, hear, last, of, surroundings
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 OUR_TOOL_RUNS = "our tool runs"
 ANSWER_STREAMS = "an answer streams"
 MARK = f"300.{os.getpid()}"
@@ -138,7 +138,7 @@ def killed(place: Path, base_url: str, moment: str) -> None:
     """A process runs the turn until it is killed at a moment."""
     binary = dying(place, codex(), "treadle", moment)
     words = [place, base_url, binary, moment]
-    command = [sys.executable, "-m", "tests.codex.kill_scenes", *map(str, words)]
+    command = [sys.executable, "-m", "tests.harness.codex.kill_scenes", *map(str, words)]
     done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, timeout=60)
     assert done.returncode == -signal.SIGKILL, done.stderr.decode()
 

@@ -2,8 +2,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.codex.scenes import hear, last, plain, shown, staged, talk, unreal
-from tests.codex.viewing import (
+from tests.engines.scenes import Probe, notices
+from tests.harness.codex.scenes import hear, last, plain, shown, staged, talk, unreal
+from tests.harness.codex.viewing import (
     PICTURE,
     continues,
     folding,
@@ -16,7 +17,6 @@ from tests.codex.viewing import (
     started,
     without_standing,
 )
-from tests.engines.scenes import Probe, notices
 from treadle.engines.values import AssembleResult, Projection
 from treadle.harness.codex.options import CodexOptions
 from treadle.hooks import Hooks

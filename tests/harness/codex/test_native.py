@@ -2,8 +2,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.codex.scenes import hear, last, plain, shown, staged, talk
-from tests.codex.viewing import (
+from tests.engines.scenes import Probe, written
+from tests.harness.codex.scenes import hear, last, plain, shown, staged, talk
+from tests.harness.codex.viewing import (
     continues,
     folding,
     killed,
@@ -14,7 +15,6 @@ from tests.codex.viewing import (
     started,
     told,
 )
-from tests.engines.scenes import Probe, written
 from treadle.core.items import FunctionCall
 from treadle.engines.values import AssembleParams, AssembleResult
 from treadle.prompt.observation import PromptContext

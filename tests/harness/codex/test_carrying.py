@@ -5,15 +5,15 @@ from base64 import b64decode
 import msgspec
 from msgspec import Raw
 
-from tests.codex.scenes import hear, last, plain, shown, staged, talk, unreal
-from tests.codex.viewing import (
+from tests.engines.scenes import Probe, notices, written
+from tests.harness.codex.scenes import hear, last, plain, shown, staged, talk, unreal
+from tests.harness.codex.viewing import (
     PICTURE,
     continues,
     raw,
     shows_view,
     started,
 )
-from tests.engines.scenes import Probe, notices, written
 from treadle.context.compose import item_draft
 from treadle.context.row import Row
 from treadle.core.entries import Head

@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.codex.scenes import Stage, hear, last, of, plain, shown, staged, talk
 from tests.engines.scenes import Committing, Intercepting, Probe, chatter, epochs, said, written
+from tests.harness.codex.scenes import Stage, hear, last, of, plain, shown, staged, talk
 from tests.harness.scenes import log
 from treadle import Thread
 from treadle.core.errors import CannotCompact, EngineFailed

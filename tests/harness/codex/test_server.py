@@ -195,7 +195,13 @@ async def test_killing_treadle_leaves_no_real_server_behind(tmp_path: Path):
     sleeping = Call(name="exec_command", arguments={"cmd": "sleep 4000"})
     async with FakeServer(Script(answers=(Said(calls=(sleeping,)),))) as fake:
         treadle = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "tests.codex.treadle_process", str(tmp_path), fake.base_url),
+            *(
+                sys.executable,
+                "-m",
+                "tests.harness.codex.treadle_process",
+                str(tmp_path),
+                fake.base_url,
+            ),
             stdout=asyncio.subprocess.PIPE,
         )
         assert treadle.stdout is not None

@@ -1,6 +1,6 @@
 """A turn with a call of ours and one of Codex's, that a kill may meet anywhere.
 
-    python -m tests.codex.kill_scenes PLACE BASE_URL BINARY MOMENT
+    python -m tests.harness.codex.kill_scenes PLACE BASE_URL BINARY MOMENT
 
 runs the turn in a process of its own, until that is killed.
 """

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from tests.codex.scenes import MODEL, codex, hear, of, plain, shown, staged, talk
-from tests.codex.viewing import continues, reasons, shows_view, started
 from tests.engines.scenes import Intercepting, Probe, written
+from tests.harness.codex.scenes import MODEL, codex, hear, of, plain, shown, staged, talk
+from tests.harness.codex.viewing import continues, reasons, shows_view, started
 from treadle import Thread
 from treadle.core.entries import Projected
 from treadle.engines.info import EngineInfo

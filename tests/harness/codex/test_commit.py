@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 
-from tests.codex.scenes import Stage, hear, last, plain, shown, staged, talk
 from tests.engines.scenes import (
     Batching,
     Booting,
@@ -16,6 +15,7 @@ from tests.engines.scenes import (
     said,
     written,
 )
+from tests.harness.codex.scenes import Stage, hear, last, plain, shown, staged, talk
 from treadle import Thread
 from treadle.core.provenance import InputProvenance
 from treadle.engines.values import CommitResult, MaintainParams, MaintainResult, Rebase

@@ -6,8 +6,8 @@ from contextlib import closing
 
 import pytest
 
-from tests.codex.scenes import Stage, hear, last, of, plain, shown, staged, talk
 from tests.engines.scenes import Intercepting, Probe, epochs, notices, said, written
+from tests.harness.codex.scenes import Stage, hear, last, of, plain, shown, staged, talk
 from tests.harness.scenes import calls_answered_once, log
 from treadle.core.errors import LeaseLost
 from treadle.engines.info import EngineInfo
