@@ -7,8 +7,7 @@ import contextvars
 
 import pytest
 
-from treadle.core.aio import begun
-from treadle.core.whole import ended, unbroken, whole
+from treadle.core.aio import finish_uncancelled, start_now, start_uncancelled, wait_uncancelled
 
 WORD = contextvars.ContextVar("WORD", default="")
 
@@ -17,7 +16,7 @@ async def test_work_that_waits_for_nothing_is_done_at_once():
     async def work() -> int:
         return 3
 
-    done = begun(work())
+    done = start_now(work())
     assert done.done()
     assert done.result() == 3
 
@@ -30,14 +29,14 @@ async def test_work_that_waits_goes_on_as_one_task():
         assert second is not None
         return second.get_name(), first is second
 
-    going = begun(work(), name="mine")
+    going = start_now(work(), name="mine")
     assert not going.done()
     assert await going == ("mine", True)
 
 
 async def test_the_caller_is_the_present_task_again():
     before = asyncio.current_task()
-    await asyncio.gather(begun(asyncio.sleep(0)), begun(asyncio.sleep(0.001)))
+    await asyncio.gather(start_now(asyncio.sleep(0)), start_now(asyncio.sleep(0.001)))
     assert asyncio.current_task() is before
 
 
@@ -50,14 +49,14 @@ async def test_a_time_limit_that_the_first_stretch_sets_is_the_works_own():
             return "in time"
         return "late"
 
-    assert await begun(work()) == "in time"
+    assert await start_now(work()) == "in time"
 
 
 async def test_a_failure_of_the_first_stretch_is_for_whoever_asks():
     async def work() -> None:
         raise LookupError("gone")
 
-    failed = begun(work())
+    failed = start_now(work())
     with pytest.raises(LookupError, match="gone"):
         failed.result()
 
@@ -66,7 +65,7 @@ async def test_work_may_cancel_itself():
     async def work() -> None:
         raise asyncio.CancelledError
 
-    assert begun(work()).cancelled()
+    assert start_now(work()).cancelled()
 
 
 async def test_what_work_sets_stays_with_it():
@@ -75,7 +74,7 @@ async def test_what_work_sets_stays_with_it():
         await asyncio.sleep(0)
         return WORD.get()
 
-    assert await begun(work()) == "inner"
+    assert await start_now(work()) == "inner"
     assert WORD.get() == ""
 
 
@@ -91,7 +90,7 @@ async def test_a_cancellation_reaches_work_where_it_waits():
             seen.append("tidied")
             raise
 
-    going = begun(work())
+    going = start_now(work())
     going.cancel()
     with pytest.raises(asyncio.CancelledError):
         await going
@@ -103,7 +102,7 @@ def test_what_is_left_of_done_work_ends_with_the_loop(caplog):
         return 1
 
     async def main() -> int:
-        return begun(work()).result()
+        return start_now(work()).result()
 
     assert asyncio.run(main()) == 1
     assert not caplog.records
@@ -114,7 +113,7 @@ def test_an_interrupt_is_the_callers():
         raise KeyboardInterrupt
 
     async def main() -> None:
-        begun(work())
+        start_now(work())
 
     with pytest.raises(KeyboardInterrupt):
         asyncio.run(main())
@@ -127,8 +126,8 @@ async def test_unbroken_work_outlives_those_who_wait_for_it():
         await gate.wait()
         return "whole"
 
-    going = unbroken(work())
-    waiting = asyncio.create_task(ended(going))
+    going = start_uncancelled(work())
+    waiting = asyncio.create_task(wait_uncancelled(going))
     await asyncio.sleep(0)
     waiting.cancel()
     await asyncio.sleep(0)
@@ -146,5 +145,5 @@ async def test_whole_work_that_waits_for_nothing_needs_no_pass_of_the_loop():
     async def work() -> int:
         return 5
 
-    assert await whole(work()) == 5
+    assert await finish_uncancelled(work()) == 5
     assert passed == []

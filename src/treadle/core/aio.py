@@ -1,9 +1,10 @@
-"""Work that begins at once.
+"""Small additions to asyncio: work that starts at once, and work that no cancellation tears.
 
-Owns one function, which is what `asyncio.create_task` is, but for the first stretch of the
-work: that is run right away, and work which has nothing to wait for is done by then. Most
-hooks are such, and engines; a task of the usual kind costs each of them three passes of the
-event loop. Invariant: to the work all of it looks like one task of its own.
+Owns `start_now`, which is `asyncio.create_task` but for the first stretch of the work: that
+runs right away, and work that has nothing to wait for is done by then. Most hooks and engine
+calls are such; a plain task costs each of them three passes of the event loop. Owns
+`finish_uncancelled`, too. Invariant: work that was started uncancelled runs to its end, also
+at the end of `asyncio.run`, and only then does the cancellation go on.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ from collections.abc import Coroutine, Generator
 from contextvars import copy_context
 from typing import Any, TypeVar
 
-__all__ = ["begun"]
+__all__ = ["finish_uncancelled", "start_now", "start_uncancelled", "wait_uncancelled"]
 
 T = TypeVar("T")
 
 
-def begun(
+def start_now(
     work: Coroutine[Any, Any, T],
     *,
     name: str | None = None,
@@ -89,3 +90,53 @@ class _Rest(Coroutine[Any, Any, T]):
 
     def __await__(self) -> Generator[Any, Any, T]:
         return self._work.__await__()
+
+
+class _Uncancelled(asyncio.Task[T]):
+    """A task that only its own time limits cancel, for nobody else knows it."""
+
+    def __init__(self, *work: Any, **options: Any) -> None:
+        super().__init__(*work, **options)
+        # Whoever cancels all tasks finds the one that waits for this one, and waits for it.
+        asyncio._unregister_task(self)  # noqa: SLF001 - documented for those who bring tasks of their own
+
+
+async def finish_uncancelled(work: Coroutine[Any, Any, T]) -> T:
+    """What `work` gives. A caller that is cancelled meanwhile hears of it afterwards."""
+    if isinstance(asyncio.current_task(), _Uncancelled):
+        return await work
+    return await wait_uncancelled(start_uncancelled(work))
+
+
+def start_uncancelled(work: Coroutine[Any, Any, T]) -> asyncio.Future[T]:
+    """Begin `work`, which nobody can cancel; whoever began it waits for it with `ended`."""
+    return start_now(work, kind=_Uncancelled)
+
+
+async def wait_uncancelled(work: asyncio.Future[T]) -> T:
+    """What unbroken work gives. A caller that is cancelled meanwhile hears of it afterwards."""
+    cancelled: asyncio.CancelledError | None = None
+    while not work.done():
+        try:
+            await _end_of(work)
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        failed = None if work.cancelled() else work.exception()
+        raise cancelled from failed
+    return work.result()
+
+
+async def _end_of(work: asyncio.Future[Any]) -> None:
+    """Wait for `work` without handing a cancellation on to it."""
+    waiter = asyncio.get_running_loop().create_future()
+
+    def wake(_: asyncio.Future[Any]) -> None:
+        if not waiter.done():
+            waiter.set_result(None)
+
+    work.add_done_callback(wake)
+    try:
+        await waiter
+    finally:
+        work.remove_done_callback(wake)

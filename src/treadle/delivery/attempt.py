@@ -14,9 +14,9 @@ from typing import Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ..core.aio import finish_uncancelled
 from ..core.errors import NotFound, TreadleError
 from ..core.redact import redact
-from ..core.whole import whole
 from ..store.contract import Change, Lease, OutboxDraft, OutboxRow, Store
 from .channel import Channel, Receipt
 from .outbox import Owed, delivery_of, moved
@@ -56,9 +56,9 @@ class Attempt(Struct):
     async def make(self, row: OutboxRow, owed: Owed) -> Receipt:
         """The receipt, once the outbox knows of it."""
         if not self.channel.deduplicates:
-            return await whole(self._once(row, owed))
+            return await finish_uncancelled(self._once(row, owed))
         receipt = await self._handed(row, owed)
-        await whole(self._note(row, receipt))
+        await finish_uncancelled(self._note(row, receipt))
         return receipt
 
     async def _once(self, row: OutboxRow, owed: Owed) -> Receipt:

@@ -16,8 +16,8 @@ from functools import partial
 import msgspec
 from msgspec import Struct, field
 
+from ..core.aio import finish_uncancelled
 from ..core.errors import LeaseLost, NotFound, ThreadBusy
-from ..core.whole import whole
 from ..store.contract import OutboxRow, Store
 from .attempt import Attempt, Leased, Writer
 from .channel import Channel, Delivery, Holds, Receipt
@@ -109,7 +109,7 @@ class Deliveries(Struct):
         numbers = [row.number for row in rows if row.key == delivery.key]
         if numbers:
             async with self._changing(delivery.thread) as writer:
-                await whole(writer.queue(settle=numbers))
+                await finish_uncancelled(writer.queue(settle=numbers))
 
     @asynccontextmanager
     async def _changing(self, thread: str) -> AsyncIterator[Writer]:
@@ -129,7 +129,7 @@ class Deliveries(Struct):
         try:
             yield Leased(self.store, lease)
         finally:
-            await whole(lease.release())
+            await finish_uncancelled(lease.release())
 
     async def _thread(self, thread: str) -> Drained:
         try:
@@ -155,7 +155,7 @@ class Deliveries(Struct):
         reports = [await unfolding.put_aside(row, _UNREADABLE, writer) for row in found.unreadable]
         for row, owed in found.turns:
             if unfolding.can(owed):
-                reports.append(await whole(unfolding.unfold(row, owed, writer)))
+                reports.append(await finish_uncancelled(unfolding.unfold(row, owed, writer)))
         return merged(reports)
 
     async def _deliver(self, thread: str, writer: Writer) -> Drained:

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from ..core.aio import finish_uncancelled
 from ..core.errors import TreadleError
 from ..core.provenance import InputProvenance
-from ..core.whole import whole
 from ..log.pen import Pen
 from .channel import Channel
 from .deliveries import Deliveries
@@ -77,7 +77,7 @@ class Desk:
 
     async def _drained(self) -> Drained | None:
         try:
-            drained = await whole(self.deliveries.drain(self.pen.id))
+            drained = await finish_uncancelled(self.deliveries.drain(self.pen.id))
         except TreadleError as error:
             self.notify(f"replies could not be delivered: {error}; they stay in the outbox")
             return None

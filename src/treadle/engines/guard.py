@@ -15,7 +15,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 from msgspec import Struct, field
 
-from ..core.aio import begun
+from ..core.aio import start_now
 from ..core.errors import EngineFailed
 from .borrowed import lent
 from .column import Column
@@ -92,7 +92,7 @@ class Guard(Struct):
         was lent to ask the model with ends with the call.
         """
         with lent(given) as lending:
-            task = begun(self._run(operation, method, lending))
+            task = start_now(self._run(operation, method, lending))
             cancelled: asyncio.Event | None = getattr(given, "cancelled", None)
             try:
                 await _over(task, seconds, extended)

@@ -12,10 +12,10 @@ from contextlib import suppress
 
 from msgspec import Struct
 
+from ..core.aio import finish_uncancelled
 from ..core.errors import TreadleError
 from ..core.service import Service, later
 from ..core.usage import TokenUsage
-from ..core.whole import whole
 from ..engines.info import LOOP_CAPABILITIES, Capability
 from ..models.contract import ContextOverflow, ModelError
 from ..models.retry import Backoff
@@ -55,7 +55,7 @@ class LoopHarness(Struct):
         try:
             return await turn.steps()
         except asyncio.CancelledError:
-            await whole(turn.aborted())
+            await finish_uncancelled(turn.aborted())
             raise
         except Exception:
             # The cause is what matters; that the end could not be written follows from it.

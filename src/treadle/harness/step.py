@@ -14,6 +14,7 @@ from contextlib import aclosing
 from msgspec import Raw, field
 
 from ..context.request import Request
+from ..core.aio import finish_uncancelled, start_uncancelled, wait_uncancelled
 from ..core.entries import Entry
 from ..core.items import CustomToolCall, FunctionCall, Item, LocalShellCall
 from ..core.service import Service, later
@@ -26,7 +27,6 @@ from ..core.stream import (
     ReasoningTextDelta,
 )
 from ..core.usage import TokenUsage
-from ..core.whole import ended, unbroken, whole
 from ..log.journal import ResponseStatus
 from ..models.contract import ModelError, ModelEvent
 from ..store.contract import TurnEnd
@@ -92,28 +92,28 @@ class Step(Service):
         """Send the request and see it through; a failure of the model is left in `error`."""
         try:
             await self._ask()
-            await whole(self._end(usage_before))
+            await finish_uncancelled(self._end(usage_before))
             if self._collecting is None:
                 await self._collect()
             else:
                 await asyncio.shield(self._collecting)
         except BaseException:
-            await whole(self._break_off())
+            await finish_uncancelled(self._break_off())
             raise
 
     async def _ask(self) -> None:
         request = self.run.journal.request()
-        self._noting = unbroken(self._sent(request))
+        self._noting = start_uncancelled(self._sent(request))
         if self._noting.done():
             self._noting.result()
         try:
             async with aclosing(self.run.model.stream(addressed(self.run, request))) as answer:
                 async for batch in answer:
-                    await ended(self._noting)
+                    await wait_uncancelled(self._noting)
                     await self._take(batch)
         except ModelError as error:
             self.error = error
-        await ended(self._noting)
+        await wait_uncancelled(self._noting)
 
     async def _sent(self, request: Request) -> None:
         journal = self.run.journal
@@ -135,7 +135,7 @@ class Step(Service):
                 case Completed():
                     self._completed, self._counted = event, event.usage
         if self._calls and self._completed is None:
-            await whole(self._act())
+            await finish_uncancelled(self._act())
 
     def _hear(self, item: Item) -> None:
         if self._told_before(item):
@@ -215,7 +215,7 @@ class Step(Service):
 
     async def _collect(self) -> None:
         async for finished in self._dispatch.results():
-            await whole(self._returned(finished))
+            await finish_uncancelled(self._returned(finished))
 
     async def _returned(self, finished: Finished) -> None:
         self.witness.returned(finished.result)

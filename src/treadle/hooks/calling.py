@@ -10,7 +10,7 @@ import asyncio
 
 from msgspec.structs import replace
 
-from ..core.aio import begun
+from ..core.aio import start_now
 from ..core.errors import HookFailed
 from ..core.redact import blank, redact
 from .answers import Answer, Hook
@@ -26,7 +26,7 @@ async def called(
     hook: Hook, payload: Payload, seconds: float, *, grace: float = _TO_CLEAN_UP
 ) -> Answer | None:
     """What `hook` answers within `seconds`; `grace` is for its tidying. Raises `HookFailed`."""
-    task = begun(_answer(hook, payload), name=f"hook for {_tag(payload)}")
+    task = start_now(_answer(hook, payload), name=f"hook for {_tag(payload)}")
     try:
         if not task.done():
             await asyncio.wait((task,), timeout=seconds)

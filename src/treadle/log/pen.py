@@ -19,6 +19,7 @@ from ..context.compose import change_of_head, item_draft
 from ..context.head import Choices, build_head
 from ..context.recipe import ranges, rebase
 from ..context.view import View, advance
+from ..core.aio import finish_uncancelled
 from ..core.entries import (
     Control,
     Draft,
@@ -39,7 +40,6 @@ from ..core.items import Item
 from ..core.service import Service
 from ..core.specs import ToolSpec
 from ..core.text import approx_tokens
-from ..core.whole import whole
 from ..core.wire import json_bytes
 from ..models.catalog import Catalog
 from ..models.profile import ModelProfile
@@ -308,7 +308,7 @@ class Pen(Service):
 
     async def _write(self, change: Change) -> Committed:
         """Write, and see what was written: half of it would leave the view behind the log."""
-        return await whole(self._written(change))
+        return await finish_uncancelled(self._written(change))
 
     async def _written(self, change: Change) -> Committed:
         committed = await self.store.commit(self.lease, change)

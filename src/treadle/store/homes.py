@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 
 from msgspec import Struct, field
 
-from ..core.whole import whole
+from ..core.aio import finish_uncancelled
 from .index import SqliteIndex
 from .sqlite import SqliteStore
 
@@ -75,7 +75,7 @@ async def at_home(directory: Path) -> AsyncIterator[Kept]:
         home.holders -= 1
         if not home.holders:
             _hide(home, homes)
-            await whole(home.close())
+            await finish_uncancelled(home.close())
 
 
 def _hide(home: _Home, homes: dict[Path, _Home]) -> None:

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
+from ..core.aio import finish_uncancelled
 from ..core.entries import Draft, control_draft
 from ..core.errors import NotFound, TreadleError
 from ..core.ids import new_id
-from ..core.whole import whole
 from ..harness.events import AgentReported, Event
 from ..prompt.observation import PromptContext, Subagent
 from ..store.contract import Change, InboxMessage
@@ -98,7 +98,7 @@ class Subagents(Struct, kw_only=True):
                 return Refused("agents here cannot start agents of their own; do it yourself")
             if (full := self._full()) is not None:
                 return full
-            return await whole(self._spawned(order))
+            return await finish_uncancelled(self._spawned(order))
 
     async def send(self, target: str, message: str, *, interrupt: bool = False) -> str | Refused:
         """Say something to an agent: into its turn, or as a new one; the message's key."""
@@ -122,7 +122,7 @@ class Subagents(Struct, kw_only=True):
                 nickname=kin.nickname,
                 tool="send_input",
             )
-            return await whole(self._ordered(order))
+            return await finish_uncancelled(self._ordered(order))
 
     async def wait(self, targets: Sequence[str], seconds: float) -> Waited | Refused:
         """Wait until one of `targets` is done and announced; of all agents when empty."""
@@ -279,7 +279,7 @@ class Subagents(Struct, kw_only=True):
         try:
             await work.run()
         finally:
-            await whole(self._over(work))
+            await finish_uncancelled(self._over(work))
 
     async def _over(self, work: Work) -> None:
         try:

@@ -13,11 +13,11 @@ from contextlib import aclosing
 
 from msgspec import Struct, field
 
+from ..core.aio import finish_uncancelled
 from ..core.errors import NotFound
 from ..core.items import Message
 from ..core.redact import redact
 from ..core.service import Service, later
-from ..core.whole import whole
 from ..harness.events import AgentReported, TurnCompleted
 from ..prompt.input import user_message
 from ..store.contract import Post, Store
@@ -78,7 +78,7 @@ class Work(Service):
             if interrupt and self.child is not None:
                 # Before the message is there, so that the turn cannot take it along.
                 self.child.interrupt()
-            await whole(self.store.post(self.order.child, message))
+            await finish_uncancelled(self.store.post(self.order.child, message))
             return True
 
     def stop(self) -> None:

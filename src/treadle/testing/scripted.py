@@ -13,9 +13,9 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Literal
 
+from ..core.aio import finish_uncancelled
 from ..core.items import Item
 from ..core.loopback import Request
-from ..core.whole import whole
 from ..models.connect import ProviderConfig, connect
 from ..models.contract import Capabilities, Model, ModelEvent, ModelRequest, RemoteCompaction
 from ..models.format import WireFormat
@@ -112,7 +112,7 @@ class ScriptedModel:
         async with self._starting:
             if self._model is None:
                 # Broken off halfway, it would listen and nobody could stop it.
-                await whole(self._start())
+                await finish_uncancelled(self._start())
             assert self._model is not None
             return self._model
 

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 from msgspec import Raw, Struct, field
 
+from ..core.aio import finish_uncancelled
 from ..core.errors import NotFound
 from ..core.ids import new_id
 from ..core.items import Message, text_of
 from ..core.provenance import InputProvenance, InternalEvent
 from ..core.redact import blank
 from ..core.usage import TokenUsage
-from ..core.whole import whole
 from ..core.wire import json_bytes
 from ..engines.lifecycle import Lifecycle
 from ..harness.compaction import fold, fold_natively, is_full, make_room, with_native
@@ -163,7 +163,7 @@ class Agent(Struct, kw_only=True):
             await self.engine.finish(outcome.status)
             return await self._over(turn, outcome)
         except asyncio.CancelledError:
-            self.emit(await whole(self._broken_off(given, outcome)))
+            self.emit(await finish_uncancelled(self._broken_off(given, outcome)))
             raise
 
     async def _attempted(self, turn: Turn) -> Outcome:

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Self, Unpack
 import msgspec
 from msgspec import UNSET, Raw, UnsetType, field
 
+from ..core.aio import finish_uncancelled
 from ..core.entries import Reason, Recipe
 from ..core.errors import ConfigError, NothingToSend
 from ..core.ids import new_id
 from ..core.items import Message, decode_item, encode_item
 from ..core.provenance import InputProvenance, InternalEvent
-from ..core.whole import whole
 from ..core.wire import Json
 from ..prompt.input import UserPart, user_message
 from ..store.contract import Post
@@ -262,7 +262,7 @@ class Thread(Workplace):
             self._hear(ended)
         except asyncio.CancelledError:
             if self._desk is not None:
-                await whole(self._desk.send())
+                await finish_uncancelled(self._desk.send())
             if not self._interrupted:
                 raise
         finally:
@@ -298,19 +298,19 @@ class Thread(Workplace):
         task = self._task
         if task is not None and not task.done():
             self.interrupt()
-            await whole(_ended(task))
+            await finish_uncancelled(_ended(task))
 
     async def _close(self) -> None:
         await self._settle()
-        await whole(self.subagents.close())
+        await finish_uncancelled(self.subagents.close())
         if self._desk is not None:
-            await whole(self._desk.close())
+            await finish_uncancelled(self._desk.close())
         if self._lifecycle is not None:
-            await whole(self._lifecycle.close())
+            await finish_uncancelled(self._lifecycle.close())
         if self._agent is not None:
             await self._agent.executor.close()
             await self._close_model()
-        await whole(self.served.close())  # while the thread is still ours
+        await finish_uncancelled(self.served.close())  # while the thread is still ours
 
 
 def never_began(turn_id: str | None) -> Event:

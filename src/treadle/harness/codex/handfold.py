@@ -10,8 +10,8 @@ import asyncio
 from contextlib import suppress
 from dataclasses import dataclass
 
+from ...core.aio import finish_uncancelled
 from ...core.errors import TreadleError
-from ...core.whole import whole
 from ..contract import NativeCompaction, TurnRun
 from .attachment import Attachment
 from .errors import CodexError
@@ -45,7 +45,7 @@ async def fold_by_hand(
         following.fold.broken_off(str(error))
         return _failed(str(error))
     except asyncio.CancelledError:
-        await whole(folding.stop("it was broken off", _GRACE))
+        await finish_uncancelled(folding.stop("it was broken off", _GRACE))
         raise
     return following.fold.done or _failed(_why(following))
 
@@ -66,7 +66,7 @@ class _Folding:
             if not self.turn or isinstance(event, RawItem):
                 # What was carried over is told back, and a summary is nothing that was said.
                 continue
-            await whole(self.following.take(event))
+            await finish_uncancelled(self.following.take(event))
             if self.following.ended is not None:
                 return
 

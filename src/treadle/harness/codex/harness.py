@@ -17,10 +17,10 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from ...context.row import Row
+from ...core.aio import finish_uncancelled
 from ...core.errors import NotFound, TreadleError
 from ...core.items import text_of
 from ...core.usage import RateLimitSnapshot
-from ...core.whole import whole
 from ...engines.info import CAPABILITIES, Capability
 from ...log.journal import Journal
 from ...log.turn_input import TurnInput
@@ -112,7 +112,7 @@ class CodexHarness:
         try:
             return self._with_reset(await turn.execute())
         except asyncio.CancelledError:
-            await whole(turn.aborted())
+            await finish_uncancelled(turn.aborted())
             raise
         except Exception:
             self.threads.detach(run)

@@ -15,9 +15,9 @@ from typing import Any, NoReturn
 import msgspec
 from msgspec import Raw, Struct
 
+from ...core.aio import finish_uncancelled
 from ...core.ids import new_id
 from ...core.stream import Completed, CompletedBody, OutputItemDone, OutputTextDelta
-from ...core.whole import whole
 from ...models.contract import (
     AuthFailed,
     Capabilities,
@@ -123,14 +123,14 @@ class AppServerModel:
         question = _Question(connection, events, opened.thread.id)
         try:
             # A turn that Codex has begun must be known, or nobody could stop it.
-            await whole(question.ask(request))
+            await finish_uncancelled(question.ask(request))
             yield (Connected(),)
             async for batch in question.answers():
                 yield batch
         except CodexError as error:
             raise StreamCut(str(error), retryable=isinstance(error, Disconnected)) from error
         finally:
-            await whole(question.let_go())
+            await finish_uncancelled(question.let_go())
 
     async def close(self) -> None:
         """Nothing is held: the process belongs to the harness."""

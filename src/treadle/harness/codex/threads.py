@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Struct
 
-from ...core.whole import whole
+from ...core.aio import finish_uncancelled
 from ...log.journal import Journal
 from ...prompt.observation import CollaborationMode, PromptContext
 from ..contract import TurnRun
@@ -101,7 +101,7 @@ class Threads:
         attachment = self.live[journal.id]
         attachment.bearer = who.credential.bearer if who.credential else ""
         # What was injected must be known to be there, or it would be injected again.
-        carried = await whole(self._carried(run, attachment, fresh=decision.fresh))
+        carried = await finish_uncancelled(self._carried(run, attachment, fresh=decision.fresh))
         self._report(run, attachment, decision, carried)
         return attachment, carried
 

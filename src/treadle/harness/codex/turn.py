@@ -14,9 +14,9 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
+from ...core.aio import finish_uncancelled
 from ...core.items import Message, text_of
 from ...core.usage import TokenUsage
-from ...core.whole import whole
 from ...log.journal import Journal
 from ...policy.auth.errors import AuthError
 from ...policy.failures import Failure
@@ -180,7 +180,7 @@ class CodexTurn:
         looking = asyncio.create_task(steering.watch(), name="codex steering")
         try:
             # A turn that Codex has begun must be known, or nobody could stop it.
-            await whole(self._begin(attachment, carried))
+            await finish_uncancelled(self._begin(attachment, carried))
             steering.turn = self._codex_turn
             await self._follow(following)
         finally:
@@ -205,7 +205,7 @@ class CodexTurn:
                 continue
             if following.passes_on(event):
                 continue
-            await whole(following.take(event))
+            await finish_uncancelled(following.take(event))
             if following.ended is not None:
                 return
         raise Disconnected("the Codex thread was given to someone else")

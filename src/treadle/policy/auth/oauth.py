@@ -21,9 +21,9 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ...core.aio import finish_uncancelled
 from ...core.patterns import regex
 from ...core.redact import know
-from ...core.whole import whole
 from ...core.wire import UNREADABLE
 from . import disk
 from .errors import AuthError, ProfileUnusable
@@ -73,7 +73,7 @@ class Refresher:
         credential = await asyncio.to_thread(self.store.get, name)
         if self._good(name, credential, rejected) or not isinstance(credential, OAuth):
             return credential
-        return await whole(self._alone(name, rejected))
+        return await finish_uncancelled(self._alone(name, rejected))
 
     async def _alone(self, name: str, rejected: str) -> Credential:
         async with self._locked(name):

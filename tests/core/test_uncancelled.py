@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from treadle.core.whole import whole
+from treadle.core.aio import finish_uncancelled
 
 
 async def moments(done: list[str]) -> str:
@@ -18,7 +18,7 @@ def test_the_end_of_the_loop_does_not_tear_work():
     done: list[str] = []
 
     async def main() -> None:
-        asyncio.create_task(whole(moments(done)))  # noqa: RUF006 - nobody waits: that is the point
+        asyncio.create_task(finish_uncancelled(moments(done)))  # noqa: RUF006 - nobody waits: that is the point
         await asyncio.sleep(0)
         await asyncio.sleep(0)
 
@@ -28,7 +28,7 @@ def test_the_end_of_the_loop_does_not_tear_work():
 
 async def test_who_is_cancelled_hears_of_it_when_the_work_is_done():
     done: list[str] = []
-    task = asyncio.create_task(whole(moments(done)))
+    task = asyncio.create_task(finish_uncancelled(moments(done)))
     await asyncio.sleep(0)
     for _ in range(3):
         task.cancel()
@@ -42,9 +42,9 @@ async def test_work_within_work_is_done_in_the_same_breath():
     done: list[str] = []
 
     async def outer() -> str:
-        return await whole(moments(done))
+        return await finish_uncancelled(moments(done))
 
-    assert await whole(outer()) == "given"
+    assert await finish_uncancelled(outer()) == "given"
     assert done == ["end"]
 
 
@@ -54,8 +54,8 @@ async def test_what_fails_is_raised_and_told_beside_a_cancellation():
         raise ValueError("no")
 
     with pytest.raises(ValueError, match="no"):
-        await whole(fails())
-    task = asyncio.create_task(whole(fails()))
+        await finish_uncancelled(fails())
+    task = asyncio.create_task(finish_uncancelled(fails()))
     await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError) as told:
@@ -72,4 +72,4 @@ async def test_time_limits_within_the_work_hold():
             return "too slow"
         return "never"
 
-    assert await whole(slow()) == "too slow"
+    assert await finish_uncancelled(slow()) == "too slow"
