@@ -30,7 +30,7 @@ from treadle import Thread
 from treadle.context.compose import item_draft
 from treadle.core.items import Message, OutputText, encode_item
 from treadle.engines.info import EngineInfo
-from treadle.engines.recall import recalled
+from treadle.engines.recall import recall_item
 from treadle.engines.values import (
     AssembleParams,
     AssembleResult,
@@ -81,7 +81,7 @@ class Recalling:
         """The items, or the newest of them, and a memory before the input."""
         self.turn += 1
         past = given.items[:-1][-KEPT:] if self.turn in self.rebased else given.items[:-1]
-        memory = recalled(text(f"memory {self.turn}", MEMORY))
+        memory = recall_item(text(f"memory {self.turn}", MEMORY))
         return AssembleResult(items=(*past, memory, given.items[-1]))
 
     async def compact(self, _: CompactParams, /) -> CompactResult:

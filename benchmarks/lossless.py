@@ -35,9 +35,9 @@ from treadle.core.items import (
     OutputText,
     encode_item,
 )
-from treadle.engines.lifecycle import Lifecycle
 from treadle.engines.lossless.factory import lossless
 from treadle.engines.offers import EngineContext
+from treadle.engines.session import EngineSession
 from treadle.engines.slot import EngineSlot
 from treadle.log.turn_input import TurnInput
 from treadle.prompt.input import user_message
@@ -70,7 +70,7 @@ class Work:
     """A thread that is open, its engine, and how long things took."""
 
     thread: Thread
-    engine: Lifecycle
+    engine: EngineSession
     took: Figures = field(default_factory=dict)
 
     async def timed(self, part: str, work: Awaitable[T]) -> T:
@@ -91,9 +91,9 @@ class Work:
         await self.timed("begin", self.engine.begin())
         turn, _ = await thread.reserve(given.said)
         opening = await self.timed(part, self.engine.assemble(given))
-        context = self.engine.guided(await thread.observe())
+        context = self.engine.with_guidance(await thread.observe())
         await thread.open_turn(turn, opening, context=context)
-        await self.engine.opened()
+        await self.engine.after_open()
         for number, item in enumerate(items):
             await self.engine.before_step(first=number == 0)
             if isinstance(item, FunctionCallOutput):
@@ -123,9 +123,9 @@ async def opened(home: Path, thread: str | None = None) -> AsyncIterator[Work]:
             tools=engine.tools(),
         ) as found:
             slot = EngineSlot.brought(engine, None)
-            work = Work(found, Lifecycle(journal=found, slot=slot))
+            work = Work(found, EngineSession(journal=found, slot=slot))
             work.note("open", *clocks)
-            await work.engine.seat()
+            await work.engine.load_tools()
             yield work
             await work.engine.close()
     finally:

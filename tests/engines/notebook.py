@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from treadle.engines.info import EngineInfo, MaintenanceMode, Transcript
-from treadle.engines.recall import recalled
+from treadle.engines.recall import recall_item
 from treadle.engines.values import (
     AssembleParams,
     AssembleResult,
@@ -103,7 +103,7 @@ class Notebook:
     async def assemble(self, given: AssembleParams, /) -> AssembleResult:
         self._count("assemble")
         self.at("before assemble")
-        memory = recalled(f"{len(self.commits)} turns are known")
+        memory = recall_item(f"{len(self.commits)} turns are known")
         self.at("after assemble")
         return AssembleResult(items=(*given.items[:-1], memory, *given.items[-1:]))
 

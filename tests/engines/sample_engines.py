@@ -11,7 +11,7 @@ import msgspec
 from treadle.engines.contract import Rollback
 from treadle.engines.info import EngineInfo
 from treadle.engines.plain import LinearEngine
-from treadle.engines.recall import recalled
+from treadle.engines.recall import recall_item
 from treadle.engines.registry import EngineContext
 from treadle.engines.values import (
     AfterTurnParams,
@@ -78,7 +78,7 @@ class CountingEngine(MinimalEngine):
         count = len(await asyncio.to_thread(self._kept, given.thread.id))
         if not count or now is None or (given.token_budget or 500) < 500:
             return AssembleResult(items=given.items)
-        memory = recalled(f"{count} items are known.")
+        memory = recall_item(f"{count} items are known.")
         return AssembleResult(items=(*given.items[:now], memory, *given.items[now:]))
 
     async def maintain(self, given: MaintainParams, /) -> MaintainResult:

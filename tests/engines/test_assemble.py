@@ -13,7 +13,7 @@ from tests.engines.scenes import (
 from tests.harness.scenes import call, hear, last, opened, scripted
 from treadle.engines.frame import reserve_for
 from treadle.engines.info import EngineInfo
-from treadle.engines.recall import recalled
+from treadle.engines.recall import recall_item
 from treadle.engines.values import AssembleParams, AssembleResult
 from treadle.hooks import Hooks
 from treadle.hooks.payloads import BeforePromptBuild
@@ -104,7 +104,9 @@ async def test_a_long_conversation_that_fits_reaches_the_model_uncut(tmp_path):
 async def test_what_stands_around_the_input_extends_the_view(tmp_path):
     def around(given: AssembleParams) -> AssembleResult:
         before, now = given.items[:-1], given.items[-1]
-        return AssembleResult(items=(*before, recalled("It rained."), now, written("Mind that.")))
+        return AssembleResult(
+            items=(*before, recall_item("It rained."), now, written("Mind that."))
+        )
 
     engine = Probe(assemble=around)
     model = scripted(Answer(text="a"), Answer(text="b"))
@@ -124,7 +126,9 @@ async def test_what_stands_around_the_input_extends_the_view(tmp_path):
 async def test_memory_is_not_handed_back_and_other_additions_are_marked_as_volatile(tmp_path):
     def around(given: AssembleParams) -> AssembleResult:
         before, now = given.items[:-1], given.items[-1]
-        return AssembleResult(items=(*before, recalled("It rained."), now, written("Mind that.")))
+        return AssembleResult(
+            items=(*before, recall_item("It rained."), now, written("Mind that."))
+        )
 
     engine = Committing(assemble=around)
     model = scripted(Answer(text="a"), Answer(text="b"))

@@ -21,7 +21,7 @@ from tests.engines.scenes import (
 from tests.harness.scenes import call, hear, last, log, of, opened, scripted
 from treadle.core.errors import CannotCompact, EngineFailed
 from treadle.engines.info import EngineInfo
-from treadle.engines.lifecycle import Patience
+from treadle.engines.session import EngineTimeouts
 from treadle.engines.values import (
     AssembleResult,
     CompactParams,
@@ -284,14 +284,14 @@ async def test_where_no_room_is_left_the_runtime_helps_out_an_engine_that_fails(
 
 
 async def test_an_engine_has_three_minutes_to_compact():
-    assert Patience().compact == 180.0
+    assert EngineTimeouts().compact == 180.0
 
 
 @pytest.mark.parametrize("wanted", [None, ()], ids=["all of it", "nothing of the host's"])
 async def test_a_compaction_that_hangs_is_told_to_stop_and_not_waited_for(tmp_path, wanted):
     info = EngineInfo(id="slow", name="Slow", owns_compaction=True, accepted_host_params=wanted)
     engine = Probe(info, compact=lambda _: asyncio.Event().wait())
-    patience = Patience(compact=0.05)
+    patience = EngineTimeouts(compact=0.05)
     async with opened(
         tmp_path, scripted(Answer(text="a")), engine=engine, patience=patience
     ) as thread:
@@ -324,7 +324,7 @@ async def test_a_compaction_that_nobody_waits_for_is_told_to_stop(tmp_path):
 
 async def test_the_runtime_s_own_fold_takes_the_time_it_needs(tmp_path):
     model = scripted(Answer(text=LONG), Answer(text="A summary.", delay=0.3))
-    patience = Patience(compact=0.05)
+    patience = EngineTimeouts(compact=0.05)
     async with opened(tmp_path, model, engine=Probe(), patience=patience) as thread:
         await hear(thread, "first")
         assert (await thread.compact()).by == "linear"

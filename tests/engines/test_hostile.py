@@ -16,8 +16,8 @@ from treadle import Thread
 from treadle.context.rebuild import rebuild_ledger
 from treadle.core.items import FunctionCall, FunctionCallOutput, Message, OutputText, Reasoning
 from treadle.engines.info import EngineInfo
-from treadle.engines.lifecycle import Patience
-from treadle.engines.recall import recalled
+from treadle.engines.recall import recall_item
+from treadle.engines.session import EngineTimeouts
 from treadle.engines.values import (
     AssembleParams,
     AssembleResult,
@@ -46,7 +46,9 @@ from .scenes import (
     written,
 )
 
-SOON = Patience(bootstrap=0.1, assemble=0.1, commit=0.1, maintain=0.1, compact=0.1, grace=0.02)
+SOON = EngineTimeouts(
+    bootstrap=0.1, assemble=0.1, commit=0.1, maintain=0.1, compact=0.1, grace=0.02
+)
 PROMPT = "What of the secret zebra?"
 PAST = ["Hello.", "call look", "output a duck", "A duck."]
 FACTS = "context_window = 30000"
@@ -384,7 +386,7 @@ async def test_history_in_another_order_is_another_epoch(tmp_path: Path):
 
 
 async def test_memory_is_shown_once_however_often_it_is_brought(tmp_path: Path):
-    engine = Probe(assemble=lambda given: around_prompt(given, recalled("a zebra")))
+    engine = Probe(assemble=lambda given: around_prompt(given, recall_item("a zebra")))
     name = await with_a_past(tmp_path)
     model = scripted(Answer(text="One."), Answer(text="Two."))
     async with opened(tmp_path, model, thread=name, engine=engine, tools=(look,)) as thread:

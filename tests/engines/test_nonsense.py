@@ -20,7 +20,7 @@ from tests.engines.scenes import (
 from tests.harness.scenes import call, hear, last, opened, scripted
 from treadle.core.items import FunctionCall, FunctionCallOutput, InputText, Message, encode_item
 from treadle.engines.info import EngineInfo
-from treadle.engines.lifecycle import Patience
+from treadle.engines.session import EngineTimeouts
 from treadle.engines.values import AssembleParams, AssembleResult, ContextItem
 from treadle.testing.script import Answer
 from treadle.tools.decorator import tool
@@ -118,7 +118,7 @@ async def test_items_that_were_given_twice_or_cut_apart_leave_the_view_as_it_is(
 
 async def test_an_engine_that_hangs_is_not_waited_for(tmp_path):
     engine = Probe(assemble=lambda _: asyncio.Event().wait())
-    patience = Patience(assemble=0.05)
+    patience = EngineTimeouts(assemble=0.05)
     model = scripted(Answer(text="a"))
     async with opened(tmp_path, model, engine=engine, patience=patience) as thread:
         heard = await hear(thread, "first")
@@ -139,7 +139,7 @@ async def test_an_engine_that_swallows_its_cancellation_is_left_behind(tmp_path)
 
     engine = Probe(assemble=stubborn)
     model = scripted(Answer(text="a"))
-    patience = Patience(assemble=0.05)
+    patience = EngineTimeouts(assemble=0.05)
     async with opened(tmp_path, model, engine=engine, patience=patience) as thread:
         heard = await hear(thread, "first")
     assert done.is_set()

@@ -14,7 +14,7 @@ from treadle.core.provenance import InputProvenance, InternalEvent
 from treadle.engines.contract import ContextEngine
 from treadle.engines.info import EngineInfo
 from treadle.engines.plain import LinearEngine
-from treadle.engines.recall import recalled
+from treadle.engines.recall import recall_item
 from treadle.engines.values import (
     AssembleParams,
     AssembleResult,
@@ -69,7 +69,7 @@ def windowed(items: Sequence[ContextItem], prompt: str | None) -> AssembleResult
     if prompt is None:
         return AssembleResult(items=tuple(items))
     history, now = items[:-1], items[-1]
-    memory = recalled(f"{len(history)} items came before {prompt!r}.")
+    memory = recall_item(f"{len(history)} items came before {prompt!r}.")
     turns = sorted({item.turn for item in history})
     if len(turns) > 3:
         kept = [item for item in history if item.turn >= turns[2]]

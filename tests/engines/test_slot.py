@@ -20,8 +20,8 @@ from tests.engines.scenes import (
 from tests.harness.scenes import call, hear, last, opened, scripted
 from treadle.core.errors import CannotCompact
 from treadle.engines.info import EngineInfo, Requirement
-from treadle.engines.lifecycle import Patience
 from treadle.engines.registry import EngineContext, EngineRegistry
+from treadle.engines.session import EngineTimeouts
 from treadle.engines.values import MaintainParams, MaintainResult, Rebase
 from treadle.testing.script import Answer
 from treadle.tools.decorator import tool
@@ -202,7 +202,7 @@ async def test_an_engine_that_does_not_let_go_is_left(tmp_path):
     engine = Closing(dispose=lambda _: asyncio.Event().wait())
     engines = EngineRegistry()
     engines.register("own", lambda _: engine)
-    patience = Patience(dispose=0.05)
+    patience = EngineTimeouts(dispose=0.05)
     async with opened(
         tmp_path, scripted(Answer(text="a")), engine="own", engines=engines, patience=patience
     ) as thread:

@@ -19,7 +19,7 @@ from tests.engines.scenes import (
 )
 from tests.harness.scenes import call, hear, last, log, opened, scripted
 from treadle.engines.info import EngineInfo
-from treadle.engines.lifecycle import Patience
+from treadle.engines.session import EngineTimeouts
 from treadle.engines.values import MaintainParams, MaintainResult, Rebase
 from treadle.testing.script import Answer
 from treadle.tools.decorator import tool
@@ -239,7 +239,7 @@ async def test_maintenance_that_fails_beside_the_turns_is_told_and_tried_after_t
 async def test_maintenance_that_hangs_in_the_foreground_is_not_waited_for(tmp_path):
     gate = Gate()
     engine = Tidying(maintain=gate)
-    patience = Patience(maintain=0.05)
+    patience = EngineTimeouts(maintain=0.05)
     async with opened(tmp_path, answers("a"), engine=engine, patience=patience) as thread:
         heard = await hear(thread, "first")
     assert last(heard).status == "completed"

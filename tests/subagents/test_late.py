@@ -186,10 +186,10 @@ class Ends:
     def __init__(self) -> None:
         self.heard: list[tuple[str, EndReason]] = []
 
-    async def prepare(self, child: str, mode: Literal["isolated", "fork"]) -> None:
+    async def prepare_spawn(self, child: str, mode: Literal["isolated", "fork"]) -> None:
         """Needs nothing."""
 
-    async def ended(self, child: str, reason: EndReason) -> None:
+    async def on_subagent_ended(self, child: str, reason: EndReason) -> None:
         self.heard.append((child, reason))
 
 

@@ -28,7 +28,7 @@ class Watcher:
         self.heard: list[tuple[str, str]] = []
         self.objection = objection
 
-    async def prepare(
+    async def prepare_spawn(
         self, child: str, mode: Literal["isolated", "fork"]
     ) -> Callable[[], Awaitable[None]]:
         if self.objection:
@@ -40,7 +40,7 @@ class Watcher:
 
         return undo
 
-    async def ended(self, child: str, reason: EndReason) -> None:
+    async def on_subagent_ended(self, child: str, reason: EndReason) -> None:
         self.heard.append((child, reason))
         raise RuntimeError("who only watches")
 

@@ -23,7 +23,14 @@ from .contract import ContextEngine
 from .frame import Frame
 from .guard import Guard
 from .values import AssembleParams, AssembleResult, ContextItem
-from .weave import Nonsense, Woven, check_live, prompt_name, tokens_of, weave
+from .view_change import (
+    InvalidEngineOutput,
+    ViewChange,
+    check_live,
+    prompt_name,
+    tokens_of,
+    view_change,
+)
 
 __all__ = ["Assembly"]
 
@@ -67,33 +74,33 @@ class Assembly(Struct):
         method = self.engine.assemble
         return await self.guard.call("assemble", method, params, AssembleResult, self.seconds)
 
-    def woven(self, result: AssembleResult, *, opening: bool) -> Woven:
-        """What the answer means for the view. Raises `Nonsense`."""
+    def change_for(self, result: AssembleResult, *, opening: bool) -> ViewChange:
+        """What the answer means for the view. Raises `InvalidEngineOutput`."""
         if result.items is self._given and result.items:
-            return Woven()
+            return ViewChange()
         journal = self._journal
         view, prompt = journal.view, prompt_name(journal.id) if opening else None
         said = self._prompt if opening else None
         if said and any(item.id == prompt and item.body != said.body for item in result.items):
-            raise Nonsense("it changed the present input")
-        woven = weave(view, result.items, prompt=prompt)
+            raise InvalidEngineOutput("it changed the present input")
+        change = view_change(view, result.items, prompt=prompt)
         if not opening and not result.covers_current_turn:
             check_live(view, journal.turn, result.items)
         items = [item for item in result.items if item.id != prompt or prompt is None]
         size, budget = tokens_of(items, view), self.frame.budget(said.tokens if said else 0)
         if budget is not None and size > max(budget, self.frame.spoken.tokens):
-            raise Nonsense(f"it asked for {size} tokens where {budget} fit")
-        return woven
+            raise InvalidEngineOutput(f"it asked for {size} tokens where {budget} fit")
+        return change
 
-    async def rebase(self, woven: Woven, result: AssembleResult) -> None:
-        """Show what was woven as a new epoch, unless the view shows that plan already."""
+    async def rebase(self, change: ViewChange, result: AssembleResult) -> None:
+        """Show a change as a new epoch, unless the view shows that plan already."""
         journal, projection = self._journal, self._projected(result)
         view = journal.view
-        if woven.head is None or (projection is not None and view.projection == projection):
+        if change.head is None or (projection is not None and view.projection == projection):
             return
         from .publish import planned
 
-        recipe = await planned(journal, woven)
+        recipe = await planned(journal, change)
         await journal.publish(
             recipe, epoch=view.epoch, upto=view.upto, by=self.guard.info.id, projection=projection
         )
@@ -103,7 +110,7 @@ class Assembly(Struct):
         if projection.mode != "per_epoch":
             return None
         if not projection.epoch.strip():
-            raise Nonsense("it projects by epoch and does not name the epoch")
+            raise InvalidEngineOutput("it projects by epoch and does not name the epoch")
         return Projected(self.guard.info.id, projection.epoch, projection.fingerprint)
 
     def _available(self) -> frozenset[str]:

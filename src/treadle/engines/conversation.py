@@ -14,13 +14,13 @@ from ..context.row import Row
 from ..context.view import View
 from ..core.entries import Node
 from ..core.provenance import InputProvenance, InternalEvent
-from .column import Column
+from .lazy_sequence import LazySequence
 from .values import ContextItem, Conversation, Covered
 
 __all__ = [
     "PROMPT",
     "Aligned",
-    "Spoken",
+    "ViewConversation",
     "aligned",
     "conversation_of",
     "item_of",
@@ -67,7 +67,7 @@ def aligned(rows: Iterable[tuple[str, Row]]) -> Aligned:
 _NOTHING = aligned(())
 
 
-class Spoken:
+class ViewConversation:
     """The conversation in one view, kept up as the view grows."""
 
     def __init__(self, view: View) -> None:
@@ -85,7 +85,7 @@ class Spoken:
         self._events = lambda at: view.rows[at].events or None
         self._persists = lambda at: not view.rows[at].volatile
 
-    def caught_up(self) -> Spoken:
+    def caught_up(self) -> ViewConversation:
         """This, with what the view has shown since."""
         rows = self.view.rows
         for position in range(self._read, len(rows)):
@@ -106,10 +106,10 @@ class Spoken:
         at, count = self._positions, len(self._positions)
         more = _NOTHING if prompt is None else aligned((prompt,))
         return Aligned(
-            items=Column(at, self._item, count, tuple(more["items"])),
-            provenance=Column(at, self._provenance, count, tuple(more["provenance"])),
-            internal_events=Column(at, self._events, count, tuple(more["internal_events"])),
-            persist=Column(at, self._persists, count, tuple(more["persist"])),
+            items=LazySequence(at, self._item, count, tuple(more["items"])),
+            provenance=LazySequence(at, self._provenance, count, tuple(more["provenance"])),
+            internal_events=LazySequence(at, self._events, count, tuple(more["internal_events"])),
+            persist=LazySequence(at, self._persists, count, tuple(more["persist"])),
         )
 
 

@@ -26,7 +26,7 @@ from .values import (
     InterceptParams,
     InterceptResult,
 )
-from .weave import Nonsense, check_live
+from .view_change import InvalidEngineOutput, check_live
 from .words import brief
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class Folding(Struct):
             if live and delegated.done is None and result.rebase is not None:
                 check_live(journal.view, journal.turn, result.rebase.items)
             return delegated.done or await self._published(result, epoch, upto)
-        except (Nonsense, StaleEpoch) as error:
+        except (InvalidEngineOutput, StaleEpoch) as error:
             raise EngineFailed(self.guard.info.id, "compact", brief(str(error))) from error
 
     async def intercept(self, rows: Sequence[Row], trigger: CompactionTrigger) -> str | None:

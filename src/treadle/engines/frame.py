@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from ..context.visible import hidden_stretches
 from ..log.journal import Journal
-from .conversation import Spoken
+from .conversation import ViewConversation
 from .log import Grants, StoredLog
 from .values import (
     BootstrapParams,
@@ -64,14 +64,14 @@ class Frame(Struct):
     grants: Grants | None = None
     thread: ThreadRef | None = None
     settings: RuntimeSettings | None = None
-    _spoken: Spoken | None = None
+    _spoken: ViewConversation | None = None
 
     @property
-    def spoken(self) -> Spoken:
+    def spoken(self) -> ViewConversation:
         """The conversation in the present view. Costs what is new in it."""
         view = self.journal.view
         if self._spoken is None or self._spoken.view is not view:
-            self._spoken = Spoken(view)
+            self._spoken = ViewConversation(view)
         return self._spoken.caught_up()
 
     async def renew(self, degraded: str | None = None) -> None:

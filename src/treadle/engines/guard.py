@@ -18,9 +18,9 @@ from msgspec import Struct, field
 from ..core.aio import start_now
 from ..core.errors import EngineFailed
 from .borrowed import lent
-from .column import Column
 from .info import HOST_PARAMS, EngineInfo, HostParam
-from .words import brief, described
+from .lazy_sequence import LazySequence
+from .words import brief, describe_error
 
 __all__ = ["Guard", "accepted", "own"]
 
@@ -54,7 +54,7 @@ def own(value: object, kind: type[T]) -> T:
 
 def _plain(value: object) -> object:
     """What JSON has for a value that it does not know."""
-    return tuple(value) if isinstance(value, Column) else repr(value)
+    return tuple(value) if isinstance(value, LazySequence) else repr(value)
 
 
 def _taken(result: Struct, kind: type[T], given: Struct | None) -> T:
@@ -129,7 +129,7 @@ class Guard(Struct):
         if task.cancelled():
             raise self._failed(operation, "it cancelled itself")
         if (error := task.exception()) is not None:
-            raise self._failed(operation, described(error)) from error
+            raise self._failed(operation, describe_error(error)) from error
         result = task.result()
         if not isinstance(result, expected):
             kind = type(result).__name__

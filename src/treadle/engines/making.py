@@ -20,7 +20,7 @@ from .guard import Guard
 from .info import EngineInfo
 from .offers import HOST, EngineContext, Offer, seconded
 from .soundness import defects
-from .words import brief, described
+from .words import brief, describe_error
 
 __all__ = ["EngineProblem", "ProblemKind", "Unusable", "made"]
 
@@ -82,7 +82,7 @@ async def _loaded(offer: Offer, seconds: float) -> Any:
     except TimeoutError as error:
         raise Unusable(_unloadable(offer, f"no end within {seconds:g} s")) from error
     except Exception as error:
-        raise Unusable(_unloadable(offer, described(error))) from error
+        raise Unusable(_unloadable(offer, describe_error(error))) from error
     if not callable(factory):
         kind = type(factory).__name__
         why = f"it is a value of type {kind!r}, not a function that makes an engine"

@@ -14,7 +14,7 @@ from ..core.entries import Node, Projected, Reason, Recipe
 from ..core.errors import StaleEpoch
 from ..log.journal import Journal
 from .values import ContextItem
-from .weave import Woven, parts, weave
+from .view_change import ViewChange, recipe_parts, view_change
 
 __all__ = ["planned", "publish", "seen_at"]
 
@@ -27,17 +27,17 @@ def seen_at(view: View, upto: int) -> View:
     return replace(view, rows=rows, upto=upto)
 
 
-async def planned(journal: Journal, woven: Woven) -> Recipe:
-    """The recipe that shows what was woven: summaries, then what changed, then the rest."""
-    head = woven.head or ()
+async def planned(journal: Journal, change: ViewChange) -> Recipe:
+    """The recipe that shows a change: summaries, then what changed, then the rest."""
+    head = change.head or ()
     blobs = {
         item.body: await journal.store.put_blob(journal.id, item.body)
         for item in head
         if item.covers is not None
     }
-    made = parts(head, journal.view, blobs)
+    made = recipe_parts(head, journal.view, blobs)
     last = max((at for at, part in enumerate(made) if isinstance(part, Node)), default=-1)
-    return journal.plan_base(woven.keep_from, before=made[: last + 1], after=made[last + 1 :])
+    return journal.plan_base(change.keep_from, before=made[: last + 1], after=made[last + 1 :])
 
 
 async def publish(
@@ -54,14 +54,14 @@ async def publish(
     """Make `items` the conversation; its size before and after, None when nothing changed.
 
     `epoch` and `upto` say which view they were planned for; with `smaller` a view that
-    would not shrink stays. Raises `StaleEpoch` and `Nonsense`.
+    would not shrink stays. Raises `StaleEpoch` and `InvalidEngineOutput`.
     """
     if journal.view.epoch != epoch:
         raise StaleEpoch(f"the view of thread {journal.id!r} has moved on; plan it again")
-    woven = weave(seen_at(journal.view, upto), items)
-    if woven.head is None:
+    change = view_change(seen_at(journal.view, upto), items)
+    if change.head is None:
         return None
-    recipe = await planned(journal, woven)
+    recipe = await planned(journal, change)
     view = journal.view
     before, after = view.tokens, recipe_tokens(recipe, view)
     if smaller and after >= before:

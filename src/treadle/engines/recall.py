@@ -10,10 +10,10 @@ from ..context.tokens import estimate_item
 from ..prompt.recall import Recall
 from .values import ContextItem
 
-__all__ = ["recalled"]
+__all__ = ["recall_item"]
 
 
-def recalled(text: str) -> ContextItem:
+def recall_item(text: str) -> ContextItem:
     """Recalled `text` as an item that stands until the next epoch."""
     message = Recall(text).message()
     return ContextItem.of(message, tokens=estimate_item(message), recall=True)

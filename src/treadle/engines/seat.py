@@ -23,10 +23,10 @@ from .telling import Telling
 from .toolbox import usable
 from .upkeep import Upkeep
 
-__all__ = ["Patience", "Seat", "seated"]
+__all__ = ["EngineTimeouts", "Seat", "seated"]
 
 
-class Patience(Struct, frozen=True, kw_only=True):
+class EngineTimeouts(Struct, frozen=True, kw_only=True):
     """How many seconds an engine has for each thing it is asked."""
 
     bootstrap: float = 120.0
@@ -72,7 +72,7 @@ def seated(
     telling: Telling,
     *,
     follower: EngineFollower,
-    patience: Patience,
+    patience: EngineTimeouts,
 ) -> Seat:
     """A seat for `engine`, which is called through `guard`."""
     upkeep = None

@@ -19,7 +19,7 @@ from .info import (
     Requirement,
     Transcript,
 )
-from .words import described
+from .words import describe_error
 
 __all__ = ["POWERS", "Guarantee", "defects", "guarantee", "powers", "promise"]
 
@@ -86,7 +86,7 @@ def _read(candidate: object, name: str) -> tuple[Any, str | None]:
     try:
         return getattr(candidate, name, _ABSENT), None
     except Exception as error:  # noqa: BLE001 - a property can raise anything
-        return _ABSENT, f"reading {name!r} raises {described(error)}"
+        return _ABSENT, f"reading {name!r} raises {describe_error(error)}"
 
 
 def _method_defects(candidate: object) -> Iterator[str]:

@@ -17,7 +17,7 @@ from ..core.errors import EngineFailed, StaleEpoch
 from ..log.journal import Journal
 from .reports import Action, EngineReported
 from .slot import EngineSlot
-from .weave import Nonsense
+from .view_change import InvalidEngineOutput
 
 __all__ = ["Telling"]
 
@@ -85,5 +85,5 @@ class Telling(Struct):
 def _plainly(error: EngineFailed) -> str:
     """Why an engine failed, in our words."""
     cause = error.__cause__
-    ours = cause is None or isinstance(cause, Nonsense | StaleEpoch)
+    ours = cause is None or isinstance(cause, InvalidEngineOutput | StaleEpoch)
     return error.reason if ours else type(cause).__name__

@@ -15,7 +15,7 @@ from msgspec import Struct
 from ..core.patterns import regex
 from ..core.specs import spec_name
 from ..tools.contract import Tool
-from .words import brief, described
+from .words import brief, describe_error
 
 __all__ = ["usable"]
 
@@ -30,7 +30,7 @@ def usable(brought: Iterable[Any], taken: Collection[str]) -> tuple[tuple[Tool, 
         try:
             name = _named(tool)
         except Exception as error:  # noqa: BLE001 - an engine's code may raise anything
-            problems.append(f"a {type(tool).__name__} is no tool: {described(error)}")
+            problems.append(f"a {type(tool).__name__} is no tool: {describe_error(error)}")
             continue
         if name in taken or name in tools:
             problems.append(f"the name {name!r} is taken")

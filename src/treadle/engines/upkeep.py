@@ -17,7 +17,7 @@ from .frame import Frame
 from .guard import Guard
 from .telling import Telling
 from .values import ContextItem, MaintainParams, MaintainReason, MaintainResult
-from .weave import Nonsense, check_live
+from .view_change import InvalidEngineOutput, check_live
 
 __all__ = ["Upkeep"]
 
@@ -83,7 +83,7 @@ class Upkeep(Struct):
             self.telling.report(
                 "maintenance.skipped", reason="the view it planned for has moved on"
             )
-        except Nonsense as error:
+        except InvalidEngineOutput as error:
             self._failure = EngineFailed(self.guard.info.id, "maintain", str(error))
             await self._tell()
 

@@ -10,7 +10,7 @@ from ..core.patterns import regex
 from ..core.redact import redact
 from ..sandbox.environment import is_secret
 
-__all__ = ["brief", "described"]
+__all__ = ["brief", "describe_error"]
 
 _LONGEST = 300
 
@@ -26,7 +26,7 @@ def brief(text: str) -> str:
     return line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"
 
 
-def described(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """An error in one line."""
     try:
         said = brief(str(error))

@@ -33,7 +33,7 @@ _CANNOT = (CannotCompact, TooLong, ModelError, HookFailed)
 
 def is_full(run: TurnRun) -> bool:
     """Whether the view has reached the model's limit for it; an owning engine knows itself."""
-    profile, occupied = run.journal.profile, run.engine.occupied()
+    profile, occupied = run.journal.profile, run.engine.occupied_tokens()
     limits = (profile.auto_compact_limit, profile.effective_window)
     return occupied is not None and any(limit is not None and occupied >= limit for limit in limits)
 

@@ -15,7 +15,7 @@ from msgspec import Struct, field
 
 from ..core.usage import TokenUsage
 from ..engines.info import Capability
-from ..engines.lifecycle import Lifecycle
+from ..engines.session import EngineSession
 from ..hooks.registry import Hooks
 from ..log.journal import Journal
 from ..log.turn_input import TurnInput
@@ -77,7 +77,7 @@ class TurnRun(Struct, kw_only=True):
     turn: Turn | None = None
     """None while no turn is under way, as for a compaction by hand."""
     journal: Journal
-    engine: Lifecycle
+    engine: EngineSession
     """Who decides what the model sees of the conversation."""
     model: Model
     tools: Sequence[Tool]

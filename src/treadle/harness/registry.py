@@ -19,7 +19,7 @@ from ..core.errors import ConfigError, HarnessConflict, MissingHarness, TreadleE
 from ..core.patterns import regex
 from ..core.service import Service, later
 from ..engines.offers import Offer, installed, seconded
-from ..engines.words import described
+from ..engines.words import describe_error
 from .builtin import AUTO, BUILT_IN, TREADLE
 from .offers import HarnessOffer, Registration
 
@@ -124,8 +124,8 @@ class HarnessRegistry(Service):
             raise
         except Exception as error:
             raise ConfigError(
-                f"harness {chosen.id!r} of {chosen.owner!r} cannot be made: {described(error)}; "
-                "check its settings, or choose another"
+                f"harness {chosen.id!r} of {chosen.owner!r} cannot be made: "
+                f"{describe_error(error)}; check its settings, or choose another"
             ) from error
         if wrong := _defects(harness):
             raise ConfigError(
@@ -153,7 +153,7 @@ class HarnessRegistry(Service):
         try:
             found = _registration(await seconded(offer.load, self.patience))
         except Exception as error:  # noqa: BLE001 - other people's modules may raise anything
-            return f"{offer.target!r} of {offer.owner!r} is none: {described(error)}"
+            return f"{offer.target!r} of {offer.owner!r} is none: {describe_error(error)}"
         return replace(found, id=name, owner=offer.owner)
 
     def _take(self, offer: Offer, found: Registration | str) -> None:

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from ..core.errors import UnsupportedHarness
-from ..engines.words import described
+from ..engines.words import describe_error
 from .builtin import AUTO, TREADLE
 from .offers import Registration, Route, Support
 from .registry import HarnessRegistry, canonical
@@ -136,4 +136,4 @@ def _support(each: Registration, route: Route) -> Support:
     try:
         return each.supports(route)
     except Exception as error:  # noqa: BLE001 - other people's code may raise anything
-        return Support(supported=False, reason=f"asked about it, it raised {described(error)}")
+        return Support(supported=False, reason=f"asked about it, it raised {describe_error(error)}")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from msgspec import field
 
 from ..core.service import Service
-from ..engines.words import described
+from ..engines.words import describe_error
 from .builtin import AUTO, CODEX
 from .contract import Closes, Forgets, Harness
 from .offers import HarnessOffer, Route
@@ -144,4 +144,4 @@ async def _attempt(harness: str, work: Awaitable[None]) -> None:
     try:
         await work
     except Exception as error:  # noqa: BLE001 - a thread can always be reset and closed
-        _log.warning("harness %r: %s", harness, described(error))
+        _log.warning("harness %r: %s", harness, describe_error(error))

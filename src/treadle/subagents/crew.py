@@ -239,7 +239,9 @@ class Subagents(Struct, kw_only=True):
         undo = None
         try:
             if self.watcher is not None:
-                undo = await self.watcher.prepare(child, "fork" if wanted.fork else "isolated")
+                undo = await self.watcher.prepare_spawn(
+                    child, "fork" if wanted.fork else "isolated"
+                )
             setting = control_draft(
                 kin_setting(child, kin), turn=self.parent.turn, step=self.parent.step
             )
@@ -309,7 +311,7 @@ class Subagents(Struct, kw_only=True):
         if self.watcher is None:
             return
         try:
-            await self.watcher.ended(child, reason)
+            await self.watcher.on_subagent_ended(child, reason)
         except Exception as error:  # noqa: BLE001 - who only watches must not lose an agent
             _log.warning("an engine failed at the end of agent %r: %r", child, error)
 

@@ -204,12 +204,12 @@ class Parent(Protocol):
 class SpawnWatcher(Protocol):
     """Who wants to know of agents: a context engine."""
 
-    async def prepare(
+    async def prepare_spawn(
         self, child: str, mode: Literal["isolated", "fork"]
     ) -> Callable[[], Awaitable[None]] | None:
         """An agent is about to start; what to call when it does not after all."""
         ...
 
-    async def ended(self, child: str, reason: EndReason) -> None:
+    async def on_subagent_ended(self, child: str, reason: EndReason) -> None:
         """An agent has done what it was for."""
         ...

@@ -23,7 +23,7 @@ from ..core.provenance import InputProvenance, InternalEvent
 from ..core.redact import blank
 from ..core.usage import TokenUsage
 from ..core.wire import json_bytes
-from ..engines.lifecycle import Lifecycle
+from ..engines.session import EngineSession
 from ..harness.compaction import fold, fold_natively, is_full, make_room, with_native
 from ..harness.contract import (
     CALL,
@@ -126,7 +126,7 @@ class Agent(Struct, kw_only=True):
     """Runs the turns of one thread."""
 
     journal: Journal
-    engine: Lifecycle
+    engine: EngineSession
     model: Model
     tools: Sequence[Tool]
     executor: ToolExecutor
@@ -205,7 +205,7 @@ class Agent(Struct, kw_only=True):
     @property
     def _folds_here(self) -> bool:
         """Whether the view is folded here; some harnesses do that themselves, if they may."""
-        return self.engine.has_a_say or not self.harness.traits.room
+        return self.engine.handles_compaction or not self.harness.traits.room
 
     async def _caught_up(self) -> None:
         """Know all that happened to the thread, before anything else does."""
@@ -242,8 +242,8 @@ class Agent(Struct, kw_only=True):
             await journal.finish("failed")
             await engine.finish("failed")
             return TurnCompleted(turn=turn.id, status="failed", error=hooked)
-        await journal.open_turn(turn, hooked, context=engine.guided(await journal.observe()))
-        await engine.opened()
+        await journal.open_turn(turn, hooked, context=engine.with_guidance(await journal.observe()))
+        await engine.after_open()
         return turn
 
     async def _unanswered(self, given: Input) -> Unanswered | None:

@@ -38,8 +38,8 @@ from ..store.index import SqliteIndex
 if TYPE_CHECKING:
     from ..delivery.channel import Channel
     from ..engines.contract import ContextEngine
-    from ..engines.lifecycle import Patience
     from ..engines.registry import EngineRegistry
+    from ..engines.session import EngineTimeouts
     from ..engines.values import CitationsMode
     from ..harness.contract import Harness
     from ..harness.registry import HarnessRegistry
@@ -103,7 +103,7 @@ class Options(TypedDict, total=False):
     engine_config: Mapping[str, Any] | None
     engines: EngineRegistry | None
     citations: CitationsMode
-    patience: Patience | None
+    patience: EngineTimeouts | None
     recall_threads: Collection[str]
     agents: AgentLimits | None
     """With it the model gets tools to start others."""

@@ -185,7 +185,7 @@ class Thread(Workplace):
         Closing breaks it off; a later process takes it up again after its own first turn.
         """
         if self._lifecycle is not None:
-            await self._lifecycle.settled(seconds)
+            await self._lifecycle.wait_idle(seconds)
 
     def interrupt(self) -> None:
         """Break the turn off. Every open call gets its result; harmless when nothing runs."""

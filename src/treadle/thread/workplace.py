@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from ..delivery.channel import Channel
     from ..delivery.outgoing import Desk
     from ..engines.contract import ContextEngine
-    from ..engines.lifecycle import Lifecycle, Patience
     from ..engines.registry import EngineRegistry
+    from ..engines.session import EngineSession, EngineTimeouts
     from ..engines.slot import EngineSlot
     from ..engines.values import CitationsMode, Complete
     from ..harness.contract import Completes, Harness
@@ -88,7 +88,7 @@ class Workplace(Journal, kw_only=True):
     engines: EngineRegistry | None = None
     """Where engines are found by name; None for those that are installed."""
     citations: CitationsMode = "auto"
-    patience: Patience | None = None
+    patience: EngineTimeouts | None = None
     """How long an engine may take; None for the usual."""
     recall_threads: Collection[str] = ()
     """Threads beyond its family that its engine may read; ``*`` for all."""
@@ -119,7 +119,7 @@ class Workplace(Journal, kw_only=True):
     _specs: tuple[ToolSpec, ...] = ()
     """The tools as they were offered, before the plan put them into form."""
     _told: set[str] = field(default_factory=set)
-    _lifecycle: Lifecycle | None = None
+    _lifecycle: EngineSession | None = None
     _desk: Desk | None = None
     lent: ToolExecutor | None = later()
     """The executor that the host brought."""
@@ -324,7 +324,7 @@ class Workplace(Journal, kw_only=True):
         """Have the harness there that the model wants; whether it is another one."""
         moved = await self.served.seat(self.model, self.id)
         if moved:
-            self._engaged().move(self.harness.name, self.harness.capabilities)
+            self._engaged().use_harness(self.harness.name, self.harness.capabilities)
             self._offer_again()
         return moved
 
@@ -332,7 +332,7 @@ class Workplace(Journal, kw_only=True):
         """Have the engine there, if it can be found, with the tools it brings."""
         own = {spec_name(tool.spec) for tool in self._recall}
         taken = {spec_name(spec) for spec in self.tools} - own
-        recall = await self._engaged().seat(taken)
+        recall = await self._engaged().load_tools(taken)
         if recall != self._recall:
             self._recall = recall
             self._offer_again()
@@ -350,18 +350,18 @@ class Workplace(Journal, kw_only=True):
 
         self._hear(NoticeRaised(level="warning", text=text))
 
-    def _engaged(self) -> Lifecycle:
+    def _engaged(self) -> EngineSession:
         """The life of the engine in this thread; the same for as long as it is open."""
         if self._lifecycle is None:
             self._lifecycle = self._engage()
             self.subagents.watcher = self._lifecycle
         return self._lifecycle
 
-    def _engage(self) -> Lifecycle:
-        from ..engines.lifecycle import Lifecycle, Patience
+    def _engage(self) -> EngineSession:
+        from ..engines.session import EngineSession, EngineTimeouts
         from ..subagents import Kinship
 
-        return Lifecycle(
+        return EngineSession(
             journal=self,
             slot=self._slot(),
             harness=self.harness.name,
@@ -371,7 +371,7 @@ class Workplace(Journal, kw_only=True):
             grants=Kinship(self.store, self.recall_threads),
             notify=self._warn,
             report=self._hear,
-            patience=self.patience or Patience(),
+            timeouts=self.patience or EngineTimeouts(),
         )
 
     def _slot(self) -> EngineSlot:

@@ -7,7 +7,7 @@ from inline_snapshot import snapshot
 
 from tests.engines.scenes import Probe
 from treadle.engines.info import EngineInfo
-from treadle.engines.recall import recalled
+from treadle.engines.recall import recall_item
 from treadle.engines.values import AssembleParams, AssembleResult
 from treadle.testing.script import Answer, Call
 
@@ -20,7 +20,7 @@ OWNER = EngineInfo(id="owner", name="Owner", owns_compaction=True)
 
 def guided(given: AssembleParams) -> AssembleResult:
     return AssembleResult(
-        items=(*given.items[:-1], recalled("calabash"), given.items[-1]),
+        items=(*given.items[:-1], recall_item("calabash"), given.items[-1]),
         system_prompt_addition="damask",
     )
 

@@ -11,7 +11,7 @@ from tests.harness.codex.scenes import Stage, hear, last, of, plain, shown, stag
 from tests.harness.scenes import calls_answered_once, log
 from treadle.core.errors import LeaseLost
 from treadle.engines.info import EngineInfo
-from treadle.engines.lifecycle import Patience
+from treadle.engines.session import EngineTimeouts
 from treadle.engines.values import CompactParams, CompactResult, InterceptResult, Rebase
 from treadle.harness.events import CompactionFinished, Event, HarnessReported
 from treadle.testing.script import Answer, Call, Failure
@@ -181,7 +181,7 @@ async def test_an_engine_that_hangs_over_an_overflow_is_helped_out(tmp_path):
         raise AssertionError
 
     engine = Probe(OWNER, compact=hangs)
-    patience = Patience(compact=0.1, grace=0.1)
+    patience = EngineTimeouts(compact=0.1, grace=0.1)
     answers = (Answer(text=LONG), STREAMED, Answer(text="b"))
     async with (
         staged(tmp_path, *answers) as stage,

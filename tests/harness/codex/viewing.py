@@ -19,7 +19,7 @@ from treadle.context.compose import item_draft
 from treadle.context.row import Row
 from treadle.core.entries import Draft
 from treadle.core.items import InputText, Message
-from treadle.engines.recall import recalled
+from treadle.engines.recall import recall_item
 from treadle.engines.values import AssembleParams, AssembleResult
 from treadle.harness.codex.server import AppServer
 from treadle.harness.events import Event, HarnessReported
@@ -165,6 +165,6 @@ def recalling(text: str) -> Any:
     """An engine's answer: what is there, with a memory before the newest input."""
 
     def recall(given: AssembleParams) -> AssembleResult:
-        return AssembleResult(items=(*given.items[:-1], recalled(text), given.items[-1]))
+        return AssembleResult(items=(*given.items[:-1], recall_item(text), given.items[-1]))
 
     return recall

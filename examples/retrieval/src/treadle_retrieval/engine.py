@@ -18,7 +18,7 @@ from treadle.core.items import Message, text_of
 from treadle.core.provenance import InputProvenance
 from treadle.core.text import Policy, truncate_text
 from treadle.engines.info import EngineInfo, Transcript
-from treadle.engines.recall import recalled
+from treadle.engines.recall import recall_item
 from treadle.engines.values import (
     AssembleParams,
     AssembleResult,
@@ -143,7 +143,7 @@ class RetrievalEngine:
         found = await asyncio.to_thread(
             self.memory.find, given.thread.id, question, turns=_TURNS, but=seen
         )
-        return (recalled(_told(found)),) if found else ()
+        return (recall_item(_told(found)),) if found else ()
 
 
 def _recall_tool(memory: Memory) -> Tool:

@@ -177,7 +177,7 @@ def _is_asked(given: AssembleParams) -> bool:
 
 def _fitting(found: Sequence[Record], most: int) -> tuple[ContextItem, ...]:
     """One item with the best records that fit, in log order."""
-    from ..recall import recalled as recalled_item
+    from ..recall import recall_item as recalled_item
 
     kept: list[Record] = []
     best: tuple[ContextItem, ...] = ()

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from ...core.items import FunctionCall
-from ..column import begins
+from ..lazy_sequence import starts_with
 from ..values import ContextItem
 from .recall.noting import FreshStart
 
@@ -43,7 +43,7 @@ class Reading(Struct, frozen=True, kw_only=True):
 
 def read(items: Sequence[ContextItem], before: Reading | None = None) -> Reading:
     """What `items` come to; where they begin with what was read `before`, only the rest is read."""
-    known = before if before is not None and begins(items, before.items) else Reading()
+    known = before if before is not None and starts_with(items, before.items) else Reading()
     new = items[len(known.items) :]
     entries = [item for item in new if item.seq is not None]
     calls = [item for item in new if b"new_context" in item.body or b"note_write" in item.body]

@@ -17,7 +17,7 @@ from msgspec import Raw, Struct
 from ...core.entries import Projected
 from ...core.specs import SPECS, ToolSpec
 from ...core.wire import json_bytes
-from ...engines.lifecycle import Lifecycle
+from ...engines.session import EngineSession
 from ...store.contract import OutboxDraft, OutboxRow
 
 __all__ = [
@@ -129,7 +129,7 @@ def tools_fingerprint(tools: Sequence[ToolSpec]) -> str:
     return _digest(b"\n".join(specs)) if specs else ""
 
 
-def policy_fingerprint(engine: Lifecycle, budget: int | None, most: int) -> str:
+def policy_fingerprint(engine: EngineSession, budget: int | None, most: int) -> str:
     """The digest of what an engine is held to; another policy needs another thread."""
     info = engine.info
     said = {

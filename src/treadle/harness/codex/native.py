@@ -70,7 +70,7 @@ class NativeFold:
             return
         self.open = None
         # A thread that does not show the view has nothing that the view could follow.
-        follows = not (attachment.spent or self.run.engine.has_a_say)
+        follows = not (attachment.spent or self.run.engine.handles_compaction)
         if not follows or not await self._followed(attachment):
             attachment.spent = attachment.spent or SPENT
         journal = self.run.journal

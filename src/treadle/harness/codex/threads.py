@@ -85,7 +85,7 @@ class Threads:
         who = await run.identity()
         way = self.servers.way(journal.profile.provider, who)
         server = await self.servers.server(
-            way, lifted=run.engine.has_a_say, slug=journal.profile.slug
+            way, lifted=run.engine.handles_compaction, slug=journal.profile.slug
         )
         connection = await self.servers.connection(server, way)
         version = str(server.version or "")
@@ -234,7 +234,7 @@ class Threads:
             text = f"the tool {name!r} runs at a provider only and is not offered on Codex"
             run.emit(NoticeRaised(level="warning", text=text))
         config = {**route, **sandbox_config(settings), **_choices(journal)}
-        if run.engine.has_a_say:
+        if run.engine.handles_compaction:
             config |= LIFTED
         return ThreadStart(
             cwd=cwd if heeded else None,

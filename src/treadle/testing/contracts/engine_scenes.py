@@ -25,9 +25,9 @@ from ...core.items import (
     encode_item,
 )
 from ...core.provenance import InputProvenance, InternalEvent
-from ...engines.column import Column
 from ...engines.contract import ContextEngine
 from ...engines.conversation import PROMPT
+from ...engines.lazy_sequence import LazySequence
 from ...engines.values import (
     AssembleParams,
     AssembleResult,
@@ -209,10 +209,10 @@ def fields(rows: Sequence[Said]) -> dict[str, Any]:
     """Rows as the fields of a conversation, made where an engine looks, as a runtime's are."""
     said, at = tuple(rows), list(range(len(rows)))
     return {
-        "items": Column(at, lambda row: said[row].item),
-        "provenance": Column(at, lambda row: said[row].provenance),
-        "internal_events": Column(at, lambda row: said[row].events),
-        "persist": Column(at, lambda row: said[row].persist),
+        "items": LazySequence(at, lambda row: said[row].item),
+        "provenance": LazySequence(at, lambda row: said[row].provenance),
+        "internal_events": LazySequence(at, lambda row: said[row].events),
+        "persist": LazySequence(at, lambda row: said[row].persist),
     }
 
 

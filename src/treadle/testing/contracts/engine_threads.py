@@ -16,9 +16,9 @@ from typing import Any
 
 from ...core.items import FunctionCall, FunctionCallOutput, decode_item
 from ...engines.contract import ContextEngine, Disposes
-from ...engines.lifecycle import Patience
 from ...engines.log import StoredLog
 from ...engines.registry import EngineContext, EngineRegistry
+from ...engines.session import EngineTimeouts
 from ...harness.events import Event, TurnCompleted
 from ...thread.thread import Thread
 from ...tools.decorator import tool
@@ -69,7 +69,7 @@ class Stage:
         thread: str | None = None,
         *,
         around: Around = through,
-        patience: Patience | None = None,
+        patience: EngineTimeouts | None = None,
     ) -> AsyncIterator[Thread]:
         """A thread with the engine, and `around` between them."""
 
@@ -92,7 +92,7 @@ class Stage:
                 approval="never",
                 engine=_NAME,
                 engines=engines,
-                patience=patience or Patience(),
+                patience=patience or EngineTimeouts(),
             ) as opened:
                 yield opened
         finally:

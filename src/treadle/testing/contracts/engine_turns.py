@@ -18,7 +18,7 @@ from msgspec import Struct, defstruct
 from ...context.ledger import watch
 from ...core.errors import CannotCompact, TreadleError
 from ...engines.contract import ContextEngine
-from ...engines.lifecycle import Patience
+from ...engines.session import EngineTimeouts
 from ...store.contract import LedgerRow
 from ..wrapping import Around, Calls, Work
 from .engine_threads import Stage, calls_that_lack_a_result, knowledge, run, through
@@ -60,10 +60,10 @@ class Fault:
         raise RuntimeError(f"{call} was made to fail")
 
     @property
-    def patience(self) -> Patience:
+    def patience(self) -> EngineTimeouts:
         """Little for a call that hangs, and the usual for all others."""
         kind = _PATIENCE.get(self.call, self.call)
-        return Patience(**{kind: 0.2}) if self.how == "hangs" else Patience()
+        return EngineTimeouts(**{kind: 0.2}) if self.how == "hangs" else EngineTimeouts()
 
 
 @dataclass(slots=True)
@@ -183,7 +183,9 @@ class TurnsContract(ABC):
             assert await stage.known(thread) == await calm.known(other)
 
 
-async def _lived(stage: Stage, around: Around = through, patience: Patience | None = None) -> str:
+async def _lived(
+    stage: Stage, around: Around = through, patience: EngineTimeouts | None = None
+) -> str:
     """A thread with a past that reaches every call of an engine; its name.
 
     What `around` does is done to a thread that was opened a second time.

@@ -10,7 +10,7 @@ from ...core.items import Message, text_of
 from ...core.specs import spec_name
 from ...engines.info import EngineInfo, Requirement
 from ...engines.plain import LinearEngine
-from ...engines.recall import recalled
+from ...engines.recall import recall_item
 from ...engines.values import (
     AssembleParams,
     AssembleResult,
@@ -58,7 +58,7 @@ class Probe(LinearEngine):
         self.told.append(given.settings)
         now = len(given.items) if given.pre_prompt_count is None else given.pre_prompt_count
         before, after = given.items[:now], given.items[now:]
-        return AssembleResult(items=(*before, recalled(_RECALLED), *after))
+        return AssembleResult(items=(*before, recall_item(_RECALLED), *after))
 
     async def commit_turn(self, given: CommitParams, /) -> CommitResult:
         """Take in a turn."""

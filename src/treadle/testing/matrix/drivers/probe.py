@@ -14,7 +14,7 @@ from msgspec import Struct, convert
 from ....core.items import InputText, Message
 from ....engines.info import EngineInfo
 from ....engines.plain import LinearEngine
-from ....engines.recall import recalled
+from ....engines.recall import recall_item
 from ....engines.values import (
     AfterTurnParams,
     AssembleParams,
@@ -173,7 +173,7 @@ def _planned(plan: Plan, given: AssembleParams) -> AssembleResult:
     if plan.shows is not None:
         padding = " Drop by drop." * plan.padded + " The end." * bool(plan.padded)
         before = tuple(_written(text + padding) for text in plan.shows)
-    memory = (recalled(plan.recall),) if plan.recall else ()
+    memory = (recall_item(plan.recall),) if plan.recall else ()
     kept = () if plan.without_input else present
     items = (*before, *memory, *kept, *(present if plan.parted else ()))
     mode = Projection(mode="per_epoch", epoch=plan.epoch, fingerprint=plan.fingerprint)

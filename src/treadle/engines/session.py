@@ -1,4 +1,4 @@
-"""The lifecycle: when an engine is asked what, on every harness.
+"""The session: when an engine is asked what, on every harness.
 
 Owns the order (catch up, bootstrap, maintain, assemble; then hand over and maintain) and
 the failure rules: a failing bootstrap warns, a failing assemble leaves the view as it is,
@@ -38,7 +38,7 @@ from .guard import Guard, own
 from .info import LOOP_CAPABILITIES, Capability, EngineInfo, Operation, unmet
 from .log import Grants
 from .reports import EngineReported
-from .seat import Patience, Seat, seated
+from .seat import EngineTimeouts, Seat, seated
 from .slot import EngineSlot
 from .telling import Telling
 from .values import (
@@ -49,13 +49,13 @@ from .values import (
     ContextItem,
     EndReason,
 )
-from .weave import Nonsense, Woven, appended
-from .words import brief, described
+from .view_change import InvalidEngineOutput, ViewChange, added_drafts
+from .words import brief, describe_error
 
 if TYPE_CHECKING:
     from .linear import Compacted
 
-__all__ = ["Lifecycle", "Patience"]
+__all__ = ["EngineSession", "EngineTimeouts"]
 
 _log = logging.getLogger(__name__)
 
@@ -67,7 +67,7 @@ _UNSERVED: dict[Operation, str] = {
 """What comes of an operation that a harness cannot serve an engine in."""
 
 
-class Lifecycle(Service, kw_only=True):
+class EngineSession(Service, kw_only=True):
     """The engine of one thread. With the linear engine chosen, nothing here costs anything."""
 
     journal: Journal
@@ -81,7 +81,7 @@ class Lifecycle(Service, kw_only=True):
     notify: Callable[[str], None] = lambda _: None
     """Tells the user, in one line."""
     report: Callable[[EngineReported], None] = lambda _: None
-    patience: Patience = field(default_factory=Patience)
+    timeouts: EngineTimeouts = field(default_factory=EngineTimeouts)
     guidance: str | None = None
     """What the engine adds to the prompt."""
     _frame: Frame = later()
@@ -130,25 +130,25 @@ class Lifecycle(Service, kw_only=True):
         return self._serving and seat is not None and seat.guard.info.owns_compaction
 
     @property
-    def has_a_say(self) -> bool:
+    def handles_compaction(self) -> bool:
         """Whether the engine that serves wants to be asked whenever the view is folded."""
         seat = self._seat
         asked = seat is not None and isinstance(seat.engine, InterceptsCompaction)
         return self.owns_compaction or (self._serving and asked)
 
-    def occupied(self) -> int | None:
+    def occupied_tokens(self) -> int | None:
         """Tokens to hold against the window before the model is asked; None: the engine does."""
         if self.owns_compaction and not self._precheck:
             return None
         counts = self._precheck and self.journal.view.base == self._assembled
         return max(self.journal.occupied, self._unassembled if counts else 0)
 
-    def move(self, harness: str, capabilities: frozenset[Capability]) -> None:
+    def use_harness(self, harness: str, capabilities: frozenset[Capability]) -> None:
         """Serve the engine from another harness, from the next turn on."""
         self.harness = self._frame.harness = harness
         self.capabilities = capabilities
 
-    async def seat(self, taken: Collection[str] = ()) -> tuple[Tool, ...]:
+    async def load_tools(self, taken: Collection[str] = ()) -> tuple[Tool, ...]:
         """Find the chosen engine, if it is not there yet; the tools it brings.
 
         Those whose names are `taken` by others are left out.
@@ -164,7 +164,7 @@ class Lifecycle(Service, kw_only=True):
         try:
             tools, problems = seat.usable(seat.engine.tools(), frozenset(taken))
         except Exception as error:  # noqa: BLE001 - an engine's code may raise anything
-            tools, problems = (), [described(error)]
+            tools, problems = (), [describe_error(error)]
         if problems:
             said = brief("; ".join(problems))
             await self._telling.failed(EngineFailed(self.slot.name, "tools", said))
@@ -179,7 +179,7 @@ class Lifecycle(Service, kw_only=True):
         if self.slot.linear:
             return
         if not self._looked:
-            await self.seat()
+            await self.load_tools()
         self._looked, seat = False, self._seat
         await self._frame.renew(None if seat else "runtime_unavailable")
         if seat is None or not self._host_serves("agent-run", seat):
@@ -201,21 +201,21 @@ class Lifecycle(Service, kw_only=True):
             return untold
         if (assembled := await self._asked(seat, given)) is None:
             return untold
-        result, woven = assembled
-        if result.covers_current_turn and not woven.shows_prompt:
+        result, change = assembled
+        if result.covers_current_turn and not change.shows_prompt:
             self._instead = tuple(result.items)
         return msgspec.structs.replace(
             given,
-            before=(*given.before, *appended(woven.before)),
-            after=(*given.after, *appended(woven.after)),
+            before=(*given.before, *added_drafts(change.before)),
+            after=(*given.after, *added_drafts(change.after)),
         )
 
-    def guided(self, context: PromptContext) -> PromptContext:
+    def with_guidance(self, context: PromptContext) -> PromptContext:
         """What fragments see, with what the engine adds."""
         said = "\n\n".join(text for text in (context.guidance, self.guidance) if text)
         return msgspec.structs.replace(context, guidance=said or None)
 
-    async def opened(self) -> None:
+    async def after_open(self) -> None:
         """The input is in the log; where the engine has other words for it, show those."""
         instead, self._instead = self._instead, None
         seat = self._seat
@@ -228,7 +228,7 @@ class Lifecycle(Service, kw_only=True):
             await publish(
                 self.journal, instead, by=self.slot.name, epoch=view.epoch, upto=view.upto
             )
-        except (Nonsense, StaleEpoch) as error:
+        except (InvalidEngineOutput, StaleEpoch) as error:
             await self._telling.failed(_failure(seat, "assemble", error), "assemble.failed")
         self._assembled = self.journal.view.base
 
@@ -244,11 +244,11 @@ class Lifecycle(Service, kw_only=True):
         before = self.guidance
         if (assembled := await self._asked(seat, None)) is None:
             return
-        _, woven = assembled
-        await self.journal.add(*appended(woven.after, self.journal.turn, self.journal.step))
+        _, change = assembled
+        await self.journal.add(*added_drafts(change.after, self.journal.turn, self.journal.step))
         if self.guidance != before:
             context = self.journal.settings or PromptContext(cwd="")
-            await self.journal.retell(self.guided(context), Guidance.id)
+            await self.journal.retell(self.with_guidance(context), Guidance.id)
 
     async def finish(self, status: Literal["completed", "failed", "interrupted"]) -> None:
         """The turn's end is durable: hand it over, then put in order."""
@@ -303,7 +303,7 @@ class Lifecycle(Service, kw_only=True):
         await self._telling.worked("intercept_compaction")
         return summary
 
-    async def prepare(self, child: str, mode: Literal["isolated", "fork"]) -> Rollback | None:
+    async def prepare_spawn(self, child: str, mode: Literal["isolated", "fork"]) -> Rollback | None:
         """A child is about to start. Raises `EngineFailed`: a spawn fails closed."""
         seat = self._seat
         if not self._serving or seat is None or not isinstance(seat.engine, PreparesSpawns):
@@ -312,13 +312,13 @@ class Lifecycle(Service, kw_only=True):
             raise EngineFailed(self.slot.name, "subagent-spawn", "this harness cannot serve it")
         return await seat.children.prepare(seat.engine, child, mode)
 
-    async def ended(self, child: str, reason: EndReason) -> None:
+    async def on_subagent_ended(self, child: str, reason: EndReason) -> None:
         """A child is over."""
         seat = self._seat
         if seat is not None and isinstance(seat.engine, FollowsSubagents):
             await seat.children.ended(seat.engine, child, reason)
 
-    async def settled(self, seconds: float) -> None:
+    async def wait_idle(self, seconds: float) -> None:
         """Wait, no longer than `seconds`, for what runs beside the turns."""
         if self._seat is not None and self._seat.upkeep is not None:
             await self._seat.upkeep.settled(seconds)
@@ -335,7 +335,7 @@ class Lifecycle(Service, kw_only=True):
         if self.slot.disposes and isinstance(seat.engine, Disposes):
             method = seat.engine.dispose
             try:
-                await seat.guard.call("dispose", method, None, type(None), self.patience.dispose)
+                await seat.guard.call("dispose", method, None, type(None), self.timeouts.dispose)
             except EngineFailed as error:
                 _log.warning("%s", error)
 
@@ -349,20 +349,22 @@ class Lifecycle(Service, kw_only=True):
             # A copy: what an engine says of itself later changes nothing.
             said = own(engine.info, EngineInfo)
         except Exception as error:  # noqa: BLE001 - an engine's code may raise anything
-            await self._telling.degraded("resolve", f"its info cannot be read: {described(error)}")
+            await self._telling.degraded(
+                "resolve", f"its info cannot be read: {describe_error(error)}"
+            )
             return None
         for note in found.notes:
             self._telling.say(note)
         await self._telling.worked("resolve")
         # Whatever it calls itself, it is known by the name it was chosen under.
-        guard = Guard(msgspec.structs.replace(said, id=self.slot.name), self.patience.grace)
+        guard = Guard(msgspec.structs.replace(said, id=self.slot.name), self.timeouts.grace)
         return seated(
             engine,
             guard,
             self._frame,
             self._telling,
             follower=self._follower,
-            patience=self.patience,
+            patience=self.timeouts,
         )
 
     def _host_serves(self, operation: Operation, seat: Seat) -> bool:
@@ -403,7 +405,7 @@ class Lifecycle(Service, kw_only=True):
             method = seat.engine.bootstrap
             try:
                 done = await seat.guard.call(
-                    "bootstrap", method, given, BootstrapResult, self.patience.bootstrap
+                    "bootstrap", method, given, BootstrapResult, self.timeouts.bootstrap
                 )
             except EngineFailed as error:
                 await self._telling.failed(error, "bootstrap.failed")
@@ -416,18 +418,18 @@ class Lifecycle(Service, kw_only=True):
 
     async def _asked(
         self, seat: Seat, given: TurnInput | None
-    ) -> tuple[AssembleResult, Woven] | None:
+    ) -> tuple[AssembleResult, ViewChange] | None:
         """What the engine wants shown, re-based where it must be; None where it failed."""
         self._unassembled = self.journal.occupied
         try:
             result = await seat.assembly.ask(given)
-            woven = seat.assembly.woven(result, opening=given is not None)
-            await seat.assembly.rebase(woven, result)
-        except (EngineFailed, Nonsense, StaleEpoch) as error:
+            change = seat.assembly.change_for(result, opening=given is not None)
+            await seat.assembly.rebase(change, result)
+        except (EngineFailed, InvalidEngineOutput, StaleEpoch) as error:
             await self._telling.failed(_failure(seat, "assemble", error), "assemble.failed")
             return None
         await self._applied(result)
-        return result, woven
+        return result, change
 
     async def _applied(self, result: AssembleResult) -> None:
         self._precheck = result.prompt_authority == "preassembly_may_overflow"

@@ -6,14 +6,14 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.engines.column import Column, begins
+from treadle.engines.lazy_sequence import LazySequence, starts_with
 
 NUMBERS = st.lists(st.integers(0, 9), max_size=8)
 SLICES = st.slices(8)
 
 
-def column(numbers: list[int], *more: str) -> Column[str]:
-    return Column(numbers, str, more=more)
+def column(numbers: list[int], *more: str) -> LazySequence[str]:
+    return LazySequence(numbers, str, more=more)
 
 
 @given(NUMBERS, st.lists(st.text(max_size=2), max_size=2), SLICES, st.booleans())
@@ -38,10 +38,10 @@ def test_a_column_stays_as_it_was_when_rows_are_added(numbers: list[int], new: l
     rows = list(numbers)
     before = column(rows)
     rows += new
-    after = Column(rows, str)
+    after = LazySequence(rows, str)
     assert tuple(before) == tuple(map(str, numbers))
-    assert begins(after, before)
-    assert begins(before, after) is (after == before)
+    assert starts_with(after, before)
+    assert starts_with(before, after) is (after == before)
 
 
 def test_nothing_is_made_that_nobody_looks_at():
@@ -52,10 +52,10 @@ def test_nothing_is_made_that_nobody_looks_at():
         return number
 
     rows = list(range(100))
-    whole: Column[int] = Column(rows, make)
+    whole: LazySequence[int] = LazySequence(rows, make)
     rows.append(100)
-    grown: Column[int] = Column(rows, make)
-    assert begins(grown, whole[:50])
+    grown: LazySequence[int] = LazySequence(rows, make)
+    assert starts_with(grown, whole[:50])
     assert (len(grown), grown[100], tuple(grown[99:])) == (101, 100, (99, 100))
     assert made == [100, 99, 100]
 
@@ -67,7 +67,7 @@ def test_what_was_made_for_a_part_is_not_made_again_for_the_whole():
         made.append(number)
         return number
 
-    whole: Column[int] = Column(list(range(5)), make, more=(9,))
+    whole: LazySequence[int] = LazySequence(list(range(5)), make, more=(9,))
     part = whole[:3]
     assert (tuple(part), tuple(whole), whole[:], tuple(whole[:4])) == (
         (0, 1, 2),
@@ -81,4 +81,4 @@ def test_what_was_made_for_a_part_is_not_made_again_for_the_whole():
 @given(NUMBERS, NUMBERS)
 def test_columns_of_other_views_begin_each_other_by_what_they_say(one: list[int], other: list[int]):
     prefix: Any = tuple(map(str, one))
-    assert begins(column(other), column(one)) is (tuple(map(str, other))[: len(one)] == prefix)
+    assert starts_with(column(other), column(one)) is (tuple(map(str, other))[: len(one)] == prefix)

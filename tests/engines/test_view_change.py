@@ -21,9 +21,9 @@ from treadle.core.items import FunctionCall, FunctionCallOutput, InputText, Mess
 from treadle.engines.conversation import aligned, named_rows
 from treadle.engines.info import EngineInfo
 from treadle.engines.publish import publish
-from treadle.engines.recall import recalled
+from treadle.engines.recall import recall_item
 from treadle.engines.values import AssembleParams, AssembleResult, ContextItem, Covered
-from treadle.engines.weave import Nonsense, appended, weave
+from treadle.engines.view_change import InvalidEngineOutput, added_drafts, view_change
 from treadle.harness.events import StepStarted
 from treadle.prompt.state import Baseline, Known
 from treadle.testing.script import Answer
@@ -54,7 +54,7 @@ def own(draw: st.DrawFn, upto: int, place: int) -> tuple[ContextItem, ...]:
     if kind == "message":
         return (written(text),)
     if kind == "memory":
-        return (recalled(text),)
+        return (recall_item(text),)
     if kind == "summary":
         first = draw(st.integers(1, upto))
         return (written(text, covers=Covered(first, draw(st.integers(first, upto)))),)
@@ -95,9 +95,9 @@ def changed(draw: st.DrawFn, item: ContextItem) -> ContextItem:
 async def apply(thread: Thread, items: tuple[ContextItem, ...]) -> None:
     """Show `items`, as the runtime does it between two requests."""
     view = thread.view
-    woven = weave(view, items)
-    if woven.head is None:
-        await thread.add(*appended(woven.after, thread.turn, thread.step))
+    change = view_change(view, items)
+    if change.head is None:
+        await thread.add(*added_drafts(change.after, thread.turn, thread.step))
     else:
         await publish(thread, items, by="probe", epoch=view.epoch, upto=view.upto)
 
@@ -228,7 +228,7 @@ def test_an_illegal_view_is_refused_and_changes_nothing(spoil, data):
             items = spoil(offered(thread.view))
             before = await thread.store.read(thread.id)
             rows, epoch = list(thread.view.rows), thread.view.epoch
-            with pytest.raises(Nonsense):
+            with pytest.raises(InvalidEngineOutput):
                 await publish(thread, items, by="probe", epoch=epoch, upto=thread.view.upto)
             assert await thread.store.read(thread.id) == before
             assert (thread.view.rows, thread.view.epoch) == (rows, epoch)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Generic, TypeVar, overload
 
-__all__ = ["Column", "begins"]
+__all__ = ["LazySequence", "starts_with"]
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -25,7 +25,7 @@ class _Made(Generic[T_co]):
         self.values: tuple[T_co, ...] = ()
 
 
-class Column(Sequence[T_co]):
+class LazySequence(Sequence[T_co]):
     """One value for each row of a conversation, in order."""
 
     __slots__ = ("_count", "_made", "_make", "_more", "_positions", "_whole")
@@ -71,7 +71,7 @@ class Column(Sequence[T_co]):
         return (*other, *self._all())
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Column | tuple):
+        if not isinstance(other, LazySequence | tuple):
             return NotImplemented
         return self._all() == tuple(other)
 
@@ -81,7 +81,7 @@ class Column(Sequence[T_co]):
     def __repr__(self) -> str:
         return repr(self._all())
 
-    def begins(self, other: Column[Any]) -> bool:
+    def is_prefix_of(self, other: LazySequence[Any]) -> bool:
         """Whether `other` is of the same view and shows these rows first. Reads none of them."""
         return (
             self._positions is other._positions
@@ -101,7 +101,7 @@ class Column(Sequence[T_co]):
         if wanted == range(len(self)):
             return self
         if wanted.step == 1 and wanted.start == 0 and wanted.stop <= self._count:
-            return Column(self._positions, self._make, len(wanted), made=self._made)
+            return LazySequence(self._positions, self._make, len(wanted), made=self._made)
         return tuple(map(self._at, wanted))
 
     def _all(self) -> tuple[T_co, ...]:
@@ -114,8 +114,12 @@ class Column(Sequence[T_co]):
         return self._whole
 
 
-def begins(items: Sequence[T_co], earlier: Sequence[T_co]) -> bool:
+def starts_with(items: Sequence[T_co], earlier: Sequence[T_co]) -> bool:
     """Whether `items` begin with all of `earlier`; of one and the same view, at no cost."""
-    if isinstance(items, Column) and isinstance(earlier, Column) and earlier.begins(items):
+    if (
+        isinstance(items, LazySequence)
+        and isinstance(earlier, LazySequence)
+        and earlier.is_prefix_of(items)
+    ):
         return True
     return len(earlier) <= len(items) and tuple(items[: len(earlier)]) == tuple(earlier)

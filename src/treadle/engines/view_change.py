@@ -1,4 +1,4 @@
-"""Weaving: from the items an engine wants to what must change in the view.
+"""View changes: from the items an engine wants to what must change in the view.
 
 Owns the one rule of the seam: what extends the view is appended, anything else is a new
 base. Invariant: what comes out pairs every call with its output, names only rows of this
@@ -28,14 +28,14 @@ from .conversation import PROMPT, named_rows
 from .values import ContextItem
 
 __all__ = [
-    "Nonsense",
-    "Woven",
-    "appended",
+    "InvalidEngineOutput",
+    "ViewChange",
+    "added_drafts",
     "check_live",
-    "parts",
     "prompt_name",
+    "recipe_parts",
     "tokens_of",
-    "weave",
+    "view_change",
 ]
 
 _ADDED = Flags.VOLATILE | Flags.HIDDEN
@@ -43,11 +43,11 @@ _ROLES = ("user", "assistant", "developer")
 _NAME = regex(r"thr_[\w-]{1,64}:[\w.-]{1,128}")
 
 
-class Nonsense(TreadleError):
+class InvalidEngineOutput(TreadleError):
     """What an engine asked for cannot be shown to a model."""
 
 
-class Woven(Struct, frozen=True, kw_only=True):
+class ViewChange(Struct, frozen=True, kw_only=True):
     """What an engine's items mean for a view."""
 
     before: tuple[ContextItem, ...] = ()
@@ -66,8 +66,10 @@ def prompt_name(thread: str) -> str:
     return f"{thread}:{PROMPT}"
 
 
-def weave(view: View, items: Sequence[ContextItem], *, prompt: str | None = None) -> Woven:
-    """What must change so that the view shows `items`. Raises `Nonsense`.
+def view_change(
+    view: View, items: Sequence[ContextItem], *, prompt: str | None = None
+) -> ViewChange:
+    """What must change so that the view shows `items`. Raises `InvalidEngineOutput`.
 
     `prompt` names the present input where it stands among them but not in the view.
     """
@@ -80,22 +82,24 @@ def weave(view: View, items: Sequence[ContextItem], *, prompt: str | None = None
         added = history[len(names) :]
         if all(_written(item, offered) and item.covers is None for item in added):
             if prompt is None:
-                return Woven(after=added)
-            return Woven(before=added, after=after, shows_prompt=shown)
+                return ViewChange(after=added)
+            return ViewChange(before=added, after=after, shows_prompt=shown)
     memory = _recalled(history) if prompt else ()
     base = history[: len(history) - len(memory)]
     keep_from, head = _tail(view, base, offered)
-    return Woven(before=memory, after=after, head=head, keep_from=keep_from, shows_prompt=shown)
+    return ViewChange(
+        before=memory, after=after, head=head, keep_from=keep_from, shows_prompt=shown
+    )
 
 
 def check_live(view: View, turn: int, items: Sequence[ContextItem]) -> None:
-    """See that `items` keep what was said to the turn under way. Raises `Nonsense`."""
+    """See that `items` keep what was said to the turn under way. Raises `InvalidEngineOutput`."""
     given = {item.id for item in items}
     for name, row in named_rows(view.thread, view.rows).items():
         # What an engine added itself has no sender and may go.
         said = row.shape.role == "user" and (not row.volatile or row.provenance is not None)
         if row.turn == turn and said and name not in given:
-            raise Nonsense("it left out what was said to the turn under way")
+            raise InvalidEngineOutput("it left out what was said to the turn under way")
 
 
 def tokens_of(items: Sequence[ContextItem], view: View) -> int:
@@ -107,7 +111,7 @@ def tokens_of(items: Sequence[ContextItem], view: View) -> int:
     )
 
 
-def appended(items: Sequence[ContextItem], turn: int = THIS_TURN, step: int = 0) -> list[Draft]:
+def added_drafts(items: Sequence[ContextItem], turn: int = THIS_TURN, step: int = 0) -> list[Draft]:
     """The drafts of what an engine adds: shown, and never taken for conversation."""
     return [
         item_draft(
@@ -120,7 +124,9 @@ def appended(items: Sequence[ContextItem], turn: int = THIS_TURN, step: int = 0)
     ]
 
 
-def parts(head: Sequence[ContextItem], view: View, blobs: Mapping[bytes, str]) -> list[RecipePart]:
+def recipe_parts(
+    head: Sequence[ContextItem], view: View, blobs: Mapping[bytes, str]
+) -> list[RecipePart]:
     """What a new base starts with, as parts of a recipe.
 
     `blobs` are the digests under which its new summaries are stored.
@@ -189,7 +195,7 @@ def _split(
     at = names.index(prompt)
     after = tuple(items[at + 1 :])
     if any(item.id is not None for item in after):
-        raise Nonsense("it put older items after the present input")
+        raise InvalidEngineOutput("it put older items after the present input")
     return tuple(items[:at]), after
 
 
@@ -217,7 +223,7 @@ def _tail(
         if (cut := _cut_at(view, positions[row.seq], cuts)) is not None:
             best, kept = cut, count
     if best == len(view.rows) and best not in cuts:
-        raise Nonsense("it cut between a call and its output")
+        raise InvalidEngineOutput("it cut between a call and its output")
     return best, tuple(items[: len(items) - kept])
 
 
@@ -234,15 +240,17 @@ def _check(
     items: Sequence[ContextItem], offered: Mapping[str, Row], prompt: str | None, upto: int
 ) -> None:
     if not items:
-        raise Nonsense(f"it gave no items at all ({len(offered)} were there)")
+        raise InvalidEngineOutput(f"it gave no items at all ({len(offered)} were there)")
     names: set[str] = set()
     for item in items:
         if not isinstance(item, ContextItem):
-            raise Nonsense(f"it gave a {type(item).__name__} among its items")
+            raise InvalidEngineOutput(f"it gave a {type(item).__name__} among its items")
         if item.id is not None and item.id != prompt and item.id not in offered:
-            raise Nonsense(f"it named {_told(item.id)}, which is no item of this thread's view")
+            raise InvalidEngineOutput(
+                f"it named {_told(item.id)}, which is no item of this thread's view"
+            )
         if item.id is not None and item.id in names:
-            raise Nonsense(f"it gave {item.id!r} twice")
+            raise InvalidEngineOutput(f"it gave {item.id!r} twice")
         names.add(item.id or "")
         if (prompt is None or item.id != prompt) and _written(item, offered):
             _check_written(item, upto)
@@ -259,14 +267,14 @@ def _check_written(item: ContextItem, upto: int) -> None:
     try:
         decoded = item.item
     except (msgspec.DecodeError, UnicodeDecodeError, TypeError) as error:
-        raise Nonsense("one of its items cannot be read") from error
+        raise InvalidEngineOutput("one of its items cannot be read") from error
     if not recordable(decoded):
-        raise Nonsense("one of its items is a system message or a control of requests")
+        raise InvalidEngineOutput("one of its items is a system message or a control of requests")
     if isinstance(decoded, Unknown) or (isinstance(decoded, Message) and _strange(decoded)):
-        raise Nonsense("one of its items is none that a model could read")
+        raise InvalidEngineOutput("one of its items is none that a model could read")
     covers = item.covers
     if covers is not None and not 1 <= covers.first <= covers.last <= upto:
-        raise Nonsense("one of its summaries covers entries that are not there")
+        raise InvalidEngineOutput("one of its summaries covers entries that are not there")
 
 
 def _strange(message: Message) -> bool:
@@ -278,16 +286,16 @@ def _strange(message: Message) -> bool:
 def _check_summaries(items: Sequence[ContextItem]) -> None:
     names = [item.name for item in items if item.covers is not None and item.name is not None]
     if len(set(names)) < len(names):
-        raise Nonsense("it called two summaries by one name")
+        raise InvalidEngineOutput("it called two summaries by one name")
 
 
 def _check_pairs(items: Sequence[ContextItem], offered: Mapping[str, Row]) -> None:
     before = _faults(row.shape for row in offered.values())
     after = _faults(shape_of(item.body) for item in items)
     if after[0] > before[0]:
-        raise Nonsense("it gave an output without its call, or one twice")
+        raise InvalidEngineOutput("it gave an output without its call, or one twice")
     if after[1] > before[1]:
-        raise Nonsense("it gave a call without its output")
+        raise InvalidEngineOutput("it gave a call without its output")
 
 
 def _faults(shapes: Iterator[Shape]) -> tuple[int, int]:
