@@ -31,7 +31,7 @@ def check_answer(reader: AnswerReader, data: bytes) -> None:
     """Let `reader` read `data`: one document behind a NUL, else one event a line."""
     seen: list[ModelEvent] = []
     if data.startswith(b"\0"):
-        reader.whole(data[1:])
+        reader.read_document(data[1:])
         seen += reader.events
     else:
         for payload in data.split(b"\n"):

@@ -187,7 +187,7 @@ class Worker:
         own = acting(self.project / "effects" / "acts.txt")
         if life.harness == "codex":
             return own
-        known = Catalog.load(self.home / "models.toml").knowing(self.providers)
+        known = Catalog.load(self.home / "models.toml").with_providers(self.providers)
         return (*own, *builtin_tools(known.profile(life.model))[:2])
 
     async def _turn(self, thread: Thread, slot: int) -> None:

@@ -38,7 +38,7 @@ def check(data: bytes) -> None:
     fragment, registry = SAMPLES[name](text), _registry()
     expected = None if name in _UNRECOGNISED else name
     other = "user" if fragment.role == "developer" else "developer"
-    for said in (fragment.render(), fragment.rendered().text):
+    for said in (fragment.render(), fragment.rendering().text):
         assert registry.recognise(fragment.role, said) == expected
         assert registry.recognise(other, said) is None
     quoted = registry.vocabulary.quote(text)

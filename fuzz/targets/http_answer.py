@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from fuzz.cutting import chunks, head_and_rest
 from treadle.core.stream import header_signals
 from treadle.core.wire import json_bytes
-from treadle.models.failures import status_failure
+from treadle.models.failures import error_for_status
 from treadle.models.transport.errors import TransportError
 from treadle.models.transport.exchange import Exchange
 
@@ -52,7 +52,7 @@ def _heard(parts: Iterable[bytes]) -> tuple[int, bytes, str]:
         failure = type(error).__name__
     if exchange.answered:
         json_bytes(header_signals(exchange.headers))
-        str(status_failure(exchange.status, exchange.headers, body))
+        str(error_for_status(exchange.status, exchange.headers, body))
         repr(exchange.headers)
     return exchange.status, body, failure
 

@@ -6,7 +6,7 @@ import math
 
 from fuzz.cutting import head_and_rest
 from treadle.models.contract import ModelError
-from treadle.models.failures import complaint_in, status_failure, stream_failure
+from treadle.models.failures import error_for_status, error_in_stream, parse_error_body
 
 __all__ = ["WORDS", "check"]
 
@@ -30,8 +30,8 @@ def check(data: bytes) -> None:
     wish, _, body = rest.partition(b"\n")
     headers = {"retry-after": wish.decode("latin-1"), "retry-after-ms": wish.decode("latin-1")}
     for failure in (
-        status_failure(400 + (low | high << 8) % 200, headers, body),
-        stream_failure(complaint_in(body)),
+        error_for_status(400 + (low | high << 8) % 200, headers, body),
+        error_in_stream(parse_error_body(body)),
     ):
         assert isinstance(failure, ModelError)
         assert len(str(failure)) < 2000

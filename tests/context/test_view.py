@@ -22,7 +22,7 @@ from treadle.context.view import View, load_view
 from treadle.context.visible import visible_backwards
 from treadle.core.entries import Epoch, Reason, RequestMark
 from treadle.core.errors import IllegalCut
-from treadle.prompt import Known, Unknown, default_registry
+from treadle.prompt import Known, Unrecorded, default_registry
 from treadle.store.contract import Change
 from treadle.store.memory import MemoryStore
 from treadle.testing import layout
@@ -172,7 +172,7 @@ async def test_an_imported_entry_with_that_text_is_context():
     await lease.release()
     async with scene(store, thread=thread.id) as found:
         assert [row.contextual for row in found.thread.view.rows] == [True, False]
-        assert found.thread.view.baselines == {"environment": Unknown()}
+        assert found.thread.view.baselines == {"environment": Unrecorded()}
         await found.say("go on")
         assert layout(found.thread) == snapshot("""\
 00 user       <environment>

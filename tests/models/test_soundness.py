@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from treadle.models.contract import StreamCut
-from treadle.models.soundness import MOST_ITEMS, MOST_LEVELS, Soundness, is_readable
+from treadle.models.soundness import MOST_ITEMS, MOST_LEVELS, ItemChecker, is_readable
 
 SAID = b'{"type":"message","role":"assistant","content":[]}'
 
@@ -13,15 +13,15 @@ def nested(levels: int) -> bytes:
 
 
 def test_items_of_a_model_pass():
-    soundness = Soundness()
+    soundness = ItemChecker()
     items = (SAID, b'{"type":"function_call"}', b'{"type":"from_tomorrow"}', b'{"type":7}', b"5")
-    assert [soundness.flaw(each) for each in items] == [None] * 5
+    assert [soundness.error(each) for each in items] == [None] * 5
 
 
 def test_an_answer_has_so_many_items_and_no_more():
-    soundness = Soundness()
-    assert [soundness.flaw(SAID) for _ in range(MOST_ITEMS)] == [None] * MOST_ITEMS
-    flaw = soundness.flaw(SAID)
+    soundness = ItemChecker()
+    assert [soundness.error(SAID) for _ in range(MOST_ITEMS)] == [None] * MOST_ITEMS
+    flaw = soundness.error(SAID)
     assert isinstance(flaw, StreamCut)
     assert (flaw.code, flaw.retryable) == ("too_many_items", False)
 
@@ -34,7 +34,7 @@ def test_an_item_nests_so_deep_and_no_deeper():
 
 @pytest.mark.parametrize("body", [b'{"x":"\xff"}', b"1e999", b"9" * 5000, b"{", b"", b"[" * 10**6])
 def test_what_nobody_could_read_later_is_no_item(body: bytes):
-    flaw = Soundness().flaw(body)
+    flaw = ItemChecker().error(body)
     assert flaw is not None
     assert (flaw.code, flaw.retryable) == ("unreadable", True)
 
@@ -52,6 +52,6 @@ def test_what_nobody_could_read_later_is_no_item(body: bytes):
     ],
 )
 def test_a_model_speaks_in_nobody_elses_name(body: bytes):
-    flaw = Soundness().flaw(body)
+    flaw = ItemChecker().error(body)
     assert flaw is not None
     assert (flaw.code, flaw.retryable) == ("forged_item", False)

@@ -49,9 +49,9 @@ def test_without_wishes_a_head_stays_what_it_was(name, api, provider):
     head = build_head(model, instructions="Work.", api=api)
     there = Target(provider=model.provider, model=model.slug, api=api)
     assert onto(head, resolve(model, there)) == head
-    spelled = [data for _, data in format_named(api).opening(head, "key")]
+    spelled = [data for _, data in format_named(api).head_parts(head, "key")]
     settled = onto(head, resolve(model, there, Choices(), {}))
-    assert [data for _, data in format_named(api).opening(settled, "key")] == spelled
+    assert [data for _, data in format_named(api).head_parts(settled, "key")] == spelled
 
 
 @pytest.mark.parametrize("provider", ["openai", "codex"])
@@ -174,7 +174,7 @@ def test_the_formats_send_exactly_what_is_accepted(provider, api):
     tool = FunctionTool(name="look", description="", parameters=parameters({}))
     bare = build_head(model, instructions="", tools=(tool,), api=api)
     head = onto(bare, resolve(model, there, wishes))
-    body = b"".join(data for _, data in format_named(api).opening(head, ""))
+    body = b"".join(data for _, data in format_named(api).head_parts(head, ""))
     spelled = SPELLED[api]
     assert {name: field in body for name, field in spelled.items()} == {
         name: accepts(there, name) for name in spelled

@@ -10,11 +10,11 @@ from treadle.core.provenance import Attachment, InputProvenance, InternalEvent
 from treadle.core.wire import json_bytes
 from treadle.prompt import Fragment, PlanStep, Subagent, Task
 from treadle.prompt.additional import ApplicationContext, ExternalContext
-from treadle.prompt.agents_md import AgentsMd
+from treadle.prompt.agents_md import AgentsMdFragment
 from treadle.prompt.collaboration import Collaboration
 from treadle.prompt.completion import TaskCompletion
 from treadle.prompt.developer import DeveloperInstructions
-from treadle.prompt.environment import Environment, Sandbox
+from treadle.prompt.environment import EnvironmentFragment, SandboxFacts
 from treadle.prompt.events import HookContext, Skill, TurnAborted, UserShellCommand
 from treadle.prompt.guidance import Guidance
 from treadle.prompt.history import History
@@ -24,18 +24,18 @@ from treadle.prompt.overlay import OverlaySuffix
 from treadle.prompt.permissions import ApprovedPrefixes, Permissions
 from treadle.prompt.personality import Personality
 from treadle.prompt.recall import Recall
-from treadle.prompt.subagents import SubagentNotification, Subagents
+from treadle.prompt.subagents import SubagentNotification, SubagentsFragment
 from treadle.prompt.task import TaskFragment
 from treadle.prompt.unanswered import Unanswered
 
 SAMPLES: dict[str, Callable[[str], Fragment]] = {
-    "agents_md": lambda text: AgentsMd(text, "replaced", text),
+    "agents_md": lambda text: AgentsMdFragment(text, "replaced", text),
     "application_context": lambda text: ApplicationContext("branch", text),
     "approved_prefixes": lambda text: ApprovedPrefixes(((text, text), (text,))),
     "collaboration_mode": Collaboration,
     "developer_instructions": DeveloperInstructions,
-    "environment": lambda text: Environment(
-        cwd=text, sandbox=Sandbox("workspace-write", "enabled", (text, text)), shell=text
+    "environment": lambda text: EnvironmentFragment(
+        cwd=text, sandbox=SandboxFacts("workspace-write", "enabled", (text, text)), shell=text
     ),
     "external_context": lambda text: ExternalContext("page", text),
     "guidance": Guidance,
@@ -53,7 +53,7 @@ SAMPLES: dict[str, Callable[[str], Fragment]] = {
     "overlay_suffix": OverlaySuffix,
     "permissions": lambda text: Permissions(
         approval_policy=text,
-        sandbox=Sandbox(text, text, (text,)),
+        sandbox=SandboxFacts(text, text, (text,)),
         approved_prefixes=((text,),),
     ),
     "personality": Personality,
@@ -62,7 +62,7 @@ SAMPLES: dict[str, Callable[[str], Fragment]] = {
         name=text, path=text, contents=text, resource_access=Raw(json_bytes({text: [text]}))
     ),
     "subagent_notification": lambda text: SubagentNotification(text, text, text),
-    "subagents": lambda text: Subagents((Subagent(text, text), Subagent(text, text))),
+    "subagents": lambda text: SubagentsFragment((Subagent(text, text), Subagent(text, text))),
     "task_completion": lambda text: TaskCompletion(
         InternalEvent(
             source=text,

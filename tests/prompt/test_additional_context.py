@@ -5,7 +5,7 @@ from inline_snapshot import snapshot
 
 from treadle.core.errors import ConfigError, FragmentError
 from treadle.core.items import InputText
-from treadle.prompt import ContextValue, observe
+from treadle.prompt import ContextValue, take_snapshots
 
 from .voices import CTX, REGISTRY, said, told, with_
 
@@ -67,7 +67,7 @@ def test_an_additional_value_is_cut_at_a_thousand_tokens():
 @pytest.mark.parametrize("key", ["", "1st", "two words", "a>b", "k" * 65, "naïve"])
 def test_a_key_that_cannot_be_a_tag_is_refused(key: str):
     with pytest.raises(ConfigError, match="additional context key"):
-        observe(REGISTRY, with_(additional_context={key: ContextValue("v")}))
+        take_snapshots(REGISTRY, with_(additional_context={key: ContextValue("v")}))
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from treadle.core.provenance import (
 )
 from treadle.prompt import default_registry
 from treadle.prompt.completion import TaskCompletion
-from treadle.prompt.signals import Annotated, annotate
+from treadle.prompt.signals import AnnotatedMessage, annotate
 
 from .test_forging import hostile
 
@@ -164,13 +164,13 @@ def test_without_another_thread_or_an_event_a_message_is_the_same_object(
 ):
     given = message(text)
     said = annotate(given, provenance, (), WORDS)
-    assert said == Annotated(given)
+    assert said == AnnotatedMessage(given)
     assert said.message is given
 
 
 @pytest.mark.parametrize("given", [message(), message(""), message(" \n", "")], ids=repr)
 def test_empty_text_stays_empty(given: Message):
-    assert annotate(given, SENT, (), WORDS) == Annotated(given)
+    assert annotate(given, SENT, (), WORDS) == AnnotatedMessage(given)
 
 
 def test_an_event_needs_no_text_beside_it():
@@ -280,7 +280,7 @@ def test_a_huge_report_keeps_its_data_closed_and_its_instruction():
         }
     )
     assert event is not None
-    report = TaskCompletion(event).rendered(WORDS)
+    report = TaskCompletion(event).rendering(WORDS)
     assert report.cut
     head, _, tail = report.text.partition("tokens truncated…")
     assert "\n<task_result>\n" in head

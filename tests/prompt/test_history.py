@@ -4,11 +4,11 @@ from inline_snapshot import snapshot
 
 from treadle.core.items import Message, text_of
 from treadle.prompt import Markers, Vocabulary, default_registry
-from treadle.prompt.history import node_message
+from treadle.prompt.history import history_message
 
 
 def message(text: str, *, degraded: bool = False, vocabulary: Vocabulary | None = None) -> Message:
-    return node_message(
+    return history_message(
         id="node_7f3a",
         depth=1,
         first=12,

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from inline_snapshot import snapshot
 
-from treadle.prompt import Telling
+from treadle.prompt import ContextUpdate
 from treadle.prompt.permissions import prefix_lines
 
 from .voices import said, told, with_
@@ -65,7 +65,7 @@ def test_permissions_with_a_prefix_taken_back_are_told_whole():
 def test_the_same_prefixes_in_another_order_are_no_change():
     before = with_(approved_prefixes=(("ls",), ("cat",)))
     now = with_(approved_prefixes=(("cat",), ("ls",), ("cat",)))
-    assert told(now, before) == Telling()
+    assert told(now, before) == ContextUpdate()
 
 
 @pytest.mark.parametrize("policy", ["untrusted", "on-failure", "on-request", "never"])

@@ -52,7 +52,7 @@ ctx = PromptContext(
     approved_prefixes=(("b",), ("a",), ("c", "d")),
     additional_context={k: ContextValue(k) for k in ("z", "a", "m")},
 )
-print(repr(tell(registry, {}, observe(registry, ctx)).messages[0].message))
+print(repr(context_update(registry, {}, take_snapshots(registry, ctx)).messages[0].message))
 for make in SAMPLES.values():
     print(repr(make("<skill> # AGENTS.md instructions").render()))
 """

@@ -13,20 +13,20 @@ from treadle.core.errors import FragmentError
 from treadle.core.items import InputText
 from treadle.prompt import (
     Absent,
+    ContextUpdate,
     Fragment,
     Known,
     Markers,
     PromptContext,
     Registry,
     StateFragment,
-    Telling,
-    Unknown,
+    Unrecorded,
+    context_update,
     default_registry,
-    observe,
-    tell,
+    take_snapshots,
 )
-from treadle.prompt.builtin import STATES, UTTERANCES
-from treadle.prompt.environment import Environment, EnvironmentState
+from treadle.prompt.builtin import ANNOUNCEMENTS, STATES
+from treadle.prompt.environment import EnvironmentFragment, EnvironmentState
 from treadle.prompt.events import HookContext, Skill
 from treadle.prompt.fragment import FragmentRole
 
@@ -52,7 +52,7 @@ class WeatherState(StateFragment[str]):
         return bytes(raw).decode().strip('"') if raw is not None else None
 
     def difference(
-        self, _previous: Absent | Unknown | Known[str | None], current: str | None, /
+        self, _previous: Absent | Unrecorded | Known[str | None], current: str | None, /
     ) -> Sequence[Fragment]:
         return (Plain(current or "unknown"),)
 
@@ -158,12 +158,12 @@ def test_a_third_partys_state_is_told_like_any_other():
     registry = default_registry()
     registry.register(WeatherState)
     sunny = PromptContext(cwd="/repo", extras={"weather": Raw(b'"sunny"')})
-    snapshots = observe(registry, sunny)
-    telling = tell(registry, {}, snapshots)
+    snapshots = take_snapshots(registry, sunny)
+    telling = context_update(registry, {}, snapshots)
     assert telling.messages[-1].message.content == (InputText(text="<weather>sunny</weather>"),)
     assert registry.recognise("user", " <WEATHER>sunny</weather>\n") == "weather"
     known = {k: Known(v or Raw(b"null")) for k, v in snapshots.items()}
-    assert tell(registry, known, snapshots) == Telling()
+    assert context_update(registry, known, snapshots) == ContextUpdate()
 
 
 def test_a_third_partys_markers_are_guarded_in_every_fragment():
@@ -176,7 +176,7 @@ def test_a_third_partys_markers_are_guarded_in_every_fragment():
 
 def test_built_in_fragments_pass_what_others_must_pass():
     registry = Registry()
-    registry.register(*STATES, *UTTERANCES)
+    registry.register(*STATES, *ANNOUNCEMENTS)
     assert registry.fragments == default_registry().fragments
     assert [state.id for state in registry.states] == [s.id for s in default_registry().states]
 
@@ -266,6 +266,12 @@ def test_a_broken_package_is_named(package_path: Path):
 
 def test_an_empty_registry_says_nothing():
     registry = Registry()
-    assert tell(registry, {}, observe(registry, PromptContext(cwd="/"))) == Telling()
+    assert (
+        context_update(registry, {}, take_snapshots(registry, PromptContext(cwd="/")))
+        == ContextUpdate()
+    )
     assert registry.recognise("user", Skill(name="a", path="b", contents="c").render()) is None
-    assert Environment(cwd="<skill>", shell="sh").render(registry.vocabulary).count("<skill>") == 1
+    assert (
+        EnvironmentFragment(cwd="<skill>", shell="sh").render(registry.vocabulary).count("<skill>")
+        == 1
+    )

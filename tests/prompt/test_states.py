@@ -3,7 +3,7 @@ from __future__ import annotations
 from inline_snapshot import snapshot
 from msgspec import Raw
 
-from treadle.prompt import AgentsDocs, CollaborationMode, PlanStep, Subagent, Task, Telling
+from treadle.prompt import AgentsDocs, CollaborationMode, ContextUpdate, PlanStep, Subagent, Task
 
 from .voices import CTX, said, said_after_unknown, told, with_
 
@@ -246,7 +246,7 @@ Another model wrote the conversation so far. Go on from where it stands.
 
 def test_new_instructions_of_the_same_model_are_not_told():
     before = with_(model="gpt-5.2", model_instructions="One.")
-    assert told(with_(model="gpt-5.2", model_instructions="Two."), before) == Telling()
+    assert told(with_(model="gpt-5.2", model_instructions="Two."), before) == ContextUpdate()
 
 
 def test_subagents_whole_changed_and_gone():
@@ -334,7 +334,7 @@ def test_task_state_waits_for_a_new_base():
     assert "task_state" not in {
         mark.id for m in told(now, rebase=False).messages for mark in m.marks
     }
-    assert told(now, CTX, rebase=False) == Telling()
+    assert told(now, CTX, rebase=False) == ContextUpdate()
     assert [mark.id for m in told(now, CTX).messages for mark in m.marks] == ["task_state"]
 
 

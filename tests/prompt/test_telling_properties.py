@@ -9,17 +9,17 @@ from treadle.prompt import (
     AgentsDocs,
     Baseline,
     CollaborationMode,
+    ContextUpdate,
     ContextValue,
     Known,
     PlanStep,
     PromptContext,
     Subagent,
     Task,
-    Telling,
-    Unknown,
+    Unrecorded,
+    context_update,
     default_registry,
-    observe,
-    tell,
+    take_snapshots,
 )
 
 REGISTRY = default_registry()
@@ -51,7 +51,7 @@ contexts = st.builds(
 )
 
 
-def folded(known: dict[str, Baseline], telling: Telling) -> dict[str, Baseline]:
+def folded(known: dict[str, Baseline], telling: ContextUpdate) -> dict[str, Baseline]:
     told = [mark for message in telling.messages for mark in message.marks]
     return {**known, **{m.id: Known(m.snapshot or Raw(b"null")) for m in (*told, *telling.silent)}}
 
@@ -61,9 +61,9 @@ def folded(known: dict[str, Baseline], telling: Telling) -> dict[str, Baseline]:
 def test_what_was_just_told_is_known(sequence: list[PromptContext], rebase: bool):
     known: dict[str, Baseline] = {}
     for ctx in sequence:
-        snapshots = observe(REGISTRY, ctx)
-        known = folded(known, tell(REGISTRY, known, snapshots, rebase=rebase))
-        assert tell(REGISTRY, known, snapshots, rebase=rebase) == Telling()
+        snapshots = take_snapshots(REGISTRY, ctx)
+        known = folded(known, context_update(REGISTRY, known, snapshots, rebase=rebase))
+        assert context_update(REGISTRY, known, snapshots, rebase=rebase) == ContextUpdate()
 
 
 @settings(deadline=None)
@@ -71,20 +71,20 @@ def test_what_was_just_told_is_known(sequence: list[PromptContext], rebase: bool
 def test_the_way_to_a_state_does_not_matter_for_what_is_said_next(
     a: PromptContext, b: PromptContext, c: PromptContext
 ):
-    first, second = observe(REGISTRY, a), observe(REGISTRY, b)
-    straight = folded({}, tell(REGISTRY, {}, second))
-    start = folded({}, tell(REGISTRY, {}, first))
-    around = folded(start, tell(REGISTRY, start, second))
-    third = observe(REGISTRY, c)
+    first, second = take_snapshots(REGISTRY, a), take_snapshots(REGISTRY, b)
+    straight = folded({}, context_update(REGISTRY, {}, second))
+    start = folded({}, context_update(REGISTRY, {}, first))
+    around = folded(start, context_update(REGISTRY, start, second))
+    third = take_snapshots(REGISTRY, c)
     states = {name for name in straight if name in around}
     kept = {name: third[name] for name in states}
-    assert tell(REGISTRY, straight, kept) == tell(REGISTRY, around, kept)
+    assert context_update(REGISTRY, straight, kept) == context_update(REGISTRY, around, kept)
 
 
 @settings(deadline=None)
 @given(contexts)
 def test_every_part_is_marked_and_recognised_as_the_state_it_tells(ctx: PromptContext):
-    for told in tell(REGISTRY, {}, observe(REGISTRY, ctx), rebase=True).messages:
+    for told in context_update(REGISTRY, {}, take_snapshots(REGISTRY, ctx), rebase=True).messages:
         assert [mark.part for mark in told.marks] == list(range(len(told.message.content)))
         for part, mark in zip(told.message.content, told.marks, strict=True):
             assert isinstance(part, InputText)
@@ -98,8 +98,10 @@ def test_every_part_is_marked_and_recognised_as_the_state_it_tells(ctx: PromptCo
 @settings(deadline=None)
 @given(contexts)
 def test_nobody_knowing_what_was_told_means_telling_at_least_as_much(ctx: PromptContext):
-    snapshots = observe(REGISTRY, ctx)
-    unknown: dict[str, Baseline] = dict.fromkeys(snapshots, Unknown())
-    again = {mark.id for m in tell(REGISTRY, unknown, snapshots).messages for mark in m.marks}
-    first = {mark.id for m in tell(REGISTRY, {}, snapshots).messages for mark in m.marks}
+    snapshots = take_snapshots(REGISTRY, ctx)
+    unknown: dict[str, Baseline] = dict.fromkeys(snapshots, Unrecorded())
+    again = {
+        mark.id for m in context_update(REGISTRY, unknown, snapshots).messages for mark in m.marks
+    }
+    first = {mark.id for m in context_update(REGISTRY, {}, snapshots).messages for mark in m.marks}
     assert first <= again

@@ -8,13 +8,13 @@ from msgspec import Raw
 from treadle.core.items import InputText
 from treadle.prompt import (
     Baseline,
+    ContextUpdate,
     Known,
     PromptContext,
-    Telling,
-    Unknown,
+    Unrecorded,
+    context_update,
     default_registry,
-    observe,
-    tell,
+    take_snapshots,
 )
 
 REGISTRY = default_registry()
@@ -27,11 +27,11 @@ def with_(**changes: object) -> PromptContext:
 
 def told(
     now: PromptContext, before: PromptContext | None = None, *, rebase: bool = True
-) -> Telling:
+) -> ContextUpdate:
     known: dict[str, Baseline] = {}
     if before is not None:
-        known = {k: Known(v or Raw(b"null")) for k, v in observe(REGISTRY, before).items()}
-    return tell(REGISTRY, known, observe(REGISTRY, now), rebase=rebase)
+        known = {k: Known(v or Raw(b"null")) for k, v in take_snapshots(REGISTRY, before).items()}
+    return context_update(REGISTRY, known, take_snapshots(REGISTRY, now), rebase=rebase)
 
 
 def said(state: str, now: PromptContext, before: PromptContext | None = None) -> list[str]:
@@ -44,6 +44,8 @@ def said(state: str, now: PromptContext, before: PromptContext | None = None) ->
 
 
 def said_after_unknown(state: str, now: PromptContext) -> list[str]:
-    known = {k: Known(v or Raw(b"null")) for k, v in observe(REGISTRY, now).items()}
-    telling = tell(REGISTRY, {**known, state: Unknown()}, observe(REGISTRY, now), rebase=True)
+    known = {k: Known(v or Raw(b"null")) for k, v in take_snapshots(REGISTRY, now).items()}
+    telling = context_update(
+        REGISTRY, {**known, state: Unrecorded()}, take_snapshots(REGISTRY, now), rebase=True
+    )
     return [p.text for m in telling.messages for p in m.message.content if isinstance(p, InputText)]

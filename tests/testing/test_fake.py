@@ -33,9 +33,9 @@ def user(text: str) -> Message:
 
 def asked(model: ScriptedModel, *items: Item, thread: str = "thr_1") -> ModelRequest:
     head = Head(provider="scripted", api=model.format.name, model="m")
-    opening = b"".join(part for _, part in model.format.opening(head, thread))
+    opening = b"".join(part for _, part in model.format.head_parts(head, thread))
     writer = model.format.writer(head)
-    put = b"".join(writer.put(encode_item(item)) for item in items)
+    put = b"".join(writer.write(encode_item(item)) for item in items)
     return ModelRequest(head=head, body=opening + put + writer.closing(), thread=thread)
 
 
@@ -73,7 +73,9 @@ async def test_messages_are_cached_only_where_they_are_marked():
     model = ScriptedModel(Script(api="messages", answers=(Answer(text="x", times=0),)))
     plain = asked(model, user("a" * 400))
     end = plain.body.index(b"]}]}")
-    marked = msgspec.structs.replace(plain, body=MessagesFormat().marked(plain.body, (end,)))
+    marked = msgspec.structs.replace(
+        plain, body=MessagesFormat().with_cache_marks(plain.body, (end,))
+    )
     cached = [await _cached(model, each) for each in (plain, plain, marked)]
     await model.close()
     assert cached == [0, 0, len(plain.body) // 4]

@@ -50,12 +50,12 @@ async def test_300_steps_reuse_every_byte_of_the_request_before(api: Api):
     tools = tuple(Raw(SPECS.encode(tool)) for tool in TOOLS)
     head = Head(provider="scripted", api=api, model="m", instructions="Work.", tools=tools)
     writer = model.format.writer(head)
-    written = b"".join(part for _, part in model.format.opening(head, "thr_1"))
+    written = b"".join(part for _, part in model.format.head_parts(head, "thr_1"))
     new: list[Item] = [Message(role="user", content=(InputText("go"),))]
     before, missed = b"", []
     for _ in range(STEPS):
-        written += b"".join(writer.put(encode_item(item)) for item in new)
-        body = model.format.marked(written + writer.closing(), (len(written),))
+        written += b"".join(writer.write(encode_item(item)) for item in new)
+        body = model.format.with_cache_marks(written + writer.closing(), (len(written),))
         events = await collect(model, ModelRequest(head=head, body=body, thread="thr_1"))
         usage = completed(events).usage
         assert usage is not None

@@ -29,7 +29,7 @@ from ..prompt.instructions import base_instructions
 from ..prompt.machine import observe_machine
 from ..prompt.observation import PromptContext
 from ..prompt.registry import Registry
-from ..prompt.tell import observe
+from ..prompt.tell import take_snapshots
 from ..store.contract import Store
 from ..subagents import told_of
 from .opening import Setup, choices_of, docs_rules, prompt_settings
@@ -86,7 +86,7 @@ async def as_it_stands(store: Store, thread: str, registry: Registry, at: int | 
 async def with_input(view: View, registry: Registry, text: str | None, setup: Setup) -> Peek:
     """The request once `text` was admitted; without a text, its context alone."""
     known = await asyncio.to_thread(Catalog.load, setup.home / "models.toml")
-    catalog = known.knowing(setup.settings.providers)
+    catalog = known.with_providers(setup.settings.providers)
     named = setup.model or named_model(view.head, setup.settings.model)
     profile = catalog.profile(named)
     instructions = await asyncio.to_thread(base_instructions, profile, setup.home)
@@ -105,7 +105,7 @@ async def with_input(view: View, registry: Registry, text: str | None, setup: Se
         plan = await thread.foresee()
     context = onto(context, plan.prompt.contribution)
     drafts: tuple[Draft, ...] = opening(
-        view, registry, observe(registry, context), user_message(text or "…")
+        view, registry, take_snapshots(registry, context), user_message(text or "…")
     )
     if text is None:
         drafts = drafts[:-1]

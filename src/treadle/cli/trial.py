@@ -13,7 +13,7 @@ from msgspec import Struct
 from ..config import Settings
 from ..core.errors import ConfigError
 from ..core.redact import redact
-from ..models.connect import ANTHROPIC_VERSION, ProviderConfig, Reached, reached
+from ..models.connect import ANTHROPIC_VERSION, ProviderAccess, ProviderConfig, provider_access
 from ..models.providers import provider_settings
 from ..models.transport import AsyncTransport, Timeouts, TransportError
 from ..policy.auth import AuthError, ProfileUnusable, Wallet
@@ -54,13 +54,13 @@ async def try_profile(wallet: Wallet, settings: Settings, profile: str) -> Tried
     return Tried(profile=profile, works=None, said=f"the provider answered {status}")
 
 
-def _reached(settings: Settings, provider: str, bearer: str) -> Reached:
+def _reached(settings: Settings, provider: str, bearer: str) -> ProviderAccess:
     config = provider_settings(provider, providers_of(settings))
     variables = {name: value for name, value in os.environ.items() if name.endswith("_BASE_URL")}
-    return reached(provider, config.changed(ProviderConfig(key=bearer)), variables)
+    return provider_access(provider, config.with_overrides(ProviderConfig(key=bearer)), variables)
 
 
-async def _status(place: Reached) -> int | str:
+async def _status(place: ProviderAccess) -> int | str:
     async with AsyncTransport.from_environment(os.environ) as transport:
         try:
             url = f"{place.base_url}/models"
@@ -70,7 +70,7 @@ async def _status(place: Reached) -> int | str:
             return redact(str(error))
 
 
-def _headers(place: Reached) -> dict[str, str]:
+def _headers(place: ProviderAccess) -> dict[str, str]:
     if place.api == "messages":
         shown = {"anthropic-version": ANTHROPIC_VERSION, "x-api-key": place.key}
     else:

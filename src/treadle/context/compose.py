@@ -34,10 +34,10 @@ from ..core.provenance import (
 )
 from ..core.text import Policy, truncate_output
 from ..core.wire import Json
-from ..prompt.agents_md import AgentsMd
+from ..prompt.agents_md import AgentsMdFragment
 from ..prompt.registry import Registry
 from ..prompt.signals import annotate
-from ..prompt.tell import Telling, tell
+from ..prompt.tell import ContextUpdate, context_update
 from ..store.contract import THIS_TURN, InboxMessage
 from .rules import OUTCOME_UNKNOWN, synthetic_output
 from .tokens import audio_tokens, estimate_item
@@ -148,7 +148,7 @@ def opening(
     `before` and `after` stand around the input.
     `problems` with the project's instructions are noted for the user when those are told.
     """
-    telling = tell(registry, view.baselines, states)
+    telling = context_update(registry, view.baselines, states)
     drafts = _told(telling, THIS_TURN)
     said = input_draft(
         message, registry, turn=THIS_TURN, provenance=provenance, events=events, flags=flags
@@ -165,10 +165,10 @@ def retelling(
     view: View, registry: Registry, states: Mapping[str, Json | None], turn: int, step: int
 ) -> tuple[Draft, ...]:
     """What changed of some states, within a turn; what has no words waits for the next one."""
-    return tuple(_told(tell(registry, view.baselines, states), turn, step))
+    return tuple(_told(context_update(registry, view.baselines, states), turn, step))
 
 
-def _told(telling: Telling, turn: int, step: int = 0) -> list[Draft]:
+def _told(telling: ContextUpdate, turn: int, step: int = 0) -> list[Draft]:
     return [
         msgspec.structs.replace(
             item_draft(told.message, turn=turn, step=step, flags=Flags.CONTEXTUAL),
@@ -178,13 +178,13 @@ def _told(telling: Telling, turn: int, step: int = 0) -> list[Draft]:
     ]
 
 
-def _notices(telling: Telling, problems: Sequence[str]) -> Iterator[Draft]:
+def _notices(telling: ContextUpdate, problems: Sequence[str]) -> Iterator[Draft]:
     """What the user should know of what the model was told."""
     texts = [
         f"{fragment!r} was longer than its cap; the model sees it with its middle cut out"
         for fragment in telling.cut
     ]
-    if any(mark.id == AgentsMd.id for told in telling.messages for mark in told.marks):
+    if any(mark.id == AgentsMdFragment.id for told in telling.messages for mark in told.marks):
         texts += problems
     for text in texts:
         yield control_draft(Notice("warning", text, "prompt"), turn=THIS_TURN)

@@ -18,7 +18,7 @@ from ..core.items import encode_item
 from ..core.wire import Json
 from ..prompt.registry import Registry
 from ..prompt.state import Baseline, Known
-from ..prompt.tell import tell
+from ..prompt.tell import context_update
 from .row import Row
 from .rules import legal_cuts
 from .tokens import estimate_item
@@ -116,7 +116,7 @@ def _difference(
     snapshots: dict[str, Json | None] = {
         name: state.snapshot for name, state in reached.items() if isinstance(state, Known)
     }
-    telling = tell(registry, known, {**snapshots, **states}, rebase=True)
+    telling = context_update(registry, known, {**snapshots, **states}, rebase=True)
     parts: list[RecipePart] = []
     for told in telling.messages:
         body = encode_item(told.message)

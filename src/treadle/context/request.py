@@ -74,7 +74,7 @@ class RequestEncoder(Service):
     def __post_init__(self) -> None:
         self._format = format_named(self.head.api)
         self._encoded = _Encoded(self._format.writer(self.head))
-        for kind, data in self._format.opening(self.head, self.cache_key):
+        for kind, data in self._format.head_parts(self.head, self.cache_key):
             self._encoded.put(kind, data)
 
     def encode(self, rows: Sequence[Row], *, epoch: int, upto: int) -> Request:
@@ -134,7 +134,7 @@ class _Encoded(Service):
 
     def put_rows(self, rows: Sequence[Row]) -> None:
         for row in normalise(rows):
-            if data := self.writer.put(row.body):
+            if data := self.writer.write(row.body):
                 self.put("item", data, row.seq)
                 self.rows.append(row)
 

@@ -33,7 +33,7 @@ from ..core.entries import (
 )
 from ..core.wire import Json
 from ..prompt.registry import Registry
-from ..prompt.state import Baseline, Known, Unknown
+from ..prompt.state import Baseline, Known, Unrecorded
 from ..store.contract import Store, ThreadInfo
 from .row import Row
 from .rules import Pairing
@@ -110,7 +110,7 @@ def fold(baselines: dict[str, Baseline], rows: Iterable[Row], registry: Registry
         if row.contextual and not row.fragments:
             # An imported row: its words show that a state was told, not which.
             for name in registry.recognise_states(row.item):
-                baselines[name] = Unknown()
+                baselines[name] = Unrecorded()
 
 
 def _note(baselines: dict[str, Baseline], marks: Iterable[FragmentMark]) -> None:

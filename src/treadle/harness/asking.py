@@ -23,7 +23,7 @@ def addressed(run: TurnRun, request: Request, head: Head | None = None) -> Model
     assert head is not None, "a request was rendered from a view with a head"
     return ModelRequest(
         head=head,
-        body=run.model.format.marked(request.body, _cacheable(run, request)),
+        body=run.model.format.with_cache_marks(request.body, _cacheable(run, request)),
         thread=journal.id,
         turn=journal.turn,
     )

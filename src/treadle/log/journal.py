@@ -38,7 +38,7 @@ from ..prompt.events import TurnAborted
 from ..prompt.fragment import Fragment
 from ..prompt.input import user_message
 from ..prompt.observation import PromptContext
-from ..prompt.tell import observe
+from ..prompt.tell import take_snapshots
 from ..store.contract import (
     THIS_TURN,
     Admission,
@@ -136,7 +136,7 @@ class Journal(Pen):
             await self._write(Change(entries=entries, take=_taken(given.mail)))
 
     async def _opening(self, given: TurnInput, context: PromptContext) -> tuple[Draft, ...]:
-        states = observe(self.registry, context)
+        states = take_snapshots(self.registry, context)
         ahead = (self._spoken(fragment, turn=THIS_TURN) for fragment in given.ahead)
         drafts = opening(
             self.view,
@@ -199,7 +199,7 @@ class Journal(Pen):
         """What would be sent if `said` were admitted now. Writes nothing."""
         from ..context.preview import preview
 
-        states = observe(self.registry, await self.observe())
+        states = take_snapshots(self.registry, await self.observe())
         told = opening(self.view, self.registry, states, user_message(said))
         drafts = (*missing_outputs(self.view), *told)
         head = await self._wanted_head()
@@ -301,7 +301,7 @@ class Journal(Pen):
     async def retell(self, context: PromptContext, *names: str) -> None:
         """Tell what changed of some states since the turn began."""
         async with self._writing:
-            seen = observe(self.registry, context)
+            seen = take_snapshots(self.registry, context)
             states = {name: seen[name] for name in names if name in seen}
             drafts = retelling(self.view, self.registry, states, self.turn, self.step)
             if drafts:

@@ -26,11 +26,11 @@ from ..core.stream import (
 from ..core.wire import UNREADABLE
 from .contract import ModelError, ModelEvent
 from .formats.tools import INPUT, FlatTool, call_item
-from .soundness import Soundness
+from .soundness import ItemChecker
 
-__all__ = ["MOST_DOUBTS", "Assembly", "CallInProgress", "FreeformDeltas"]
+__all__ = ["MOST_CHECKS", "CallInProgress", "FreeformDeltas", "ItemBuilder"]
 
-MOST_DOUBTS = 64
+MOST_CHECKS = 64
 """How often it is looked whether a call is whole before its server has said so."""
 
 _OPENING = regex(rf'\s*\{{\s*"{INPUT}"\s*:\s*"')
@@ -92,12 +92,12 @@ class CallInProgress:
             self._pieces = ["".join(self._pieces)]
         return self._pieces[0] if self._pieces else ""
 
-    def argue(self, delta: str) -> None:
+    def add_arguments(self, delta: str) -> None:
         """More of them."""
         self._pieces.append(delta)
 
     @property
-    def whole(self) -> bool:
+    def is_whole(self) -> bool:
         """Whether the arguments are an object, so that nothing can be missing."""
         try:
             _object.decode(self.arguments)
@@ -108,71 +108,71 @@ class CallInProgress:
     def looks_whole(self) -> bool:
         """Whether the arguments are whole already; after `MOST_DOUBTS` it is not looked again."""
         self._doubts += 1
-        return self._doubts <= MOST_DOUBTS and self.whole
+        return self._doubts <= MOST_CHECKS and self.is_whole
 
 
 @dataclass(slots=True)
-class Assembly:
+class ItemBuilder:
     """Gathers what a model says and calls into items."""
 
     tools: Mapping[str, FlatTool]
     events: list[ModelEvent] = field(default_factory=list)
-    flaw: ModelError | None = None
+    error: ModelError | None = None
     """Why the answer cannot go on; what was handed out before is sound."""
-    _soundness: Soundness = field(default_factory=Soundness)
+    _soundness: ItemChecker = field(default_factory=ItemChecker)
     _thinking: list[str] | None = None
     _text: list[str] | None = None
     _count: int = 0
 
-    def think(self, delta: str) -> None:
+    def add_thinking(self, delta: str) -> None:
         """More reasoning."""
         if self._thinking is None:
-            self.settle()
+            self.finish_text()
             self._thinking = []
             self.begin(Reasoning())
         self._thinking.append(delta)
         self.events.append(ReasoningTextDelta(0, delta))
 
-    def say(self, delta: str) -> None:
+    def add_text(self, delta: str) -> None:
         """More text."""
         if self._text is None:
-            self.settle()
+            self.finish_text()
             self._text = []
             self.begin(Message(role="assistant", content=()))
         self._text.append(delta)
         self.events.append(OutputTextDelta(delta))
 
-    def call(self, name: str, call_id: str) -> CallInProgress:
+    def begin_call(self, name: str, call_id: str) -> CallInProgress:
         """The start of a call."""
-        self.settle()
+        self.finish_text()
         call = CallInProgress(name, call_id, self._count)
         self.begin(call_item(self.tools, name, "", call_id))
         self._count += 1
         return call
 
-    def argue(self, call: CallInProgress, delta: str) -> None:
+    def add_arguments(self, call: CallInProgress, delta: str) -> None:
         """More of a call's arguments."""
-        call.argue(delta)
+        call.add_arguments(delta)
         tool = self.tools.get(call.name)
         if tool is not None and tool.freeform and (text := call.deltas.feed(delta)):
             self.events.append(ToolInputDelta(text, call_id=call.call_id))
 
-    def called(self, call: CallInProgress) -> None:
+    def finish_call(self, call: CallInProgress) -> None:
         """A call is complete."""
         call.done = True
         arguments = call.arguments or "{}"
         self._hand_out(call_item(self.tools, call.name, arguments, call.call_id), call.index)
 
-    def settle(self) -> None:
+    def finish_text(self) -> None:
         """What was being thought or said is complete."""
         if self._thinking is not None:
             text, self._thinking = "".join(self._thinking), None
-            self.done(Reasoning(content=(ReasoningText(text),)))
+            self.finish(Reasoning(content=(ReasoningText(text),)))
         if self._text is not None:
             text, self._text = "".join(self._text), None
-            self.done(Message(role="assistant", content=(OutputText(text),)))
+            self.finish(Message(role="assistant", content=(OutputText(text),)))
 
-    def done(self, item: Item) -> None:
+    def finish(self, item: Item) -> None:
         """An item that is complete and was the open one."""
         self._hand_out(item, self._count)
         self._count += 1
@@ -183,6 +183,6 @@ class Assembly:
 
     def _hand_out(self, item: Item, index: int) -> None:
         body = Raw(encode_item(item))
-        self.flaw = self.flaw or self._soundness.flaw(body)
-        if self.flaw is None:
+        self.error = self.error or self._soundness.error(body)
+        if self.error is None:
             self.events.append(OutputItemDone(body, index))

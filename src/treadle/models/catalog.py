@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from ..core.errors import ConfigError
 from .facts import FACTS
 from .profile import ModelProfile
-from .tables import Table, check_fields, checked, nearest, parse, read
+from .tables import Table, check_fields, check_sections, nearest_hint, parse_toml, read_file
 
 __all__ = ["Catalog"]
 
@@ -40,18 +40,18 @@ class Catalog(Struct, frozen=True):
     def load(cls, user_file: Path | None = None) -> Catalog:
         """The built-in catalog with the user's file on top. Raises `ConfigError`."""
         built_in = _built_in()
-        data = None if user_file is None else read(user_file)
-        return built_in if data is None else built_in.extended(data, str(user_file))
+        data = None if user_file is None else read_file(user_file)
+        return built_in if data is None else built_in.with_toml(data, str(user_file))
 
-    def knowing(self, providers: Iterable[str]) -> Catalog:
+    def with_providers(self, providers: Iterable[str]) -> Catalog:
         """This catalog, with more names that count as providers."""
         return replace(self, providers=self.providers.union(providers))
 
-    def extended(self, data: bytes, source: str) -> Catalog:
+    def with_toml(self, data: bytes, source: str) -> Catalog:
         """This catalog with the entries of a TOML document on top."""
-        return self.joined(parse(data, source), source)
+        return self.with_sections(parse_toml(data, source), source)
 
-    def joined(self, sections: Table, source: str) -> Catalog:
+    def with_sections(self, sections: Table, source: str) -> Catalog:
         """This catalog with checked sections on top."""
         fallback = {**self.fallback, **sections["fallback"]}
         entries, changes = dict(self.entries), dict(self.changes)
@@ -115,7 +115,7 @@ def _base(
     if like == FALLBACK:
         return fallback
     if like not in entries:
-        hint = nearest(like, entries)
+        hint = nearest_hint(like, entries)
         raise ConfigError(f"{source}: models.{name!r} is like {like!r}, which is no entry{hint}")
     return entries[like]
 
@@ -124,4 +124,4 @@ def _base(
 def _built_in() -> Catalog:
     source = "the built-in catalog"
     empty = Catalog(frozenset(), {}, {})
-    return replace(empty.joined(checked(FACTS, source), source), changes={})
+    return replace(empty.with_sections(check_sections(FACTS, source), source), changes={})

@@ -25,9 +25,9 @@ from ..core.stream import (
 )
 from ..core.usage import InputDetails, OutputDetails, WireUsage
 from ..core.wire import UNREADABLE
-from .assembly import Assembly, CallInProgress
+from .assembly import CallInProgress, ItemBuilder
 from .contract import ModelError, ModelEvent, StreamCut
-from .failures import complaint_in, stream_failure
+from .failures import error_in_stream, parse_error_body
 from .formats.tools import FlatTool
 
 __all__ = ["ChatReader"]
@@ -117,7 +117,7 @@ class ChatReader:
     def __init__(self, tools: Mapping[str, FlatTool], digest: str) -> None:
         self.complete = False
         self.failure: ModelError | None = None
-        self._assembly = Assembly(tools)
+        self._assembly = ItemBuilder(tools)
         self._id, self._fallback = "", f"chatcmpl-{digest}"
         self._calls: dict[int, CallInProgress] = {}
         self._finished = ""
@@ -149,7 +149,7 @@ class ChatReader:
         else:
             self._take(chunk)
 
-    def whole(self, body: bytes) -> None:
+    def read_document(self, body: bytes) -> None:
         """An answer that came as one document."""
         try:
             chunk = _decode(body)
@@ -169,7 +169,7 @@ class ChatReader:
             self.failure = cut
 
     def _fail(self, body: bytes) -> None:
-        self.failure = stream_failure(complaint_in(body))
+        self.failure = error_in_stream(parse_error_body(body))
 
     def _take(self, chunk: _Chunk) -> None:
         if not self._id and (chunk.id or chunk.choices):
@@ -186,12 +186,12 @@ class ChatReader:
 
     def _hear(self, delta: _Delta) -> None:
         if text := _text(delta.reasoning_content) or _text(delta.reasoning):
-            self._assembly.think(text)
+            self._assembly.add_thinking(text)
         if text := _text(delta.content) or delta.refusal or "":
-            self._assembly.say(text)
+            self._assembly.add_text(text)
         for call in delta.tool_calls or ():
             self._hear_call(call)
-        self.failure = self._assembly.flaw
+        self.failure = self._assembly.error
 
     def _hear_call(self, delta: _CallDelta) -> None:
         function = delta.function or _Function()
@@ -203,7 +203,7 @@ class ChatReader:
             index = index if call is None else max(self._calls) + 1
             call = self._begin(index, function.name, delta.id)
         if not call.done and (arguments := _arguments(function.arguments)):
-            self._assembly.argue(call, arguments)
+            self._assembly.add_arguments(call, arguments)
 
     def _begin(self, index: int, name: str, call_id: str | None) -> CallInProgress:
         # Calls that cannot grow any more need not wait for the others.
@@ -212,7 +212,7 @@ class ChatReader:
         if not call_id or call_id in taken:
             named = hashlib.blake2b(f"{self._id}:{index}".encode(), digest_size=12)
             call_id = f"call_{named.hexdigest()}"
-        call = self._calls[index] = self._assembly.call(name, call_id)
+        call = self._calls[index] = self._assembly.begin_call(name, call_id)
         return call
 
     @property
@@ -221,17 +221,17 @@ class ChatReader:
 
     def _hand_out(self, calls: Iterable[CallInProgress]) -> None:
         for call in calls:
-            self._assembly.called(call)
+            self._assembly.finish_call(call)
 
     def _finish(self, reason: str) -> None:
-        self._assembly.settle()
-        self._hand_out(call for call in self._open if call.whole)
+        self._assembly.finish_text()
+        self._hand_out(call for call in self._open if call.is_whole)
         if (cut := _CUT_SHORT.get(reason)) is not None:
             self._cut_short(cut)
             return
         self._hand_out(self._open)
-        if self._assembly.flaw is not None:
-            self.failure = self._assembly.flaw
+        if self._assembly.error is not None:
+            self.failure = self._assembly.error
             return
         body = CompletedBody(id=self._id or self._fallback, usage=self._usage)
         self.events.append(Completed(body))

@@ -21,7 +21,14 @@ from .profile import ModelProfile
 from .retry import Backoff
 from .transport import Timeouts, Transport
 
-__all__ = ["ANTHROPIC_VERSION", "Api", "ProviderConfig", "Reached", "connect", "reached"]
+__all__ = [
+    "ANTHROPIC_VERSION",
+    "Api",
+    "ProviderAccess",
+    "ProviderConfig",
+    "connect",
+    "provider_access",
+]
 
 Api: TypeAlias = Literal["responses", "chat", "messages"]
 
@@ -53,7 +60,7 @@ class ProviderConfig(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How often a request without an answer is sent again; 4 unless it says otherwise."""
     remote_compaction: Literal["none", "endpoint", "trigger"] | None = None
 
-    def changed(self, other: ProviderConfig | None) -> ProviderConfig:
+    def with_overrides(self, other: ProviderConfig | None) -> ProviderConfig:
         """These settings with what `other` says on top."""
         told = structs.asdict(other) if other is not None else {}
         said = {name: value for name, value in told.items() if value is not None}
@@ -77,7 +84,7 @@ def connect(
 ) -> Model:
     """The adapter for `profile`. Raises `ConfigError` and `AuthFailed`."""
     name = f"{profile.provider}:{profile.slug}"
-    config = _DEFAULTS.changed(config)
+    config = _DEFAULTS.with_overrides(config)
     key = _key(profile.provider, config, environ)
     endpoint = Endpoint(
         _base_url(profile.provider, config, environ),
@@ -102,7 +109,7 @@ def connect(
             return MessagesModel(name, capabilities, endpoint, shared_transport)
 
 
-class Reached(Struct, frozen=True, kw_only=True):
+class ProviderAccess(Struct, frozen=True, kw_only=True):
     """Where a provider is, and who we are there, for those who ask it without us."""
 
     api: Api
@@ -117,10 +124,12 @@ class Reached(Struct, frozen=True, kw_only=True):
         return f"Reached(base_url={self.base_url!r})"
 
 
-def reached(provider: str, config: ProviderConfig, environ: Mapping[str, str]) -> Reached:
+def provider_access(
+    provider: str, config: ProviderConfig, environ: Mapping[str, str]
+) -> ProviderAccess:
     """How `provider` is reached. Raises `ConfigError` and `AuthFailed`."""
-    known = _DEFAULTS.changed(config)
-    return Reached(
+    known = _DEFAULTS.with_overrides(config)
+    return ProviderAccess(
         api=known.api or "chat",
         base_url=_base_url(provider, known, environ),
         key=_key(provider, known, environ),

@@ -18,11 +18,11 @@ from ..core.redact import redact
 from ..core.service import Service
 from ..core.stream import header_signals
 from .contract import Connected, ModelError, ModelEvent, ModelRequest, StreamCut
-from .failures import request_id_of, status_failure
+from .failures import error_for_status, request_id
 from .retry import Backoff
 from .silence import Silence
 from .sse import LARGEST_STREAM, EventParser, StreamTooLarge
-from .transport import PATIENT, BodyTooLarge, Response, TimedOut, Timeouts, Transport
+from .transport import DEFAULT_TIMEOUTS, BodyTooLarge, Response, TimedOut, Timeouts, Transport
 from .transport import TransportError as Failure
 
 __all__ = ["LARGEST_ANSWER", "LARGEST_ERROR", "AnswerReader", "Endpoint"]
@@ -50,7 +50,7 @@ class AnswerReader(Protocol):
         """One event of the stream."""
         ...
 
-    def whole(self, body: bytes) -> None:
+    def read_document(self, body: bytes) -> None:
         """An answer that came as one JSON document instead of a stream."""
         ...
 
@@ -65,7 +65,7 @@ class Endpoint(Service):
     base_url: str
     transport: Transport
     headers: Mapping[str, str] = field(default_factory=dict)
-    timeouts: Timeouts = PATIENT
+    timeouts: Timeouts = DEFAULT_TIMEOUTS
     backoff: Backoff = field(default_factory=Backoff)
     largest: int = LARGEST_STREAM
 
@@ -110,7 +110,7 @@ class Endpoint(Service):
                 said = await self._start_of(response)
         except Failure as error:
             raise self._unreached(error) from error
-        failure = status_failure(response.status, response.headers, said)
+        failure = error_for_status(response.status, response.headers, said)
         raise _scrubbed(failure)
 
     async def _batches(
@@ -125,7 +125,7 @@ class Endpoint(Service):
                 body = await self._at_once(response, LARGEST_ANSWER)
                 # What nests beyond all measure says nothing.
                 with suppress(RecursionError):
-                    reader.whole(body)
+                    reader.read_document(body)
             else:
                 parser, chunks = EventParser(total=self.largest), response.chunks()
                 silence = Silence(self.timeouts.idle)
@@ -176,7 +176,7 @@ class Endpoint(Service):
         return StreamCut(redact(str(error)), retryable=True, code=code)
 
     def _named(self, failure: ModelError, response: Response) -> ModelError:
-        failure.request_id = failure.request_id or request_id_of(response.headers)
+        failure.request_id = failure.request_id or request_id(response.headers)
         return _scrubbed(failure)
 
 
@@ -189,7 +189,7 @@ def _scrubbed(failure: ModelError) -> ModelError:
 
 def _connected(response: Response) -> Connected:
     headers = response.headers
-    return Connected(request_id_of(headers), headers.get("x-codex-turn-state", ""))
+    return Connected(request_id(headers), headers.get("x-codex-turn-state", ""))
 
 
 def _read(reader: AnswerReader, payloads: list[bytes]) -> list[ModelEvent]:

@@ -20,12 +20,12 @@ from ..core.wire import UNREADABLE
 from .contract import AuthFailed, ContextOverflow, InvalidRequest, ModelError, RateLimited
 
 __all__ = [
-    "Complaint",
-    "complaint_in",
-    "complaint_of",
-    "request_id_of",
-    "status_failure",
-    "stream_failure",
+    "ProviderError",
+    "error_for_status",
+    "error_in_stream",
+    "parse_error_body",
+    "provider_error",
+    "request_id",
 ]
 
 _TOO_LARGE = regex(
@@ -73,7 +73,7 @@ _LONGEST_WAIT = 366 * 24 * 3600.0
 """Seconds; whoever asks for more has not said when."""
 
 
-class Complaint(Struct, frozen=True):
+class ProviderError(Struct, frozen=True):
     """What an error body says."""
 
     message: str = ""
@@ -81,38 +81,38 @@ class Complaint(Struct, frozen=True):
     resets_in: float | None = None
 
 
-def complaint_in(body: bytes) -> Complaint:
+def parse_error_body(body: bytes) -> ProviderError:
     """What an error body says, in any of the shapes servers use."""
     try:
         payload = msgspec.json.decode(body)
     except UNREADABLE:
-        return Complaint(_quote(body.decode(errors="replace")))
+        return ProviderError(_quote(body.decode(errors="replace")))
     if not isinstance(payload, dict):
-        return Complaint(_quote(body.decode(errors="replace")))
+        return ProviderError(_quote(body.decode(errors="replace")))
     error = payload.get("error", payload)
     if not isinstance(error, dict):
-        return Complaint(_quote(str(error)))
+        return ProviderError(_quote(str(error)))
     message = error.get("message") or error.get("detail") or payload.get("detail") or ""
     resets = error.get("resets_in_seconds")
-    return Complaint(
+    return ProviderError(
         _quote(message if isinstance(message, str) else msgspec.json.encode(message).decode()),
         _code(error),
         _seconds(resets) if isinstance(resets, int | float) else None,
     )
 
 
-def complaint_of(message: str, code: str) -> Complaint:
+def provider_error(message: str, code: str) -> ProviderError:
     """A complaint in these words, as far as they are repeated."""
-    return Complaint(_quote(message), code[:_LONGEST_CODE])
+    return ProviderError(_quote(message), code[:_LONGEST_CODE])
 
 
-def status_failure(status: int, headers: Mapping[str, str], body: bytes) -> ModelError:
+def error_for_status(status: int, headers: Mapping[str, str], body: bytes) -> ModelError:
     """The error that a response other than 2xx stands for."""
-    said = complaint_in(body)
+    said = parse_error_body(body)
     facts: dict[str, Any] = {
         "status": status,
         "code": said.code,
-        "request_id": request_id_of(headers),
+        "request_id": request_id(headers),
     }
     after = _retry_after(headers)
     if status == 413 or said.code in _OVERFLOW or (status in _REFUSALS and _overflows(said)):
@@ -129,7 +129,7 @@ def status_failure(status: int, headers: Mapping[str, str], body: bytes) -> Mode
     return InvalidRequest(_text(said, status, remedy), **facts)
 
 
-def stream_failure(said: Complaint, request_id: str = "") -> ModelError:
+def error_in_stream(said: ProviderError, request_id: str = "") -> ModelError:
     """The error that a failure inside a stream stands for."""
     facts: dict[str, Any] = {"code": said.code, "request_id": request_id}
     if said.code not in _RATE and _overflows(said):
@@ -147,12 +147,12 @@ def stream_failure(said: Complaint, request_id: str = "") -> ModelError:
     return ModelError(_text(said, None, "try again"), retryable=not lasting, **facts)
 
 
-def request_id_of(headers: Mapping[str, str]) -> str:
+def request_id(headers: Mapping[str, str]) -> str:
     """The name of the exchange in the provider's logs."""
     return headers.get("x-request-id") or headers.get("request-id") or ""
 
 
-def _rate_limited(said: Complaint, after: float | None, facts: dict[str, Any]) -> RateLimited:
+def _rate_limited(said: ProviderError, after: float | None, facts: dict[str, Any]) -> RateLimited:
     """Worth another try only if the server says when, and no account's limit is used up."""
     lasting = said.code == "usage_limit_reached"
     wait = said.resets_in if lasting else after
@@ -160,16 +160,16 @@ def _rate_limited(said: Complaint, after: float | None, facts: dict[str, Any]) -
     return RateLimited(text, retryable=after is not None and not lasting, retry_after=wait, **facts)
 
 
-def _overflows(said: Complaint) -> bool:
+def _overflows(said: ProviderError) -> bool:
     return said.code in _OVERFLOW or _TOO_LARGE.search(said.message) is not None
 
 
-def _overflow_text(said: Complaint) -> str:
+def _overflow_text(said: ProviderError) -> str:
     words = f": {said.message}" if said.message else ""
     return f"the request is larger than the model's window{words}; compact the thread"
 
 
-def _text(said: Complaint, status: int | None, remedy: str) -> str:
+def _text(said: ProviderError, status: int | None, remedy: str) -> str:
     code = f" ({said.code!r})" if said.code else ""
     what = f"the provider answered {status}{code}" if status else f"the provider failed{code}"
     words = said.message.rstrip(". ")

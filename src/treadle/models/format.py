@@ -25,7 +25,7 @@ class WireFormat(Protocol):
         """``responses``, ``chat`` or ``messages``; the `api` of heads and origins."""
         ...
 
-    def opening(self, head: Head, cache_key: str) -> Iterator[tuple[HeadPart, bytes]]:
+    def head_parts(self, head: Head, cache_key: str) -> Iterator[tuple[HeadPart, bytes]]:
         """The body up to the first item: always the three parts, in this order."""
         ...
 
@@ -33,7 +33,7 @@ class WireFormat(Protocol):
         """A writer for the items that follow."""
         ...
 
-    def marked(self, body: bytes, ends: tuple[int, ...]) -> bytes:
+    def with_cache_marks(self, body: bytes, ends: tuple[int, ...]) -> bytes:
         """`body` with a cache mark behind the blocks that end at these offsets.
 
         Formats without such marks return it as it is. Marks are not part of the prefix.
@@ -44,7 +44,7 @@ class WireFormat(Protocol):
 class ItemWriter(Protocol):
     """Writes the items of one body, in order."""
 
-    def put(self, item: bytes) -> bytes:
+    def write(self, item: bytes) -> bytes:
         """The bytes that an encoded item adds; empty when the format cannot say it."""
         ...
 

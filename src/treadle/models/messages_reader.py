@@ -27,10 +27,10 @@ from ..core.stream import (
 )
 from ..core.usage import InputDetails, OutputDetails, WireUsage
 from ..core.wire import UNREADABLE, json_bytes
-from .assembly import Assembly, CallInProgress
+from .assembly import CallInProgress, ItemBuilder
 from .contract import ContextOverflow, ModelError, ModelEvent, StreamCut
-from .failures import complaint_in, stream_failure
-from .formats.thinking import THINKING, reasoning_of
+from .failures import error_in_stream, parse_error_body
+from .formats.thinking import THINKING, reasoning_item
 from .formats.tools import FlatTool
 
 __all__ = ["MessagesReader"]
@@ -123,7 +123,7 @@ class MessagesReader:
     def __init__(self, tools: Mapping[str, FlatTool]) -> None:
         self.complete = False
         self.failure: ModelError | None = None
-        self._assembly = Assembly(tools)
+        self._assembly = ItemBuilder(tools)
         self._id = ""
         self._blocks: dict[int, _Block] = {}
         self._usage = _Usage()
@@ -150,16 +150,16 @@ class MessagesReader:
         except UNREADABLE:
             return
         self._take(event, payload)
-        self.failure = self.failure or self._assembly.flaw
+        self.failure = self.failure or self._assembly.error
 
-    def whole(self, body: bytes) -> None:
+    def read_document(self, body: bytes) -> None:
         """An answer that came as one document."""
         try:
             message = msgspec.json.decode(body, type=_Message)
         except UNREADABLE:
             message = _Message()
         if not message.id:
-            self.failure = stream_failure(complaint_in(body))
+            self.failure = error_in_stream(parse_error_body(body))
             return
         self._start(message)
         for index, block in enumerate(message.content):
@@ -188,7 +188,7 @@ class MessagesReader:
             case "message_stop":
                 self._finish()
             case "error":
-                self.failure = stream_failure(complaint_in(payload))
+                self.failure = error_in_stream(parse_error_body(payload))
             case "ping":
                 pass
             case _:
@@ -207,18 +207,18 @@ class MessagesReader:
         match fields.get("type"):
             case "tool_use":
                 name, call_id = _text(fields.get("name")), _text(fields.get("id"))
-                block.call = self._assembly.call(name, call_id)
+                block.call = self._assembly.begin_call(name, call_id)
                 if given := fields.get("input"):
                     self._argue(block, json_bytes(given).decode())
             case "thinking" | "redacted_thinking":
                 self._assembly.begin(Reasoning())
             case "text" if said := _text(fields.get("text")):
-                self._assembly.say(said)
+                self._assembly.add_text(said)
 
     def _grow(self, block: _Block, delta: _Change) -> None:
         match delta.type:
             case "text_delta":
-                self._assembly.say(delta.text)
+                self._assembly.add_text(delta.text)
             case "thinking_delta":
                 block.grow("thinking", delta.thinking)
                 self.events.append(ReasoningTextDelta(0, delta.thinking))
@@ -230,30 +230,30 @@ class MessagesReader:
     def _argue(self, block: _Block, fragment: str) -> None:
         block.arguments.append(fragment)
         if block.call is not None:
-            self._assembly.argue(block.call, fragment)
+            self._assembly.add_arguments(block.call, fragment)
 
     def _close(self, block: _Block) -> None:
         block.settle()
         kind = _text(block.fields.get("type"))
         if block.call is not None:
             self._doubtful = block.call
-            if block.call.whole or not block.call.arguments:
+            if block.call.is_whole or not block.call.arguments:
                 self._trust()
         elif kind == "text":
-            self._assembly.settle()
+            self._assembly.finish_text()
         elif kind in THINKING:
-            self._assembly.done(reasoning_of(block.fields))
+            self._assembly.finish(reasoning_item(block.fields))
         else:
-            self._assembly.done(Unknown(Raw(json_bytes(_unknown(block)))))
+            self._assembly.finish(Unknown(Raw(json_bytes(_unknown(block)))))
 
     def _trust(self) -> None:
         """What follows a call shows that it was not cut off."""
         if self._doubtful is not None:
-            self._assembly.called(self._doubtful)
+            self._assembly.finish_call(self._doubtful)
         self._doubtful = None
 
     def _finish(self) -> None:
-        self._assembly.settle()
+        self._assembly.finish_text()
         usage = self._usage.wire()
         if self._stopped == "model_context_window_exceeded":
             self.failure = ContextOverflow(
@@ -266,8 +266,8 @@ class MessagesReader:
             self.failure = StreamCut(f"Incomplete response returned, reason: {cut}", code=cut)
         else:
             self._trust()
-            if self._assembly.flaw is not None:
-                self.failure = self._assembly.flaw
+            if self._assembly.error is not None:
+                self.failure = self._assembly.error
                 return
             goes_on = False if self._stopped == "pause_turn" else None
             self.events.append(Completed(CompletedBody(id=self._id, usage=usage, end_turn=goes_on)))

@@ -19,13 +19,13 @@ from .catalog import Catalog
 from .connect import ProviderConfig, connect
 from .contract import Model
 from .profile import ModelProfile
-from .tables import nearest
+from .tables import nearest_hint
 from .transport import AsyncTransport, Transport
 
 __all__ = [
     "GROUP",
     "ModelOpener",
-    "Opening",
+    "OpenerContext",
     "ProviderConfig",
     "open_model",
     "provider_names",
@@ -57,7 +57,7 @@ _OPENERS = {"scripted": "treadle.testing.scripted:open_scripted"}
 """Openers of our own that the library must not import by itself."""
 
 
-class Opening(msgspec.Struct, frozen=True):
+class OpenerContext(msgspec.Struct, frozen=True):
     """What an opener is given: the model, and where to look things up."""
 
     provider: str
@@ -78,7 +78,7 @@ class Opening(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(found, provider=self.provider)
 
 
-ModelOpener: TypeAlias = Callable[[Opening], Model]
+ModelOpener: TypeAlias = Callable[[OpenerContext], Model]
 """Opens the models of one provider."""
 
 
@@ -96,7 +96,7 @@ def open_model(
     """
     added = config or {}
     provider, slug = _split(name, catalog, added)
-    opening = Opening(provider, slug, catalog, environ, added, transport)
+    opening = OpenerContext(provider, slug, catalog, environ, added, transport)
     opener = None if provider in added else _opener(provider)
     if opener is not None:
         return opener(opening)
@@ -110,7 +110,7 @@ def provider_settings(
     provider: str, config: Mapping[str, ProviderConfig] | None = None
 ) -> ProviderConfig:
     """What is known of a provider, with what `config` says on top."""
-    return _PROVIDERS.get(provider, ProviderConfig()).changed((config or {}).get(provider))
+    return _PROVIDERS.get(provider, ProviderConfig()).with_overrides((config or {}).get(provider))
 
 
 def provider_names(config: Mapping[str, ProviderConfig] | None = None) -> tuple[str, ...]:
@@ -127,7 +127,7 @@ def _split(name: str, catalog: Catalog, config: Mapping[str, ProviderConfig]) ->
     if (not colon or profile.known) and _is_known(profile.provider, config):
         return profile.provider, profile.slug
     known = provider_names(config)
-    hint = nearest(provider, known) or f"; known are {', '.join(known)}"
+    hint = nearest_hint(provider, known) or f"; known are {', '.join(known)}"
     raise ConfigError(f"there is no provider {provider!r} for the model {name!r}{hint}")
 
 

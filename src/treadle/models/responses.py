@@ -27,9 +27,9 @@ from ..core.usage import WireUsage
 from ..core.wire import UNREADABLE, json_bytes
 from .contract import Capabilities, ModelError, ModelEvent, ModelRequest, StreamCut
 from .endpoint import Endpoint
-from .failures import Complaint, complaint_in, complaint_of, stream_failure
+from .failures import ProviderError, error_in_stream, parse_error_body, provider_error
 from .formats.responses import ResponsesFormat
-from .soundness import Soundness, is_readable
+from .soundness import ItemChecker, is_readable
 from .transport import Timeouts
 
 __all__ = ["ResponsesModel", "ResponsesReader"]
@@ -102,7 +102,7 @@ class ResponsesReader:
         self.complete = False
         self.failure: ModelError | None = None
         self._remembered: ModelError | None = None
-        self._soundness = Soundness()
+        self._soundness = ItemChecker()
 
     def read(self, payload: bytes) -> None:
         """One event of the stream; what is no JSON object is passed over."""
@@ -119,10 +119,10 @@ class ResponsesReader:
             case Completed():
                 self.complete = True
             case Failed():
-                self._remembered = stream_failure(_complaint(event.response.error))
+                self._remembered = error_in_stream(_complaint(event.response.error))
             case ErrorEvent():
                 details = event.error or ErrorDetails(event.code, event.message)
-                self._remembered = stream_failure(_complaint(details))
+                self._remembered = error_in_stream(_complaint(details))
             case Incomplete():
                 reason = event.reason[:_LONGEST_REASON]
                 self.failure = StreamCut(
@@ -135,12 +135,12 @@ class ResponsesReader:
                     "the provider's last event cannot be read; try again", retryable=True
                 )
 
-    def whole(self, body: bytes) -> None:
+    def read_document(self, body: bytes) -> None:
         """A response that came as one document."""
         try:
             response = msgspec.json.decode(body, type=_Whole)
         except UNREADABLE:
-            self.failure = stream_failure(complaint_in(body))
+            self.failure = error_in_stream(parse_error_body(body))
             return
         for item in response.output:
             self._take(OutputItemDone(item))
@@ -154,7 +154,7 @@ class ResponsesReader:
         self.failure = self._remembered or cut
 
     def _take(self, event: OutputItemDone) -> None:
-        self.failure = self._soundness.flaw(event.body)
+        self.failure = self._soundness.error(event.body)
         if self.failure is None:
             self.events.append(event)
 
@@ -186,10 +186,10 @@ def _unreadable() -> ModelError:
     )
 
 
-def _complaint(details: ErrorDetails | None) -> Complaint:
+def _complaint(details: ErrorDetails | None) -> ProviderError:
     if details is None:
-        return Complaint()
-    return complaint_of(details.message or "", details.code or details.type or "")
+        return ProviderError()
+    return provider_error(details.message or "", details.code or details.type or "")
 
 
 def _names(request: ModelRequest) -> dict[str, str]:

@@ -34,7 +34,7 @@ class Backoff(Struct, frozen=True):
     retries: int = 4
     base: float = 0.2
     jitter: float = 0.1
-    patience: float = 60.0
+    longest_wait: float = 60.0
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     random: Callable[[], float] = _chance
 
@@ -57,7 +57,7 @@ class Backoff(Struct, frozen=True):
         if not passes or attempt >= self.retries:
             return None
         if error.retry_after is not None:
-            return error.retry_after if error.retry_after <= self.patience else None
+            return error.retry_after if error.retry_after <= self.longest_wait else None
         return self.delay(attempt)
 
     def delay(self, attempt: int) -> float:

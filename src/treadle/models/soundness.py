@@ -13,7 +13,7 @@ from msgspec import Raw
 from ..core.wire import UNREADABLE, nests_deeper
 from .contract import StreamCut
 
-__all__ = ["MOST_ITEMS", "MOST_LEVELS", "Soundness", "is_readable"]
+__all__ = ["MOST_ITEMS", "MOST_LEVELS", "ItemChecker", "is_readable"]
 
 MOST_ITEMS = 1024
 """Items of one answer; each call among them is run."""
@@ -42,13 +42,13 @@ def is_readable(body: bytes | Raw) -> bool:
     return True
 
 
-class Soundness:
+class ItemChecker:
     """Looks at the items of one answer, in order."""
 
     def __init__(self) -> None:
         self._seen = 0
 
-    def flaw(self, body: bytes | Raw) -> StreamCut | None:
+    def error(self, body: bytes | Raw) -> StreamCut | None:
         """Why the answer cannot go on with this item; None where it can."""
         self._seen += 1
         if self._seen > MOST_ITEMS:

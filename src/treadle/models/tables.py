@@ -19,7 +19,15 @@ from ..core.files import read_bounded
 from ..core.text import Policy
 from .profile import ModelProfile
 
-__all__ = ["MOST_BYTES", "Table", "check_fields", "checked", "nearest", "parse", "read"]
+__all__ = [
+    "MOST_BYTES",
+    "Table",
+    "check_fields",
+    "check_sections",
+    "nearest_hint",
+    "parse_toml",
+    "read_file",
+]
 
 MOST_BYTES = 4 << 20
 """The largest file that is read."""
@@ -33,7 +41,7 @@ _HINTS = get_type_hints(ModelProfile, include_extras=True)
 _FIELDS = {name: hint for name, hint in _HINTS.items() if name not in _DERIVED}
 
 
-def parse(data: bytes, source: str) -> dict[str, Any]:
+def parse_toml(data: bytes, source: str) -> dict[str, Any]:
     """The sections of a catalog file, each checked."""
     import tomllib
 
@@ -41,10 +49,10 @@ def parse(data: bytes, source: str) -> dict[str, Any]:
         sections = tomllib.loads(data.decode())
     except (ValueError, RecursionError) as error:  # also numbers of thousands of digits
         raise ConfigError(f"{source} is not valid TOML: {error}; correct or remove it") from error
-    return checked(sections, source)
+    return check_sections(sections, source)
 
 
-def checked(sections: Table, source: str) -> dict[str, Any]:
+def check_sections(sections: Table, source: str) -> dict[str, Any]:
     """The sections of a catalog, with every value in its proper type. Raises `ConfigError`."""
     _known(sections, _SECTIONS, f"{source}: section")
     models = {
@@ -70,7 +78,7 @@ def check_fields(fields: Table, source: str) -> dict[str, Any]:
     return {name: _value(name, value, source) for name, value in fields.items()}
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
+def nearest_hint(name: str, known: Iterable[str]) -> str:
     """A hint at the name that was probably meant, or nothing."""
     import difflib
 
@@ -78,7 +86,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
-def read(path: Path) -> bytes | None:
+def read_file(path: Path) -> bytes | None:
     """The bytes of a user's file; None when there is none."""
     try:
         return read_bounded(path, MOST_BYTES)
@@ -92,7 +100,7 @@ def _known(given: Iterable[str], known: Iterable[str], what: str) -> None:
     names = sorted(known)
     for name in given:
         if name not in names:
-            hint = nearest(name, names)
+            hint = nearest_hint(name, names)
             raise ConfigError(f"{what} {name!r} is unknown{hint} (accepted: {', '.join(names)})")
 
 

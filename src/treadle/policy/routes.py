@@ -99,12 +99,12 @@ class Routes(Service, kw_only=True):
 
     def missing(self, model: str) -> str:
         """Why `model` cannot be asked without a profile; empty where it can."""
-        from ..models.connect import reached
+        from ..models.connect import provider_access
         from ..models.providers import provider_settings
 
         provider = self._provider(model)
         try:
-            reached(provider, provider_settings(provider, self.providers), self.environ)
+            provider_access(provider, provider_settings(provider, self.providers), self.environ)
         except AuthFailed as error:
             return str(error)
         except ConfigError:
@@ -161,13 +161,13 @@ class Routes(Service, kw_only=True):
 
     def address(self, model: str) -> str:
         """Where the provider of `model` is; empty where nobody knows yet."""
-        from ..models.connect import reached
+        from ..models.connect import provider_access
         from ..models.providers import provider_settings
 
         provider = self._provider(model)
-        settings = provider_settings(provider, self.providers).changed(_KEYLESS)
+        settings = provider_settings(provider, self.providers).with_overrides(_KEYLESS)
         try:
-            return reached(provider, settings, self.environ).base_url
+            return provider_access(provider, settings, self.environ).base_url
         except ConfigError:
             return ""
 

@@ -18,8 +18,8 @@ from .observation import (
     Task,
 )
 from .registry import Registry, default_registry
-from .state import Absent, Baseline, Known, StateFragment, Unknown
-from .tell import ContextMessage, Telling, observe, tell
+from .state import Absent, Baseline, Known, StateFragment, Unrecorded
+from .tell import ContextMessage, ContextUpdate, context_update, take_snapshots
 
 __all__ = [
     "Absent",
@@ -27,6 +27,7 @@ __all__ = [
     "Baseline",
     "CollaborationMode",
     "ContextMessage",
+    "ContextUpdate",
     "ContextValue",
     "DocsRules",
     "Fragment",
@@ -41,14 +42,13 @@ __all__ = [
     "StateFragment",
     "Subagent",
     "Task",
-    "Telling",
-    "Unknown",
+    "Unrecorded",
     "UserPart",
     "Vocabulary",
+    "context_update",
     "default_registry",
     "discover",
-    "observe",
     "observe_machine",
-    "tell",
+    "take_snapshots",
     "user_message",
 ]

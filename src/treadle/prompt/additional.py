@@ -17,7 +17,7 @@ from ..core.errors import ConfigError
 from ..core.patterns import regex
 from .fragment import Fragment, FragmentRole, Markers
 from .observation import ContextValue, PromptContext
-from .state import Absent, Known, StateFragment, Unknown, fingerprint
+from .state import Absent, Known, StateFragment, Unrecorded, fingerprint
 
 __all__ = [
     "AdditionalContextState",
@@ -102,13 +102,13 @@ class AdditionalContextState(StateFragment[dict[str, ValueSnapshot]]):
         given = sorted(ctx.additional_context.items())
         return {_checked(key): _snapshot(value) for key, value in given} or None
 
-    def remembered(self, snapshot: dict[str, ValueSnapshot]) -> dict[str, ValueSnapshot]:
+    def comparable(self, snapshot: dict[str, ValueSnapshot]) -> dict[str, ValueSnapshot]:
         """Kinds and digests."""
         return {key: ValueSnapshot(told.kind, told.digest) for key, told in snapshot.items()}
 
     def difference(
         self,
-        previous: Absent | Unknown | Known[dict[str, ValueSnapshot] | None],
+        previous: Absent | Unrecorded | Known[dict[str, ValueSnapshot] | None],
         current: dict[str, ValueSnapshot] | None,
     ) -> Sequence[Fragment]:
         """Withdrawals first, then new and changed values."""

@@ -14,13 +14,13 @@ from msgspec import Struct
 
 from .fragment import Fragment, FragmentRole, Markers
 from .observation import PromptContext
-from .state import Absent, Known, StateFragment, Unknown, fingerprint
+from .state import Absent, Known, StateFragment, Unrecorded, fingerprint
 from .text import TextFragment, change_since
 
-__all__ = ["AgentsMd", "AgentsMdSnapshot", "AgentsMdState"]
+__all__ = ["AgentsMdFragment", "AgentsMdSnapshot", "AgentsMdState"]
 
 
-class AgentsMd(TextFragment, frozen=True):
+class AgentsMdFragment(TextFragment, frozen=True):
     """The text of the AGENTS.md files that hold for a directory."""
 
     id: ClassVar[str] = "agents_md"
@@ -58,9 +58,9 @@ class AgentsMdSnapshot(Struct, frozen=True, omit_defaults=True):
 class AgentsMdState(StateFragment[AgentsMdSnapshot]):
     """Tells the AGENTS.md files."""
 
-    id = AgentsMd.id
+    id = AgentsMdFragment.id
     snapshot_type = AgentsMdSnapshot
-    fragments = (AgentsMd,)
+    fragments = (AgentsMdFragment,)
 
     def snapshot(self, ctx: PromptContext) -> AgentsMdSnapshot | None:
         """The files' text in `ctx`; none when it is blank."""
@@ -69,18 +69,18 @@ class AgentsMdState(StateFragment[AgentsMdSnapshot]):
             return None
         return AgentsMdSnapshot(docs.directory, fingerprint(docs.text), docs.text)
 
-    def remembered(self, snapshot: AgentsMdSnapshot) -> AgentsMdSnapshot:
+    def comparable(self, snapshot: AgentsMdSnapshot) -> AgentsMdSnapshot:
         """The directory and the digest."""
         return AgentsMdSnapshot(snapshot.directory, snapshot.digest)
 
     def difference(
         self,
-        previous: Absent | Unknown | Known[AgentsMdSnapshot | None],
+        previous: Absent | Unrecorded | Known[AgentsMdSnapshot | None],
         current: AgentsMdSnapshot | None,
     ) -> Sequence[Fragment]:
         """The whole text, or its withdrawal."""
         change = change_since(previous, current)
         if current is not None:
-            return (AgentsMd(current.text, change, current.directory),)
+            return (AgentsMdFragment(current.text, change, current.directory),)
         known = previous.snapshot if isinstance(previous, Known) else None
-        return (AgentsMd(change=change, directory=known.directory if known else ""),)
+        return (AgentsMdFragment(change=change, directory=known.directory if known else ""),)

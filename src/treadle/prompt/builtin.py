@@ -26,13 +26,13 @@ from .overlay import OverlaySuffixState
 from .permissions import PermissionsState
 from .personality import PersonalityState
 from .recall import Recall
-from .registry import Reader
+from .registry import Recogniser
 from .state import StateFragment
 from .subagents import SubagentNotification, SubagentsState
 from .task import TaskState
 from .unanswered import Unanswered
 
-__all__ = ["READERS", "STATES", "UTTERANCES"]
+__all__ = ["ANNOUNCEMENTS", "RECOGNISERS", "STATES"]
 
 STATES: tuple[type[StateFragment[Any]], ...] = (
     DeveloperInstructionsState,
@@ -50,7 +50,7 @@ STATES: tuple[type[StateFragment[Any]], ...] = (
 )
 """Lasting context, told by difference."""
 
-UTTERANCES: tuple[type[Fragment], ...] = (
+ANNOUNCEMENTS: tuple[type[Fragment], ...] = (
     Skill,
     UserShellCommand,
     TurnAborted,
@@ -65,5 +65,5 @@ UTTERANCES: tuple[type[Fragment], ...] = (
 )
 """Fragments that are said once, when something happens."""
 
-READERS: tuple[Reader, ...] = LEGACY
+RECOGNISERS: tuple[Recogniser, ...] = LEGACY
 """Texts of other systems and times: recognised, never written."""

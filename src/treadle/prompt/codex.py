@@ -27,7 +27,7 @@ from ..core.errors import ConfigError
 from ..core.loopback import Answer, Loopback, Request, answer_text
 from .imported import PLAIN_NAME, ImportedPrompts
 
-__all__ = ["ImportReport", "Progress", "bundled_models", "find_codex", "import_prompts"]
+__all__ = ["Progress", "PromptImport", "bundled_models", "find_codex", "import_prompts"]
 
 Progress: TypeAlias = Callable[[str], None]
 """Told what is being done, in a few words."""
@@ -67,7 +67,7 @@ unbounded_connection_retries = false
 """
 
 
-class ImportReport(Struct, frozen=True, kw_only=True):
+class PromptImport(Struct, frozen=True, kw_only=True):
     """What an import brought."""
 
     binary: str
@@ -107,7 +107,7 @@ async def bundled_models(binary: Path) -> bytes:
 
 async def import_prompts(
     binary: Path, home: Path, progress: Progress = lambda _: None
-) -> ImportReport:
+) -> PromptImport:
     """Read the prompts of `binary` and keep them in `home`, in the place of earlier ones.
 
     Raises `ConfigError` when the binary cannot be run or answers in another shape;
@@ -124,7 +124,7 @@ async def import_prompts(
     imported = ImportedPrompts(home)
     await asyncio.to_thread(imported.replace, texts, source="codex", version=version)
     progress(f"kept {len(texts)} texts")
-    return ImportReport(
+    return PromptImport(
         binary=str(binary),
         version=version,
         directory=str(imported.directory),

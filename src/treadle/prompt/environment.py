@@ -13,12 +13,18 @@ from msgspec import Struct
 
 from .fragment import Fragment, FragmentRole, Markers
 from .observation import PromptContext
-from .state import Absent, Known, StateFragment, Unknown
+from .state import Absent, Known, StateFragment, Unrecorded
 
-__all__ = ["Environment", "EnvironmentSnapshot", "EnvironmentState", "Sandbox", "sandbox_of"]
+__all__ = [
+    "EnvironmentFragment",
+    "EnvironmentSnapshot",
+    "EnvironmentState",
+    "SandboxFacts",
+    "sandbox_facts",
+]
 
 
-class Sandbox(Struct, frozen=True, omit_defaults=True):
+class SandboxFacts(Struct, frozen=True, omit_defaults=True):
     """The sandbox as the model is told of it; told as one group."""
 
     mode: str
@@ -26,7 +32,7 @@ class Sandbox(Struct, frozen=True, omit_defaults=True):
     writable_roots: tuple[str, ...] = ()
 
 
-class Environment(Fragment, frozen=True, kw_only=True):
+class EnvironmentFragment(Fragment, frozen=True, kw_only=True):
     """Where the model works; a group that is None is left out."""
 
     id: ClassVar[str] = "environment"
@@ -45,7 +51,7 @@ class Environment(Fragment, frozen=True, kw_only=True):
 
     cwd: str | None = None
     approval_policy: str | None = None
-    sandbox: Sandbox | None = None
+    sandbox: SandboxFacts | None = None
     shell: str
 
     def body(self) -> str:
@@ -64,24 +70,24 @@ class EnvironmentSnapshot(Struct, frozen=True):
 
     cwd: str
     approval_policy: str
-    sandbox: Sandbox
+    sandbox: SandboxFacts
     shell: str
 
 
 class EnvironmentState(StateFragment[EnvironmentSnapshot]):
     """Tells the environment, then the groups that changed. A new shell alone is not told."""
 
-    id = Environment.id
+    id = EnvironmentFragment.id
     snapshot_type = EnvironmentSnapshot
-    fragments = (Environment,)
+    fragments = (EnvironmentFragment,)
 
     def snapshot(self, ctx: PromptContext) -> EnvironmentSnapshot:
         """The environment of `ctx`."""
-        return EnvironmentSnapshot(ctx.cwd, ctx.approval_policy, sandbox_of(ctx), ctx.shell)
+        return EnvironmentSnapshot(ctx.cwd, ctx.approval_policy, sandbox_facts(ctx), ctx.shell)
 
     def difference(
         self,
-        previous: Absent | Unknown | Known[EnvironmentSnapshot | None],
+        previous: Absent | Unrecorded | Known[EnvironmentSnapshot | None],
         current: EnvironmentSnapshot | None,
     ) -> Sequence[Fragment]:
         """All of it at first, later the changed groups."""
@@ -89,31 +95,31 @@ class EnvironmentState(StateFragment[EnvironmentSnapshot]):
             return ()
         known = previous.snapshot if isinstance(previous, Known) else None
         told = _whole(current) if known is None else _changed(known, current)
-        return () if told == Environment(shell=current.shell) else (told,)
+        return () if told == EnvironmentFragment(shell=current.shell) else (told,)
 
 
-def sandbox_of(ctx: PromptContext) -> Sandbox:
+def sandbox_facts(ctx: PromptContext) -> SandboxFacts:
     """What `ctx` says of the sandbox, with what its mode implies filled in."""
     flag = "enabled" if ctx.network_access else "restricted"
     match ctx.sandbox_mode:
         case "danger-full-access":
-            return Sandbox("danger-full-access", "enabled")
+            return SandboxFacts("danger-full-access", "enabled")
         case "external-sandbox":
-            return Sandbox("danger-full-access", flag)
+            return SandboxFacts("danger-full-access", flag)
         case "workspace-write":
-            return Sandbox("workspace-write", flag, ctx.writable_roots)
+            return SandboxFacts("workspace-write", flag, ctx.writable_roots)
         case _:
-            return Sandbox("read-only", "restricted")
+            return SandboxFacts("read-only", "restricted")
 
 
-def _whole(now: EnvironmentSnapshot) -> Environment:
-    return Environment(
+def _whole(now: EnvironmentSnapshot) -> EnvironmentFragment:
+    return EnvironmentFragment(
         cwd=now.cwd, approval_policy=now.approval_policy, sandbox=now.sandbox, shell=now.shell
     )
 
 
-def _changed(before: EnvironmentSnapshot, now: EnvironmentSnapshot) -> Environment:
-    return Environment(
+def _changed(before: EnvironmentSnapshot, now: EnvironmentSnapshot) -> EnvironmentFragment:
+    return EnvironmentFragment(
         cwd=None if now.cwd == before.cwd else now.cwd,
         approval_policy=(
             None if now.approval_policy == before.approval_policy else now.approval_policy
@@ -127,7 +133,7 @@ def _element(tag: str, value: str | None) -> list[str]:
     return [] if value is None else [f"<{tag}>{value}</{tag}>"]
 
 
-def _sandbox_lines(sandbox: Sandbox | None) -> list[str]:
+def _sandbox_lines(sandbox: SandboxFacts | None) -> list[str]:
     if sandbox is None:
         return []
     lines = [

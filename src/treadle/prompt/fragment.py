@@ -17,7 +17,7 @@ from ..core.items import InputText, Message, encode_item
 from ..core.text import Policy, truncate_text
 from .markers import Markers, Vocabulary
 
-__all__ = ["MAX_CAP_TOKENS", "Fragment", "FragmentRole", "Markers", "Rendered", "Vocabulary"]
+__all__ = ["MAX_CAP_TOKENS", "Fragment", "FragmentRole", "Markers", "Rendering", "Vocabulary"]
 
 FragmentRole = Literal["developer", "user"]
 
@@ -25,7 +25,7 @@ MAX_CAP_TOKENS = 10_000
 """No fragment may ask for more."""
 
 
-class Rendered(Struct, frozen=True):
+class Rendering(Struct, frozen=True):
     """A fragment's text, and whether its cap cut it."""
 
     text: str
@@ -63,7 +63,7 @@ class Fragment(Struct, frozen=True):
         """Whether `text` is a fragment of this class."""
         return cls.markers is not None and cls.markers.matches(text)
 
-    def rendered(self, vocabulary: Vocabulary | None = None) -> Rendered:
+    def rendering(self, vocabulary: Vocabulary | None = None) -> Rendering:
         """The text as the model reads it, and whether it was cut.
 
         `vocabulary` holds the markers to guard; a registry passes its own, None means
@@ -74,11 +74,11 @@ class Fragment(Struct, frozen=True):
         self._check_wrapper(wrapper, words)
         body = words.with_own(wrapper, self.inner).quote_all(self).body()
         kept = truncate_text(body, Policy("tokens", self.cap_tokens))
-        return Rendered(wrapper.wrap(kept) if wrapper else kept, cut=kept != body)
+        return Rendering(wrapper.wrap(kept) if wrapper else kept, cut=kept != body)
 
     def render(self, vocabulary: Vocabulary | None = None) -> str:
         """The text as the model reads it."""
-        return self.rendered(vocabulary).text
+        return self.rendering(vocabulary).text
 
     def content_item(self, vocabulary: Vocabulary | None = None) -> InputText:
         """The text as a content part."""

@@ -13,7 +13,7 @@ from ..core.items import Message
 from ..core.patterns import regex
 from .fragment import Fragment, FragmentRole, Markers, Vocabulary
 
-__all__ = ["History", "history_in", "node_message"]
+__all__ = ["History", "history_message", "parse_history"]
 
 _RECORD = "This is a record of what happened, not a request: nothing in it asks for anything now."
 _DEGRADED = "It was put together from excerpts, without a model; expand it before relying on it."
@@ -56,7 +56,7 @@ class History(Fragment, frozen=True, kw_only=True):
         return f"{said}, turns {self.turns}" if self.turns else said
 
 
-def node_message(
+def history_message(
     *,
     id: str,  # noqa: A002 - a node's name is its id everywhere else
     depth: int,
@@ -83,7 +83,7 @@ def node_message(
     return history.message(vocabulary)
 
 
-def history_in(text: str) -> History:
+def parse_history(text: str) -> History:
     """What a message that shows a summary says of it; of any other text, just the text."""
     found = _SHOWN.search(text)
     if found is None:

@@ -19,9 +19,9 @@ class LegacyTag:
     """A text inside one tag, with or without attributes."""
 
     def __init__(
-        self, tag: str, role: Literal["developer", "user"], *, tells: str | None = None
+        self, tag: str, role: Literal["developer", "user"], *, state_id: str | None = None
     ) -> None:
-        self.id, self.role, self.tells = tag, role, tells
+        self.id, self.role, self.state_id = tag, role, state_id
         self.opening = "<"
 
     @cached_property
@@ -34,7 +34,7 @@ class LegacyTag:
         """Whether `text` stands inside the tag."""
         return self._shape.fullmatch(text) is not None
 
-    def guarded(self) -> Markers:
+    def reserved_markers(self) -> Markers:
         """The tag, which our data may not imitate either."""
         return Markers(f"<{self.id}>", f"</{self.id}>")
 
@@ -42,7 +42,7 @@ class LegacyTag:
 class LegacyOpening:
     """A text known by how it opens."""
 
-    tells: str | None = None
+    state_id: str | None = None
 
     def __init__(self, name: str, opening: str, ending: str = "") -> None:
         self.id, self.role = name, "user"
@@ -55,15 +55,15 @@ class LegacyOpening:
         opens = said[: len(self._opening)].lower().startswith(self._opening)
         return opens and said.lower().endswith(self._ending)
 
-    def guarded(self) -> None:
+    def reserved_markers(self) -> None:
         """Nothing: our user-role texts all open with a marker of their own."""
 
 
 LEGACY: tuple[LegacyTag | LegacyOpening, ...] = (
     LegacyTag("js_repl_instructions", "user"),
     LegacyTag("child_agents_instructions", "user"),
-    LegacyTag("user_instructions", "user", tells="agents_md"),
-    LegacyTag("goal_context", "user", tells="task_state"),
+    LegacyTag("user_instructions", "user", state_id="agents_md"),
+    LegacyTag("goal_context", "user", state_id="task_state"),
     LegacyTag("codex_internal_context", "user"),
     LegacyTag("recommended_plugins", "user"),
     LegacyTag("realtime_delegation", "user"),
@@ -91,4 +91,4 @@ LEGACY: tuple[LegacyTag | LegacyOpening, ...] = (
     ),
     LegacyOpening("account_warning", "Warning: Your account was flagged"),
 )
-"""Every reader; `tells` names the state of ours that such a text stands for."""
+"""Every reader; `state_id` names the state of ours that such a text stands for."""

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from .fragment import Fragment, FragmentRole, Markers
 from .observation import PromptContext
-from .state import Absent, Known, StateFragment, Unknown
+from .state import Absent, Known, StateFragment, Unrecorded
 
 __all__ = ["ModelSnapshot", "ModelState", "ModelSwitch"]
 
@@ -58,13 +58,13 @@ class ModelState(StateFragment[ModelSnapshot]):
         """The model of `ctx`."""
         return ModelSnapshot(ctx.model, ctx.model_instructions) if ctx.model else None
 
-    def remembered(self, snapshot: ModelSnapshot) -> ModelSnapshot:
+    def comparable(self, snapshot: ModelSnapshot) -> ModelSnapshot:
         """The model's name."""
         return ModelSnapshot(snapshot.model)
 
     def difference(
         self,
-        previous: Absent | Unknown | Known[ModelSnapshot | None],
+        previous: Absent | Unrecorded | Known[ModelSnapshot | None],
         current: ModelSnapshot | None,
     ) -> Sequence[Fragment]:
         """Nothing for a thread's first model."""

@@ -13,10 +13,10 @@ from typing import ClassVar
 from msgspec import Struct
 
 from ..core.wire import json_bytes
-from .environment import Sandbox, sandbox_of
+from .environment import SandboxFacts, sandbox_facts
 from .fragment import Fragment, FragmentRole, Markers
 from .observation import PromptContext
-from .state import Absent, Known, StateFragment, Unknown
+from .state import Absent, Known, StateFragment, Unrecorded
 
 __all__ = [
     "ApprovedPrefixes",
@@ -74,7 +74,7 @@ class Permissions(Fragment, frozen=True, kw_only=True):
     cap_tokens: ClassVar[int] = 4_000
 
     approval_policy: str
-    sandbox: Sandbox
+    sandbox: SandboxFacts
     approved_prefixes: tuple[Prefix, ...] = ()
 
     def body(self) -> str:
@@ -121,7 +121,7 @@ class PermissionsSnapshot(Struct, frozen=True, omit_defaults=True):
     """The permissions that were told."""
 
     approval_policy: str
-    sandbox: Sandbox
+    sandbox: SandboxFacts
     approved_prefixes: tuple[Prefix, ...] = ()
 
 
@@ -135,11 +135,11 @@ class PermissionsState(StateFragment[PermissionsSnapshot]):
     def snapshot(self, ctx: PromptContext) -> PermissionsSnapshot:
         """The permissions of `ctx`."""
         prefixes = tuple(sorted(set(ctx.approved_prefixes), key=_prefix_order))
-        return PermissionsSnapshot(ctx.approval_policy, sandbox_of(ctx), prefixes)
+        return PermissionsSnapshot(ctx.approval_policy, sandbox_facts(ctx), prefixes)
 
     def difference(
         self,
-        previous: Absent | Unknown | Known[PermissionsSnapshot | None],
+        previous: Absent | Unrecorded | Known[PermissionsSnapshot | None],
         current: PermissionsSnapshot | None,
     ) -> Sequence[Fragment]:
         """The new prefixes if nothing else changed, otherwise the whole block."""

@@ -21,7 +21,7 @@ from .state import StateFragment
 
 __all__ = [
     "ENTRY_POINTS",
-    "Reader",
+    "Recogniser",
     "Registrable",
     "Registry",
     "builtin_vocabulary",
@@ -38,7 +38,7 @@ _RESERVED = frozenset(
 _ID = regex(r"[a-z][a-z0-9_.-]{0,63}")
 
 
-class Reader(Protocol):
+class Recogniser(Protocol):
     """Recognises texts that others wrote and we never do."""
 
     @property
@@ -52,7 +52,7 @@ class Reader(Protocol):
         ...
 
     @property
-    def tells(self) -> str | None:
+    def state_id(self) -> str | None:
         """The state of ours that it stands for."""
         ...
 
@@ -60,7 +60,7 @@ class Reader(Protocol):
         """Whether `text` is one of them."""
         ...
 
-    def guarded(self) -> Markers | None:
+    def reserved_markers(self) -> Markers | None:
         """Markers that our data may not imitate either."""
         ...
 
@@ -78,11 +78,11 @@ class Registry:
         self._fragments: dict[str, type[Fragment]] = {}
         self._states: dict[str, StateFragment[Any]] = {}
         self._owners: dict[str, str] = {}
-        self._readers: dict[str, Reader] = {}
+        self._readers: dict[str, Recogniser] = {}
         self._vocabulary: Vocabulary | None = None
         self._by_role: dict[str, tuple[tuple[type[Fragment], ...], tuple[type[Fragment], ...]]] = {}
         self._openings: dict[str, re.Pattern[str]] = {}
-        self._by_opening: dict[str, dict[str, tuple[Reader, ...]]] = {}
+        self._by_opening: dict[str, dict[str, tuple[Recogniser, ...]]] = {}
 
     @property
     def fragments(self) -> tuple[type[Fragment], ...]:
@@ -99,7 +99,7 @@ class Registry:
         """The markers that no data may imitate."""
         if self._vocabulary is None:
             own = [cls.markers for cls in self._fragments.values()]
-            read = [reader.guarded() for reader in self._readers.values()]
+            read = [reader.reserved_markers() for reader in self._readers.values()]
             self._vocabulary = Vocabulary.of(m for m in (*own, *read) if m is not None)
         return self._vocabulary
 
@@ -129,7 +129,7 @@ class Registry:
         copied._vocabulary = self.vocabulary
         return copied
 
-    def vouch(
+    def register_trusted(
         self, states: Iterable[type[StateFragment[Any]]], said: Iterable[type[Fragment]]
     ) -> None:
         """Add what is known to fit, as the built-in ones are, for checking takes its time."""
@@ -140,7 +140,7 @@ class Registry:
             self._add(classes)
         self._add({cls.id: cls for cls in said})
 
-    def register_reader(self, reader: Reader) -> None:
+    def register_recogniser(self, reader: Recogniser) -> None:
         """Recognise texts of another system."""
         if reader.id in self._fragments or reader.id in self._readers:
             raise FragmentError(f"fragment id {reader.id!r} is taken; choose another")
@@ -172,7 +172,7 @@ class Registry:
                 return reader.id
         return None
 
-    def _readers_of(self, role: str, text: str) -> tuple[Reader, ...]:
+    def _readers_of(self, role: str, text: str) -> tuple[Recogniser, ...]:
         """The readers of a role that may know a text; most say how theirs open."""
         if role not in self._by_opening:
             readers = [reader for reader in self._readers.values() if reader.role == role]
@@ -221,7 +221,7 @@ class Registry:
     def state_of(self, fragment_id: str) -> str | None:
         """The id of the state that the fragment tells, if it tells one."""
         reader = self._readers.get(fragment_id)
-        return reader.tells if reader else self._owners.get(fragment_id)
+        return reader.state_id if reader else self._owners.get(fragment_id)
 
     def _register_state(self, state: StateFragment[Any]) -> None:
         self._check_id(state.id)
@@ -268,12 +268,12 @@ def default_registry() -> Registry:
 
 @functools.cache
 def _built_in() -> Registry:
-    from .builtin import READERS, STATES, UTTERANCES
+    from .builtin import ANNOUNCEMENTS, RECOGNISERS, STATES
 
     registry = Registry()
-    registry.vouch(STATES, UTTERANCES)
-    for reader in READERS:
-        registry.register_reader(reader)
+    registry.register_trusted(STATES, ANNOUNCEMENTS)
+    for reader in RECOGNISERS:
+        registry.register_recogniser(reader)
     return registry
 
 

@@ -21,10 +21,10 @@ from .fragment import Fragment
 from .inter_session import InterSession, InterSessionEnd
 from .markers import Vocabulary
 
-__all__ = ["Annotated", "annotate"]
+__all__ = ["AnnotatedMessage", "annotate"]
 
 
-class Annotated(Struct, frozen=True):
+class AnnotatedMessage(Struct, frozen=True):
     """A message as the model reads it, and which of its parts the runtime said."""
 
     message: Message
@@ -36,7 +36,7 @@ def annotate(
     provenance: InputProvenance | None,
     events: Sequence[InternalEvent],
     vocabulary: Vocabulary,
-) -> Annotated:
+) -> AnnotatedMessage:
     """`message` with the words its signals call for around the sender's own parts.
 
     What another thread sent stands between `<inter_session_message>` and
@@ -45,7 +45,7 @@ def annotate(
     """
     routed = inter_session(provenance)
     if not events and not (routed and _has_content(message.content)):
-        return Annotated(message)
+        return AnnotatedMessage(message)
     before = [InterSession(provenance)] if routed and provenance else []
     end, reports = [InterSessionEnd()] if routed else [], list(map(TaskCompletion, events))
     own = _without(message.content, before, [*end, *reports], vocabulary)
@@ -60,12 +60,12 @@ def _around(
     own: Sequence[Part],
     after: Sequence[Fragment],
     words: Vocabulary,
-) -> Annotated:
+) -> AnnotatedMessage:
     said = tuple(_quoted(own, words))
     content = (*_parts(before, words), *said, *_parts(after, words))
     told = (*enumerate(before), *enumerate(after, len(before) + len(said)))
     marks = tuple(FragmentMark(id=fragment.id, part=number) for number, fragment in told)
-    return Annotated(msgspec.structs.replace(message, role="user", content=content), marks)
+    return AnnotatedMessage(msgspec.structs.replace(message, role="user", content=content), marks)
 
 
 def _without(

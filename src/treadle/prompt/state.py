@@ -18,7 +18,7 @@ from ..core.wire import Json
 from .fragment import Fragment
 from .observation import PromptContext
 
-__all__ = ["Absent", "Baseline", "Known", "StateFragment", "Unknown", "fingerprint"]
+__all__ = ["Absent", "Baseline", "Known", "StateFragment", "Unrecorded", "fingerprint"]
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -28,7 +28,7 @@ class Absent(Struct, frozen=True):
     """Nothing in the view tells this state: say all of it."""
 
 
-class Unknown(Struct, frozen=True):
+class Unrecorded(Struct, frozen=True):
     """Something in the view tells it, but nobody recorded what: say all of it again."""
 
 
@@ -38,7 +38,7 @@ class Known(Struct, Generic[T], frozen=True):
     snapshot: T
 
 
-Baseline: TypeAlias = Absent | Unknown | Known[Json]
+Baseline: TypeAlias = Absent | Unrecorded | Known[Json]
 """What a view knows of one state."""
 
 
@@ -62,7 +62,7 @@ class StateFragment(ABC, Generic[S]):
     def snapshot(self, ctx: PromptContext) -> S | None:
         """The state now; None when there is none."""
 
-    def remembered(self, snapshot: S) -> S:
+    def comparable(self, snapshot: S) -> S:
         """The part of a snapshot that decides whether something changed. Idempotent.
 
         Long texts become fingerprints here; `difference` gets `previous` in this form.
@@ -71,7 +71,7 @@ class StateFragment(ABC, Generic[S]):
 
     @abstractmethod
     def difference(
-        self, previous: Absent | Unknown | Known[S | None], current: S | None, /
+        self, previous: Absent | Unrecorded | Known[S | None], current: S | None, /
     ) -> Sequence[Fragment]:
         """What to say, in order."""
 

@@ -12,12 +12,12 @@ from typing import ClassVar
 from ..core.wire import json_bytes
 from .fragment import Fragment, FragmentRole, Markers
 from .observation import PromptContext, Subagent
-from .state import Absent, Known, StateFragment, Unknown
+from .state import Absent, Known, StateFragment, Unrecorded
 
-__all__ = ["SubagentNotification", "Subagents", "SubagentsState"]
+__all__ = ["SubagentNotification", "SubagentsFragment", "SubagentsState"]
 
 
-class Subagents(Fragment, frozen=True):
+class SubagentsFragment(Fragment, frozen=True):
     """The agents that can be spoken to now."""
 
     id: ClassVar[str] = "subagents"
@@ -36,9 +36,9 @@ class Subagents(Fragment, frozen=True):
 class SubagentsState(StateFragment[tuple[Subagent, ...]]):
     """Tells which agents there are."""
 
-    id = Subagents.id
+    id = SubagentsFragment.id
     snapshot_type = tuple[Subagent, ...]
-    fragments = (Subagents,)
+    fragments = (SubagentsFragment,)
 
     def snapshot(self, ctx: PromptContext) -> tuple[Subagent, ...] | None:
         """The agents of `ctx`."""
@@ -46,12 +46,12 @@ class SubagentsState(StateFragment[tuple[Subagent, ...]]):
 
     def difference(
         self,
-        _previous: Absent | Unknown | Known[tuple[Subagent, ...] | None],
+        _previous: Absent | Unrecorded | Known[tuple[Subagent, ...] | None],
         current: tuple[Subagent, ...] | None,
         /,
     ) -> Sequence[Fragment]:
         """The whole list."""
-        return (Subagents(current or ()),)
+        return (SubagentsFragment(current or ()),)
 
 
 class SubagentNotification(Fragment, frozen=True):

@@ -11,7 +11,7 @@ from typing import ClassVar, Literal
 
 from .fragment import Fragment, FragmentRole, Markers
 from .observation import PromptContext, Task
-from .state import Absent, Known, StateFragment, Unknown
+from .state import Absent, Known, StateFragment, Unrecorded
 
 __all__ = ["TaskFragment", "TaskState"]
 
@@ -56,7 +56,7 @@ class TaskState(StateFragment[Task]):
 
     def difference(
         self,
-        _previous: Absent | Unknown | Known[Task | None],
+        _previous: Absent | Unrecorded | Known[Task | None],
         current: Task | None,
         /,
     ) -> Sequence[Fragment]:

@@ -18,9 +18,9 @@ from ..core.wire import Json, json_bytes
 from .fragment import Fragment, FragmentRole, Vocabulary
 from .observation import PromptContext
 from .registry import Registry
-from .state import Absent, Baseline, Known, StateFragment, Unknown
+from .state import Absent, Baseline, Known, StateFragment, Unrecorded
 
-__all__ = ["ContextMessage", "Telling", "observe", "tell"]
+__all__ = ["ContextMessage", "ContextUpdate", "context_update", "take_snapshots"]
 
 
 class ContextMessage(Struct, frozen=True):
@@ -30,7 +30,7 @@ class ContextMessage(Struct, frozen=True):
     marks: tuple[FragmentMark, ...]
 
 
-class Telling(Struct, frozen=True):
+class ContextUpdate(Struct, frozen=True):
     """What to append so that the view knows the present.
 
     `silent` are states to remember without words, `cut` the ids of fragments that
@@ -42,7 +42,7 @@ class Telling(Struct, frozen=True):
     cut: tuple[str, ...] = ()
 
 
-def observe(registry: Registry, ctx: PromptContext) -> dict[str, Json | None]:
+def take_snapshots(registry: Registry, ctx: PromptContext) -> dict[str, Json | None]:
     """The snapshot of every state now; None for a state there is nothing of."""
     snapshots = {state.id: state.snapshot(ctx) for state in registry.states}
     return {
@@ -51,13 +51,13 @@ def observe(registry: Registry, ctx: PromptContext) -> dict[str, Json | None]:
     }
 
 
-def tell(
+def context_update(
     registry: Registry,
     baselines: Mapping[str, Baseline],
     snapshots: Mapping[str, Json | None],
     *,
     rebase: bool = False,
-) -> Telling:
+) -> ContextUpdate:
     """The difference between what the view knows and `snapshots`.
 
     A state without a baseline is `Absent`; one that is not in `snapshots` is left alone.
@@ -91,7 +91,7 @@ class _Page(Struct):
         if not fragments:
             self.silent.append(mark)
         for fragment in fragments:
-            rendered = fragment.rendered(self.vocabulary)
+            rendered = fragment.rendering(self.vocabulary)
             if rendered.cut:
                 self.cut.append(fragment.id)
             said = InputText(text=rendered.text), mark
@@ -102,10 +102,10 @@ class _Page(Struct):
             else:
                 self.shared.append(said)
 
-    def telling(self) -> Telling:
+    def telling(self) -> ContextUpdate:
         shared = [_message("developer", self.shared)] if self.shared else []
         messages = (*shared, *self.separate, *self.user)
-        return Telling(messages, tuple(self.silent), tuple(self.cut))
+        return ContextUpdate(messages, tuple(self.silent), tuple(self.cut))
 
 
 def _message(role: FragmentRole, said: Sequence[tuple[InputText, FragmentMark]]) -> ContextMessage:
@@ -117,15 +117,15 @@ def _message(role: FragmentRole, said: Sequence[tuple[InputText, FragmentMark]])
     return ContextMessage(Message(role=role, content=content), tuple(marks))
 
 
-def _known(state: StateFragment[Any], baseline: Baseline) -> Absent | Unknown | Known[Any]:
+def _known(state: StateFragment[Any], baseline: Baseline) -> Absent | Unrecorded | Known[Any]:
     if not isinstance(baseline, Known):
         return baseline
     try:
         snapshot = _decoded(state, baseline.snapshot)
     except msgspec.ValidationError:
         # An older version wrote it: the view tells something, we cannot say what.
-        return Unknown()
-    return Known(None if snapshot is None else state.remembered(snapshot))
+        return Unrecorded()
+    return Known(None if snapshot is None else state.comparable(snapshot))
 
 
 def _decoded(state: StateFragment[Any], snapshot: Json | None) -> Any:
@@ -134,14 +134,16 @@ def _decoded(state: StateFragment[Any], snapshot: Json | None) -> Any:
     return msgspec.json.decode(snapshot, type=state.snapshot_type | None)
 
 
-def _same(state: StateFragment[Any], previous: Absent | Unknown | Known[Any], current: Any) -> bool:
-    if isinstance(previous, Unknown):
+def _same(
+    state: StateFragment[Any], previous: Absent | Unrecorded | Known[Any], current: Any
+) -> bool:
+    if isinstance(previous, Unrecorded):
         return False
     known = previous.snapshot if isinstance(previous, Known) else None
-    return bool(known == (None if current is None else state.remembered(current)))
+    return bool(known == (None if current is None else state.comparable(current)))
 
 
 def _mark(state: StateFragment[Any], current: Any, *, told: bool) -> FragmentMark:
     """What was told is kept whole, so that a later base can tell it again from the log."""
-    kept = current if told or current is None else state.remembered(current)
+    kept = current if told or current is None else state.comparable(current)
     return FragmentMark(id=state.id, snapshot=Raw(json_bytes(kept)))

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from .fragment import Fragment
 from .observation import PromptContext
-from .state import Absent, Known, StateFragment, Unknown, fingerprint
+from .state import Absent, Known, StateFragment, Unrecorded, fingerprint
 
 __all__ = ["Change", "TextFragment", "TextSnapshot", "TextState", "change_since"]
 
@@ -65,23 +65,25 @@ class TextState(StateFragment[TextSnapshot]):
         text = self.text(ctx)
         return TextSnapshot(fingerprint(text), text) if text and text.strip() else None
 
-    def remembered(self, snapshot: TextSnapshot) -> TextSnapshot:
+    def comparable(self, snapshot: TextSnapshot) -> TextSnapshot:
         """The digest alone."""
         return TextSnapshot(snapshot.digest)
 
     def difference(
-        self, previous: Absent | Unknown | Known[TextSnapshot | None], current: TextSnapshot | None
+        self,
+        previous: Absent | Unrecorded | Known[TextSnapshot | None],
+        current: TextSnapshot | None,
     ) -> Sequence[Fragment]:
         """The whole text, or its withdrawal."""
         text = current.text if current else ""
         return (self.fragment(text=text, change=change_since(previous, current)),)
 
 
-def change_since(previous: Absent | Unknown | Known[Any], current: object | None) -> Change:
+def change_since(previous: Absent | Unrecorded | Known[Any], current: object | None) -> Change:
     """How a state that is told whole relates to what was told before."""
     if current is None:
         return "removed"
-    was_told = isinstance(previous, Unknown) or (
+    was_told = isinstance(previous, Unrecorded) or (
         isinstance(previous, Known) and previous.snapshot is not None
     )
     return "replaced" if was_told else "first"

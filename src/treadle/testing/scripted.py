@@ -21,7 +21,7 @@ from ..models.contract import Capabilities, Model, ModelEvent, ModelRequest, Rem
 from ..models.format import WireFormat
 from ..models.formats import format_named
 from ..models.profile import ModelProfile
-from ..models.providers import Opening
+from ..models.providers import OpenerContext
 from ..models.transport import AsyncTransport
 from .fake import FakeServer
 from .script import Answer, Script, load_script
@@ -132,7 +132,7 @@ class ScriptedModel:
         return connect(profile, config, {}, AsyncTransport())
 
 
-def open_scripted(opening: Opening) -> ScriptedModel:
+def open_scripted(opening: OpenerContext) -> ScriptedModel:
     """The model ``scripted:FILE``. Raises `ConfigError`."""
     script = load_script(Path(opening.model).expanduser())
     return ScriptedModel(script, opening.model)

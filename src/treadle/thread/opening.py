@@ -259,7 +259,7 @@ def _read(home: Path | None, said: Options) -> _Facts:
     known = Catalog.load(home / "models.toml" if home else None)
     registry, overlays = said.get("registry"), said.get("overlays")
     return _Facts(
-        known.knowing(said.get("providers") or ()),
+        known.with_providers(said.get("providers") or ()),
         installed_registry() if registry is None else registry,
         Overlays(installed_overlays()) if overlays is None else overlays,
     )

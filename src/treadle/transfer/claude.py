@@ -15,7 +15,7 @@ import msgspec
 from ..core.entries import FragmentMark, Origin
 from ..core.items import FunctionCall, FunctionCallOutput, InputText, Message, OutputText, Part
 from ..core.wire import json_bytes
-from ..models.formats.thinking import THINKING, reasoning_of
+from ..models.formats.thinking import THINKING, reasoning_item
 from ..prompt.legacy import LegacyTag
 from ..prompt.registry import Registry
 from .claude_tree import Transcript
@@ -147,6 +147,6 @@ def _block(block: Any, origin: Origin, registry: Registry) -> Iterator[Piece]:
             call = FunctionCall(name=name, arguments=arguments, call_id=call_id)
             yield item_piece(call, registry, origin)
         case {"type": kind} if kind in THINKING:
-            yield item_piece(reasoning_of(block), registry, origin)
+            yield item_piece(reasoning_item(block), registry, origin)
         case dict():
             yield kept(json_bytes(block), "claude")

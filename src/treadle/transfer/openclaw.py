@@ -26,7 +26,7 @@ from ..core.items import (
     decode_item,
 )
 from ..core.wire import json_bytes
-from ..models.formats.thinking import reasoning_of
+from ..models.formats.thinking import reasoning_item
 from ..prompt.registry import Registry
 from .lines import Line, object_of, read_records
 from .pieces import (
@@ -240,8 +240,8 @@ def _thought(text: str, block: dict[str, Any], origin: Origin) -> Item:
     if isinstance(signature, str) and signature:
         if origin.provider == "anthropic":
             if block.get("redacted") is True:
-                return reasoning_of({"type": "redacted_thinking", "data": signature})
-            return reasoning_of({"type": "thinking", "thinking": text, "signature": signature})
+                return reasoning_item({"type": "redacted_thinking", "data": signature})
+            return reasoning_item({"type": "thinking", "thinking": text, "signature": signature})
         try:
             item = decode_item(signature.encode())
         except msgspec.DecodeError:

@@ -25,7 +25,7 @@ from treadle.engines.lossless.care.repair import repair
 from treadle.engines.lossless.library import LEASE_MS, Job, Library
 from treadle.engines.lossless.nodes import Node, recovered
 from treadle.engines.values import ContextItem, Covered
-from treadle.prompt.history import node_message
+from treadle.prompt.history import history_message
 from treadle.prompt.registry import builtin_vocabulary
 from treadle.store import Change, SqliteStore
 from treadle.store.contract import OutboxDraft
@@ -89,7 +89,7 @@ class Home:
 def made(thread: str, first: int, last: int, **facts: Any) -> Node:
     name = facts.pop("name", f"sum_{first:08}{last:08}")
     degraded, depth = facts.get("degraded", False), facts.get("depth", 0)
-    message = node_message(
+    message = history_message(
         id=name,
         depth=depth,
         first=first,

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from treadle.core.items import text_of
 from treadle.engines.lossless.nodes import Node, key_of, node_id
 from treadle.engines.values import ContextItem, Covered
-from treadle.prompt.history import History, history_in, node_message
+from treadle.prompt.history import History, history_message, parse_history
 
 from .samples import user
 
@@ -30,7 +30,7 @@ def test_what_a_summary_says_of_itself_can_be_read_again(depth, first, turns, te
         text=text.strip(),
         degraded=degraded,
     )
-    message = node_message(
+    message = history_message(
         id=said.node,
         depth=depth,
         first=first,
@@ -40,7 +40,7 @@ def test_what_a_summary_says_of_itself_can_be_read_again(depth, first, turns, te
         degraded=degraded,
         vocabulary=None,
     )
-    read = history_in(text_of(message.content))
+    read = parse_history(text_of(message.content))
     facts = (read.node, read.depth, read.first, read.last, read.turns, read.degraded)
     assert facts == (said.node, depth, first, first + 7, turns, degraded)
     if "<" not in text and "&" not in text:
@@ -48,7 +48,7 @@ def test_what_a_summary_says_of_itself_can_be_read_again(depth, first, turns, te
 
 
 def test_any_other_text_is_just_a_text():
-    assert history_in("Hello.") == History(node="", first=0, last=0, text="Hello.")
+    assert parse_history("Hello.") == History(node="", first=0, last=0, text="Hello.")
 
 
 def test_a_node_as_an_item_says_what_it_covers():

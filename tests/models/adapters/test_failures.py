@@ -10,7 +10,12 @@ from treadle.models.contract import (
     ModelError,
     RateLimited,
 )
-from treadle.models.failures import Complaint, complaint_in, status_failure, stream_failure
+from treadle.models.failures import (
+    ProviderError,
+    error_for_status,
+    error_in_stream,
+    parse_error_body,
+)
 
 OPENAI = '{{"error":{{"message":"m","type":"t","code":"{}"}}}}'
 
@@ -40,7 +45,7 @@ OPENAI = '{{"error":{{"message":"m","type":"t","code":"{}"}}}}'
 def test_a_status_and_its_body_have_one_meaning(
     status: int, body: str, kind: type[ModelError], retryable: bool
 ):
-    error = status_failure(status, {"request-id": "req_1"}, body.encode())
+    error = error_for_status(status, {"request-id": "req_1"}, body.encode())
     assert (type(error), error.retryable, error.status) == (kind, retryable, status)
     assert error.request_id == "req_1"
 
@@ -62,14 +67,14 @@ def test_a_status_and_its_body_have_one_meaning(
 def test_a_failure_inside_a_stream_has_one_meaning(
     code: str, kind: type[ModelError], retryable: bool
 ):
-    error = stream_failure(Complaint("words", code))
+    error = error_in_stream(ProviderError("words", code))
     assert (type(error), error.retryable, error.code) == (kind, retryable, code)
     assert "words" in str(error)
 
 
 def test_a_rate_limit_inside_a_stream_says_when_in_words():
-    said = Complaint("Please try again in 1.5s.", "rate_limit_exceeded")
-    assert stream_failure(said).retry_after == 1.5
+    said = ProviderError("Please try again in 1.5s.", "rate_limit_exceeded")
+    assert error_in_stream(said).retry_after == 1.5
 
 
 @pytest.mark.parametrize(
@@ -88,35 +93,35 @@ def test_a_rate_limit_inside_a_stream_says_when_in_words():
     ],
 )
 def test_the_wait_is_read_in_every_spelling(headers: dict[str, str], seconds: float | None):
-    error = status_failure(429, headers, b"")
+    error = error_for_status(429, headers, b"")
     assert (error.retry_after, error.retryable) == (seconds, seconds is not None)
 
 
 def test_a_used_up_plan_says_when_it_resets_and_is_not_tried_again():
     body = {"error": {"type": "usage_limit_reached", "message": "x", "resets_in_seconds": 60}}
-    error = status_failure(429, {"retry-after": "1"}, msgspec.json.encode(body))
+    error = error_for_status(429, {"retry-after": "1"}, msgspec.json.encode(body))
     assert (type(error), error.retry_after, error.retryable) == (RateLimited, 60.0, False)
 
 
 def test_long_bodies_are_quoted_in_part():
-    said = complaint_in(b"<html>" + b"x" * 100_000)
+    said = parse_error_body(b"<html>" + b"x" * 100_000)
     assert len(said.message) < 600
 
 
 @pytest.mark.parametrize("wish", ["9" * 400, "1e308", "inf", "nan", "-inf", "-5", "\u0663"])
 def test_a_wait_that_nobody_can_mean_is_none(wish: str):
     waits = {
-        status_failure(429, {"retry-after": wish}, b"").retry_after,
-        status_failure(503, {"retry-after-ms": wish}, b"").retry_after,
-        stream_failure(Complaint(f"try again in {wish}s", "rate_limit_exceeded")).retry_after,
+        error_for_status(429, {"retry-after": wish}, b"").retry_after,
+        error_for_status(503, {"retry-after-ms": wish}, b"").retry_after,
+        error_in_stream(ProviderError(f"try again in {wish}s", "rate_limit_exceeded")).retry_after,
     }
     assert waits <= {None, 0.0, 3.0, 0.003}
 
 
 def test_a_limit_that_resets_in_an_eternity_does_not_say_when():
     body = b'{"error":{"code":"usage_limit_reached","resets_in_seconds":%b}}'
-    assert complaint_in(body % (b"9" * 400)).resets_in is None
-    assert complaint_in(body % b"60").resets_in == 60.0
+    assert parse_error_body(body % (b"9" * 400)).resets_in is None
+    assert parse_error_body(body % b"60").resets_in == 60.0
 
 
 def test_dates_at_the_ends_of_time_are_no_waits():
@@ -124,4 +129,4 @@ def test_dates_at_the_ends_of_time_are_no_waits():
         "retry-after": "Fri, 31 Dec 9999 23:59:59 -2359",
         "date": "Mon, 01 Jan 0001 00:00:00 +2359",
     }
-    assert status_failure(503, headers, b"").retry_after is None
+    assert error_for_status(503, headers, b"").retry_after is None

@@ -8,7 +8,7 @@ from treadle.core.items import FunctionCall, Message, OutputText, Reasoning, Unk
 from treadle.core.stream import Incomplete
 from treadle.core.usage import TokenUsage
 from treadle.models.contract import ContextOverflow, ModelError
-from treadle.models.formats.thinking import block_of
+from treadle.models.formats.thinking import thinking_block
 from treadle.testing.contracts.answers import broken, collect, completed, done
 from treadle.testing.script import Answer, Failure
 
@@ -61,7 +61,7 @@ async def test_thinking_is_kept_with_its_signature_and_sent_back_as_it_came():
     redacted = block(1, {"type": "redacted_thinking", "data": "xyz"})
     async with answering("messages", stream(thinking, redacted)) as (model, _):
         items = done(await collect(model, request(model)))
-    blocks = [block_of(item) for item in items if isinstance(item, Reasoning)]
+    blocks = [thinking_block(item) for item in items if isinstance(item, Reasoning)]
     assert [msgspec.json.decode(each or b"null") for each in blocks] == [
         {"type": "thinking", "thinking": "hm", "signature": "sig"},
         {"type": "redacted_thinking", "data": "xyz"},

@@ -12,7 +12,7 @@ def recorded(patience: float = 60.0) -> tuple[Backoff, list[float]]:
     async def sleep(seconds: float) -> None:
         waits.append(seconds)
 
-    return Backoff(sleep=sleep, random=lambda: 0.5, patience=patience), waits
+    return Backoff(sleep=sleep, random=lambda: 0.5, longest_wait=patience), waits
 
 
 async def attempts(backoff: Backoff, *errors: ModelError) -> int:

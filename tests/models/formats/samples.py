@@ -25,7 +25,7 @@ from treadle.core.items import (
 from treadle.core.specs import SPECS as TOOLS
 from treadle.core.specs import CustomTool, FunctionTool, Grammar, Namespace, ToolSpec, parameters
 from treadle.models.format import WireFormat
-from treadle.models.formats.thinking import reasoning_of
+from treadle.models.formats.thinking import reasoning_item
 
 PIXEL = "data:image/png;base64,iVBORw0KGgo="
 
@@ -52,12 +52,12 @@ def head(api: str, **fields: Any) -> Head:
 
 
 def opening(wire: WireFormat, asked: Head, key: str = "") -> bytes:
-    return b"".join(part for _, part in wire.opening(asked, key))
+    return b"".join(part for _, part in wire.head_parts(asked, key))
 
 
 def body(wire: WireFormat, asked: Head, items: Sequence[Item], key: str = "") -> bytes:
     writer = wire.writer(asked)
-    written = b"".join(writer.put(encode_item(item)) for item in items)
+    written = b"".join(writer.write(encode_item(item)) for item in items)
     return opening(wire, asked, key) + written + writer.closing()
 
 
@@ -78,7 +78,7 @@ def thought(text: str) -> Reasoning:
 
 
 def signed(text: str) -> Reasoning:
-    return reasoning_of({"type": "thinking", "thinking": text, "signature": "sig"})
+    return reasoning_item({"type": "thinking", "thinking": text, "signature": "sig"})
 
 
 def call(call_id: str, arguments: str = '{"path":"a"}') -> FunctionCall:

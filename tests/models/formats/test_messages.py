@@ -18,7 +18,7 @@ from treadle.core.items import (
     encode_item,
 )
 from treadle.models.formats.messages import MARK, MessagesFormat
-from treadle.models.formats.thinking import block_of, reasoning_of
+from treadle.models.formats.thinking import reasoning_item, thinking_block
 
 from .samples import ENCODED, PIXEL, body, call, head, opening, output, payload, said, signed, user
 
@@ -189,7 +189,7 @@ def test_thinking_is_replayed_as_it_came():
     redacted = {"type": "redacted_thinking", "data": "xyz"}
     hidden = {"type": "thinking", "thinking": "", "signature": "s"}
     for block in (thinking, redacted, hidden):
-        kept = block_of(reasoning_of(block))
+        kept = thinking_block(reasoning_item(block))
         assert kept is not None
         assert msgspec.json.decode(kept) == block
 
@@ -201,7 +201,7 @@ def test_thinking_that_led_to_nothing_is_left_out():
 
 def test_reasoning_without_a_signature_is_not_sent():
     foreign = Reasoning(encrypted_content="gAAAA")
-    unsigned = reasoning_of({"type": "thinking", "thinking": "hm"})
+    unsigned = reasoning_item({"type": "thinking", "thinking": "hm"})
     assert messages(user("a"), foreign, unsigned, Reasoning()) == messages(user("a"))
 
 
@@ -250,7 +250,7 @@ def test_marks_are_set_in_the_blocks_that_end_there_and_change_nothing_else():
     asked = head("messages")
     items: list[Item] = [user("a"), signed("hm"), call("c1"), output("c1"), user("b")]
     ends, data = marks_for(items, asked)
-    marked = MESSAGES.marked(data, ends)
+    marked = MESSAGES.with_cache_marks(data, ends)
     assert marked.replace(MARK, b"") == data
     told = msgspec.json.decode(marked)
     blocks = [block for each in told["messages"] for block in each["content"]]
@@ -262,9 +262,9 @@ def test_marks_are_set_in_the_blocks_that_end_there_and_change_nothing_else():
 
 def test_tools_and_system_can_be_marked():
     asked = head("messages")
-    parts = [part for _, part in MESSAGES.opening(asked, "")]
+    parts = [part for _, part in MESSAGES.head_parts(asked, "")]
     ends = (len(parts[0]), len(parts[0] + parts[1]), sum(map(len, parts)))
-    told = msgspec.json.decode(MESSAGES.marked(body(MESSAGES, asked, [user("a")]), ends))
+    told = msgspec.json.decode(MESSAGES.with_cache_marks(body(MESSAGES, asked, [user("a")]), ends))
     assert [("cache_control" in tool) for tool in told["tools"]] == [False, False, True]
     assert told["system"] == [
         {"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}
@@ -277,6 +277,6 @@ def marks_for(items: list[Item], asked: Any) -> tuple[tuple[int, ...], bytes]:
     data, writer = opening(MESSAGES, asked), MESSAGES.writer(asked)
     ends = [len(data)]
     for item in items:
-        data += writer.put(encode_item(item))
+        data += writer.write(encode_item(item))
         ends.append(len(data))
     return tuple(ends), data + writer.closing()

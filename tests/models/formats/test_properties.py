@@ -24,7 +24,7 @@ def wire(request: pytest.FixtureRequest) -> WireFormat:
 
 def written(wire: WireFormat, items: list[Item]) -> bytes:
     writer = wire.writer(head(wire.name))
-    return b"".join(writer.put(encode_item(item)) for item in items)
+    return b"".join(writer.write(encode_item(item)) for item in items)
 
 
 @pytest.mark.parametrize("api", APIS)
@@ -48,12 +48,12 @@ def test_a_copy_goes_on_like_the_writer_it_came_from(api: str, made: list[list[I
     wire = format_named(api)
     items = [encode_item(item) for step in made for item in step]
     writer = wire.writer(head(api))
-    before = b"".join(map(writer.put, items[:at]))
+    before = b"".join(map(writer.write, items[:at]))
     copy = writer.copy()
-    alone = before + b"".join(map(copy.put, items[at:])) + copy.closing()
+    alone = before + b"".join(map(copy.write, items[at:])) + copy.closing()
     closed_before = writer.closing()
     assert writer.closing() == closed_before
-    assert before + b"".join(map(writer.put, items[at:])) + writer.closing() == alone
+    assert before + b"".join(map(writer.write, items[at:])) + writer.closing() == alone
 
 
 @pytest.mark.parametrize("api", APIS)

@@ -13,7 +13,7 @@ from treadle.models.transport import (
     AsyncTransport,
     BodyTooLarge,
     ConnectionClosed,
-    ProtocolError,
+    HttpProtocolError,
     Redirected,
     Transport,
     TransportClosed,
@@ -228,7 +228,7 @@ async def test_everything_that_came_is_given_before_the_failure():
 )
 async def test_what_is_no_http_is_refused(wire: bytes):
     error = await failure(wire, close=False)
-    assert isinstance(error, ProtocolError)
+    assert isinstance(error, HttpProtocolError)
     assert error.retryable is wire.startswith(CHUNKED)
 
 
@@ -242,7 +242,7 @@ async def test_a_head_that_never_ends_is_cut_off():
 @pytest.mark.parametrize("endless", [b"0\r\nX: ", b"3;x="], ids=["trailer", "chunk extension"])
 async def test_bytes_that_carry_nothing_are_cut_off(endless: bytes):
     error = await failure(CHUNKED + b"1\r\na\r\n" + endless + b"y" * 2_000_000, close=False)
-    assert isinstance(error, ProtocolError)
+    assert isinstance(error, HttpProtocolError)
 
 
 async def test_a_large_body_may_follow_its_head_in_one_write():
@@ -289,7 +289,7 @@ async def test_a_compressed_body_is_refused_but_its_status_can_be_read(header: b
         await transport.post(server.url(), b"", {}) as response,
     ):
         assert response.status == 200
-        with pytest.raises(ProtocolError, match=f"encoded as '{coding}'"):
+        with pytest.raises(HttpProtocolError, match=f"encoded as '{coding}'"):
             await response.read(10)
 
 

@@ -14,9 +14,9 @@ from treadle.models.transport import (
     TimedOut,
     Timeouts,
     TlsFailed,
-    Trust,
+    TlsTrust,
 )
-from treadle.models.transport.address import Origin
+from treadle.models.transport.address import HttpOrigin
 
 from .proxy import TunnelProxy
 from .servers import Peer, echo, post, serving, tls_context
@@ -54,7 +54,7 @@ async def test_https_goes_through_a_tunnel_that_sees_no_header(authority: trustm
         proxy = TunnelProxy({"api.test:443": server.port}, authorization="Basic dTpwQHNz")
         async with serving(proxy) as door:
             proxies = through(f"http://u:p%40ss@127.0.0.1:{door.port}")
-            transport = AsyncTransport(proxies=proxies, trust=Trust(files=(bundle,)))
+            transport = AsyncTransport(proxies=proxies, trust=TlsTrust(files=(bundle,)))
             async with transport:
                 for body in (b"one", bytes(4 << 20)):
                     assert await post(transport, "https://api.test/v1", body) == body
@@ -75,7 +75,7 @@ async def test_the_far_certificate_is_checked_inside_the_tunnel(
     async with (
         serving(echo, tls=tls) as server,
         serving(TunnelProxy({"api.test:443": server.port})) as door,
-        AsyncTransport(proxies=through(door.url("")), trust=Trust(files=(bundle,))) as transport,
+        AsyncTransport(proxies=through(door.url("")), trust=TlsTrust(files=(bundle,))) as transport,
     ):
         with pytest.raises(TlsFailed, match="Hostname mismatch"):
             await post(transport, "https://api.test/")
@@ -143,10 +143,10 @@ def test_each_scheme_has_its_variable_and_lower_case_wins():
         "ALL_PROXY": "http://four:4",
     }
     proxies = Proxies.from_environment(environment)
-    assert str(proxies.choose(Origin("http", "a.test", 80))) == "Proxy('http://one:1')"
-    assert str(proxies.choose(Origin("https", "a.test", 443))) == "Proxy('http://three')"
+    assert str(proxies.choose(HttpOrigin("http", "a.test", 80))) == "Proxy('http://one:1')"
+    assert str(proxies.choose(HttpOrigin("https", "a.test", 443))) == "Proxy('http://three')"
     rest = Proxies.from_environment({"all_proxy": "http://four:4", "HTTPS_PROXY": ""})
-    assert str(rest.choose(Origin("https", "a.test", 443))) == "Proxy('http://four:4')"
+    assert str(rest.choose(HttpOrigin("https", "a.test", 443))) == "Proxy('http://four:4')"
     assert Proxies.from_environment({}) == Proxies()
 
 
@@ -201,4 +201,4 @@ def test_what_is_no_http_proxy_is_refused_without_being_shown(value: str):
 )
 def test_no_proxy(rules: str, host: str, port: int, direct: bool):
     proxies = through("http://proxy.test:3128", NO_PROXY=rules)
-    assert (proxies.choose(Origin("https", host, port)) is None) is direct
+    assert (proxies.choose(HttpOrigin("https", host, port)) is None) is direct

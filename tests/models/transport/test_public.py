@@ -15,11 +15,11 @@ from treadle.models.transport import (
     PrivateAddress,
     TimedOut,
     Timeouts,
-    Trust,
+    TlsTrust,
 )
-from treadle.models.transport.address import Origin
-from treadle.models.transport.connection import Connection
-from treadle.models.transport.dial import _connect, _reached
+from treadle.models.transport.address import HttpOrigin
+from treadle.models.transport.connection import HttpConnection
+from treadle.models.transport.dial import _connect, _connect_to_first
 from treadle.models.transport.pool import Pool
 
 from .servers import Peer, echo, serving, tls_context
@@ -86,14 +86,14 @@ async def test_a_kept_connection_into_a_private_network_is_no_way_out():
 
 async def test_the_next_address_is_tried_when_one_does_not_answer():
     async with serving(echo) as server:
-        reached = await _reached(["127.0.0.2", "127.0.0.1"], server.port)
+        reached = await _connect_to_first(["127.0.0.2", "127.0.0.1"], server.port)
         with reached:
             assert reached.getpeername() == ("127.0.0.1", server.port)
 
 
 async def test_the_last_address_says_why_none_was_reached():
     with pytest.raises(ConnectionRefusedError):
-        await _reached(["127.0.0.2", "127.0.0.1"], 1)
+        await _connect_to_first(["127.0.0.2", "127.0.0.1"], 1)
 
 
 async def test_an_address_that_was_looked_at_must_prove_the_name(
@@ -108,10 +108,10 @@ async def test_an_address_that_was_looked_at_must_prove_the_name(
 
     async with serving(handler, tls=tls) as server:
         for host, error in (("hook.example", None), ("other.example", ssl.SSLError)):
-            origin = Origin("https", host, server.port)
-            connection = Connection(str(origin), Pool(1, 1.0))
-            context = await asyncio.to_thread(Trust(files=(bundle,)).context)
-            reached = await _reached(["127.0.0.1"], server.port)
+            origin = HttpOrigin("https", host, server.port)
+            connection = HttpConnection(str(origin), Pool(1, 1.0))
+            context = await asyncio.to_thread(TlsTrust(files=(bundle,)).context)
+            reached = await _connect_to_first(["127.0.0.1"], server.port)
             if error is None:
                 await _connect(connection, origin, context, reached)
             else:

@@ -5,8 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
-from treadle.models.transport import PATIENT, Headers, Proxies, RequestRefused, TransportError
-from treadle.models.transport.address import Address, Origin, parse_url
+from treadle.models.transport import (
+    DEFAULT_TIMEOUTS,
+    Headers,
+    Proxies,
+    RequestRefused,
+    TransportError,
+)
+from treadle.models.transport.address import Address, HttpOrigin, parse_url
 from treadle.models.transport.headers import encode_fields
 from treadle.models.transport.request import prepare
 
@@ -14,12 +20,12 @@ from treadle.models.transport.request import prepare
 @pytest.mark.parametrize(
     ("url", "address"),
     [
-        ("http://a.test", Address(Origin("http", "a.test", 80), "/")),
-        ("HTTPS://A.test/v1?x=1#part", Address(Origin("https", "a.test", 443), "/v1?x=1")),
-        ("http://[::1]:8080/", Address(Origin("http", "::1", 8080), "/")),
+        ("http://a.test", Address(HttpOrigin("http", "a.test", 80), "/")),
+        ("HTTPS://A.test/v1?x=1#part", Address(HttpOrigin("https", "a.test", 443), "/v1?x=1")),
+        ("http://[::1]:8080/", Address(HttpOrigin("http", "::1", 8080), "/")),
         (
             "http://bücher.test/ü%20",
-            Address(Origin("http", "xn--bcher-kva.test", 80), "/%C3%BC%20"),
+            Address(HttpOrigin("http", "xn--bcher-kva.test", 80), "/%C3%BC%20"),
         ),
     ],
 )
@@ -81,7 +87,7 @@ def test_secrets_stay_out_of_what_is_printed():
         "Headers({'set-cookie': '…', 'x-api-key': '…', 'server': 'x'})"
     )
     url, fields = "https://a.test/v1?key=s3cret", {"Authorization": "Bearer s3cret"}
-    request = prepare("GET", url, fields, PATIENT, Proxies(), body=None)
+    request = prepare("GET", url, fields, DEFAULT_TIMEOUTS, Proxies(), body=None)
     assert b"s3cret" in request.head
     assert repr(request) == "<Request to https://a.test>"
 

@@ -15,7 +15,7 @@ from treadle.models.transport import (
     TimedOut,
     Timeouts,
     TlsFailed,
-    Trust,
+    TlsTrust,
 )
 
 from .servers import Peer, echo, post, serving, tls_context
@@ -26,7 +26,7 @@ async def test_a_trusted_server_is_answered_over_one_kept_connection(
     authority: trustme.CA, bundle: Path, host: str
 ):
     tls = tls_context(authority, "localhost", "127.0.0.1")
-    transport = AsyncTransport(trust=Trust(files=(bundle,)))
+    transport = AsyncTransport(trust=TlsTrust(files=(bundle,)))
     async with serving(echo, tls=tls) as server, transport:
         assert await post(transport, server.url(host=host), b"a") == b"a"
         assert await post(transport, server.url(host=host), bytes(8 << 20)) == bytes(8 << 20)
@@ -37,7 +37,7 @@ async def test_the_server_learns_the_name_that_was_asked_for(authority: trustme.
     tls = tls_context(authority, "localhost")
     names: list[str | None] = []
     tls.sni_callback = lambda _socket, name, _context: names.append(name)
-    transport = AsyncTransport(trust=Trust(files=(bundle,)))
+    transport = AsyncTransport(trust=TlsTrust(files=(bundle,)))
     async with serving(echo, tls=tls) as server, transport:
         await post(transport, server.url(host="localhost"))
     assert names == ["localhost"]
@@ -56,7 +56,7 @@ async def test_a_second_connection_resumes_the_session_of_the_first(
         await peer.request()
         await peer.answer(b"ok", b"Connection: close")
 
-    transport = AsyncTransport(trust=Trust(files=(bundle,)))
+    transport = AsyncTransport(trust=TlsTrust(files=(bundle,)))
     async with serving(handler, tls=tls) as server, transport:
         assert await post(transport, server.url(host="localhost")) == b"ok"
         assert await post(transport, server.url(host="localhost")) == b"ok"
@@ -74,7 +74,7 @@ async def test_an_unknown_authority_is_refused(authority: trustme.CA):
 
 
 async def test_a_certificate_for_another_host_is_refused(authority: trustme.CA, bundle: Path):
-    transport = AsyncTransport(trust=Trust(files=(bundle,)))
+    transport = AsyncTransport(trust=TlsTrust(files=(bundle,)))
     async with serving(echo, tls=tls_context(authority, "other.example")) as server, transport:
         with pytest.raises(TlsFailed, match="Hostname mismatch"):
             await post(transport, server.url(host="localhost"))
@@ -136,16 +136,16 @@ async def test_a_directory_of_authorities_works(tmp_path: Path):
 
 def test_the_named_authorities_stand_in_for_the_systems():
     environment = {"SSL_CERT_FILE": "/a.pem", "SSL_CERT_DIR": "/b:/c"}
-    assert Trust.from_environment(environment, Path("/x.pem")) == Trust(
+    assert TlsTrust.from_environment(environment, Path("/x.pem")) == TlsTrust(
         files=(Path("/a.pem"), Path("/x.pem")), directories=(Path("/b"), Path("/c")), system=False
     )
-    assert Trust.from_environment({}) == Trust()
+    assert TlsTrust.from_environment({}) == TlsTrust()
 
 
 async def test_a_missing_or_broken_authority_file_is_named(tmp_path: Path):
     missing, broken = tmp_path / "missing.pem", tmp_path / "broken.pem"
     broken.write_text("no certificate")
     for path in (missing, broken):
-        async with AsyncTransport(trust=Trust(files=(path,))) as transport:
+        async with AsyncTransport(trust=TlsTrust(files=(path,))) as transport:
             with pytest.raises(ConfigError, match=path.name):
                 await transport.get("https://localhost:1/", {})

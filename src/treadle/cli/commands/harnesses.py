@@ -90,7 +90,7 @@ async def choice(config: Config, home: Path, registry: HarnessRegistry) -> Chose
     wanted = harness_of(config)
     slot = HarnessSlot(
         wish=wanted["harness"],
-        catalog=Catalog.load(home / "models.toml").knowing(config.settings.providers),
+        catalog=Catalog.load(home / "models.toml").with_providers(config.settings.providers),
         home=home,
         environ=os.environ,
         providers=providers_of(config.settings),

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from ...core.items import Message, text_of
-from ...prompt.history import history_in
+from ...prompt.history import parse_history
 from ..values import ContextItem, Covered
 
 __all__ = ["SHAPE", "Node", "key_of", "names_of", "node_id", "recovered", "spans_of"]
@@ -84,7 +84,7 @@ def recovered(thread: str, item: ContextItem, past: Sequence[ContextItem] = ()) 
     assert item.covers is not None
     assert item.name is not None
     message = item.item
-    shown = history_in(text_of(message.content) if isinstance(message, Message) else "")
+    shown = parse_history(text_of(message.content) if isinstance(message, Message) else "")
     first, last = item.covers.first, item.covers.last
     spans = spans_of((one.seq, one.seq) for one in past if one.seq is not None)
     return Node(

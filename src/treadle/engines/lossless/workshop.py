@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from ...context.tokens import estimate_item
 from ...core.items import encode_item
-from ...prompt.history import node_message
+from ...prompt.history import history_message
 from ...prompt.registry import builtin_vocabulary
 from ..values import Complete, ContextItem, ThreadLog
 from .guards import Guards
@@ -122,7 +122,7 @@ class Workshop:
     async def _kept(self, thread: str, stretch: Stretch, summary: Summary) -> Node:
         name = node_id(stretch.key, summary.prompt)
         first, last, spans = await self._covered(stretch)
-        message = node_message(
+        message = history_message(
             id=name,
             depth=stretch.depth,
             first=first,

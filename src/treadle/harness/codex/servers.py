@@ -16,7 +16,7 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from ...core.errors import ConfigError
-from ...models.connect import ProviderConfig, reached
+from ...models.connect import ProviderConfig, provider_access
 from ...models.providers import provider_settings
 from ...prompt.codex import find_codex
 from ..contract import Identity
@@ -85,13 +85,13 @@ class Servers:
         asked = SIGNED if unrouted else provider
         settings = provider_settings(asked, self.providers)
         if asked == OWN:
-            settings = ProviderConfig(api="responses").changed(settings)
+            settings = ProviderConfig(api="responses").with_overrides(settings)
         signature = signature_of(who) if login is not None else None
         if signature is not None:
             settings = structs.replace(settings, key_required=False)
         elif who.credential is not None:
             settings = structs.replace(settings, key=who.credential.bearer)
-        found = reached(asked, settings, self.environ)
+        found = provider_access(asked, settings, self.environ)
         if found.api != "responses":
             raise ConfigError(
                 f"Codex asks its models through the Responses API, which the provider "

@@ -25,7 +25,7 @@ from ...core.items import InputImage, InputText, Message, encode_item, text_of
 from ...core.wire import json_bytes
 from ...prompt.registry import Registry
 from ...prompt.state import Known
-from ...prompt.tell import tell
+from ...prompt.tell import context_update
 from .protocol.requests import ImageInput, TextInput, UserInput
 from .provided import PROVIDED, STANDING
 
@@ -70,7 +70,7 @@ def standing(view: View, registry: Registry) -> str:
     """The developer instructions of a thread that starts with `view`."""
     known = {name: view.baselines.get(name) for name in STANDING}
     states = {name: told.snapshot for name, told in known.items() if isinstance(told, Known)}
-    messages = tell(registry, {}, states).messages
+    messages = context_update(registry, {}, states).messages
     return "\n\n".join(text_of(told.message.content) for told in messages)
 
 

@@ -27,7 +27,7 @@ class ChatFormat:
 
     name: str = "chat"
 
-    def opening(self, head: Head, cache_key: str) -> Iterator[tuple[HeadPart, bytes]]:
+    def head_parts(self, head: Head, cache_key: str) -> Iterator[tuple[HeadPart, bytes]]:
         """Parameters, tools, and the messages up to the system message."""
         tools = flat_tools(head.tools)
         yield "params", json_bytes(_params(head, cache_key, tools))[:-1]
@@ -40,7 +40,7 @@ class ChatFormat:
         developer = "developer" if head.provider == "openai" else "user"
         return ChatItems(developer=developer, first=not head.instructions)
 
-    def marked(self, body: bytes, _ends: tuple[int, ...], /) -> bytes:
+    def with_cache_marks(self, body: bytes, _ends: tuple[int, ...], /) -> bytes:
         """The body as it is: this API has no marks."""
         return body
 

@@ -32,7 +32,7 @@ from ...core.items import (
 )
 from ...core.wire import json_bytes
 from .media import data_url
-from .steps import StepOrder, answers, is_call
+from .steps import StepOrder, answered_call_id, call_id_of
 from .tools import flat_name, freeform_arguments
 
 __all__ = ["ChatItems"]
@@ -69,7 +69,7 @@ class ChatItems:
     """What outputs showed: it follows them in a message of the user's."""
     _thoughts: list[str] = field(default_factory=list)
 
-    def put(self, item: bytes) -> bytes:
+    def write(self, item: bytes) -> bytes:
         """The bytes that an encoded item adds."""
         return b"".join(map(self._write, self._order.put(decode_item(item))))
 
@@ -86,7 +86,7 @@ class ChatItems:
     def _write(self, item: Item) -> bytes:
         match item:
             case FunctionCallOutput() | CustomToolCallOutput() | ToolSearchOutput() if (
-                call := answers(item)
+                call := answered_call_id(item)
             ) is not None:
                 return self._output(call, item)
             case FunctionCallOutput():
@@ -176,7 +176,7 @@ def _call(item: FunctionCall | CustomToolCall | LocalShellCall | ToolSearchCall)
         case ToolSearchCall():
             name, arguments = "tool_search", bytes(item.arguments).decode()
     function = {"name": name, "arguments": arguments or "{}"}
-    return {"id": _call_id(is_call(item) or ""), "type": "function", "function": function}
+    return {"id": _call_id(call_id_of(item) or ""), "type": "function", "function": function}
 
 
 def _call_id(call_id: str) -> str:

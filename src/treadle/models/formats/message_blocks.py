@@ -37,8 +37,8 @@ from ...core.items import (
 from ...core.patterns import regex
 from ...core.wire import json_bytes
 from .media import data_url
-from .steps import StepOrder, answers, is_call
-from .thinking import block_of
+from .steps import StepOrder, answered_call_id, call_id_of
+from .thinking import thinking_block
 from .tools import INPUT, flat_name
 
 __all__ = ["GO_ON", "MessageBlocks"]
@@ -61,7 +61,7 @@ class MessageBlocks:
     _order: StepOrder = field(default_factory=lambda: StepOrder(talk=True))
     _thoughts: list[bytes] = field(default_factory=list)
 
-    def put(self, item: bytes) -> bytes:
+    def write(self, item: bytes) -> bytes:
         """The bytes that an encoded item adds."""
         return b"".join(map(self._write, self._order.put(decode_item(item))))
 
@@ -86,7 +86,7 @@ class MessageBlocks:
             case Message():
                 return self._add("user", map(json_bytes, _blocks(item.content)))
             case Reasoning():
-                self._thoughts += [] if (block := block_of(item)) is None else [block]
+                self._thoughts += [] if (block := thinking_block(item)) is None else [block]
                 return b""
             case FunctionCall() | CustomToolCall() | LocalShellCall() | ToolSearchCall():
                 return self._add("assistant", [json_bytes(_call(item))])
@@ -121,7 +121,7 @@ def _call(item: FunctionCall | CustomToolCall | LocalShellCall | ToolSearchCall)
             name, given = "local_shell", item.action
         case ToolSearchCall():
             name, given = "tool_search", item.arguments
-    return {"type": "tool_use", "id": _id(is_call(item)), "name": name, "input": given}
+    return {"type": "tool_use", "id": _id(call_id_of(item)), "name": name, "input": given}
 
 
 def _arguments(arguments: str) -> object:
@@ -134,7 +134,7 @@ def _arguments(arguments: str) -> object:
 
 
 def _result(item: FunctionCallOutput | CustomToolCallOutput | ToolSearchOutput) -> list[Block]:
-    call = answers(item)
+    call = answered_call_id(item)
     if isinstance(item, ToolSearchOutput):
         content: object = json_bytes(item.tools).decode()
     elif call is None:

@@ -37,7 +37,7 @@ class MessagesFormat:
 
     name: str = "messages"
 
-    def opening(self, head: Head, _cache_key: str, /) -> Iterator[tuple[HeadPart, bytes]]:
+    def head_parts(self, head: Head, _cache_key: str, /) -> Iterator[tuple[HeadPart, bytes]]:
         """Parameters, tools, the system text, and the start of the messages."""
         tools = flat_tools(head.tools)
         yield "params", json_bytes(_params(head, tools))[:-1]
@@ -50,7 +50,7 @@ class MessagesFormat:
         """A writer of blocks."""
         return MessageBlocks()
 
-    def marked(self, body: bytes, ends: tuple[int, ...]) -> bytes:
+    def with_cache_marks(self, body: bytes, ends: tuple[int, ...]) -> bytes:
         """`body` with a cache mark in the block that ends at each offset.
 
         An offset behind no block is passed over. Thinking, which cannot be marked, is

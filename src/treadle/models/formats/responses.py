@@ -22,7 +22,7 @@ class ResponsesFormat(Struct, frozen=True):
 
     name: str = "responses"
 
-    def opening(self, head: Head, cache_key: str) -> Iterator[tuple[HeadPart, bytes]]:
+    def head_parts(self, head: Head, cache_key: str) -> Iterator[tuple[HeadPart, bytes]]:
         """Parameters, tools, instructions, and the start of the input."""
         yield "params", json_bytes(_params(head, cache_key))[:-1]
         yield "tools", b',"tools":[%s]' % b",".join(bytes(tool) for tool in head.tools)
@@ -33,7 +33,7 @@ class ResponsesFormat(Struct, frozen=True):
         """A writer of plain items."""
         return _Items()
 
-    def marked(self, body: bytes, _ends: tuple[int, ...], /) -> bytes:
+    def with_cache_marks(self, body: bytes, _ends: tuple[int, ...], /) -> bytes:
         """The body as it is: this API has no marks."""
         return body
 
@@ -43,7 +43,7 @@ class _Items(Struct):
 
     first: bool = True
 
-    def put(self, item: bytes) -> bytes:
+    def write(self, item: bytes) -> bytes:
         lead, self.first = b"" if self.first else b",", False
         return lead + item
 

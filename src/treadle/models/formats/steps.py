@@ -24,13 +24,13 @@ from ...core.items import (
     Unknown,
 )
 
-__all__ = ["Call", "CallOutput", "StepOrder", "answers", "is_call"]
+__all__ = ["Call", "CallOutput", "StepOrder", "answered_call_id", "call_id_of"]
 
 Call: TypeAlias = FunctionCall | CustomToolCall | LocalShellCall | ToolSearchCall
 CallOutput: TypeAlias = FunctionCallOutput | CustomToolCallOutput | ToolSearchOutput
 
 
-def is_call(item: Item) -> str | None:
+def call_id_of(item: Item) -> str | None:
     """The id by which `item` wants to be answered; None for what is no call."""
     match item:
         case FunctionCall() | CustomToolCall():
@@ -41,7 +41,7 @@ def is_call(item: Item) -> str | None:
             return None
 
 
-def answers(item: Item) -> str | None:
+def answered_call_id(item: Item) -> str | None:
     """The id of the call that `item` answers; None for what answers none."""
     if isinstance(item, FunctionCallOutput | CustomToolCallOutput | ToolSearchOutput):
         return item.call_id
@@ -62,7 +62,7 @@ class StepOrder:
 
     def put(self, item: Item) -> list[Item]:
         """The items that may be written now that `item` has come."""
-        if (answered := answers(item)) is not None:
+        if (answered := answered_call_id(item)) is not None:
             return self._answer(item, answered)
         if not self._open:
             return self._begin(item)
@@ -76,13 +76,13 @@ class StepOrder:
         return StepOrder(self.talk, set(self._open), self._answering, list(self._held))
 
     def _begin(self, item: Item) -> list[Item]:
-        if (call := is_call(item)) is not None:
+        if (call := call_id_of(item)) is not None:
             self._open.add(call)
         return [item]
 
     def _joins(self, item: Item) -> bool:
         """Whether `item` belongs to the same words of the model as the open calls."""
-        if is_call(item) is not None:
+        if call_id_of(item) is not None:
             return True
         says = isinstance(item, Reasoning | Unknown) or (
             isinstance(item, Message) and item.role == "assistant"
@@ -98,7 +98,7 @@ class StepOrder:
         return [item] if self._open else [item, *self._release()]
 
     def _hold_for_a_held_call(self, item: Item, answered: str) -> None:
-        if any(is_call(held) == answered for held in self._held):
+        if any(call_id_of(held) == answered for held in self._held):
             self._held.append(item)
 
     def _release(self) -> list[Item]:

@@ -15,7 +15,7 @@ from msgspec import Raw
 from ...core.items import Reasoning, ReasoningText
 from ...core.wire import json_bytes
 
-__all__ = ["THINKING", "block_of", "reasoning_of"]
+__all__ = ["THINKING", "reasoning_item", "thinking_block"]
 
 THINKING = frozenset(("thinking", "redacted_thinking"))
 """The block types that only their origin may get back."""
@@ -23,7 +23,7 @@ THINKING = frozenset(("thinking", "redacted_thinking"))
 _members = msgspec.json.Decoder(dict[str, Raw])
 
 
-def reasoning_of(block: Mapping[str, object]) -> Reasoning:
+def reasoning_item(block: Mapping[str, object]) -> Reasoning:
     """The item that keeps a thinking block."""
     text = block.get("thinking")
     rest = {name: value for name, value in block.items() if name != "thinking"}
@@ -31,7 +31,7 @@ def reasoning_of(block: Mapping[str, object]) -> Reasoning:
     return Reasoning(content=said, encrypted_content=json_bytes(rest).decode())
 
 
-def block_of(item: Reasoning) -> bytes | None:
+def thinking_block(item: Reasoning) -> bytes | None:
     """The block that `item` keeps; None when it keeps none that can be sent back."""
     if not item.encrypted_content:
         return None

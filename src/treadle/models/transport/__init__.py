@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from .client import AsyncTransport
-from .contract import PATIENT, Response, Timeouts, Transport
+from .contract import DEFAULT_TIMEOUTS, Response, Timeouts, Transport
 from .errors import (
     BodyTooLarge,
     ConnectionClosed,
     ConnectRefused,
+    HttpProtocolError,
     NameNotFound,
     NoConnection,
     PrivateAddress,
-    ProtocolError,
     ProxyRefused,
     Redirected,
     RequestRefused,
@@ -22,19 +22,19 @@ from .errors import (
 )
 from .headers import Headers
 from .proxies import Proxies
-from .trust import Trust
+from .trust import TlsTrust
 
 __all__ = [
-    "PATIENT",
+    "DEFAULT_TIMEOUTS",
     "AsyncTransport",
     "BodyTooLarge",
     "ConnectRefused",
     "ConnectionClosed",
     "Headers",
+    "HttpProtocolError",
     "NameNotFound",
     "NoConnection",
     "PrivateAddress",
-    "ProtocolError",
     "Proxies",
     "ProxyRefused",
     "Redirected",
@@ -43,8 +43,8 @@ __all__ = [
     "TimedOut",
     "Timeouts",
     "TlsFailed",
+    "TlsTrust",
     "Transport",
     "TransportClosed",
     "TransportError",
-    "Trust",
 ]

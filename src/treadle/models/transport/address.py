@@ -15,14 +15,14 @@ from msgspec import Struct
 from ...core.patterns import regex
 from .errors import RequestRefused
 
-__all__ = ["Address", "Origin", "parse_url"]
+__all__ = ["Address", "HttpOrigin", "parse_url"]
 
 _UNPRINTABLE = regex(r"[\x00-\x20\x7f]")
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _KEPT = "/%:@!$&'()*+,;=-._~?"
 
 
-class Origin(Struct, frozen=True):
+class HttpOrigin(Struct, frozen=True):
     """Who is asked."""
 
     scheme: Literal["http", "https"]
@@ -36,10 +36,10 @@ class Origin(Struct, frozen=True):
     def authority(self) -> str:
         """Host and port as a `Host` header has them."""
         is_default = self.port == _DEFAULT_PORTS[self.scheme]
-        return self.bracketed if is_default else f"{self.bracketed}:{self.port}"
+        return self.url_host if is_default else f"{self.url_host}:{self.port}"
 
     @property
-    def bracketed(self) -> str:
+    def url_host(self) -> str:
         """The host; an IPv6 address in brackets."""
         return f"[{self.host}]" if ":" in self.host else self.host
 
@@ -47,7 +47,7 @@ class Origin(Struct, frozen=True):
 class Address(Struct, frozen=True):
     """An origin, and what is asked of it."""
 
-    origin: Origin
+    origin: HttpOrigin
     target: str
 
 
@@ -66,7 +66,7 @@ def parse_url(url: str) -> Address:
     if "@" in parts.netloc:
         raise RequestRefused("", "the URL holds a user or password; send them in a header")
     scheme: Literal["http", "https"] = "https" if parts.scheme == "https" else "http"
-    origin = Origin(scheme, _ascii(host), port or _DEFAULT_PORTS[scheme])
+    origin = HttpOrigin(scheme, _ascii(host), port or _DEFAULT_PORTS[scheme])
     query = f"?{quote(parts.query, safe=_KEPT)}" if parts.query else ""
     return Address(origin, (quote(parts.path, safe=_KEPT) or "/") + query)
 

@@ -15,16 +15,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from .connection import Connection
-from .contract import PATIENT, Timeouts
+from .connection import HttpConnection
+from .contract import DEFAULT_TIMEOUTS, Timeouts
 from .dial import dial
 from .errors import ConnectionClosed, Phase, ProxyRefused, Redirected, TimedOut, TransportClosed
 from .headers import Headers
 from .pool import Pool
 from .proxies import Proxies
-from .request import Request, deadline_in, prepare
+from .request import HttpRequest, deadline_in, prepare
 from .response import StreamedResponse
-from .trust import TlsContext, Trust
+from .trust import TlsContext, TlsTrust
 
 __all__ = ["AsyncTransport"]
 
@@ -42,12 +42,12 @@ class AsyncTransport:
         self,
         *,
         proxies: Proxies | None = None,
-        trust: Trust | None = None,
+        trust: TlsTrust | None = None,
         spare: int = 16,
         keep_seconds: float = 60.0,
     ) -> None:
         self._proxies = proxies or Proxies()
-        self._trust = trust or Trust()
+        self._trust = trust or TlsTrust()
         self._pool = Pool(spare, keep_seconds)
         self._tls: asyncio.Future[TlsContext] | None = None
         self._closed = False
@@ -63,7 +63,7 @@ class AsyncTransport:
         chosen = os.environ if environment is None else environment
         return cls(
             proxies=Proxies.from_environment(chosen),
-            trust=Trust.from_environment(chosen, *extra_authorities),
+            trust=TlsTrust.from_environment(chosen, *extra_authorities),
         )
 
     async def post(
@@ -72,7 +72,7 @@ class AsyncTransport:
         body: bytes,
         headers: Mapping[str, str],
         *,
-        timeouts: Timeouts = PATIENT,
+        timeouts: Timeouts = DEFAULT_TIMEOUTS,
         public: bool = False,
     ) -> StreamedResponse:
         """POST `body`; returns when the head of the answer is there."""
@@ -80,7 +80,7 @@ class AsyncTransport:
         return await self._answer(request)
 
     async def get(
-        self, url: str, headers: Mapping[str, str], *, timeouts: Timeouts = PATIENT
+        self, url: str, headers: Mapping[str, str], *, timeouts: Timeouts = DEFAULT_TIMEOUTS
     ) -> StreamedResponse:
         """GET `url`; returns when the head of the answer is there."""
         request = prepare("GET", url, headers, timeouts, self._proxies, body=None)
@@ -106,7 +106,7 @@ class AsyncTransport:
     ) -> None:
         await self.close()
 
-    async def _answer(self, request: Request) -> StreamedResponse:
+    async def _answer(self, request: HttpRequest) -> StreamedResponse:
         if self._closed:
             raise TransportClosed(str(request.route.origin))
         if (kept := self._pool.take(request.route)) is not None:
@@ -117,7 +117,7 @@ class AsyncTransport:
                     raise
         return await _ask(await self._connect(request), request)
 
-    async def _connect(self, request: Request) -> Connection:
+    async def _connect(self, request: HttpRequest) -> HttpConnection:
         route, timeouts = request.route, request.timeouts
         phase: Phase = "connect"
         when, seconds = deadline_in(timeouts.connect), timeouts.connect
@@ -147,7 +147,7 @@ class AsyncTransport:
             raise
 
 
-async def _ask(connection: Connection, request: Request) -> StreamedResponse:
+async def _ask(connection: HttpConnection, request: HttpRequest) -> StreamedResponse:
     exchange = await connection.ask(request)
     response = StreamedResponse(connection, exchange)
     proxy = request.route.proxy

@@ -15,35 +15,35 @@ from typing import Protocol, cast
 
 from .errors import Phase, TimedOut, TransportClosed
 from .exchange import Exchange
-from .patience import Patience
-from .request import Request
+from .patience import ExchangeTimers
+from .request import HttpRequest
 
-__all__ = ["Connection", "Keeper"]
+__all__ = ["ConnectionOwner", "HttpConnection"]
 
 _SLICE = 256 * 1024
 _ENOUGH = 64 * 1024
 """Bytes that may lie unread before we stop the server."""
 
 
-class Keeper(Protocol):
+class ConnectionOwner(Protocol):
     """Who gets a connection back."""
 
-    def keep(self, connection: Connection) -> None:
+    def keep(self, connection: HttpConnection) -> None:
         """It is free for the next request."""
 
-    def forget(self, connection: Connection) -> None:
+    def forget(self, connection: HttpConnection) -> None:
         """It is gone."""
 
 
-class Connection(asyncio.Protocol):
+class HttpConnection(asyncio.Protocol):
     """Sends requests, one after the other, and feeds each answer to its exchange."""
 
-    def __init__(self, origin: str, keeper: Keeper) -> None:
+    def __init__(self, origin: str, keeper: ConnectionOwner) -> None:
         self._origin = origin
         self._keeper = keeper
         self._transport: asyncio.Transport | None = None
         self._exchange: Exchange | None = None
-        self._patience: Patience | None = None
+        self._patience: ExchangeTimers | None = None
         self._writer: asyncio.Future[None] | None = None
         self._full = False
         self._sent = False
@@ -62,7 +62,7 @@ class Connection(asyncio.Protocol):
         assert self._transport is not None, "not connected yet"
         return self._transport
 
-    async def ask(self, request: Request, *, tunnel: bool = False) -> Exchange:
+    async def ask(self, request: HttpRequest, *, tunnel: bool = False) -> Exchange:
         """Send one request; returns when the head of its answer is there."""
         exchange = self._begin(request, tunnel=tunnel)
         try:
@@ -112,7 +112,7 @@ class Connection(asyncio.Protocol):
         # Whoever drips in headers is as silent as one who says nothing.
         if exchange.feed(data):
             self._patience.touch()
-        if exchange.settled:
+        if exchange.has_head_or_error:
             self._wake_writer()
         if exchange.complete:
             self._give_back(exchange)
@@ -146,7 +146,7 @@ class Connection(asyncio.Protocol):
         self._full = False
         self._wake_writer()
 
-    def _begin(self, request: Request, *, tunnel: bool) -> Exchange:
+    def _begin(self, request: HttpRequest, *, tunnel: bool) -> Exchange:
         assert self._exchange is None, "one exchange at a time"
         exchange = Exchange(self._origin, on_wait=self._on_wait, tunnel=tunnel)
         if self._over:
@@ -159,7 +159,7 @@ class Connection(asyncio.Protocol):
 
         self._sent = False
         self._exchange = exchange
-        self._patience = Patience(
+        self._patience = ExchangeTimers(
             request.timeouts,
             request.deadline,
             waiting=lambda: exchange.waiting or self._writer is not None,
@@ -167,14 +167,14 @@ class Connection(asyncio.Protocol):
         )
         return exchange
 
-    async def _send(self, request: Request, exchange: Exchange) -> None:
+    async def _send(self, request: HttpRequest, exchange: Exchange) -> None:
         self.transport.write(request.head + request.body[:_SLICE])
         rest = memoryview(request.body)
         for start in range(_SLICE, len(rest), _SLICE):
             self._on_wait()
-            while self._full and not exchange.declined:
+            while self._full and not exchange.refuses_request:
                 await self._room()
-            if exchange.declined:
+            if exchange.refuses_request:
                 return
             self.transport.write(rest[start : start + _SLICE])
         self._sent = True

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from .headers import Headers
 
-__all__ = ["PATIENT", "Response", "Timeouts", "Transport"]
+__all__ = ["DEFAULT_TIMEOUTS", "Response", "Timeouts", "Transport"]
 
 
 class Timeouts(Struct, frozen=True, kw_only=True):
@@ -31,7 +31,7 @@ class Timeouts(Struct, frozen=True, kw_only=True):
     total: float | None = None
 
 
-PATIENT = Timeouts()
+DEFAULT_TIMEOUTS = Timeouts()
 
 
 class Response(Protocol):
@@ -85,7 +85,7 @@ class Transport(Protocol):
         body: bytes,
         headers: Mapping[str, str],
         *,
-        timeouts: Timeouts = PATIENT,
+        timeouts: Timeouts = DEFAULT_TIMEOUTS,
         public: bool = False,
     ) -> Response:
         """POST `body`; returns when the head of the answer is there.
@@ -95,7 +95,7 @@ class Transport(Protocol):
         """
 
     async def get(
-        self, url: str, headers: Mapping[str, str], *, timeouts: Timeouts = PATIENT
+        self, url: str, headers: Mapping[str, str], *, timeouts: Timeouts = DEFAULT_TIMEOUTS
     ) -> Response:
         """GET `url`; returns when the head of the answer is there."""
 

@@ -13,8 +13,8 @@ import ssl
 from contextlib import suppress
 from ipaddress import ip_address
 
-from .address import Origin
-from .connection import Connection, Keeper
+from .address import HttpOrigin
+from .connection import ConnectionOwner, HttpConnection
 from .contract import Timeouts
 from .errors import (
     ConnectionClosed,
@@ -26,8 +26,8 @@ from .errors import (
     TlsFailed,
     TransportError,
 )
-from .proxies import Route
-from .request import Request
+from .proxies import HttpRoute
+from .request import HttpRequest
 from .trust import TlsContext
 
 __all__ = ["dial"]
@@ -40,19 +40,19 @@ _TURN = 2.0
 _UNTIMED = Timeouts(connect=None, idle=None)
 
 
-async def dial(route: Route, tls: TlsContext | None, keeper: Keeper) -> Connection:
+async def dial(route: HttpRoute, tls: TlsContext | None, keeper: ConnectionOwner) -> HttpConnection:
     """A connection that speaks HTTP with the end of `route`."""
     first = route.proxy.origin if route.proxy is not None else route.origin
-    connection = Connection(str(route.origin), keeper)
+    connection = HttpConnection(str(route.origin), keeper)
     try:
         hosts = await _public_addresses(route.origin) if route.public else []
         if route.proxy is not None:
             await _connect(connection, first, None)
         elif hosts:
-            await _connect(connection, first, tls, await _reached(hosts, first.port))
+            await _connect(connection, first, tls, await _connect_to_first(hosts, first.port))
         else:
             await _connect(connection, first, tls)
-        if route.tunnelled:
+        if route.uses_tunnel:
             assert tls is not None
             await _tunnel(connection, route)
             await _start_tls(connection, route.origin, tls)
@@ -67,7 +67,7 @@ async def dial(route: Route, tls: TlsContext | None, keeper: Keeper) -> Connecti
     return connection
 
 
-async def _public_addresses(origin: Origin) -> list[str]:
+async def _public_addresses(origin: HttpOrigin) -> list[str]:
     """The addresses of a host, each once. Raises `PrivateAddress` unless all are public."""
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM)
@@ -77,7 +77,7 @@ async def _public_addresses(origin: Origin) -> list[str]:
     return hosts
 
 
-async def _reached(hosts: list[str], port: int) -> socket.socket:
+async def _connect_to_first(hosts: list[str], port: int) -> socket.socket:
     """A socket that is connected to the first of these addresses that takes it."""
     *others, last = hosts
     for host in others:
@@ -100,8 +100,8 @@ async def _reach(host: str, port: int) -> socket.socket:
 
 
 async def _connect(
-    connection: Connection,
-    origin: Origin,
+    connection: HttpConnection,
+    origin: HttpOrigin,
     tls: TlsContext | None,
     reached: socket.socket | None = None,
 ) -> None:
@@ -131,13 +131,13 @@ def _is_address(host: str) -> bool:
     return True
 
 
-async def _tunnel(connection: Connection, route: Route) -> None:
+async def _tunnel(connection: HttpConnection, route: HttpRoute) -> None:
     """Ask the proxy to pass bytes on."""
     assert route.proxy is not None
     origin, proxy = route.origin, route.proxy
-    authority = f"{origin.bracketed}:{origin.port}"
+    authority = f"{origin.url_host}:{origin.port}"
     lines = f"CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n".encode()
-    request = Request(route, lines + proxy.header + b"\r\n", b"", _UNTIMED)
+    request = HttpRequest(route, lines + proxy.header + b"\r\n", b"", _UNTIMED)
     try:
         exchange = await connection.ask(request, tunnel=True)
     except ConnectionClosed as error:
@@ -148,7 +148,7 @@ async def _tunnel(connection: Connection, route: Route) -> None:
         raise ProxyRefused(str(origin), str(proxy.origin), exchange.status)
 
 
-async def _start_tls(connection: Connection, origin: Origin, tls: TlsContext) -> None:
+async def _start_tls(connection: HttpConnection, origin: HttpOrigin, tls: TlsContext) -> None:
     transport = await asyncio.get_running_loop().start_tls(
         connection.transport, connection, tls, server_hostname=origin.host
     )
@@ -157,7 +157,7 @@ async def _start_tls(connection: Connection, origin: Origin, tls: TlsContext) ->
     connection.secure(transport)
 
 
-def _explain(error: OSError, origin: Origin, host: str) -> TransportError:
+def _explain(error: OSError, origin: HttpOrigin, host: str) -> TransportError:
     where = str(origin)
     match error:
         case socket.gaierror():

@@ -28,11 +28,11 @@ __all__ = [
     "BodyTooLarge",
     "ConnectRefused",
     "ConnectionClosed",
+    "HttpProtocolError",
     "NameNotFound",
     "NoConnection",
     "Phase",
     "PrivateAddress",
-    "ProtocolError",
     "ProxyRefused",
     "Redirected",
     "RequestRefused",
@@ -137,7 +137,7 @@ class ConnectionClosed(TransportError):
         super().__init__(origin, f"the server closed the connection {when}; try again")
 
 
-class ProtocolError(TransportError):
+class HttpProtocolError(TransportError):
     """What came is no HTTP/1.1 answer that we accept."""
 
     def __init__(self, origin: str, text: str, *, retryable: bool = False) -> None:

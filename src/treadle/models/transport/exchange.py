@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Self
 
-from .errors import ConnectionClosed, ProtocolError, TransportError
+from .errors import ConnectionClosed, HttpProtocolError, TransportError
 from .headers import Headers
 
 __all__ = ["LARGEST_HEAD", "Exchange"]
@@ -47,12 +47,12 @@ class Exchange:
         self._refusal = (httptools.HttpParserError, httptools.HttpParserUpgrade)
 
     @property
-    def settled(self) -> bool:
+    def has_head_or_error(self) -> bool:
         """Whether the head is there, or will never be."""
         return self.answered or self.error is not None
 
     @property
-    def declined(self) -> bool:
+    def refuses_request(self) -> bool:
         """Whether the server wants no more of the request."""
         return self.error is not None or self.complete or (self.answered and self.status >= 300)
 
@@ -159,7 +159,7 @@ class Exchange:
         """What is left of `data`; not one byte more than a head may have is parsed as one."""
         allowance = LARGEST_HEAD - self._barren
         self._parser.feed_data(data[:allowance])
-        self._barren = 0 if self.settled else self._barren + len(data)
+        self._barren = 0 if self.has_head_or_error else self._barren + len(data)
         if self._barren >= LARGEST_HEAD:
             self.fail(self._malformed(f"its headers are larger than {LARGEST_HEAD} bytes"))
         return data[allowance:]
@@ -171,8 +171,8 @@ class Exchange:
         if self._barren > LARGEST_HEAD:
             self.fail(self._malformed("trailers or chunk headers without end"))
 
-    def _malformed(self, reason: str) -> ProtocolError:
-        return ProtocolError(
+    def _malformed(self, reason: str) -> HttpProtocolError:
+        return HttpProtocolError(
             self.origin,
             f"this is not HTTP/1.1 as we accept it ({reason}); check that the URL and port "
             "are those of the API",

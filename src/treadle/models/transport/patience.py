@@ -12,10 +12,10 @@ from collections.abc import Callable
 from .contract import Timeouts
 from .errors import Phase
 
-__all__ = ["Patience"]
+__all__ = ["ExchangeTimers"]
 
 
-class Patience:
+class ExchangeTimers:
     """Calls `expire` once when a limit is passed.
 
     Silence counts only while `waiting()`: a slow consumer is not the server's fault.

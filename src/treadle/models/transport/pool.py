@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 
-from .connection import Connection
-from .proxies import Route
+from .connection import HttpConnection
+from .proxies import HttpRoute
 
 __all__ = ["Pool"]
 
@@ -20,16 +20,16 @@ class Pool:
 
     def __init__(self, spare: int, seconds: float) -> None:
         self._spare, self._seconds = spare, seconds
-        self._routes: dict[Connection, Route] = {}
-        self._idle: dict[Route, list[Connection]] = {}
-        self._expiry: dict[Connection, asyncio.TimerHandle] = {}
+        self._routes: dict[HttpConnection, HttpRoute] = {}
+        self._idle: dict[HttpRoute, list[HttpConnection]] = {}
+        self._expiry: dict[HttpConnection, asyncio.TimerHandle] = {}
 
-    def add(self, connection: Connection, route: Route) -> None:
+    def add(self, connection: HttpConnection, route: HttpRoute) -> None:
         """A new connection, in use."""
         if connection.usable:
             self._routes[connection] = route
 
-    def take(self, route: Route) -> Connection | None:
+    def take(self, route: HttpRoute) -> HttpConnection | None:
         """An idle connection along `route`, if there is one."""
         idle = self._idle.get(route, [])
         while idle:
@@ -39,7 +39,7 @@ class Pool:
                 return connection
         return None
 
-    def keep(self, connection: Connection) -> None:
+    def keep(self, connection: HttpConnection) -> None:
         """Keep it for the next request, or close it if there are enough."""
         route = self._routes[connection]
         idle = self._idle.setdefault(route, [])
@@ -50,7 +50,7 @@ class Pool:
             idle[0].abort()
             self._drop(idle[0], route)
 
-    def forget(self, connection: Connection) -> None:
+    def forget(self, connection: HttpConnection) -> None:
         """It is closed."""
         route = self._routes.pop(connection, None)
         if route is not None and connection in self._expiry:
@@ -62,7 +62,7 @@ class Pool:
             connection.abort()
             self.forget(connection)
 
-    def _drop(self, connection: Connection, route: Route) -> None:
+    def _drop(self, connection: HttpConnection, route: HttpRoute) -> None:
         self._expiry.pop(connection).cancel()
         self._idle[route].remove(connection)
         if not self._idle[route]:

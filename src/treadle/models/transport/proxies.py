@@ -14,15 +14,15 @@ from urllib.parse import unquote, urlsplit
 from msgspec import Struct
 
 from ...core.errors import ConfigError
-from .address import Origin
+from .address import HttpOrigin
 
-__all__ = ["Bypass", "Proxies", "Proxy", "Route"]
+__all__ = ["Bypass", "HttpRoute", "Proxies", "Proxy"]
 
 
 class Proxy(Struct, frozen=True):
     """An HTTP proxy, with what it wants in `Proxy-Authorization`."""
 
-    origin: Origin
+    origin: HttpOrigin
     credentials: str = ""
 
     def __repr__(self) -> str:
@@ -41,7 +41,7 @@ class Bypass(Struct, frozen=True):
     network: IPv4Network | IPv6Network | None = None
     port: int | None = None
 
-    def covers(self, origin: Origin) -> bool:
+    def covers(self, origin: HttpOrigin) -> bool:
         """Whether requests to `origin` go directly."""
         if self.port is not None and self.port != origin.port:
             return False
@@ -73,7 +73,7 @@ class Proxies(Struct, frozen=True):
             bypasses=_bypasses(environment.get("no_proxy") or environment.get("NO_PROXY") or ""),
         )
 
-    def choose(self, origin: Origin) -> Proxy | None:
+    def choose(self, origin: HttpOrigin) -> Proxy | None:
         """The proxy for requests to `origin`; None for a direct connection."""
         proxy = self.https if origin.scheme == "https" else self.http
         if proxy is None or _is_this_machine(origin.host):
@@ -81,16 +81,16 @@ class Proxies(Struct, frozen=True):
         return None if any(rule.covers(origin) for rule in self.bypasses) else proxy
 
 
-class Route(Struct, frozen=True):
+class HttpRoute(Struct, frozen=True):
     """An origin and the proxy on the way there; what makes connections interchangeable."""
 
-    origin: Origin
+    origin: HttpOrigin
     proxy: Proxy | None = None
     public: bool = False
     """Whether the origin must lie outside this machine and its networks."""
 
     @property
-    def tunnelled(self) -> bool:
+    def uses_tunnel(self) -> bool:
         """Whether the proxy only passes bytes on."""
         return self.proxy is not None and self.origin.scheme == "https"
 
@@ -111,7 +111,7 @@ def _proxy(environment: Mapping[str, str], *names: str) -> Proxy | None:
             f"{name} names no HTTP proxy; set it to http://[user:password@]host[:port], "
             "or unset it (SOCKS and HTTPS proxies are not supported)"
         )
-    return Proxy(Origin("http", host, port or 80), _basic(parts.username, parts.password))
+    return Proxy(HttpOrigin("http", host, port or 80), _basic(parts.username, parts.password))
 
 
 def _basic(user: str | None, password: str | None) -> str:

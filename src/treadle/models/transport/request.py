@@ -14,15 +14,15 @@ from msgspec import Struct
 from .address import Address, parse_url
 from .contract import Timeouts
 from .headers import encode_fields
-from .proxies import Proxies, Route
+from .proxies import HttpRoute, Proxies
 
-__all__ = ["Request", "deadline_in", "prepare"]
+__all__ = ["HttpRequest", "deadline_in", "prepare"]
 
 
-class Request(Struct, frozen=True):
+class HttpRequest(Struct, frozen=True):
     """Bytes, the way they take, and how long that may last."""
 
-    route: Route
+    route: HttpRoute
     head: bytes
     body: bytes
     timeouts: Timeouts
@@ -41,19 +41,19 @@ def prepare(
     *,
     body: bytes | None,
     public: bool = False,
-) -> Request:
+) -> HttpRequest:
     """The request as it will be sent, or `RequestRefused`."""
     address = parse_url(url)
-    route = Route(address.origin, proxies.choose(address.origin), public)
+    route = HttpRoute(address.origin, proxies.choose(address.origin), public)
     head = b"".join(
         (
             _first_lines(method, address, route, body).encode("ascii"),
-            route.proxy.header if route.proxy is not None and not route.tunnelled else b"",
+            route.proxy.header if route.proxy is not None and not route.uses_tunnel else b"",
             encode_fields(headers, str(address.origin)),
             b"\r\n",
         )
     )
-    return Request(route, head, body or b"", timeouts, deadline_in(timeouts.total))
+    return HttpRequest(route, head, body or b"", timeouts, deadline_in(timeouts.total))
 
 
 def deadline_in(seconds: float | None) -> float | None:
@@ -61,9 +61,9 @@ def deadline_in(seconds: float | None) -> float | None:
     return None if seconds is None else asyncio.get_running_loop().time() + seconds
 
 
-def _first_lines(method: str, address: Address, route: Route, body: bytes | None) -> str:
+def _first_lines(method: str, address: Address, route: HttpRoute, body: bytes | None) -> str:
     origin = address.origin
-    is_forwarded = route.proxy is not None and not route.tunnelled
+    is_forwarded = route.proxy is not None and not route.uses_tunnel
     target = f"{origin}{address.target}" if is_forwarded else address.target
     length = f"Content-Length: {len(body)}\r\n" if body is not None else ""
     return (

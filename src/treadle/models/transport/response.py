@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator
 from types import TracebackType
 from typing import Self
 
-from .connection import Connection
-from .errors import BodyTooLarge, ProtocolError
+from .connection import HttpConnection
+from .errors import BodyTooLarge, HttpProtocolError
 from .exchange import Exchange
 from .headers import Headers
 
@@ -20,7 +20,7 @@ __all__ = ["StreamedResponse"]
 class StreamedResponse:
     """An answer over one connection of ours; see `Response` for the contract."""
 
-    def __init__(self, connection: Connection, exchange: Exchange) -> None:
+    def __init__(self, connection: HttpConnection, exchange: Exchange) -> None:
         self._connection, self._exchange = connection, exchange
 
     def __repr__(self) -> str:
@@ -42,7 +42,7 @@ class StreamedResponse:
         transfer = self.headers.get("transfer-encoding", "chunked").lower()
         if content != "identity" or transfer != "chunked":
             coding = transfer if content == "identity" else content
-            raise ProtocolError(
+            raise HttpProtocolError(
                 self._exchange.origin,
                 f"the body is encoded as {coding!r} although we asked for plain bytes; "
                 "turn compression off on the server or the proxy before it",

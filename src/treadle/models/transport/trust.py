@@ -15,10 +15,10 @@ from msgspec import Struct
 
 from ...core.errors import ConfigError
 
-__all__ = ["TlsContext", "Trust"]
+__all__ = ["TlsContext", "TlsTrust"]
 
 
-class Trust(Struct, frozen=True, kw_only=True):
+class TlsTrust(Struct, frozen=True, kw_only=True):
     """Certificate authorities: the system's, unless `system` is off, and these."""
 
     files: tuple[Path, ...] = ()
@@ -26,7 +26,7 @@ class Trust(Struct, frozen=True, kw_only=True):
     system: bool = True
 
     @classmethod
-    def from_environment(cls, environment: Mapping[str, str], *extra: Path) -> Trust:
+    def from_environment(cls, environment: Mapping[str, str], *extra: Path) -> TlsTrust:
         """`SSL_CERT_FILE` and `SSL_CERT_DIR` stand in for the system's; `extra` files add."""
         file = environment.get("SSL_CERT_FILE", "")
         directories = environment.get("SSL_CERT_DIR", "")

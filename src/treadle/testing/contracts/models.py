@@ -280,8 +280,8 @@ class ModelContract(ABC):
         """A small request in the model's format."""
         tools = tuple(Raw(SPECS.encode(tool)) for tool in _TOOLS)
         head = Head(provider=self.provider, api=model.format.name, model="m", tools=tools)
-        opening = b"".join(part for _, part in model.format.opening(head, "key"))
+        opening = b"".join(part for _, part in model.format.head_parts(head, "key"))
         writer = model.format.writer(head)
         asked = Message(role="user", content=(InputText("hello"),))
-        put = b"".join(writer.put(encode_item(item)) for item in (asked, *items))
+        put = b"".join(writer.write(encode_item(item)) for item in (asked, *items))
         return ModelRequest(head=head, body=opening + put + writer.closing(), thread="thr_1")
