@@ -39,12 +39,12 @@ from treadle.engines.values import (
     IngestParams,
     IngestResult,
 )
-from treadle.harness.codex.connection import Connection
+from treadle.harness.codex.connection import AppServerConnection
 from treadle.harness.codex.harness import CodexHarness
-from treadle.harness.codex.options import CodexOptions, Projection
-from treadle.harness.codex.protocol.asks import Answer as Reply
-from treadle.harness.codex.protocol.asks import Ask
-from treadle.harness.codex.protocol.notifications import TurnCompleted
+from treadle.harness.codex.options import CodexOptions, ProjectionMode
+from treadle.harness.codex.protocol.asks import ClientReply as Reply
+from treadle.harness.codex.protocol.asks import ServerRequest
+from treadle.harness.codex.protocol.notifications import TurnCompletedNotification
 from treadle.harness.codex.protocol.requests import TextInput, ThreadStart, TurnStart
 from treadle.harness.codex.route import PROVIDER
 from treadle.harness.codex.subscription import Subscription
@@ -120,14 +120,14 @@ class Place:
             **options,
         )
 
-    async def connection(self) -> Connection:
+    async def connection(self) -> AppServerConnection:
         """The connection to the harness's app-server."""
-        way = self.harness.servers.way("openai")
+        way = self.harness.servers.access("openai")
         return await (await self.harness.servers.server(way, lifted=False)).connection()
 
-    async def directly(self) -> tuple[Connection, str, Subscription]:
+    async def directly(self) -> tuple[AppServerConnection, str, Subscription]:
         """A thread of Codex's that Treadle knows nothing of."""
-        connection, way = await self.connection(), self.harness.servers.way("openai")
+        connection, way = await self.connection(), self.harness.servers.access("openai")
         start = ThreadStart(
             cwd=str(self.directory / "project"),
             model="gpt-5.5",
@@ -136,7 +136,7 @@ class Place:
             sandbox="danger-full-access",
             config=way.route.config() if way.route else {},
         )
-        opened, events = await connection.open(start, refused)
+        opened, events = await connection.open_thread(start, refused)
         return connection, opened.thread.id, events
 
 
@@ -153,7 +153,7 @@ async def placed(options: CodexOptions) -> AsyncIterator[Place]:
                 await place.harness.close()
 
 
-async def refused(ask: Ask) -> Reply:
+async def refused(ask: ServerRequest) -> Reply:
     raise AssertionError(f"nothing should be asked, but was: {ask.method}")
 
 
@@ -164,7 +164,7 @@ def text(about: str, size: int) -> str:
 
 
 async def projected(
-    options: CodexOptions, mode: Projection, engine: Recalling | None, turns: int
+    options: CodexOptions, mode: ProjectionMode, engine: Recalling | None, turns: int
 ) -> Figures:
     """What the requests of some turns have in common."""
     async with placed(CodexOptions(binary=options.binary, projection=mode)) as place:
@@ -203,12 +203,12 @@ async def turn(thread: Thread, said: str) -> float:
     return (time.perf_counter() - started) * 1e3
 
 
-async def direct_turn(connection: Connection, thread: str, events: Subscription) -> float:
+async def direct_turn(connection: AppServerConnection, thread: str, events: Subscription) -> float:
     started = time.perf_counter()
     said = (TextInput(text=text("question", QUESTION)),)
     await connection.call(TurnStart(thread_id=thread, input=said))
     async for event in events:
-        if isinstance(event, TurnCompleted):
+        if isinstance(event, TurnCompletedNotification):
             break
     return (time.perf_counter() - started) * 1e3
 

@@ -8,19 +8,19 @@ from contextlib import suppress
 from fuzz.cutting import chunks, head_and_rest
 from treadle.core.items import decode_item
 from treadle.core.wire import json_bytes
-from treadle.harness.codex.connection import Connection
+from treadle.harness.codex.connection import AppServerConnection
 from treadle.harness.codex.errors import CodexError
-from treadle.harness.codex.figures import limits_of, resets_in, usage_of
-from treadle.harness.codex.protocol.asks import Answer, Ask
-from treadle.harness.codex.protocol.items import read_item
+from treadle.harness.codex.figures import reported_limits, response_usage, seconds_until_reset
+from treadle.harness.codex.protocol.asks import ClientReply, ServerRequest
+from treadle.harness.codex.protocol.items import parse_item
 from treadle.harness.codex.protocol.notifications import (
     NOTIFICATIONS,
-    ItemCompleted,
-    ItemStarted,
+    ItemCompletedNotification,
+    ItemStartedNotification,
     Notification,
-    RateLimitsUpdated,
-    RawItem,
-    RawResponse,
+    RateLimitsNotification,
+    RawItemNotification,
+    RawResponseNotification,
 )
 
 __all__ = ["WORDS", "check"]
@@ -63,7 +63,9 @@ def check(data: bytes) -> None:
 
 async def _connected(parts: list[bytes]) -> None:
     pipe, heard = _Pipe(parts), list[Notification]()
-    connection = Connection(pipe, pipe, listener=heard.append, longest_line=_LONGEST, patience=5)
+    connection = AppServerConnection(
+        pipe, pipe, listener=heard.append, longest_line=_LONGEST, request_seconds=5
+    )
     subscription = connection.subscribe("t", _refuse)
     with suppress(CodexError):
         await connection.request("m", {}, dict[str, object])
@@ -77,19 +79,19 @@ async def _connected(parts: list[bytes]) -> None:
         _use(event)
 
 
-async def _refuse(ask: Ask) -> Answer:
+async def _refuse(ask: ServerRequest) -> ClientReply:
     raise PermissionError(ask.method)
 
 
 def _use(event: Notification) -> None:
     match event:
-        case RawItem():
+        case RawItemNotification():
             decode_item(event.item)
-        case ItemStarted() | ItemCompleted():
-            read_item(event.item)
-        case RawResponse():
-            json_bytes(usage_of(event))
-        case RateLimitsUpdated() if (limits := limits_of(event)) is not None:
-            resets_in(limits.limits, 0.0)
+        case ItemStartedNotification() | ItemCompletedNotification():
+            parse_item(event.item)
+        case RawResponseNotification():
+            json_bytes(response_usage(event))
+        case RateLimitsNotification() if (limits := reported_limits(event)) is not None:
+            seconds_until_reset(limits.limits, 0.0)
         case _:
             json_bytes(event)

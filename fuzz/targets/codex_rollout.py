@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fuzz.cutting import head_and_rest
 from treadle.core.items import decode_item
-from treadle.harness.codex.rollout import left_since, newest_compaction
+from treadle.harness.codex.rollout import newest_compaction, read_turn
 from treadle.models.soundness import is_readable
 
 __all__ = ["WORDS", "check"]
@@ -33,7 +33,7 @@ def check(data: bytes) -> None:
     """Whatever the file holds and wherever one begins, every item that comes back is sound."""
     (offset,), lines = head_and_rest(data)
     _PLACE.write_bytes(lines)
-    left = left_since(str(_PLACE), offset)
+    left = read_turn(str(_PLACE), offset)
     history = newest_compaction(str(_PLACE), offset) or ()
     for raw in (*left.items, *left.without_summary().items, *history):
         assert is_readable(raw)

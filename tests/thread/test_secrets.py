@@ -258,7 +258,7 @@ async def test_no_turn_that_is_broken_off_tells_a_key(tmp_path, witness, harness
     @tool(description="Ends what runs it.")
     async def end() -> str:
         if isinstance(thread.harness, CodexHarness):
-            for server in thread.harness.servers.started:
+            for server in thread.harness.servers.servers:
                 os.kill(server.pid or 0, signal.SIGKILL)
         else:
             thread.interrupt()

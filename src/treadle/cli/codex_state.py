@@ -16,11 +16,11 @@ from msgspec.structs import replace
 
 from ..config import Settings
 from ..core.errors import ConfigError, NotFound
-from ..harness.codex.binding import KEY, TOPIC, Binding, stored
+from ..harness.codex.binding import KEY, TOPIC, Binding, read_binding
 from ..harness.codex.errors import CodexError
 from ..harness.codex.home import CodexHome
 from ..harness.codex.server import AppServer
-from ..harness.codex.version import SUPPORTED, check, probe
+from ..harness.codex.version import SUPPORTED_VERSIONS, probe_version, version_problem
 from ..prompt.codex import find_codex
 from ..store.contract import Store
 
@@ -32,7 +32,7 @@ class CodexState(Struct, frozen=True, kw_only=True):
 
     binary: str | None = None
     version: str | None = None
-    supported: str = str(SUPPORTED)
+    supported: str = str(SUPPORTED_VERSIONS)
     """The versions that Treadle speaks with."""
     home: str
     """Its ``CODEX_HOME``."""
@@ -78,10 +78,10 @@ async def codex_state(
         return replace(state, problem=str(error))
     state = replace(state, binary=str(binary))
     try:
-        version = await probe(binary)
+        version = await probe_version(binary)
     except CodexError as error:
         return replace(state, problem=str(error))
-    problem = check(version)
+    problem = version_problem(version)
     state = replace(state, version=None if version is None else str(version), problem=problem)
     if not start or problem is not None:
         return state
@@ -92,7 +92,7 @@ async def codex_state(
 async def bindings(store: Store) -> list[Bound]:
     """Every thread that has run on Codex, the newest binding first."""
     rows = [row for row in await store.outbox(topic=TOPIC) if row.key == KEY]
-    found = [(row.thread, binding) for row in rows if (binding := stored(row)) is not None]
+    found = [(row.thread, binding) for row in rows if (binding := read_binding(row)) is not None]
     told = [await _bound(store, thread, binding) for thread, binding in found]
     return sorted(told, key=lambda each: (-each.since, each.thread))
 

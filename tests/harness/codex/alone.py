@@ -17,10 +17,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from treadle.harness.codex.protocol.asks import Answer, Ask
-from treadle.harness.codex.protocol.notifications import TurnCompleted
+from treadle.harness.codex.protocol.asks import ClientReply, ServerRequest
+from treadle.harness.codex.protocol.notifications import TurnCompletedNotification
 from treadle.harness.codex.protocol.requests import TextInput, ThreadStart, TurnStart
-from treadle.harness.codex.route import Route
+from treadle.harness.codex.route import ProviderRoute
 from treadle.harness.codex.server import AppServer
 from treadle.testing.fake import FakeServer
 from treadle.testing.script import Answer as Said
@@ -55,12 +55,14 @@ async def main(directory: Path, *, plugins: bool) -> None:
     loop = asyncio.get_running_loop()
     transport, names = await loop.create_datagram_endpoint(Names, local_addr=("127.0.0.1", 53))
     async with FakeServer(Script(answers=(Said(text="hello"),))) as fake:
-        status = await a_turn(directory, Route(provider="fake", base_url=fake.base_url), plugins)
+        status = await a_turn(
+            directory, ProviderRoute(provider="fake", base_url=fake.base_url), plugins
+        )
     transport.close()
     print(json.dumps({"turn": status, "names": sorted(names.asked)}))  # noqa: T201
 
 
-async def a_turn(directory: Path, route: Route, plugins: bool) -> str:
+async def a_turn(directory: Path, route: ProviderRoute, plugins: bool) -> str:
     launch = real_launch(directory, route)
     if plugins:
         config = Path(launch.environment["CODEX_HOME"]) / "config.toml"
@@ -68,12 +70,12 @@ async def a_turn(directory: Path, route: Route, plugins: bool) -> str:
     server = AppServer(launch)
     connection = await server.connection()
     start = ThreadStart(cwd=str(directory), model="any", config=route.config())
-    opened, events = await connection.open(start, nobody)
+    opened, events = await connection.open_thread(start, nobody)
     hello = TurnStart(thread_id=opened.thread.id, input=(TextInput(text="hi"),))
     await connection.call(hello)
     try:
         async for event in events:
-            if isinstance(event, TurnCompleted):
+            if isinstance(event, TurnCompletedNotification):
                 return event.turn.status
     finally:
         if plugins and server.pid is not None:
@@ -83,7 +85,7 @@ async def a_turn(directory: Path, route: Route, plugins: bool) -> str:
     raise AssertionError("the turn did not end")
 
 
-async def nobody(ask: Ask) -> Answer:
+async def nobody(ask: ServerRequest) -> ClientReply:
     raise AssertionError(f"nothing should be asked, but was: {ask.method}")
 
 

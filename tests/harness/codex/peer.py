@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from treadle.harness.codex.connection import Connection
+from treadle.harness.codex.connection import AppServerConnection
 
 __all__ = ["Peer", "connected"]
 
@@ -44,8 +44,8 @@ class Peer:
 
 @asynccontextmanager
 async def connected(
-    make: Callable[..., Connection] = Connection, **options: Any
-) -> AsyncIterator[tuple[Connection, Peer]]:
+    make: Callable[..., AppServerConnection] = AppServerConnection, **options: Any
+) -> AsyncIterator[tuple[AppServerConnection, Peer]]:
     """A connection and who it is connected to."""
     ours, theirs = socket.socketpair()
     reader, writer = await asyncio.open_connection(sock=ours)

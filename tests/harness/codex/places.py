@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from treadle.harness.codex.home import CodexHome
-from treadle.harness.codex.launch import Launch
-from treadle.harness.codex.route import Route
+from treadle.harness.codex.launch import ServerCommand
+from treadle.harness.codex.route import ProviderRoute
 from treadle.harness.codex.server import AppServer
 from treadle.prompt.codex import find_codex
 
@@ -24,7 +24,9 @@ def private_environ(directory: Path) -> dict[str, str]:
     return {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(home)}
 
 
-def real_launch(directory: Path, *routes: Route, catalog: Path | None = None) -> Launch:
+def real_launch(
+    directory: Path, *routes: ProviderRoute, catalog: Path | None = None
+) -> ServerCommand:
     """How the installed Codex is started in a private home."""
     home = CodexHome.below(directory / "treadle")
     return home.prepare(find_codex(), private_environ(directory), routes, catalog=catalog)

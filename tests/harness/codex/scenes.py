@@ -17,7 +17,7 @@ from treadle.harness.codex.harness import CodexHarness
 from treadle.harness.codex.options import CodexOptions
 from treadle.models.connect import ProviderConfig
 from treadle.prompt.codex import find_codex
-from treadle.testing.appserver import AppScript, scripted
+from treadle.testing.appserver import AppScript, scripted_command
 from treadle.testing.fake import FakeServer
 from treadle.testing.script import Answer, Script
 
@@ -114,8 +114,8 @@ async def staged(
 async def unreal(stage: Stage, script: AppScript) -> Path:
     """Let a scripted app-server stand in for the real one; where it keeps what it hears."""
     servers, place = stage.harness.servers, stage.place / "unreal"
-    server = await servers.server(servers.way("openai"), lifted=False)
-    server.launch = scripted(script, place)
+    server = await servers.server(servers.access("openai"), lifted=False)
+    server.command = scripted_command(script, place)
     return place
 
 

@@ -13,7 +13,7 @@ from treadle import Thread
 from treadle.core.entries import Projected
 from treadle.engines.info import EngineInfo
 from treadle.engines.values import AssembleParams, AssembleResult, InterceptResult, Projection
-from treadle.harness.codex.binding import KEY, TOPIC, Binding, stored
+from treadle.harness.codex.binding import KEY, TOPIC, Binding, read_binding
 from treadle.harness.codex.options import CodexOptions
 from treadle.harness.events import HarnessReported
 from treadle.store.contract import OutboxDraft
@@ -22,7 +22,7 @@ from treadle.testing.script import Answer
 
 async def kept(thread: Thread) -> list[Binding | None]:
     """The bindings of a thread in the store."""
-    return [stored(row) for row in await thread.store.outbox(thread=thread.id, topic=TOPIC)]
+    return [read_binding(row) for row in await thread.store.outbox(thread=thread.id, topic=TOPIC)]
 
 
 async def plant(thread: Thread, binding: Binding | bytes) -> None:
@@ -58,7 +58,7 @@ async def test_a_binding_says_what_its_codex_thread_was_started_for(tmp_path):
         assert (found.turn, found.model) == (2, MODEL)
         assert found.path is not None
         assert found.codex in found.path
-        (server,) = stage.harness.servers.started
+        (server,) = stage.harness.servers.servers
         assert found.codex_version == str(server.version)
 
 
@@ -297,7 +297,7 @@ async def test_a_thread_has_one_binding_which_follows_its_turns(tmp_path):
         await hear(thread, "Two.")
         (again,) = await thread.store.outbox(topic=TOPIC)
         assert (row.number, row.thread, row.state) == (again.number, thread.id, "ready")
-        found = [stored(each) for each in (row, again)]
+        found = [read_binding(each) for each in (row, again)]
         assert [each.turn for each in found if each] == [1, 2]
 
 

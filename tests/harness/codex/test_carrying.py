@@ -20,13 +20,13 @@ from treadle.core.entries import Head
 from treadle.core.ids import derived_id
 from treadle.core.items import FunctionCall, FunctionCallOutput, Item
 from treadle.engines.values import AssembleParams, AssembleResult
-from treadle.harness.codex.shown import items_of
+from treadle.harness.codex.shown import history_items
 from treadle.harness.events import Event, TextDelta
 from treadle.hooks import Hooks
 from treadle.hooks.payloads import BeforePromptBuild
 from treadle.hooks.registry import Answer as HookAnswer
 from treadle.prompt.input import Image, LocalImage
-from treadle.testing.appserver import AppScript, Fault, heard
+from treadle.testing.appserver import AppFault, AppScript, received_messages
 from treadle.testing.script import Answer, Call, Failure
 
 WORK = (
@@ -68,7 +68,7 @@ def test_a_call_without_an_output_gets_one_and_an_output_without_a_call_is_left_
     call = FunctionCall(call_id="call_1", name="weigh", arguments="{}")
     orphan = FunctionCallOutput(call_id="call_2", output="3 kg")
     head = Head(model="gpt-5.5", provider="openai", api="responses")
-    items = items_of([row(orphan), row(call)], head, "thread_1")
+    items = history_items([row(orphan), row(call)], head, "thread_1")
     assert plain([msgspec.json.decode(item) for item in items]) == [
         ("function_call", "{}"),
         ("function_call_output", "aborted"),
@@ -103,14 +103,14 @@ async def test_what_was_injected_is_not_taken_for_news(tmp_path):
         rows = list(thread.view.rows)
         for row in rows:
             if row.shape.id:
-                await mirror.take(Raw(row.body))
+                await mirror.write(Raw(row.body))
         assert list(thread.view.rows) == rows
     async with staged(tmp_path) as stage, stage.thread(thread.id) as thread:
         await hear(thread, "And tomorrow?")
         mirror = stage.harness.threads.live[thread.id].mirror
         before = list(thread.view.rows)
         for item in shown(stage.requests[-1])[:-1]:
-            await mirror.take(Raw(msgspec.json.encode(item)))
+            await mirror.write(Raw(msgspec.json.encode(item)))
         assert list(thread.view.rows) == before
 
 
@@ -147,7 +147,7 @@ async def test_images_are_shown_as_they_were_given(tmp_path):
 
 
 async def test_an_input_that_codex_refused_is_shown_with_the_next(tmp_path):
-    refuses = Fault(method="turn/start", mischief="refuse", nth=1)
+    refuses = AppFault(method="turn/start", kind="refuse", nth=1)
     async with staged(tmp_path) as stage:
         place = await unreal(stage, AppScript(faults=(refuses,)))
         async with stage.thread() as thread:
@@ -155,10 +155,10 @@ async def test_an_input_that_codex_refused_is_shown_with_the_next(tmp_path):
             second = await hear(thread, "Two.")
     assert [last(events).status for events in (first, second)] == ["failed", "completed"]
     assert started(second) == ["turn-not-started"]
-    (injected,) = heard(place, "thread/inject_items")
+    (injected,) = received_messages(place, "thread/inject_items")
     (said, note) = plain(injected["params"]["items"])
     assert (said, note[1].startswith("<unanswered_input>")) == (("user", "One."), True)
-    typed = [turn["params"]["input"][0]["text"] for turn in heard(place, "turn/start")]
+    typed = [turn["params"]["input"][0]["text"] for turn in received_messages(place, "turn/start")]
     assert typed == ["One.", "Two."]
 
 

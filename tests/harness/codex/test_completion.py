@@ -17,7 +17,7 @@ from treadle.core.items import InputText, Message
 from treadle.engines.info import EngineInfo
 from treadle.engines.values import AfterTurnParams
 from treadle.harness.events import Event, TextDelta
-from treadle.testing.appserver import AppScript, Step, TurnScript, heard
+from treadle.testing.appserver import AppScript, AppStep, TurnScript, received_messages
 from treadle.testing.script import Answer, Call, Failure, Tokens
 
 OWNER = EngineInfo(id="owner", name="Owner", owns_compaction=True)
@@ -184,7 +184,7 @@ async def test_a_question_that_fails_is_the_engine_s_to_bear(tmp_path, failure, 
 
 
 async def test_a_question_that_nobody_waits_for_leaves_no_turn_running(tmp_path):
-    steps = (Step(text="It "), Step(wait=True))
+    steps = (AppStep(text="It "), AppStep(wait=True))
     async with staged(tmp_path) as stage:
         place = await unreal(stage, AppScript(turns=(TurnScript(steps=steps),)))
         async with alone(stage, model=stage.harness.model(MODEL)) as thread:
@@ -194,7 +194,7 @@ async def test_a_question_that_nobody_waits_for_leaves_no_turn_running(tmp_path)
                     thread.interrupt()
 
             assert last(await hear(thread, "one", at=stop)).status == "interrupted"
-        assert [each["method"] for each in heard(place)][-2:] == [
+        assert [each["method"] for each in received_messages(place)][-2:] == [
             "turn/interrupt",
             "thread/unsubscribe",
         ]

@@ -8,35 +8,42 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from treadle.harness.codex.connection import IN_FLIGHT, Oddities
+from treadle.harness.codex.connection import MAX_IN_FLIGHT, IgnoredMessages
 from treadle.harness.codex.errors import (
+    CodexProtocolError,
     Disconnected,
     Overloaded,
-    ProtocolError,
     RequestFailed,
     RequestTimeout,
     UnknownMethod,
 )
 from treadle.harness.codex.lines import LineBuffer
-from treadle.harness.codex.protocol.asks import Answer, Ask, Decided, ToolCall, ToolOutput, ToolText
+from treadle.harness.codex.protocol.asks import (
+    ApprovalReply,
+    ClientReply,
+    ServerRequest,
+    ToolCallReply,
+    ToolCallRequest,
+    ToolTextPart,
+)
 from treadle.harness.codex.protocol.notifications import (
     Notification,
-    RawItem,
-    ThreadStatusChanged,
-    TurnDiffUpdated,
-    Warned,
+    RawItemNotification,
+    ThreadStatusNotification,
+    TurnDiffNotification,
+    WarningNotification,
 )
 from treadle.harness.codex.protocol.requests import ThreadInject, ThreadStart
-from treadle.harness.codex.protocol.values import Status
+from treadle.harness.codex.protocol.values import CodexThreadStatus
 from treadle.models.retry import Backoff
 
 from .peer import Peer, connected
 
-FOUND = ToolOutput(content_items=(ToolText(text="found"),), success=True)
+FOUND = ToolCallReply(content_items=(ToolTextPart(text="found"),), success=True)
 REFUSED = {"code": -32603, "message": "the client could not answer"}
 
 
-async def found(_: Ask) -> Answer:
+async def found(_: ServerRequest) -> ClientReply:
     return FOUND
 
 
@@ -67,7 +74,7 @@ async def test_a_request_without_an_answer_fails_by_name_and_its_late_answer_is_
         after = asyncio.create_task(connection.request("m", {}, dict))
         await peer.answer()
         assert await after == {}
-        assert connection.oddities == Oddities(unknown_answers=1)
+        assert connection.ignored == IgnoredMessages(unknown_answers=1)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +102,7 @@ async def test_an_answer_in_another_shape_is_a_protocol_error():
     async with connected() as (connection, peer):
         asked = asyncio.create_task(connection.request("m", {}, int))
         await peer.answer("text")
-        with pytest.raises(ProtocolError, match="answered 'm' in another shape"):
+        with pytest.raises(CodexProtocolError, match="answered 'm' in another shape"):
             await asked
 
 
@@ -143,13 +150,13 @@ async def test_no_more_than_a_hundred_requests_are_in_flight():
         while answered < len(asked):
             held.append((await peer.hear())["id"])
             most = max(most, len(held))
-            if len(held) + answered == len(asked) or len(held) == IN_FLIGHT:
+            if len(held) + answered == len(asked) or len(held) == MAX_IN_FLIGHT:
                 for request in held:
                     peer.say({"id": request, "result": {}})
                 answered += len(held)
                 held.clear()
         await asyncio.gather(*asked)
-        assert most == IN_FLIGHT
+        assert most == MAX_IN_FLIGHT
 
 
 async def test_the_end_of_the_stream_fails_what_is_unanswered_and_what_comes_later():
@@ -180,7 +187,7 @@ async def test_what_cannot_be_read_is_counted_and_passed_over():
         asked = asyncio.create_task(connection.request("m", {}, dict))
         await peer.answer()
         assert await asked == {}
-        assert connection.oddities == Oddities(
+        assert connection.ignored == IgnoredMessages(
             malformed=5, batches=1, unknown_notifications=1, unknown_answers=1
         )
 
@@ -197,7 +204,7 @@ async def test_lines_of_many_megabytes_pass_both_ways():
         assert request["params"]["items"] == [{"text": text}]
         events = connection.subscribe("t", found)
         peer.say(diff(text))
-        assert await anext(events) == TurnDiffUpdated(thread_id="t", turn_id="u", diff=text)
+        assert await anext(events) == TurnDiffNotification(thread_id="t", turn_id="u", diff=text)
 
 
 async def test_a_line_beyond_the_maximum_ends_the_connection():
@@ -205,15 +212,15 @@ async def test_a_line_beyond_the_maximum_ends_the_connection():
         asked = asyncio.create_task(connection.request("m", {}, dict))
         await peer.hear()
         peer.say(b"x" * 1001)
-        with pytest.raises(ProtocolError, match="a line of more than 1000 bytes"):
+        with pytest.raises(CodexProtocolError, match="a line of more than 1000 bytes"):
             await asked
 
 
 async def test_a_call_begins_only_when_all_before_it_was_taken():
     log: list[str] = []
 
-    async def handler(ask: Ask) -> Answer:
-        assert isinstance(ask, ToolCall)
+    async def handler(ask: ServerRequest) -> ClientReply:
+        assert isinstance(ask, ToolCallRequest)
         log.append("call")
         return FOUND
 
@@ -222,10 +229,10 @@ async def test_a_call_begins_only_when_all_before_it_was_taken():
         raw = {"threadId": "t", "turnId": "u", "item": {"type": "function_call"}}
         peer.say({"method": "rawResponseItem/completed", "params": raw}, call(), diff("after"))
         first = await anext(events)
-        assert isinstance(first, RawItem)
+        assert isinstance(first, RawItemNotification)
         await asyncio.sleep(0)
         log.append("raw item written")
-        assert await anext(events) == TurnDiffUpdated(thread_id="t", turn_id="u", diff="after")
+        assert await anext(events) == TurnDiffNotification(thread_id="t", turn_id="u", diff="after")
         assert await peer.hear() == {
             "id": 0,
             "result": {"contentItems": [{"type": "inputText", "text": "found"}], "success": True},
@@ -236,7 +243,7 @@ async def test_a_call_begins_only_when_all_before_it_was_taken():
 async def test_calls_of_one_thread_run_side_by_side():
     both = asyncio.Barrier(2)
 
-    async def handler(_: Ask) -> Answer:
+    async def handler(_: ServerRequest) -> ClientReply:
         await both.wait()
         return FOUND
 
@@ -254,16 +261,16 @@ async def test_threads_do_not_hear_of_each_other():
             peer.say(diff(f"a{n}", "one"), diff(f"b{n}", "two"), diff("lost", "three"))
         first = [await anext(one) for _ in range(50)]
         second = [await anext(two) for _ in range(50)]
-        assert [each.diff for each in first if isinstance(each, TurnDiffUpdated)] == [
+        assert [each.diff for each in first if isinstance(each, TurnDiffNotification)] == [
             f"a{n}" for n in range(50)
         ]
-        assert [each.diff for each in second if isinstance(each, TurnDiffUpdated)] == [
+        assert [each.diff for each in second if isinstance(each, TurnDiffNotification)] == [
             f"b{n}" for n in range(50)
         ]
 
 
 async def test_what_a_handler_raises_is_answered_without_its_text():
-    async def handler(_: Ask) -> Answer:
+    async def handler(_: ServerRequest) -> ClientReply:
         raise ValueError("the password is hunter2")
 
     async with connected() as (connection, peer):
@@ -293,7 +300,7 @@ async def test_closing_a_subscription_answers_what_is_still_asked():
     begun = asyncio.Event()
     ended: list[str] = []
 
-    async def handler(_: Ask) -> Answer:
+    async def handler(_: ServerRequest) -> ClientReply:
         begun.set()
         try:
             await asyncio.Event().wait()
@@ -330,7 +337,7 @@ async def test_closing_a_subscription_answers_what_is_still_asked():
 async def test_a_settled_ask_is_withdrawn_and_not_answered(settling):
     begun, ended = asyncio.Event(), asyncio.Event()
 
-    async def handler(_: Ask) -> Answer:
+    async def handler(_: ServerRequest) -> ClientReply:
         begun.set()
         try:
             await asyncio.Event().wait()
@@ -355,7 +362,7 @@ async def test_no_handler_outlives_its_closed_subscription_when_the_connection_i
     begun = asyncio.Event()
     ended: list[str] = []
 
-    async def handler(_: Ask) -> Answer:
+    async def handler(_: ServerRequest) -> ClientReply:
         begun.set()
         try:
             await asyncio.Event().wait()
@@ -387,13 +394,13 @@ async def test_what_is_about_no_thread_goes_to_the_listener_even_if_it_fails_onc
         events = connection.subscribe("t", found)
         about = {"method": "warning", "params": {"message": "mine", "threadId": "t"}}
         peer.say(*({"method": "warning", "params": {"message": m}} for m in ("a", "b")), about)
-        assert await anext(events) == Warned(message="mine", thread_id="t")
-        assert heard == [Warned(message="a"), Warned(message="b")]
+        assert await anext(events) == WarningNotification(message="mine", thread_id="t")
+        assert heard == [WarningNotification(message="a"), WarningNotification(message="b")]
 
 
 async def test_an_opened_thread_is_heard_from_its_first_event_on():
     async with connected() as (connection, peer):
-        opening = asyncio.create_task(connection.open(ThreadStart(), found))
+        opening = asyncio.create_task(connection.open_thread(ThreadStart(), found))
         request = await peer.hear()
         # One write, so that both are read before the opener runs.
         peer.writer.write(
@@ -403,7 +410,7 @@ async def test_an_opened_thread_is_heard_from_its_first_event_on():
         )
         opened, events = await opening
         assert opened.thread.id == "new"
-        expected = ThreadStatusChanged(thread_id="new", status=Status(type="idle"))
+        expected = ThreadStatusNotification(thread_id="new", status=CodexThreadStatus(type="idle"))
         assert await anext(events) == expected
 
 
@@ -412,12 +419,12 @@ async def test_a_newer_subscription_takes_the_place_of_the_older():
         older = connection.subscribe("t", found)
         newer = connection.subscribe("t", found)
         peer.say(diff("one"))
-        assert await anext(newer) == TurnDiffUpdated(thread_id="t", turn_id="u", diff="one")
+        assert await anext(newer) == TurnDiffNotification(thread_id="t", turn_id="u", diff="one")
         with pytest.raises(StopAsyncIteration):
             await anext(older)
         await older.close()
         peer.say(diff("two"))
-        assert await anext(newer) == TurnDiffUpdated(thread_id="t", turn_id="u", diff="two")
+        assert await anext(newer) == TurnDiffNotification(thread_id="t", turn_id="u", diff="two")
 
 
 async def test_events_before_the_end_are_taken_before_the_end_is_told():
@@ -428,7 +435,10 @@ async def test_events_before_the_end_are_taken_before_the_end_is_told():
         peer.writer.close()
         await connection.wait_ended()
         taken = [await anext(events), await anext(events)]
-        assert [each.diff for each in taken if isinstance(each, TurnDiffUpdated)] == ["one", "two"]
+        assert [each.diff for each in taken if isinstance(each, TurnDiffNotification)] == [
+            "one",
+            "two",
+        ]
         for _ in range(2):
             with pytest.raises(Disconnected):
                 await anext(events)
@@ -449,8 +459,8 @@ async def test_a_cancelled_request_leaves_nothing_behind():
 
 
 async def test_a_decision_is_sent_as_codex_spells_it():
-    async def handler(_: Ask) -> Answer:
-        return Decided(decision="acceptForSession")
+    async def handler(_: ServerRequest) -> ClientReply:
+        return ApprovalReply(decision="acceptForSession")
 
     async with connected() as (connection, peer):
         events = connection.subscribe("t", handler)

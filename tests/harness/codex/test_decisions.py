@@ -10,7 +10,14 @@ from msgspec import Raw
 
 from treadle.core.entries import Projected
 from treadle.core.specs import FunctionTool, parameters
-from treadle.harness.codex.binding import KEY, TOPIC, Binding, decide, stored, tools_fingerprint
+from treadle.harness.codex.binding import (
+    KEY,
+    TOPIC,
+    Binding,
+    decide_reuse,
+    read_binding,
+    tools_fingerprint,
+)
 from treadle.store.contract import OutboxRow
 
 PLAN = Projected("probe", "winter", "1")
@@ -53,7 +60,7 @@ DECISIONS = {
 @pytest.mark.parametrize("name", DECISIONS)
 def test_a_thread_that_was_started_for_anything_else_is_replaced_and_it_is_said_why(name):
     known, wanted = DECISIONS[name]
-    decision = decide(known, wanted, absent="", shows=True)
+    decision = decide_reuse(known, wanted, absent="", shows=True)
     assert (decision.fresh, decision.reason) == (True, name.partition(" ")[0])
 
 
@@ -68,19 +75,19 @@ SERVES = {
 @pytest.mark.parametrize("name", SERVES)
 def test_a_thread_that_was_started_for_what_is_wanted_serves(name):
     known, wanted = SERVES[name]
-    decision = decide(known, wanted, absent="", shows=True)
+    decision = decide_reuse(known, wanted, absent="", shows=True)
     assert (decision.fresh, decision.reason) == (False, name.partition(" ")[0])
 
 
 def test_a_thread_that_is_gone_or_shows_other_rows_is_replaced():
-    gone = decide(BOUND, BOUND, absent="app-server-restarted", shows=True)
-    other = decide(BOUND, BOUND, absent="", shows=False)
+    gone = decide_reuse(BOUND, BOUND, absent="app-server-restarted", shows=True)
+    other = decide_reuse(BOUND, BOUND, absent="", shows=False)
     assert (gone.fresh, gone.reason) == (True, "app-server-restarted")
     assert (other.fresh, other.reason) == (True, "view-mismatch")
 
 
 def test_what_differs_is_said_although_the_thread_is_gone():
-    decision = decide(bound(tools="t2"), BOUND, absent="app-server-restarted", shows=False)
+    decision = decide_reuse(bound(tools="t2"), BOUND, absent="app-server-restarted", shows=False)
     assert decision.reason == "dynamic-tools-mismatch"
 
 
@@ -118,4 +125,4 @@ def test_a_binding_that_cannot_be_read_is_none(body):
     row = OutboxRow(
         number=1, thread="thread_1", topic=TOPIC, key=KEY, body=Raw(body), created=0, updated=0
     )
-    assert stored(row) is None
+    assert read_binding(row) is None

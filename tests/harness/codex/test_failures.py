@@ -10,7 +10,7 @@ from tests.harness.scenes import log, unanswered
 from treadle.harness.codex.options import CodexOptions
 from treadle.harness.events import Retrying, TextDelta
 from treadle.prompt.unanswered import Unanswered
-from treadle.testing.appserver import AppScript, Fault
+from treadle.testing.appserver import AppFault, AppScript
 from treadle.testing.script import Answer, Break, Call, Failure
 
 from .scenes import hear, last, of, plain, shown, staged, unreal
@@ -102,7 +102,7 @@ async def test_a_codex_that_is_not_there_is_named(tmp_path):
 @pytest.mark.parametrize("method", ["thread/start", "thread/inject_items", "turn/start"])
 async def test_every_request_has_as_long_as_the_options_say(tmp_path, method):
     options = CodexOptions(request_timeout=0.2)
-    silent = Fault(method=method, mischief="silence", nth=1)
+    silent = AppFault(method=method, kind="silence", nth=1)
     async with staged(tmp_path, options=options) as stage:
         await unreal(stage, AppScript(faults=(silent,)))
         async with stage.thread(engine=Probe(assemble=recalling("You like tea."))) as thread:

@@ -10,9 +10,9 @@ from tests.harness.scenes import log
 from treadle.core.errors import CannotCompact
 from treadle.engines.info import EngineInfo
 from treadle.engines.values import CompactParams, CompactResult, InterceptResult, Rebase
-from treadle.harness.codex.catalog import knows
+from treadle.harness.codex.catalog import has_model
 from treadle.harness.events import CompactionFinished, CompactionStarted, Event, HarnessReported
-from treadle.testing.appserver import AppScript, Fault, Step, TurnScript, heard
+from treadle.testing.appserver import AppFault, AppScript, AppStep, TurnScript, received_messages
 from treadle.testing.script import Answer, Call, Tokens
 
 OWNER = EngineInfo(id="owner", name="Owner", owns_compaction=True)
@@ -21,8 +21,10 @@ BEYOND = Tokens(input=5_000_000)
 LONG = "many words " * 500
 BACKEND = "codex-app-server"
 
-BEGINS = Step(notify="item/started", params={"item": {"type": "contextCompaction", "id": "fold"}})
-HANGS = TurnScript(steps=(BEGINS, Step(wait=True)))
+BEGINS = AppStep(
+    notify="item/started", params={"item": {"type": "contextCompaction", "id": "fold"}}
+)
+HANGS = TurnScript(steps=(BEGINS, AppStep(wait=True)))
 
 
 def threads_used(events: list[Event]) -> list[str]:
@@ -81,8 +83,8 @@ async def test_an_engine_that_writes_summaries_folds_in_the_place_of_codex(tmp_p
 
 async def test_a_fold_that_codex_does_all_the_same_is_its_own_and_ends_its_thread(tmp_path):
     engine = Probe(OWNER)
-    folding = TurnScript(steps=(Step(compact=True), Step(text="b")))
-    script = AppScript(turns=(TurnScript(steps=(Step(text="a"),)), folding))
+    folding = TurnScript(steps=(AppStep(compact=True), AppStep(text="b")))
+    script = AppScript(turns=(TurnScript(steps=(AppStep(text="a"),)), folding))
     async with staged(tmp_path) as stage:
         place = await unreal(stage, script)
         async with stage.thread(engine=engine) as thread:
@@ -97,14 +99,14 @@ async def test_a_fold_that_codex_does_all_the_same_is_its_own_and_ends_its_threa
             assert not any("summary" in line for line in await log(thread))
             again = await hear(thread, "three")
             assert threads_used(again) == ["thread.started: native-compaction"]
-        (injected,) = heard(place, "thread/inject_items")
+        (injected,) = received_messages(place, "thread/inject_items")
         texts = [item["content"][0]["text"] for item in injected["params"]["items"]]
         assert texts == ["one", "a", "two", "b"]
     assert "compact" not in engine.calls
 
 
 async def test_a_summary_that_codex_died_over_is_nothing_that_was_said(tmp_path):
-    dies = TurnScript(steps=(BEGINS, Step(text="A summary."), Step(die=-9)))
+    dies = TurnScript(steps=(BEGINS, AppStep(text="A summary."), AppStep(die=-9)))
     async with staged(tmp_path) as stage:
         place = await unreal(stage, AppScript(turns=(dies,)))
         async with stage.thread() as thread:
@@ -118,7 +120,7 @@ async def test_a_summary_that_codex_died_over_is_nothing_that_was_said(tmp_path)
 async def test_a_fold_by_hand_that_never_ends_is_interrupted_and_told(tmp_path):
     async with staged(tmp_path) as stage:
         place = await unreal(stage, AppScript(compaction=HANGS))
-        stage.harness.fold_seconds = 0.2
+        stage.harness.compact_seconds = 0.2
         async with stage.thread() as thread:
             await talk(thread, "one")
             events: list[Event] = []
@@ -127,18 +129,18 @@ async def test_a_fold_by_hand_that_never_ends_is_interrupted_and_told(tmp_path):
                 await thread.compact()
             (finished,) = of(events, CompactionFinished)
             assert (finished.by, finished.error) == (BACKEND, "it took longer than 0.2 s")
-            assert len(heard(place, "turn/interrupt")) == 1
+            assert len(received_messages(place, "turn/interrupt")) == 1
             assert chatter(thread) == ["one", "Done."]
             again = await hear(thread, "two")
             assert threads_used(again) == ["thread.started: native-compaction"]
 
 
 async def test_a_fold_by_hand_that_cannot_even_be_interrupted_is_given_up(tmp_path):
-    silence = Fault(method="turn/interrupt", mischief="silence")
+    silence = AppFault(method="turn/interrupt", kind="silence")
     engine = Probe(OWNER, compact=folds)
     async with staged(tmp_path) as stage:
         await unreal(stage, AppScript(compaction=HANGS, faults=(silence,)))
-        stage.harness.fold_seconds = 0.2
+        stage.harness.compact_seconds = 0.2
         async with stage.thread(engine=engine) as thread:
             await talk(thread, LONG, "two")
             done = await thread.compact()
@@ -172,7 +174,7 @@ async def test_a_fold_by_hand_that_is_cancelled_stops_codex_and_gives_its_thread
             folding.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await folding
-            assert len(heard(place, "turn/interrupt")) == 1
+            assert len(received_messages(place, "turn/interrupt")) == 1
             again = await hear(thread, "two")
             assert threads_used(again) == ["thread.started: native-compaction"]
 
@@ -196,7 +198,7 @@ async def test_a_model_that_codex_does_not_know_is_offered_no_other_tools_for_an
         for engine in ("linear", Probe(OWNER)):
             async with stage.thread(engine=engine, model="openai:mystery-1") as thread:
                 await talk(thread, "one")
-        assert len(stage.harness.servers.started) == 2
+        assert len(stage.harness.servers.servers) == 2
     plain_one, lifted = (request.payload for request in stage.requests)
     keys = ("model", "tools", "tool_choice", "parallel_tool_calls", "reasoning", "include")
     assert [lifted.get(key) for key in keys] == [plain_one.get(key) for key in keys]
@@ -210,4 +212,4 @@ async def test_a_model_that_codex_does_not_know_is_offered_no_other_tools_for_an
     [("gpt-5.5", True), ("gpt-5.5-x", True), ("acme/gpt-5.5", True), ("gpt-5", False)],
 )
 def test_codex_knows_models_by_how_their_names_begin(slug, known):
-    assert knows(b'{"models":[{"slug":""},{"slug":"gpt-5.5"}]}', slug) is known
+    assert has_model(b'{"models":[{"slug":""},{"slug":"gpt-5.5"}]}', slug) is known

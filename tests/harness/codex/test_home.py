@@ -14,19 +14,19 @@ import pytest
 from inline_snapshot import snapshot
 
 from treadle.core.errors import ConfigError
-from treadle.harness.codex.catalog import LIFTED, OwnModel, edit, keep_catalog
-from treadle.harness.codex.connection import Connection
+from treadle.harness.codex.catalog import UNLIMITED, ExtraModel, edit_catalog, write_catalog
+from treadle.harness.codex.connection import AppServerConnection
 from treadle.harness.codex.home import CodexHome
-from treadle.harness.codex.protocol.asks import Answer, Ask
-from treadle.harness.codex.protocol.items import CommandItem, read_item
+from treadle.harness.codex.protocol.asks import ClientReply, ServerRequest
+from treadle.harness.codex.protocol.items import CommandItem, parse_item
 from treadle.harness.codex.protocol.notifications import (
-    ItemCompleted,
+    ItemCompletedNotification,
     Notification,
-    TokenUsageUpdated,
-    TurnCompleted,
+    TokenUsageNotification,
+    TurnCompletedNotification,
 )
 from treadle.harness.codex.protocol.requests import TextInput, ThreadStart, TurnStart
-from treadle.harness.codex.route import Route
+from treadle.harness.codex.route import ProviderRoute
 from treadle.harness.codex.server import AppServer
 from treadle.prompt.codex import find_codex
 from treadle.testing.fake import FakeServer
@@ -38,18 +38,18 @@ from .places import private_environ, real_launch, serving
 BINARY = Path("/opt/codex")
 
 
-async def nobody(ask: Ask) -> Answer:
+async def nobody(ask: ServerRequest) -> ClientReply:
     raise AssertionError(f"nothing should be asked, but was: {ask.method}")
 
 
-async def play(connection: Connection, start: ThreadStart) -> list[Notification]:
-    opened, events = await connection.open(start, nobody)
+async def play(connection: AppServerConnection, start: ThreadStart) -> list[Notification]:
+    opened, events = await connection.open_thread(start, nobody)
     async with events:
         await connection.call(TurnStart(thread_id=opened.thread.id, input=(TextInput(text="hi"),)))
         heard: list[Notification] = []
         async for event in events:
             heard.append(event)
-            if isinstance(event, TurnCompleted):
+            if isinstance(event, TurnCompletedNotification):
                 return heard
     raise AssertionError("the turn did not end")
 
@@ -92,7 +92,7 @@ model_providers.treadle.supports_websockets = false
 
 def test_a_key_reaches_the_process_and_nothing_else(tmp_path: Path):
     home = CodexHome.below(tmp_path)
-    route = Route(
+    route = ProviderRoute(
         provider="acme",
         base_url="https://acme.example/v1",
         env_key="ACME_KEY",
@@ -120,7 +120,9 @@ def test_a_key_reaches_the_process_and_nothing_else(tmp_path: Path):
 def test_processes_with_other_keys_share_a_home_without_changing_it(tmp_path: Path):
     home = CodexHome.below(tmp_path)
     launches = [
-        home.prepare(BINARY, {name: "k"}, [Route(provider="p", base_url="http://h", env_key=name)])
+        home.prepare(
+            BINARY, {name: "k"}, [ProviderRoute(provider="p", base_url="http://h", env_key=name)]
+        )
         for name in ("ONE_KEY", "TWO_KEY")
     ]
     kept = (home.directory / "config.toml").stat()
@@ -143,13 +145,13 @@ def test_harnesses_that_start_at_once_share_a_home(tmp_path: Path):
 
 
 def test_a_key_that_is_missing_is_named(tmp_path: Path):
-    route = Route(provider="acme", base_url="http://h", env_key="ACME_KEY")
+    route = ProviderRoute(provider="acme", base_url="http://h", env_key="ACME_KEY")
     with pytest.raises(ConfigError, match="no key for the provider 'acme'; set ACME_KEY"):
         CodexHome.below(tmp_path).prepare(BINARY, {}, [route])
 
 
 def test_a_route_is_told_in_the_words_of_codex():
-    route = Route(
+    route = ProviderRoute(
         provider="acme",
         base_url="https://acme.example/v1",
         env_key="ACME_KEY",
@@ -202,7 +204,7 @@ def test_a_route_in_the_users_home_is_given_by_arguments_beside_the_users_exclus
     config.write_text('[shell_environment_policy]\nexclude = ["MINE_*"]\n')
     before = config.read_text()
     home = CodexHome.of_user({"CODEX_HOME": str(tmp_path)})
-    route = Route(provider="acme", base_url="http://h", env_key="ACME_KEY")
+    route = ProviderRoute(provider="acme", base_url="http://h", env_key="ACME_KEY")
     launch = home.prepare(BINARY, {"ACME_KEY": "hidden"}, [route], catalog=Path("/c.json"))
     assert launch.arguments[1::2] == snapshot(
         (
@@ -226,8 +228,10 @@ async def test_two_providers_are_served_by_one_process_and_their_keys_stay_hidde
                             Said(text="one")))  # fmt: skip
     async with FakeServer(shows) as one, FakeServer(Script(answers=(Said(text="two"),))) as two:
         routes = [
-            Route(provider="one", base_url=one.base_url, env_key="KEY_ONE", headers={"x-a": "b"}),
-            Route(provider="two", base_url=two.base_url, env_key="KEY_TWO"),
+            ProviderRoute(
+                provider="one", base_url=one.base_url, env_key="KEY_ONE", headers={"x-a": "b"}
+            ),
+            ProviderRoute(provider="two", base_url=two.base_url, env_key="KEY_TWO"),
         ]
         home = CodexHome.below(tmp_path / "treadle")
         environ = {**private_environ(tmp_path), "KEY_ONE": "first-key", "KEY_TWO": "second-key"}
@@ -248,7 +252,7 @@ async def test_two_providers_are_served_by_one_process_and_their_keys_stay_hidde
             "Bearer second-key"
         ]
         assert one.requests[0].headers["x-a"] == "b"
-    commands = [read_item(e.item) for e in heard[0] if isinstance(e, ItemCompleted)]
+    commands = [parse_item(e.item) for e in heard[0] if isinstance(e, ItemCompletedNotification)]
     printed = [c.aggregated_output or "" for c in commands if isinstance(c, CommandItem)]
     assert len(printed) == 1
     assert "HOME=" in printed[0]
@@ -260,34 +264,34 @@ async def test_two_providers_are_served_by_one_process_and_their_keys_stay_hidde
 
 
 async def test_only_a_thread_that_asks_has_its_window_lifted(tmp_path: Path):
-    own = (OwnModel(slug="mine", context_window=50_000),)
-    catalog = await keep_catalog(find_codex(), tmp_path / "catalog", own)
-    assert await keep_catalog(find_codex(), tmp_path / "catalog", own) == catalog
+    own = (ExtraModel(slug="mine", context_window=50_000),)
+    catalog = await write_catalog(find_codex(), tmp_path / "catalog", own)
+    assert await write_catalog(find_codex(), tmp_path / "catalog", own) == catalog
     async with FakeServer(Script(answers=(Said(text="hello"),), loop=True)) as fake:
-        route = Route(provider="fake", base_url=fake.base_url)
+        route = ProviderRoute(provider="fake", base_url=fake.base_url)
         launch = real_launch(tmp_path, route, catalog=catalog)
         windows: list[int | None] = []
         async with serving(AppServer(launch)) as server:
             connection = await server.connection()
             for model, more in (
                 ("gpt-5.5", {}),
-                ("gpt-5.5", LIFTED),
+                ("gpt-5.5", UNLIMITED),
                 ("mine", {}),
-                ("mine", LIFTED),
+                ("mine", UNLIMITED),
             ):
                 start = ThreadStart(
                     cwd=str(tmp_path), model=model, config={**route.config(), **more}
                 )
                 events = await play(connection, start)
-                usage = [e.token_usage for e in events if isinstance(e, TokenUsageUpdated)]
+                usage = [e.token_usage for e in events if isinstance(e, TokenUsageNotification)]
                 windows.append(usage[-1].model_context_window)
     assert windows == [258_400, 95_000_000, 47_500, 95_000_000]
 
 
 def test_a_catalog_keeps_what_it_does_not_change():
     listing = {"models": [{"slug": "gpt-5.5", "max_context_window": 1, "x": [1]}], "also": 2}
-    own = OwnModel(slug="mine", context_window=7)
-    assert msgspec.json.decode(edit(msgspec.json.encode(listing), [own])) == {
+    own = ExtraModel(slug="mine", context_window=7)
+    assert msgspec.json.decode(edit_catalog(msgspec.json.encode(listing), [own])) == {
         "models": [
             {"slug": "gpt-5.5", "max_context_window": 100_000_000, "x": [1]},
             {
@@ -306,12 +310,12 @@ def test_a_catalog_keeps_what_it_does_not_change():
 @pytest.mark.parametrize("listing", [b"no", b"[]", b'{"models":[{}]}'])
 def test_a_catalog_in_another_shape_is_told(listing):
     with pytest.raises(ConfigError, match="lists its models in a way Treadle cannot read"):
-        edit(listing)
+        edit_catalog(listing)
 
 
 def test_a_model_like_an_unknown_one_is_told():
     with pytest.raises(ConfigError, match=r"does not know the model 'gpt-5\.5'"):
-        edit(b'{"models":[{"slug":"a"}]}', [OwnModel(slug="b", context_window=1)])
+        edit_catalog(b'{"models":[{"slug":"a"}]}', [ExtraModel(slug="b", context_window=1)])
 
 
 def looked_for(directory: Path, plugins: str) -> dict[str, object]:

@@ -15,7 +15,7 @@ from tests.engines.notebook import Notebook
 from tests.harness.scenes import log, processes, unanswered
 from treadle import Thread
 from treadle.engines.log import visible_rows
-from treadle.harness.codex.rollout import left_since
+from treadle.harness.codex.rollout import read_turn
 from treadle.harness.events import Retrying
 from treadle.testing.contracts.answers import until
 from treadle.testing.fake import FakeServer
@@ -113,7 +113,7 @@ async def test_a_turn_survives_the_death_of_the_app_server(place: Path, moment: 
         harness = harness_of(place, server.base_url, dying(place, codex(), "codex", moment))
 
         async def kill() -> None:
-            (running,) = harness.servers.started
+            (running,) = harness.servers.servers
             if moment == OUR_TOOL_RUNS and running.generation == 1 and running.pid:
                 os.killpg(running.pid, signal.SIGKILL)
                 await asyncio.Event().wait()
@@ -128,7 +128,7 @@ async def test_a_turn_survives_the_death_of_the_app_server(place: Path, moment: 
             assert await said(thread, "damson") == "completed"
             assert await turn_of(thread, "cherry") == SURVIVED[moment]
             await lost_and_doubled_nothing(thread, engine)
-            (running,) = harness.servers.started
+            (running,) = harness.servers.servers
             assert running.generation == 2
         await harness.close()
     await until(lambda: not processes(str(place)) and not processes(MARK))
@@ -239,7 +239,7 @@ def test_a_rollout_tells_an_answer_that_was_whole_from_one_that_may_go_on(tmp_pa
     said: dict[str, object] = {"type": "response_item", "payload": words}
     counted: dict[str, object] = {"type": "event_msg", "payload": {"type": "token_count"}}
     over: dict[str, object] = {"type": "event_msg", "payload": {"type": "task_complete"}}
-    assert not left_since(rollout(tmp_path, said), 0).answered
-    assert not left_since(rollout(tmp_path, counted, said), 0).answered
-    assert left_since(rollout(tmp_path, said, counted), 0).answered
-    assert left_since(rollout(tmp_path, said, over), 0).answered
+    assert not read_turn(rollout(tmp_path, said), 0).answered
+    assert not read_turn(rollout(tmp_path, counted, said), 0).answered
+    assert read_turn(rollout(tmp_path, said, counted), 0).answered
+    assert read_turn(rollout(tmp_path, said, over), 0).answered

@@ -102,13 +102,13 @@ async def test_twenty_threads_on_one_app_server_hear_nothing_of_each_other(tmp_p
             heard = await asyncio.gather(*(talks(each, at) for at, each in enumerate(threads)))
             for number, (thread, events) in enumerate(zip(threads, heard, strict=True)):
                 await heard_only_its_own(thread, secret(number), events)
-            (server,) = harness.servers.started
+            (server,) = harness.servers.servers
             connection = await server.connection()
             assert set(harness.threads.live) == {thread.id for thread in threads}
-            assert len(connection.heard) == THREADS
+            assert len(connection.subscribed_threads) == THREADS
         assert server.generation == 1
         assert harness.threads.live == {}
-        assert connection.heard == frozenset()
+        assert connection.subscribed_threads == frozenset()
         asked = Counter(frozenset(whose(request.body)) for request in stage.requests)
     # Ten turns of each, four of them with a call that was answered.
     assert asked == {frozenset({secret(number)}): 14 for number in range(THREADS)}

@@ -14,7 +14,7 @@ from tests.harness.scenes import calls_answered_once, log, unanswered
 from treadle import Thread
 from treadle.core.errors import LeaseLost, StoreFull
 from treadle.core.items import Message, decode_item, text_of
-from treadle.harness.codex.rollout import left_since
+from treadle.harness.codex.rollout import read_turn
 from treadle.hooks.payloads import BeforePromptBuild
 from treadle.hooks.registry import Answer as HookAnswer
 from treadle.hooks.registry import Hooks
@@ -318,7 +318,7 @@ async def test_a_summary_of_codex_s_own_is_nothing_that_a_turn_left(tmp_path):
         await hear(thread, "one")
         before = Path(rollout(stage, thread)).stat().st_size
         await thread.compact()
-        left = left_since(rollout(stage, thread), before)
+        left = read_turn(rollout(stage, thread), before)
     assert left.ended == "completed"
     items = [decode_item(raw) for raw in left.items]
     assert [text_of(item.content) for item in items if isinstance(item, Message)] == []

@@ -99,7 +99,7 @@ async def test_items_keep_the_ids_of_their_provider_and_get_the_same_ones_each_t
 async def test_after_a_crash_of_the_app_server_the_next_turn_is_shown_the_view(tmp_path):
     async with staged(tmp_path, *WORK) as stage, stage.thread() as thread:
         await hear(thread, "How is the weather?")
-        (server,) = stage.harness.servers.started
+        (server,) = stage.harness.servers.servers
         await killed(server)
         heard = await hear(thread, "And tomorrow?")
         assert started(heard) == ["app-server-restarted"]

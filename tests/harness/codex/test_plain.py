@@ -8,13 +8,13 @@ from typing import Any
 import msgspec
 
 from tests.harness.codex.scenes import MODEL, Stage, codex, hear, last, staged, surroundings
-from treadle.harness.codex.catalog import keep_catalog
+from treadle.harness.codex.catalog import write_catalog
 from treadle.harness.codex.home import CodexHome
-from treadle.harness.codex.protocol.asks import Answer as Reply
-from treadle.harness.codex.protocol.asks import Ask
-from treadle.harness.codex.protocol.notifications import TurnCompleted
+from treadle.harness.codex.protocol.asks import ClientReply as Reply
+from treadle.harness.codex.protocol.asks import ServerRequest
+from treadle.harness.codex.protocol.notifications import TurnCompletedNotification
 from treadle.harness.codex.protocol.requests import TextInput, ThreadStart, TurnStart
-from treadle.harness.codex.route import PROVIDER, Route
+from treadle.harness.codex.route import PROVIDER, ProviderRoute
 from treadle.harness.codex.server import AppServer
 from treadle.harness.events import HarnessReported
 from treadle.testing.fake import FakeServer
@@ -32,7 +32,7 @@ ANSWERS = (
 )
 
 
-async def refused(_: Ask) -> Reply:
+async def refused(_: ServerRequest) -> Reply:
     raise AssertionError("nothing is asked where everything is allowed")
 
 
@@ -40,14 +40,14 @@ async def driven(place: Path) -> list[Any]:
     """The requests of an app-server that nobody stands in front of."""
     environ = surroundings(place)
     async with FakeServer(Script(answers=ANSWERS)) as model:
-        route = Route(provider="openai", base_url=model.base_url, env_key="OPENAI_API_KEY")
+        route = ProviderRoute(provider="openai", base_url=model.base_url, env_key="OPENAI_API_KEY")
         executable = codex()
         launch = CodexHome.below(place / "treadle").prepare(
             executable,
             environ,
             (route,),
             secrets={"OPENAI_API_KEY": "sk-planted"},
-            catalog=await keep_catalog(executable, place / "treadle" / "codex"),
+            catalog=await write_catalog(executable, place / "treadle" / "codex"),
         )
         server = AppServer(launch)
         try:
@@ -60,12 +60,12 @@ async def driven(place: Path) -> list[Any]:
                 sandbox="danger-full-access",
                 config=route.config(),
             )
-            opened, events = await connection.open(start, refused)
+            opened, events = await connection.open_thread(start, refused)
             for said in SAID:
                 turn = TurnStart(thread_id=opened.thread.id, input=(TextInput(text=said),))
                 await connection.call(turn)
                 async for event in events:
-                    if isinstance(event, TurnCompleted):
+                    if isinstance(event, TurnCompletedNotification):
                         break
             await events.close()
         finally:

@@ -103,7 +103,7 @@ async def test_the_key_of_a_profile_pays_and_the_next_one_where_it_is_refused(tm
             (failed,) = of(events, AttemptFailed)
             assert (failed.tried.profile, failed.tried.reason) == ("openai:a", "auth")
             assert last(await hear(thread, "more")).text == "again"
-            binding = await stage.harness.threads.binding(thread)
+            binding = await stage.harness.threads.load_binding(thread)
         assert bearers(stage) == ["sk-planted-a", "sk-planted-b", "sk-planted-b"]
         assert binding is not None
         assert binding.profile == ""
@@ -120,7 +120,7 @@ async def test_a_subscription_signs_the_server_in_and_its_binding_says_as_whom(t
             credential = Token(provider="openai", token=jwt("first", **claims), expires=LONG)
         async with stage.thread(wallet=wallet_at(stage, me=credential)) as thread:
             assert last(await hear(thread, "hi")).text == "hello"
-            binding = await stage.harness.threads.binding(thread)
+            binding = await stage.harness.threads.load_binding(thread)
         (request,) = stage.requests
         assert request.headers["authorization"] == f"Bearer {credential.bearer}"
         assert request.headers["chatgpt-account-id"] == "acct-1"
@@ -175,7 +175,7 @@ async def test_a_subscription_without_an_account_starts_nothing(tmp_path):
             ended = last(await hear(thread, "hi"))
         assert ended.status == "failed"
         assert "names no account" in (ended.error or "")
-        assert (stage.requests, stage.harness.servers.started) == ([], ())
+        assert (stage.requests, stage.harness.servers.servers) == ([], ())
 
 
 async def test_profiles_of_others_are_refused_and_a_users_home_keeps_its_login(tmp_path):
@@ -184,15 +184,15 @@ async def test_profiles_of_others_are_refused_and_a_users_home_keeps_its_login(t
         keyless(stage)
         servers = stage.harness.servers
         with pytest.raises(RouteRefused, match="has no key"):
-            servers.way("openai", Identity(profile="anthropic:me", credential=foreign))
+            servers.access("openai", Identity(profile="anthropic:me", credential=foreign))
         mine = Identity(profile="openai:me", credential=subscription())
         servers.options = CodexOptions(binary=servers.options.binary, home="user")
-        assert servers.way("openai", mine).route is None
+        assert servers.access("openai", mine).route is None
         servers.options = CodexOptions(binary=servers.options.binary)
         servers.providers = {}
-        route = servers.way("openai", mine).route
+        route = servers.access("openai", mine).route
         assert route is not None
-        assert (route.base_url, route.env_key, route.signed) == (SUBSCRIPTION_URL, None, True)
+        assert (route.base_url, route.env_key, route.uses_account) == (SUBSCRIPTION_URL, None, True)
 
 
 async def test_codex_folds_only_with_the_profile_that_a_thread_is_bound_to(tmp_path):
@@ -206,7 +206,7 @@ async def test_codex_folds_only_with_the_profile_that_a_thread_is_bound_to(tmp_p
             with pytest.raises(CannotCompact, match="bound to profile 'openai:a'"):
                 await thread.compact()
             assert last(await hear(thread, "more")).text == "fine"
-            binding = await stage.harness.threads.binding(thread)
+            binding = await stage.harness.threads.load_binding(thread)
         assert binding is not None
         assert (binding.profile, binding.reason) == ("openai:b", "auth-profile-mismatch")
         assert bearers(stage) == [jwt("first"), jwt("other")]

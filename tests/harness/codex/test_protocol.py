@@ -10,36 +10,41 @@ from inline_snapshot import snapshot
 from msgspec import Raw
 
 from treadle.harness.codex.protocol import requests
-from treadle.harness.codex.protocol.asks import ASKS, CommandApproval, ToolCall, read_ask
-from treadle.harness.codex.protocol.base import Request
+from treadle.harness.codex.protocol.asks import (
+    SERVER_REQUESTS,
+    CommandApprovalRequest,
+    ToolCallRequest,
+    parse_server_request,
+)
+from treadle.harness.codex.protocol.base import ClientRequest
 from treadle.harness.codex.protocol.items import (
     AgentMessageItem,
     CommandItem,
     CompactionItem,
     DynamicToolItem,
-    FileChange,
+    FileChangeInfo,
     FileChangeItem,
     OtherItem,
     ReasoningItem,
-    read_item,
+    parse_item,
 )
 from treadle.harness.codex.protocol.notifications import (
     NOTIFICATIONS,
     UNWANTED,
-    ErrorNotice,
-    ItemCompleted,
-    ItemStarted,
-    TokenUsageUpdated,
-    read_notification,
+    ErrorNotification,
+    ItemCompletedNotification,
+    ItemStartedNotification,
+    TokenUsageNotification,
+    parse_notification,
 )
 from treadle.harness.codex.protocol.requests import (
-    FunctionTool,
-    NamespaceTool,
+    DynamicFunction,
+    DynamicNamespace,
     TextInput,
     ThreadStart,
     TurnStart,
 )
-from treadle.harness.codex.protocol.values import Tokens, TokenUsage, TurnError
+from treadle.harness.codex.protocol.values import CodexTurnError, ThreadTokenUsage, TokenCounts
 from treadle.prompt.codex import find_codex
 
 from .places import private_environ
@@ -61,8 +66,8 @@ def params(version: str, method: str, item: str = "") -> bytes:
 
 
 def completed(version: str, kind: str) -> Raw:
-    read = read_notification("item/completed", params(version, "item/completed", kind))
-    assert isinstance(read, ItemCompleted)
+    read = parse_notification("item/completed", params(version, "item/completed", kind))
+    assert isinstance(read, ItemCompletedNotification)
     return read.item
 
 
@@ -71,16 +76,18 @@ def test_every_captured_message_is_read(version):
     for message in captured(version):
         given = msgspec.json.encode(message["params"])
         if "id" in message:
-            assert isinstance(read_ask(message["method"], given), ASKS[message["method"]])
+            assert isinstance(
+                parse_server_request(message["method"], given), SERVER_REQUESTS[message["method"]]
+            )
         else:
             kind = NOTIFICATIONS[message["method"]]
-            assert isinstance(read_notification(message["method"], given), kind)
+            assert isinstance(parse_notification(message["method"], given), kind)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_captured_items_are_read(version):
     kinds = ("agentMessage", "reasoning", "commandExecution", "fileChange", "contextCompaction")
-    read = [type(read_item(completed(version, kind))) for kind in (*kinds, "dynamicToolCall")]
+    read = [type(parse_item(completed(version, kind))) for kind in (*kinds, "dynamicToolCall")]
     assert read == [
         AgentMessageItem,
         ReasoningItem,
@@ -92,22 +99,22 @@ def test_captured_items_are_read(version):
 
 
 def test_an_item_keeps_what_a_host_is_told():
-    change = read_item(completed("0.163.0", "fileChange"))
+    change = parse_item(completed("0.163.0", "fileChange"))
     assert isinstance(change, FileChangeItem)
     assert change == FileChangeItem(
         id=change.id,
         status="completed",
         changes=(
-            FileChange(path="/home/someone/w/a.txt", diff="hi\n", kind=Raw(b'{"type":"add"}')),
+            FileChangeInfo(path="/home/someone/w/a.txt", diff="hi\n", kind=Raw(b'{"type":"add"}')),
         ),
     )
 
 
 def test_an_item_of_an_unknown_type_or_shape_is_no_error():
     assert [
-        read_item(b'{"type":"hologram","id":"h","light":1}'),
-        read_item(b'{"type":"commandExecution","id":"c","command":7}'),
-        read_item(b"[]"),
+        parse_item(b'{"type":"hologram","id":"h","light":1}'),
+        parse_item(b'{"type":"commandExecution","id":"c","command":7}'),
+        parse_item(b"[]"),
     ] == [
         OtherItem(type="hologram", id="h"),
         OtherItem(type="commandExecution", id="c"),
@@ -117,18 +124,20 @@ def test_an_item_of_an_unknown_type_or_shape_is_no_error():
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_usage_is_read_whole(version):
-    read = read_notification(
+    read = parse_notification(
         "thread/tokenUsage/updated", params(version, "thread/tokenUsage/updated")
     )
-    assert isinstance(read, TokenUsageUpdated)
+    assert isinstance(read, TokenUsageNotification)
     assert read.token_usage.model_context_window == 258_400
     assert read.token_usage.last.cached_input_tokens == 0
 
 
 def test_figures_the_server_does_not_give_are_unknown():
     usage = b'{"total":{"totalTokens":3},"last":{"totalTokens":3}}'
-    tokens = Tokens(total_tokens=3)
-    assert msgspec.json.decode(usage, type=TokenUsage) == TokenUsage(total=tokens, last=tokens)
+    tokens = TokenCounts(total_tokens=3)
+    assert msgspec.json.decode(usage, type=ThreadTokenUsage) == ThreadTokenUsage(
+        total=tokens, last=tokens
+    )
     assert tokens.cached_input_tokens is None
 
 
@@ -147,23 +156,23 @@ def test_figures_the_server_does_not_give_are_unknown():
     ],
 )
 def test_a_failure_has_a_name_and_perhaps_a_status(info, kind, status):
-    error = TurnError(message="m", codex_error_info=Raw(info))
+    error = CodexTurnError(message="m", codex_error_info=Raw(info))
     assert (error.kind, error.http_status) == (kind, status)
 
 
 def test_a_captured_failure_is_named():
-    read = read_notification("error", params("0.166.0", "error"))
-    assert isinstance(read, ErrorNotice)
+    read = parse_notification("error", params("0.166.0", "error"))
+    assert isinstance(read, ErrorNotification)
     assert (read.error.kind, read.will_retry) == ("contextWindowExceeded", False)
 
 
 def test_asks_keep_what_is_passed_on_as_bytes():
-    call = read_ask("item/tool/call", params("0.163.0", "item/tool/call"))
-    assert isinstance(call, ToolCall)
+    call = parse_server_request("item/tool/call", params("0.163.0", "item/tool/call"))
+    assert isinstance(call, ToolCallRequest)
     assert (call.tool, bytes(call.arguments), call.namespace) == ("lookup", b'{"q":"x"}', None)
     method = "item/commandExecution/requestApproval"
-    approval = read_ask(method, params("0.163.0", method))
-    assert isinstance(approval, CommandApproval)
+    approval = parse_server_request(method, params("0.163.0", method))
+    assert isinstance(approval, CommandApprovalRequest)
     assert (approval.kind, approval.command, approval.reason) == snapshot(
         ("command", "/bin/bash -lc 'touch yes'", "because")
     )
@@ -171,17 +180,17 @@ def test_asks_keep_what_is_passed_on_as_bytes():
 
 def test_fields_of_a_newer_server_are_ignored():
     given = b'{"threadId":"t","turnId":"u","item":{"id":"i"},"aura":"blue"}'
-    assert read_notification("item/started", given) == ItemStarted(
+    assert parse_notification("item/started", given) == ItemStartedNotification(
         thread_id="t", turn_id="u", item=Raw(b'{"id":"i"}')
     )
 
 
 def test_parameters_that_are_left_out_are_not_sent():
-    tool = FunctionTool(name="f", description="d", input_schema=Raw(b'{"type":"object"}'))
+    tool = DynamicFunction(name="f", description="d", input_schema=Raw(b'{"type":"object"}'))
     start = ThreadStart(
         cwd="/w",
         base_instructions="",
-        dynamic_tools=(tool, NamespaceTool(name="n", description="e", tools=(tool,))),
+        dynamic_tools=(tool, DynamicNamespace(name="n", description="e", tools=(tool,))),
         config={"model_context_window": 5},
         experimental_raw_events=True,
     )
@@ -226,7 +235,9 @@ def test_the_installed_codex_knows_every_request_and_parameter(schemas: Path):
     ours = [
         value
         for value in vars(requests).values()
-        if isinstance(value, type) and issubclass(value, Request) and value is not Request
+        if isinstance(value, type)
+        and issubclass(value, ClientRequest)
+        and value is not ClientRequest
     ]
     assert len(ours) == 14
     assert {kind.method: names(kind) - known[kind.method] for kind in ours} == {
@@ -243,7 +254,7 @@ def test_the_installed_codex_knows_every_notification_and_ask(schemas: Path):
     ):
         described = msgspec.json.decode((schemas / f"v2/{file}.json").read_bytes())
         known[method] = set(described["properties"])
-    ours: dict[str, type[Any]] = {**NOTIFICATIONS, **ASKS}
+    ours: dict[str, type[Any]] = {**NOTIFICATIONS, **SERVER_REQUESTS}
     assert {method: names(kind) - known[method] for method, kind in ours.items()} == {
         method: set() for method in ours
     }

@@ -82,7 +82,9 @@ async def test_what_is_said_while_codex_runs_a_command_is_read_before_the_next_s
             if isinstance(event, ToolStarted):
                 await thread.steer("one")
                 # Once the app-server has it, the command may end.
-                await until(lambda: bool(stage.harness.threads.live[thread.id].mirror.expected))
+                await until(
+                    lambda: bool(stage.harness.threads.live[thread.id].mirror.expected_echoes)
+                )
                 (tmp_path / "project/go").touch()
 
         events = await hear(thread, "go", at=steer)
@@ -168,7 +170,9 @@ async def test_what_was_steered_into_an_interrupted_turn_is_said_once_in_the_nex
         async def steer(event: Event) -> None:
             if isinstance(event, ToolStarted):
                 await thread.steer("wait, no")
-                await until(lambda: bool(stage.harness.threads.live[thread.id].mirror.expected))
+                await until(
+                    lambda: bool(stage.harness.threads.live[thread.id].mirror.expected_echoes)
+                )
                 thread.interrupt()
 
         events = await hear(thread, "go", at=steer)
@@ -203,7 +207,7 @@ async def test_what_codex_does_not_take_any_more_is_said_when_its_turn_is_over(t
 
 
 def kill(stage: Stage) -> None:
-    (server,) = stage.harness.servers.started
+    (server,) = stage.harness.servers.servers
     assert server.pid is not None
     os.kill(server.pid, signal.SIGKILL)
 
@@ -254,7 +258,9 @@ async def test_what_the_app_server_took_and_lost_when_it_died_is_said_again(tmp_
         async def die(event: Event) -> None:
             if isinstance(event, ToolStarted):
                 await thread.steer("one")
-                await until(lambda: bool(stage.harness.threads.live[thread.id].mirror.expected))
+                await until(
+                    lambda: bool(stage.harness.threads.live[thread.id].mirror.expected_echoes)
+                )
                 kill(stage)
 
         events = await hear(thread, "go", at=die)

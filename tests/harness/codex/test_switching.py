@@ -5,7 +5,7 @@ from typing import Any
 from tests.harness.codex.scenes import MODEL, Items, hear, last, plain, shown, staged
 from tests.harness.codex.viewing import bare, shows_view, started, told
 from treadle import Thread
-from treadle.harness.codex.shown import carried, items_of
+from treadle.harness.codex.shown import history_items, rows_to_send
 from treadle.models.connect import ProviderConfig
 from treadle.testing.script import Answer, Call
 from treadle.tools.decorator import tool
@@ -132,8 +132,8 @@ async def test_the_view_is_the_same_items_each_time_it_is_projected(tmp_path):
             await turn(thread, number, harness)
         head = thread.view.head
         assert head is not None
-        rows = carried(thread.view.rows, thread.registry, fresh=True)
-        once, twice = (items_of(rows, head, thread.id) for _ in range(2))
+        rows = rows_to_send(thread.view.rows, thread.registry, fresh=True)
+        once, twice = (history_items(rows, head, thread.id) for _ in range(2))
         assert list(map(bytes, once)) == list(map(bytes, twice))
         assert thread.request().body == thread.request().body
 

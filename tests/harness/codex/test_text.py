@@ -41,9 +41,9 @@ from treadle.core.items import (
 )
 from treadle.harness.codex.text.projection import (
     TURN_TEXT_LIMIT,
-    Mode,
     TextProjection,
-    fit,
+    ToolContentMode,
+    fit_text,
     project_text,
 )
 
@@ -75,7 +75,7 @@ def context_of(prompt: str) -> str:
     return prompt.partition("<conversation_context>\n")[2].partition("\n</conversation_context>")[0]
 
 
-def told(*items: Item, mode: Mode = "elide") -> str:
+def told(*items: Item, mode: ToolContentMode = "elide") -> str:
     projection = project_text([row(item) for item in items], "go", mode=mode)
     return context_of(projection.prompt)
 
@@ -451,13 +451,13 @@ def test_the_request_is_never_cut():
     request = "r" * 2_000_000
     projection = project_text([user("x")], request, budget=1_000)
     assert projection.prompt.endswith(f"Current user request:\n{request}")
-    assert fit(projection, inbound="before", appended="after") == request
+    assert fit_text(projection, inbound="before", appended="after") == request
 
 
 def test_what_fits_a_turn_stays_as_it_is():
     projection = project_text([user("x")], "go")
-    assert fit(projection) == projection.prompt
-    assert fit(projection, inbound="from the channel", appended="from a hook") == (
+    assert fit_text(projection) == projection.prompt
+    assert fit_text(projection, inbound="from the channel", appended="from a hook") == (
         f"from the channel\n\n{projection.prompt}\n\nfrom a hook"
     )
 
@@ -468,7 +468,7 @@ def long_projection(request: str = "the request") -> TextProjection:
 
 
 def test_a_long_context_with_text_of_hooks_fills_the_turn_exactly():
-    text = fit(
+    text = fit_text(
         long_projection(), inbound="INBOUND CONTEXT", appended="h" * 100_000 + " APPEND MARKER"
     )
     assert len(text) == TURN_TEXT_LIMIT
@@ -480,27 +480,27 @@ def test_a_long_context_with_text_of_hooks_fills_the_turn_exactly():
 
 def test_text_of_hooks_alone_is_cut_before_the_request():
     request = "r" * 1_000
-    text = fit(project_text([], request), appended="h" * 2_000_000 + " APPEND MARKER")
+    text = fit_text(project_text([], request), appended="h" * 2_000_000 + " APPEND MARKER")
     assert len(text) == TURN_TEXT_LIMIT
     assert text.startswith(f"{request}\n\n[truncated ")
     assert text.endswith("hhh APPEND MARKER")
 
 
 def test_text_of_hooks_outlives_the_context():
-    text = fit(long_projection(), appended="h" * 2_000_000 + " APPEND MARKER")
+    text = fit_text(long_projection(), appended="h" * 2_000_000 + " APPEND MARKER")
     assert len(text) == TURN_TEXT_LIMIT
     assert text.startswith("the request\n\n[truncated ")
 
 
 def test_an_empty_request_keeps_the_end_of_what_hooks_say():
-    text = fit(project_text([], ""), appended="h" * 2_000_000 + " APPEND MARKER")
+    text = fit_text(project_text([], ""), appended="h" * 2_000_000 + " APPEND MARKER")
     assert len(text) == TURN_TEXT_LIMIT
     assert text.startswith("[truncated ")
     assert text.endswith("hhh APPEND MARKER")
 
 
 def test_the_newest_context_outlives_what_came_in_before_it():
-    text = fit(long_projection(), inbound="i" * 2_000_000 + " INBOUND END")
+    text = fit_text(long_projection(), inbound="i" * 2_000_000 + " INBOUND END")
     assert len(text) == TURN_TEXT_LIMIT
     assert "iii INBOUND END\n\n" in text
     assert len(context_of(text)) == 24_000
@@ -534,6 +534,6 @@ def test_every_projection_keeps_its_promises(rows, request, mode, budget):
 @given(spoken, words, words, words, st.integers(0, 700))
 def test_every_turn_keeps_its_limit_and_its_request(rows, request, inbound, appended, limit):
     projection = project_text(rows, request)
-    text = fit(projection, inbound=inbound, appended=appended, limit=limit)
+    text = fit_text(projection, inbound=inbound, appended=appended, limit=limit)
     assert len(text) <= max(limit, len(request))
     assert request in text

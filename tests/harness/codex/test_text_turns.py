@@ -23,7 +23,7 @@ from treadle.hooks import Hooks
 from treadle.hooks.payloads import BeforePromptBuild
 from treadle.hooks.registry import Answer as HookAnswer
 from treadle.prompt.input import Image
-from treadle.testing.appserver import AppScript, Fault, heard
+from treadle.testing.appserver import AppFault, AppScript, received_messages
 from treadle.testing.script import Answer, Call
 
 TEXT = CodexOptions(projection="text")
@@ -255,18 +255,18 @@ async def test_a_binary_that_takes_no_items_is_told_the_view_as_text(tmp_path):
         async with stage.thread(engine=engine) as thread:
             first = await hear(thread, "One.")
             second = await hear(thread, "Two.")
-    typed = [turn["params"]["input"][0]["text"] for turn in heard(place, "turn/start")]
+    typed = [turn["params"]["input"][0]["text"] for turn in received_messages(place, "turn/start")]
     assert [last(events).text for events in (first, second)] == ["Done.", "Done."]
     assert len([said for said in notices(first) if "told as text" in said]) == 1
     assert notices(second) == []
     assert reasons(second) == ["per-turn-projection"]
     assert [text.partition(REQUEST)[2] for text in typed] == ["One.", "Two."]
     assert all("You like tea." in text.partition(CLOSING)[0] for text in typed)
-    assert len(heard(place, "thread/inject_items")) == 1
+    assert len(received_messages(place, "thread/inject_items")) == 1
 
 
 async def test_where_an_injection_fails_the_prompt_goes_alone_and_the_next_turn_repairs(tmp_path):
-    refuses = Fault(method="thread/inject_items", mischief="refuse", nth=1)
+    refuses = AppFault(method="thread/inject_items", kind="refuse", nth=1)
     async with staged(tmp_path) as stage:
         place = await unreal(stage, AppScript(faults=(refuses,)))
         engine = Probe(assemble=recalling("You like tea."))
@@ -276,9 +276,9 @@ async def test_where_an_injection_fails_the_prompt_goes_alone_and_the_next_turn_
     assert [last(events).text for events in (first, second)] == ["Done.", "Done."]
     assert len([said for said in notices(first) if "could not be carried over" in said]) == 1
     assert started(second) == ["projection-failed"]
-    typed = [turn["params"]["input"][0]["text"] for turn in heard(place, "turn/start")]
+    typed = [turn["params"]["input"][0]["text"] for turn in received_messages(place, "turn/start")]
     assert typed == ["One.", "Two."]
-    repaired = heard(place, "thread/inject_items")[-1]["params"]["items"]
+    repaired = received_messages(place, "thread/inject_items")[-1]["params"]["items"]
     assert [what for _, what in plain(repaired)][1:3] == ["One.", "Done."]
     assert len(repaired) == 4
 

@@ -6,31 +6,33 @@ import asyncio
 import sys
 from pathlib import Path
 
-from treadle.harness.codex.protocol.asks import Answer, Ask
-from treadle.harness.codex.protocol.items import CommandItem, read_item
-from treadle.harness.codex.protocol.notifications import ItemStarted
+from treadle.harness.codex.protocol.asks import ClientReply, ServerRequest
+from treadle.harness.codex.protocol.items import CommandItem, parse_item
+from treadle.harness.codex.protocol.notifications import ItemStartedNotification
 from treadle.harness.codex.protocol.requests import TextInput, ThreadStart, TurnStart
-from treadle.harness.codex.route import Route
+from treadle.harness.codex.route import ProviderRoute
 from treadle.harness.codex.server import AppServer
 
 from .places import real_launch
 
 
-async def nobody(ask: Ask) -> Answer:
+async def nobody(ask: ServerRequest) -> ClientReply:
     raise AssertionError(f"nothing should be asked, but was: {ask.method}")
 
 
 async def main(directory: Path, base_url: str) -> None:
-    route = Route(provider="fake", base_url=base_url)
+    route = ProviderRoute(provider="fake", base_url=base_url)
     server = AppServer(real_launch(directory, route))
     connection = await server.connection()
     start = ThreadStart(
         cwd=str(directory), model="any", sandbox="danger-full-access", config=route.config()
     )
-    opened, events = await connection.open(start, nobody)
+    opened, events = await connection.open_thread(start, nobody)
     await connection.call(TurnStart(thread_id=opened.thread.id, input=(TextInput(text="hi"),)))
     async for event in events:
-        if isinstance(event, ItemStarted) and isinstance(read_item(event.item), CommandItem):
+        if isinstance(event, ItemStartedNotification) and isinstance(
+            parse_item(event.item), CommandItem
+        ):
             print(server.pid, flush=True)  # noqa: T201
 
 

@@ -8,22 +8,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from .protocol.items import CommandItem, FileChangeItem, Item
+from .protocol.items import CommandItem, FileChangeItem, TurnItem
 
-__all__ = ["Acts"]
+__all__ = ["CodexActions"]
 
 
 @dataclass(slots=True)
-class Acts:
+class CodexActions:
     """The acts of one turn."""
 
     patches: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """The paths that patches touch, by call."""
-    breaking_off: bool = False
+    interrupting: bool = False
     """The turn is being interrupted: results say no more than that."""
     _running: dict[str, CommandItem] = field(default_factory=dict)
 
-    def began(self, item: Item) -> None:
+    def start(self, item: TurnItem) -> None:
         """Codex has begun something."""
         match item:
             case CommandItem():
@@ -31,13 +31,13 @@ class Acts:
             case FileChangeItem():
                 self.patches[item.id] = tuple(change.path for change in item.changes)
 
-    def over(self, name: str) -> None:
+    def finish(self, name: str) -> None:
         """Something has ended."""
         self._running.pop(name, None)
 
-    def answered(self, call_id: str | None) -> None:
+    def note_result(self, call_id: str | None) -> None:
         """A call has its result; what still runs of it then runs on purpose."""
-        if call_id is not None and not self.breaking_off:
+        if call_id is not None and not self.interrupting:
             self._running.pop(call_id, None)
 
     @property

@@ -20,74 +20,78 @@ from ...tools.contract import Choice, UserQuestion
 from ...tools.contract import ToolCall as Call
 from ..contract import CALL, TurnRun
 from .protocol import asks
-from .protocol.asks import Answer, Ask
+from .protocol.asks import ClientReply, ServerRequest
 from .steering import Steering
-from .tools import Hands
+from .tools import ToolRunner
 
-__all__ = ["Answering"]
+__all__ = ["RequestHandler"]
 
 
 @dataclass(slots=True)
-class Answering:
+class RequestHandler:
     """Answers for one turn."""
 
     run: TurnRun
-    hands: Hands
+    tool_runner: ToolRunner
     steering: Steering
     patches: Mapping[str, tuple[str, ...]]
     """The paths of the patches that were begun, by call."""
 
-    async def answer(self, ask: Ask) -> Answer:
+    async def handle(self, ask: ServerRequest) -> ClientReply:
         """Answer what Codex asks."""
         match ask:
-            case asks.ToolCall():
-                return await self.hands.call(ask)
-            case asks.CommandApproval():
-                return asks.Decided(decision=_command_decided(await self._asks(ask, _command(ask))))
-            case asks.FileChangeApproval():
+            case asks.ToolCallRequest():
+                return await self.tool_runner.run_call(ask)
+            case asks.CommandApprovalRequest():
+                return asks.ApprovalReply(
+                    decision=_command_decided(await self._asks(ask, _command(ask)))
+                )
+            case asks.FileChangeApprovalRequest():
                 paths = self.patches.get(ask.item_id, ())
-                return asks.Decided(decision=_decided(await self._asks(ask, _patch(ask, paths))))
-            case asks.PermissionsApproval():
+                return asks.ApprovalReply(
+                    decision=_decided(await self._asks(ask, _patch(ask, paths)))
+                )
+            case asks.PermissionsRequest():
                 return await self._permissions(ask)
-            case asks.UserInputAsk():
+            case asks.UserInputRequest():
                 return await self._questions(ask)
-            case asks.Elicitation():
+            case asks.ElicitationRequest():
                 # Servers of the user's own Codex have no way to our host.
-                return asks.Elicited(action="decline")
+                return asks.ElicitationReply(action="decline")
 
     async def _asks(
         self,
-        ask: asks.CommandApproval | asks.FileChangeApproval | asks.PermissionsApproval,
+        ask: asks.CommandApprovalRequest | asks.FileChangeApprovalRequest | asks.PermissionsRequest,
         approval: Approval,
     ) -> Decision:
         CALL.set(_call(ask.item_id, approval.argv[0]))
         decision = await self.run.context(self.run.journal.step).ask(approval)
         if isinstance(decision, No) and decision.note:
             # Codex has no place for a reason: it is said as what it is, a word of the user's.
-            await self.steering.say(decision.note)
+            await self.steering.post(decision.note)
         return decision
 
-    async def _permissions(self, ask: asks.PermissionsApproval) -> Answer:
+    async def _permissions(self, ask: asks.PermissionsRequest) -> ClientReply:
         reason = ask.reason or "the model asks for more permissions"
         wanted = bytes(ask.permissions).decode()
         approval = Approval(argv=("permissions", wanted), cwd=ask.cwd, reason=reason, outside=True)
         decision = await self._asks(ask, approval)
         if isinstance(decision, NoAndStop):
-            await self.hands.stop()
+            await self.tool_runner.stop()
         granted = isinstance(decision, Once | ForThread | ForPrefix)
         lasting = isinstance(decision, ForThread | ForPrefix)
-        return asks.PermissionsGranted(
+        return asks.PermissionsReply(
             permissions=ask.permissions if granted else Raw(b"{}"),
             scope="session" if lasting else "turn",
         )
 
-    async def _questions(self, ask: asks.UserInputAsk) -> Answer:
+    async def _questions(self, ask: asks.UserInputRequest) -> ClientReply:
         consult = self.run.context(self.run.journal.step).consult
         CALL.set(_call(ask.item_id, "request_user_input"))
         given = await consult(tuple(map(_question, ask.questions))) if consult else None
-        return asks.InputAnswers(
+        return asks.UserInputReply(
             answers={
-                name: asks.InputAnswer(answers=tuple(words))
+                name: asks.UserInputAnswer(answers=tuple(words))
                 for name, words in (given or {}).items()
             }
         )
@@ -99,7 +103,7 @@ def _call(call_id: str, name: str) -> Call:
     return Call(call_id=call_id, name=name, item=item)
 
 
-def _command(ask: asks.CommandApproval) -> Approval:
+def _command(ask: asks.CommandApprovalRequest) -> Approval:
     try:
         argv = tuple(shlex.split(ask.command or "")) or ("a command",)
     except ValueError:
@@ -113,7 +117,7 @@ def _command(ask: asks.CommandApproval) -> Approval:
     )
 
 
-def _patch(ask: asks.FileChangeApproval, paths: tuple[str, ...]) -> Approval:
+def _patch(ask: asks.FileChangeApprovalRequest, paths: tuple[str, ...]) -> Approval:
     root = (ask.grant_root,) if ask.grant_root else ()
     return Approval(
         argv=("apply_patch", *paths, *root),
@@ -123,13 +127,13 @@ def _patch(ask: asks.FileChangeApproval, paths: tuple[str, ...]) -> Approval:
     )
 
 
-def _command_decided(decision: Decision) -> asks.Decision | asks.AcceptRule:
+def _command_decided(decision: Decision) -> asks.ApprovalDecision | asks.AcceptWithRule:
     if isinstance(decision, ForPrefix):
-        return asks.AcceptRule(asks.ExecRule(decision.prefix))
+        return asks.AcceptWithRule(asks.ExecPolicyRule(decision.prefix))
     return _decided(decision)
 
 
-def _decided(decision: Decision) -> asks.Decision:
+def _decided(decision: Decision) -> asks.ApprovalDecision:
     match decision:
         case Once():
             return "accept"
@@ -141,7 +145,7 @@ def _decided(decision: Decision) -> asks.Decision:
             return "decline"
 
 
-def _question(question: asks.Question) -> UserQuestion:
+def _question(question: asks.UserInputQuestion) -> UserQuestion:
     return UserQuestion(
         id=question.id,
         header=question.header,

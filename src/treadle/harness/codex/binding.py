@@ -24,13 +24,13 @@ __all__ = [
     "KEY",
     "TOPIC",
     "Binding",
-    "Decision",
+    "BindingDecision",
     "ProjectionMode",
-    "bound",
-    "decide",
+    "binding_draft",
+    "decide_reuse",
     "fingerprint",
     "policy_fingerprint",
-    "stored",
+    "read_binding",
     "tools_fingerprint",
 ]
 
@@ -74,7 +74,7 @@ class Binding(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How long its rollout was then."""
 
 
-class Decision(Struct, frozen=True):
+class BindingDecision(Struct, frozen=True):
     """Whether a new Codex thread is needed, and why."""
 
     fresh: bool
@@ -84,13 +84,15 @@ class Decision(Struct, frozen=True):
 _binding = msgspec.json.Decoder(Binding)
 
 
-def decide(known: Binding | None, wanted: Binding, *, absent: str, shows: bool) -> Decision:
+def decide_reuse(
+    known: Binding | None, wanted: Binding, *, absent: str, shows: bool
+) -> BindingDecision:
     """Whether the thread of a binding serves what is `wanted`.
 
     `absent` says why it is not at hand, if so; `shows` that the view still begins with its rows.
     """
     if known is None:
-        return Decision(True, "missing-thread-binding")
+        return BindingDecision(True, "missing-thread-binding")
     by_epoch = wanted.plan is not None
     differences = (
         ("foreign-binding", known.thread != wanted.thread),
@@ -114,8 +116,8 @@ def decide(known: Binding | None, wanted: Binding, *, absent: str, shows: bool) 
     )
     for reason, differs in differences:
         if differs:
-            return Decision(True, reason)
-    return Decision(
+            return BindingDecision(True, reason)
+    return BindingDecision(
         False, "matching-thread-bootstrap-binding" if by_epoch else "per-turn-projection"
     )
 
@@ -145,12 +147,12 @@ def policy_fingerprint(engine: EngineSession, budget: int | None, most: int) -> 
     return _digest(json_bytes(said))
 
 
-def bound(binding: Binding) -> OutboxDraft:
+def binding_draft(binding: Binding) -> OutboxDraft:
     """The row that keeps a binding."""
     return OutboxDraft(topic=TOPIC, key=KEY, body=Raw(json_bytes(binding)), state="ready")
 
 
-def stored(row: OutboxRow) -> Binding | None:
+def read_binding(row: OutboxRow) -> Binding | None:
     """The binding in a row; None where it cannot be read, for then it is worth nothing."""
     try:
         binding = _binding.decode(row.body)

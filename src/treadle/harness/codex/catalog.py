@@ -22,11 +22,11 @@ from ...core.errors import ConfigError
 from ...prompt.codex import bundled_models
 from .errors import CodexMissing
 
-__all__ = ["ANY", "LIFTED", "OwnModel", "edit", "keep_catalog", "knows"]
+__all__ = ["UNKNOWN_MODEL", "UNLIMITED", "ExtraModel", "edit_catalog", "has_model", "write_catalog"]
 
 _WIDEST = 100_000_000
 
-LIFTED: dict[str, Any] = {
+UNLIMITED: dict[str, Any] = {
     "model_context_window": _WIDEST,
     "model_auto_compact_token_limit": _WIDEST * 9 // 10,
 }
@@ -41,7 +41,7 @@ class _Listing(Struct):
     models: list[_Model]
 
 
-class OwnModel(Struct, frozen=True, kw_only=True):
+class ExtraModel(Struct, frozen=True, kw_only=True):
     """A model the binary has never heard of, described like one that it has."""
 
     slug: str
@@ -49,7 +49,7 @@ class OwnModel(Struct, frozen=True, kw_only=True):
     like: str = "gpt-5.5"
 
 
-ANY = OwnModel(slug="", context_window=272_000)
+UNKNOWN_MODEL = ExtraModel(slug="", context_window=272_000)
 """Every model the binary has never heard of, for it knows models by how their names begin."""
 
 _PLAIN: dict[str, Any] = {
@@ -74,23 +74,23 @@ _PLAIN: dict[str, Any] = {
 """What the binary takes for granted of a model that it does not know."""
 
 
-def knows(listing: bytes, slug: str) -> bool:
+def has_model(listing: bytes, slug: str) -> bool:
     """Whether a catalog has an entry that stands for the model `slug`, whoever offers it."""
     slugs = msgspec.json.decode(listing, type=_Listing).models
     return any(slug.rpartition("/")[2].startswith(each.slug) for each in slugs if each.slug)
 
 
-async def keep_catalog(binary: Path, directory: Path, own: Iterable[OwnModel] = ()) -> Path:
+async def write_catalog(binary: Path, directory: Path, own: Iterable[ExtraModel] = ()) -> Path:
     """The edited catalog of `binary` as a file in `directory`, made where there is none."""
     own = tuple(own)
     place = directory / f"models-{await asyncio.to_thread(_fingerprint, binary, own)}.json"
     if not await asyncio.to_thread(place.is_file):
-        edited = edit(await bundled_models(binary), own)
+        edited = edit_catalog(await bundled_models(binary), own)
         await asyncio.to_thread(replace_file, place, edited)
     return place
 
 
-def edit(listing: bytes, own: Iterable[OwnModel] = ()) -> bytes:
+def edit_catalog(listing: bytes, own: Iterable[ExtraModel] = ()) -> bytes:
     """`listing` with room above every window, and with the models of `own`."""
     try:
         catalog = msgspec.json.decode(listing)
@@ -106,7 +106,7 @@ def edit(listing: bytes, own: Iterable[OwnModel] = ()) -> bytes:
     return msgspec.json.encode({**catalog, "models": list(models.values())})
 
 
-def _description(own: OwnModel) -> dict[str, Any]:
+def _description(own: ExtraModel) -> dict[str, Any]:
     named = {"slug": own.slug, "display_name": own.slug, "upgrade": None}
     plain = {} if own.slug else _PLAIN
     return {**named, **plain, "context_window": own.context_window}
@@ -122,7 +122,7 @@ def _model(models: dict[str, Any], slug: str) -> dict[str, Any]:
     return model
 
 
-def _fingerprint(binary: Path, own: tuple[OwnModel, ...]) -> str:
+def _fingerprint(binary: Path, own: tuple[ExtraModel, ...]) -> str:
     try:
         facts = binary.stat()
     except OSError as error:

@@ -27,28 +27,35 @@ from .envelope import (
     BAD_PARAMETERS,
     INTERNAL,
     NO_SUCH_METHOD,
-    Failure,
-    Line,
-    Sent,
-    failed,
-    read_line,
-    write_line,
+    IncomingMessage,
+    OutgoingMessage,
+    RpcError,
+    decode_message,
+    encode_message,
+    request_error,
 )
-from .errors import Disconnected, Overloaded, ProtocolError, RequestTimeout
-from .lines import LONGEST_LINE, LineBuffer, Reader, Writer
-from .protocol.asks import Answer, read_ask
-from .protocol.base import Request, RequestId
-from .protocol.notifications import Notification, RawItem, read_notification
-from .protocol.requests import ThreadOpened
+from .errors import CodexProtocolError, Disconnected, Overloaded, RequestTimeout
+from .lines import LONGEST_LINE, ByteReader, ByteWriter, LineBuffer
+from .protocol.asks import ClientReply, parse_server_request
+from .protocol.base import ClientRequest, RequestId
+from .protocol.notifications import Notification, RawItemNotification, parse_notification
+from .protocol.requests import OpenThreadResult
 from .subscription import Handler, Subscription
 
-__all__ = ["IN_FLIGHT", "MOST_LEVELS", "PATIENCE", "Connection", "Listener", "Oddities"]
+__all__ = [
+    "MAX_IN_FLIGHT",
+    "MOST_LEVELS",
+    "REQUEST_SECONDS",
+    "AppServerConnection",
+    "IgnoredMessages",
+    "NotificationListener",
+]
 
 R = TypeVar("R")
 
-PATIENCE = 60.0
+REQUEST_SECONDS = 60.0
 """Seconds a request may take unless somebody says otherwise."""
-IN_FLIGHT = 100
+MAX_IN_FLIGHT = 100
 """Requests without an answer; beyond it an app-server loses some."""
 MOST_LEVELS = 128
 """How deep a message may nest; a deeper one is no message."""
@@ -60,7 +67,7 @@ _QUOTING = frozenset({"error", "turn/completed", "warning"})
 _log = logging.getLogger(__name__)
 
 
-class Listener(Protocol):
+class NotificationListener(Protocol):
     """Hears what is about no thread."""
 
     def __call__(self, notification: Notification, /) -> None:
@@ -69,7 +76,7 @@ class Listener(Protocol):
 
 
 @dataclass(slots=True)
-class Oddities:
+class IgnoredMessages:
     """How often something came that could not be used."""
 
     malformed: int = 0
@@ -96,54 +103,58 @@ async def _hung_up() -> Exception:
 
 
 @dataclass(eq=False)
-class Connection:
+class AppServerConnection:
     """Speaks with one app-server over a pair of streams. Made inside a running loop.
 
     `farewell` says why the stream ended; `generation` counts the processes that one
     server has started, so that its users see when their threads are gone.
     """
 
-    reader: Reader
-    writer: Writer
-    listener: Listener = _nothing
-    farewell: Callable[[], Awaitable[Exception]] = _hung_up
+    reader: ByteReader
+    writer: ByteWriter
+    listener: NotificationListener = _nothing
+    explain_end: Callable[[], Awaitable[Exception]] = _hung_up
     generation: int = 1
-    patience: float = PATIENCE
+    request_seconds: float = REQUEST_SECONDS
     backoff: Backoff = field(default_factory=lambda: Backoff(retries=6, base=0.1, jitter=0.5))
     longest_line: int = LONGEST_LINE
 
     def __post_init__(self) -> None:
         self.ended: Exception | None = None
         """What ended the connection; None while it lives."""
-        self.oddities = Oddities()
+        self.ignored = IgnoredMessages()
         self._ids = count(1)
-        self._slots = asyncio.Semaphore(IN_FLIGHT)
+        self._slots = asyncio.Semaphore(MAX_IN_FLIGHT)
         self._pending: dict[RequestId, _Pending] = {}
         self._subscriptions: dict[str, Subscription] = {}
         self._reading = asyncio.create_task(self._read(), name="codex connection")
 
     @property
-    def heard(self) -> frozenset[str]:
+    def subscribed_threads(self) -> frozenset[str]:
         """The threads that somebody hears of."""
         return frozenset(self._subscriptions)
 
-    async def call(self, request: Request[R], *, seconds: float | None = None) -> R:
+    async def call(self, request: ClientRequest[R], *, seconds: float | None = None) -> R:
         """The answer to a request. Raises a `CodexError`."""
-        answer = await self.request(request.method, request, request.answer, seconds=seconds)
+        answer = await self.request(request.method, request, request.result_type, seconds=seconds)
         return cast("R", answer)
 
-    async def open(
-        self, request: Request[ThreadOpened], handler: Handler, *, seconds: float | None = None
-    ) -> tuple[ThreadOpened, Subscription]:
+    async def open_thread(
+        self,
+        request: ClientRequest[OpenThreadResult],
+        handler: Handler,
+        *,
+        seconds: float | None = None,
+    ) -> tuple[OpenThreadResult, Subscription]:
         """Start, resume or fork a thread and hear of it from its first event on."""
         made: list[Subscription] = []
 
-        def claim(opened: ThreadOpened) -> None:
+        def claim(opened: OpenThreadResult) -> None:
             made.append(self.subscribe(opened.thread.id, handler))
 
         try:
             opened = await self.request(
-                request.method, request, ThreadOpened, seconds=seconds, claim=claim
+                request.method, request, OpenThreadResult, seconds=seconds, claim=claim
             )
         except BaseException:
             for subscription in made:
@@ -164,7 +175,7 @@ class Connection:
 
         Tried again while the server is overloaded. `seconds` count from the sending.
         """
-        patience = self.patience if seconds is None else seconds
+        patience = self.request_seconds if seconds is None else seconds
         attempt = 0
         while True:
             try:
@@ -178,7 +189,7 @@ class Connection:
 
     def notify(self, method: str) -> None:
         """Tell the server something that needs no answer."""
-        self._write(Sent(method=method))
+        self._write(OutgoingMessage(method=method))
 
     def subscribe(self, thread_id: str, handler: Handler) -> Subscription:
         """Hear of a thread from now on, in the place of whoever did before."""
@@ -190,9 +201,9 @@ class Connection:
             subscription.fail(self.ended)
         return subscription
 
-    def answer(self, request: RequestId, result: Answer) -> None:
+    def answer(self, request: RequestId, result: ClientReply) -> None:
         """Send the result of a server request."""
-        self._write(Sent(id=request, result=result))
+        self._write(OutgoingMessage(id=request, result=result))
 
     def refuse(self, request: RequestId) -> None:
         """Send an error instead of a result."""
@@ -224,7 +235,7 @@ class Connection:
         self._pending[request] = _Pending(method, decode, claim, answer)
         try:
             async with asyncio.timeout(seconds):
-                self._write(Sent(id=request, method=method, params=params))
+                self._write(OutgoingMessage(id=request, method=method, params=params))
                 # A broken pipe is told by the end of the stream, with its reason.
                 with suppress(OSError):
                     await self.writer.drain()
@@ -234,9 +245,9 @@ class Connection:
         finally:
             self._pending.pop(request, None)
 
-    def _write(self, message: Sent) -> None:
+    def _write(self, message: OutgoingMessage) -> None:
         if self.ended is None:
-            self.writer.write(write_line(message))
+            self.writer.write(encode_message(message))
 
     async def _read(self) -> None:
         lines = LineBuffer(self.longest_line)
@@ -244,11 +255,11 @@ class Connection:
             while chunk := await self.reader.read(_CHUNK):
                 for line in lines.feed(chunk):
                     self._take(line)
-        except ProtocolError as error:
+        except CodexProtocolError as error:
             self._finish(error)
         except OSError:
             _log.debug("the stream broke")
-        self._finish(await self.farewell())
+        self._finish(await self.explain_end())
 
     def _finish(self, reason: Exception) -> None:
         if self.ended is not None:
@@ -281,18 +292,18 @@ class Connection:
 
     def _count_malformed(self, data: bytes) -> None:
         if data.lstrip().startswith(b"["):
-            self.oddities.batches += 1
+            self.ignored.batches += 1
         else:
-            self.oddities.malformed += 1
+            self.ignored.malformed += 1
         _log.debug("ignored a line of %d bytes that is no message", len(data))
 
-    def _take_answer(self, request: RequestId, line: Line) -> None:
+    def _take_answer(self, request: RequestId, line: IncomingMessage) -> None:
         pending = self._pending.pop(request, None)
         if pending is None or pending.future.done():
-            self.oddities.unknown_answers += 1
+            self.ignored.unknown_answers += 1
             _log.debug("ignored an answer to no request")
-        elif isinstance(line.error, Failure):
-            pending.future.set_exception(failed(pending.method, line.error))
+        elif isinstance(line.error, RpcError):
+            pending.future.set_exception(request_error(pending.method, line.error))
         else:
             self._resolve(pending, line.result)
 
@@ -301,20 +312,22 @@ class Connection:
             value = pending.decode(result if isinstance(result, Raw) else Raw(b"{}"))
         except UNREADABLE as error:
             said = f"the Codex app-server answered {pending.method!r} in another shape: {error}"
-            pending.future.set_exception(ProtocolError(f"{said}; try another version of Codex"))
+            pending.future.set_exception(
+                CodexProtocolError(f"{said}; try another version of Codex")
+            )
         else:
             pending.claim(value)
             pending.future.set_result(value)
 
     def _take_notification(self, method: str, params: Raw) -> None:
         try:
-            notification = _sound(read_notification(method, self._scrubbed(method, params)))
+            notification = _sound(parse_notification(method, self._scrubbed(method, params)))
         except UNREADABLE:
-            self.oddities.malformed += 1
+            self.ignored.malformed += 1
             _log.debug("ignored a %s in another shape", brief(method))
             return
         if notification is None:
-            self.oddities.unknown_notifications += 1
+            self.ignored.unknown_notifications += 1
             _log.debug("ignored a %s", brief(method))
         elif notification.thread_id is None:
             self._tell(notification)
@@ -335,7 +348,7 @@ class Connection:
 
     def _take_ask(self, request: RequestId, method: str, params: Raw) -> None:
         try:
-            ask = read_ask(method, params)
+            ask = parse_server_request(method, params)
         except UNREADABLE:
             self._refuse(request, BAD_PARAMETERS, "the parameters have another shape")
             return
@@ -347,23 +360,23 @@ class Connection:
             self.refuse(request)
 
     def _refuse(self, request: RequestId, code: int, message: str) -> None:
-        self._write(Sent(id=request, error=Failure(code, message)))
+        self._write(OutgoingMessage(id=request, error=RpcError(code, message)))
 
     def _forget(self, subscription: Subscription) -> None:
         if self._subscriptions.get(subscription.thread_id) is subscription:
             del self._subscriptions[subscription.thread_id]
 
 
-def _read(data: bytes) -> Line:
+def _read(data: bytes) -> IncomingMessage:
     """The message in a line; text throughout, also where nobody has looked yet."""
     data.decode()
     if nests_deeper(data, MOST_LEVELS):
         raise msgspec.DecodeError(f"it nests deeper than {MOST_LEVELS} levels")
-    return read_line(data)
+    return decode_message(data)
 
 
 def _sound(notification: Notification | None) -> Notification | None:
     """A notification whose item, if it brings one for the log, everyone can read later."""
-    if isinstance(notification, RawItem) and not is_readable(notification.item):
+    if isinstance(notification, RawItemNotification) and not is_readable(notification.item):
         raise msgspec.ValidationError("its item cannot be read")
     return notification

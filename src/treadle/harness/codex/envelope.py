@@ -18,12 +18,12 @@ __all__ = [
     "INTERNAL",
     "NO_SUCH_METHOD",
     "OVERLOADED",
-    "Failure",
-    "Line",
-    "Sent",
-    "failed",
-    "read_line",
-    "write_line",
+    "IncomingMessage",
+    "OutgoingMessage",
+    "RpcError",
+    "decode_message",
+    "encode_message",
+    "request_error",
 ]
 
 OVERLOADED = -32001
@@ -32,24 +32,24 @@ BAD_PARAMETERS = -32602
 INTERNAL = -32603
 
 
-class Failure(Struct):
+class RpcError(Struct):
     """An error in the place of a result."""
 
     code: int = 0
     message: str = ""
 
 
-class Line(Struct):
+class IncomingMessage(Struct):
     """What came: a request, a notification or an answer, told apart by their members."""
 
     id: RequestId | UnsetType | None = UNSET
     method: str | UnsetType = UNSET
     params: Raw = Raw(b"{}")
     result: Raw | UnsetType = UNSET
-    error: Failure | UnsetType = UNSET
+    error: RpcError | UnsetType = UNSET
 
 
-class Sent(Struct):
+class OutgoingMessage(Struct):
     """What goes out."""
 
     id: RequestId | UnsetType = UNSET
@@ -59,16 +59,16 @@ class Sent(Struct):
     error: object = UNSET
 
 
-read_line = msgspec.json.Decoder(Line).decode
+decode_message = msgspec.json.Decoder(IncomingMessage).decode
 _encode = msgspec.json.Encoder().encode
 
 
-def write_line(message: Sent) -> bytes:
+def encode_message(message: OutgoingMessage) -> bytes:
     """A message with the end of its line."""
     return _encode(message) + b"\n"
 
 
-def failed(method: str, failure: Failure) -> RequestFailed:
+def request_error(method: str, failure: RpcError) -> RequestFailed:
     """The error that an answer to `method` stands for."""
     reason = brief(failure.message)
     if failure.code == OVERLOADED:

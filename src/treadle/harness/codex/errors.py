@@ -27,9 +27,9 @@ __all__ = [
     "AppServerUnavailable",
     "CodexError",
     "CodexMissing",
+    "CodexProtocolError",
     "Disconnected",
     "Overloaded",
-    "ProtocolError",
     "RequestFailed",
     "RequestTimeout",
     "UnknownMethod",
@@ -71,7 +71,7 @@ class AppServerDied(Disconnected):
     """The process has ended. `status` is negative where a signal killed it."""
 
     def __init__(self, status: int | None, complaint: str = "") -> None:
-        self.status, self.complaint = status, complaint
+        self.status, self.last_stderr = status, complaint
         how = "ended" if status is None else _ending(status)
         said = f"; it last said: {complaint}" if complaint else ""
         super().__init__(f"the Codex app-server {how}; the next turn starts another{said}")
@@ -108,5 +108,5 @@ class Overloaded(RequestFailed):
     """The app-server had too much to do, however long we waited."""
 
 
-class ProtocolError(CodexError):
+class CodexProtocolError(CodexError):
     """The app-server sent what Treadle cannot read; its version may be too new."""

@@ -19,15 +19,15 @@ from ...core.usage import (
 from ...core.wire import UNREADABLE
 from ..events import RateLimitsReported
 from .protocol import values
-from .protocol.notifications import RateLimitsUpdated, RawResponse
+from .protocol.notifications import RateLimitsNotification, RawResponseNotification
 
-__all__ = ["limits_of", "resets_in", "usage_of"]
+__all__ = ["reported_limits", "response_usage", "seconds_until_reset"]
 
 _LONGEST_WAIT = 366 * 24 * 3600
 _wire_usage = msgspec.json.Decoder(WireUsage)
 
 
-def usage_of(event: RawResponse) -> TokenUsage | None:
+def response_usage(event: RawResponseNotification) -> TokenUsage | None:
     """What the provider counted; what it did not say stays unknown."""
     told = event.usage_metadata
     if told is not None:
@@ -51,7 +51,7 @@ def usage_of(event: RawResponse) -> TokenUsage | None:
     )
 
 
-def limits_of(event: RateLimitsUpdated) -> RateLimitsReported | None:
+def reported_limits(event: RateLimitsNotification) -> RateLimitsReported | None:
     """What the provider says about its limits; None where it says nothing."""
     told = event.rate_limits
     if told.primary is None and told.secondary is None:
@@ -67,7 +67,7 @@ def limits_of(event: RateLimitsUpdated) -> RateLimitsReported | None:
     )
 
 
-def resets_in(limits: RateLimitSnapshot, now: float) -> float | None:
+def seconds_until_reset(limits: RateLimitSnapshot, now: float) -> float | None:
     """Seconds until every allowance that is used up is there again; None if nobody said."""
     windows = [each for each in (limits.primary, limits.secondary) if each is not None]
     ends = [each.resets_at for each in windows if each.used_percent >= 100 and each.resets_at]
@@ -76,7 +76,7 @@ def resets_in(limits: RateLimitSnapshot, now: float) -> float | None:
     return max(0.0, max(ends) - now) if ends else None
 
 
-def _window(window: values.RateLimitWindow | None) -> RateLimitWindow | None:
+def _window(window: values.LimitWindow | None) -> RateLimitWindow | None:
     if window is None:
         return None
     return RateLimitWindow(window.used_percent, window.window_duration_mins, window.resets_at)

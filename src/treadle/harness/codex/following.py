@@ -34,18 +34,18 @@ from ..events import (
 )
 from ..telling import SHOWN_OUTPUT, step_started
 from ..witness import Witness
-from .acts import Acts
-from .attachment import Attachment
-from .figures import usage_of
-from .keeping import Keeping
-from .mirror import Mirrored
-from .native import NativeFold
+from .acts import CodexActions
+from .attachment import CodexThread
+from .figures import response_usage
+from .keeping import DeferredLog
+from .mirror import MirrorResult
+from .native import NativeCompactions
 from .protocol import items, notifications, values
-from .protocol.items import read_item
+from .protocol.items import parse_item
 from .protocol.notifications import Notification
-from .provided import is_answer
+from .provided import is_model_output
 
-__all__ = ["Following"]
+__all__ = ["TurnEvents"]
 
 _COUNTED = regex(r"\b(\d+)/(\d+)\b")
 """How Codex says which try it is, and of how many."""
@@ -54,18 +54,18 @@ _STATES = {"inProgress": "in_progress"}
 
 
 @dataclass(slots=True)
-class Following:
+class TurnEvents:
     """What a turn has come to, as far as it has been heard."""
 
     run: TurnRun
-    attachment: Attachment
-    fold: NativeFold
-    keeping: Keeping
+    attachment: CodexThread
+    compactions: NativeCompactions
+    log: DeferredLog
     witness: Witness = field(default_factory=Witness)
     usage: TokenUsage = field(default_factory=TokenUsage)
-    acts: Acts = field(default_factory=Acts)
-    failure: values.TurnError | None = None
-    ended: values.Turn | None = None
+    actions: CodexActions = field(default_factory=CodexActions)
+    failure: values.CodexTurnError | None = None
+    ended: values.CodexTurnInfo | None = None
     _asked: bool = False
     """A request is out whose response has not ended."""
     _spoke: bool = False
@@ -75,49 +75,52 @@ class Following:
     @property
     def said_all(self) -> bool:
         """Whether nothing was left to be said: the model has spoken, and called nothing."""
-        return self._spoke and not self._asked and not self.fold.open
+        return self._spoke and not self._asked and not self.compactions.open
 
-    async def asks(self) -> None:
+    async def note_request(self) -> None:
         """Note that the model is asked with what the view shows."""
         if self._asked:
             return
         journal = self.run.journal
         self._asked = True
-        await self._taken(await self.keeping.offer())
-        if self.keeping.owed:
+        await self._taken(await self.log.write_pending())
+        if self.log.pending:
             # A request is noted behind all that it holds, or not at all.
             journal.step += 1
             return
-        row = await self.keeping.tried(journal.sent(journal.request()))
+        row = await self.log.attempt(journal.sent(journal.request()))
         if row is not None:
             self.run.emit(step_started(journal.step, row))
 
-    async def take(self, event: Notification) -> None:
+    async def handle(self, event: Notification) -> None:
         """Take in one event of the turn."""
         match event:
-            case notifications.RawItem():
+            case notifications.RawItemNotification():
                 await self._item(event.item)
-            case notifications.RawResponse():
+            case notifications.RawResponseNotification():
                 await self._response(event)
-            case notifications.ItemStarted():
-                await self._started(read_item(event.item))
-            case notifications.ItemCompleted():
-                await self._completed(read_item(event.item))
-            case notifications.ErrorNotice():
+            case notifications.ItemStartedNotification():
+                await self._started(parse_item(event.item))
+            case notifications.ItemCompletedNotification():
+                await self._completed(parse_item(event.item))
+            case notifications.ErrorNotification():
                 self._error(event)
-            case notifications.TurnCompleted():
+            case notifications.TurnCompletedNotification():
                 await self._over(event.turn)
-            case _ if self.fold.open is None:
+            case _ if self.compactions.open is None:
                 await self._said(event)
 
-    def passes_on(self, event: Notification) -> bool:
+    def emit_delta(self, event: Notification) -> bool:
         """Tell words at once, where nothing has to be written before; whether that was so."""
-        if not self._asked or self.fold.open is not None:
+        if not self._asked or self.compactions.open is not None:
             return False
         match event:
-            case notifications.AgentMessageDelta():
+            case notifications.MessageDeltaNotification():
                 self.run.emit(TextDelta(event.delta))
-            case notifications.ReasoningSummaryDelta() | notifications.ReasoningTextDelta():
+            case (
+                notifications.SummaryDeltaNotification()
+                | notifications.ReasoningDeltaNotification()
+            ):
                 self.run.emit(ReasoningDelta(event.delta))
             case _:
                 return False
@@ -127,55 +130,55 @@ class Following:
         """Pass on what the log has no place for, or not yet."""
         match event:
             case (
-                notifications.AgentMessageDelta()
-                | notifications.ReasoningSummaryDelta()
-                | notifications.ReasoningTextDelta()
+                notifications.MessageDeltaNotification()
+                | notifications.SummaryDeltaNotification()
+                | notifications.ReasoningDeltaNotification()
             ):
-                await self.asks()
-                self.passes_on(event)
-            case notifications.CommandOutputDelta():
+                await self.note_request()
+                self.emit_delta(event)
+            case notifications.OutputDeltaNotification():
                 self.run.emit(ToolProgress(call_id=event.item_id, text=event.delta))
-            case notifications.PlanUpdated():
+            case notifications.PlanNotification():
                 steps = tuple(
                     (step.step, _STATES.get(step.status, step.status)) for step in event.plan
                 )
                 self.witness.planned = True
                 self.run.emit(PlanUpdated(steps=steps, explanation=event.explanation))
-            case notifications.Warned():
+            case notifications.WarningNotification():
                 self.run.emit(NoticeRaised(level="warning", text=event.message))
 
-    async def broken_off(self) -> None:
+    async def break_off(self) -> None:
         """The process has ended, or nobody waits any more."""
         if self._asked:
             await self._received(None, status="interrupted")
-        self.fold.broken_off()
+        self.compactions.fail()
 
     async def _item(self, raw: Raw) -> None:
-        if self.fold.open:
+        if self.compactions.open:
             return
         self._spoke = shape_of(raw).role == "assistant"
-        if is_answer(raw):
-            await self.asks()
+        if is_model_output(raw):
+            await self.note_request()
             self.witness.item(decode_item(raw))
         else:
-            self.acts.answered(shape_of(raw).call_id)
-        await self._taken(await self.keeping.item(self.attachment.mirror, raw))
+            self.actions.note_result(shape_of(raw).call_id)
+        await self._taken(await self.log.write_item(self.attachment.mirror, raw))
 
-    async def _taken(self, mirrored: Iterable[Mirrored]) -> None:
+    async def _taken(self, mirrored: Iterable[MirrorResult]) -> None:
         """Tell of what is in the log now."""
         for done in mirrored:
             if done.echo is not None and done.echo.mail is not None:
                 # It leaves the inbox in the place that Codex gave it.
-                await self.keeping.tried(self.run.journal.take_inbox(done.echo.mail))
+                await self.log.attempt(self.run.journal.take_inbox(done.echo.mail))
             self._show(done.entries)
 
-    async def _response(self, event: notifications.RawResponse) -> None:
+    async def _response(self, event: notifications.RawResponseNotification) -> None:
         self._tries = 0
-        usage = usage_of(event)
-        if self.fold.open:
+        usage = response_usage(event)
+        if self.compactions.open:
             self.usage += usage or TokenUsage()
             return
-        await self.asks()
+        await self.note_request()
         await self._received(usage, response_id=event.response_id)
 
     async def _received(
@@ -196,45 +199,45 @@ class Following:
             error=error,
             calibrates=False,
         )
-        await self.keeping.tried(marked)
+        await self.log.attempt(marked)
         if usage is not None:
             self.usage += usage
             window = journal.profile.effective_window
             self.run.emit(UsageReported(usage=usage, occupied=journal.occupied, window=window))
 
-    async def _started(self, item: items.Item) -> None:
+    async def _started(self, item: items.TurnItem) -> None:
         match item:
             case items.CompactionItem():
                 if self._asked:
                     # What the request was noted for has not been sent: it is folded first.
                     await self._received(None, status="interrupted")
-                await self.fold.begins(item.id)
-            case items.AgentMessageItem() | items.ReasoningItem() if not self.fold.open:
-                await self.asks()
+                await self.compactions.start(item.id)
+            case items.AgentMessageItem() | items.ReasoningItem() if not self.compactions.open:
+                await self.note_request()
             case _ if (told := _tool(item)) is not None:
                 name, arguments = told
-                self.acts.began(item)
+                self.actions.start(item)
                 self._witnessed(item, name)
                 self.run.emit(ToolStarted(call_id=item.id, name=name, arguments=arguments))
 
-    async def _completed(self, item: items.Item) -> None:
+    async def _completed(self, item: items.TurnItem) -> None:
         if isinstance(item, items.CompactionItem):
-            await self.fold.ends(item.id, self.attachment)
+            await self.compactions.finish(item.id, self.attachment)
         elif (told := _tool(item)) is not None:
-            self.acts.over(item.id)
+            self.actions.finish(item.id)
             self.run.emit(_finished(item, told[0]))
 
-    def _witnessed(self, item: items.Item, name: str) -> None:
+    def _witnessed(self, item: items.TurnItem, name: str) -> None:
         """What Codex does itself counts as done, unless it can only have looked."""
         if not isinstance(item, items.WebSearchItem):
             self.witness.effects.append(name)
 
-    def gave_up(self, command: items.CommandItem) -> None:
+    def report_killed(self, command: items.CommandItem) -> None:
         """Tell that a command was ended by force: Codex says nothing of it."""
-        self.acts.over(command.id)
+        self.actions.finish(command.id)
         self.run.emit(_finished(command, "exec_command"))
 
-    def _error(self, event: notifications.ErrorNotice) -> None:
+    def _error(self, event: notifications.ErrorNotification) -> None:
         if not event.will_retry:
             self.failure = event.error
             return
@@ -244,22 +247,22 @@ class Following:
         reason = event.error.additional_details or event.error.message
         self.run.emit(Retrying(attempt=attempt, most=most, delay=0.0, reason=reason))
 
-    async def _over(self, turn: values.Turn) -> None:
+    async def _over(self, turn: values.CodexTurnInfo) -> None:
         self.ended = turn
         self.failure = turn.error or self.failure
         if self._asked:
             failed = turn.status == "failed"
             error = self.failure.message if failed and self.failure else None
             await self._received(None, status="failed" if failed else "interrupted", error=error)
-        if self.fold.open:
-            self.fold.broken_off(self.failure.message if self.failure else "")
+        if self.compactions.open:
+            self.compactions.fail(self.failure.message if self.failure else "")
 
     def _show(self, entries: Iterable[Entry]) -> None:
         for entry in entries:
             self.run.emit(ItemCompleted(seq=entry.seq, item=Raw(entry.body)))
 
 
-def _tool(item: items.Item) -> tuple[str, str] | None:
+def _tool(item: items.TurnItem) -> tuple[str, str] | None:
     """The name and the arguments of what Codex does itself; None for what is no call."""
     match item:
         case items.CommandItem():
@@ -273,7 +276,7 @@ def _tool(item: items.Item) -> tuple[str, str] | None:
     return None
 
 
-def _finished(item: items.Item, name: str) -> ToolFinished:
+def _finished(item: items.TurnItem, name: str) -> ToolFinished:
     output = getattr(item, "aggregated_output", None) or ""
     took = getattr(item, "duration_ms", None) or 0
     status = getattr(item, "status", "completed")

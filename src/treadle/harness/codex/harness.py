@@ -37,21 +37,21 @@ from ..contract import (
     nobody,
 )
 from ..events import Event
-from .attachment import previewed
-from .figures import limits_of, resets_in
-from .handfold import FOLD_SECONDS, fold_by_hand
-from .keeping import UNWRITABLE
+from .attachment import preview_text
+from .figures import reported_limits, seconds_until_reset
+from .handfold import COMPACT_SECONDS, compact_manually
+from .keeping import LOG_ERRORS
 from .mirror import HARNESS
 from .model import AppServerModel
 from .native import BACKEND
 from .options import CodexOptions
-from .protocol.notifications import Notification, RateLimitsUpdated
-from .provided import PROVIDED
+from .protocol.notifications import Notification, RateLimitsNotification
+from .provided import CODEX_STATES
 from .reconcile import reconcile
-from .rollout import settled_size
-from .servers import Servers
-from .shown import standing
-from .threads import Threads
+from .rollout import wait_until_settled
+from .servers import ServerPool
+from .shown import thread_instructions
+from .threads import CodexThreads
 from .turn import CodexTurn
 
 __all__ = ["CodexHarness"]
@@ -78,15 +78,15 @@ class CodexHarness:
         providers: Mapping[str, ProviderConfig] | None = None,
     ) -> None:
         self.options = options or CodexOptions()
-        self.servers = Servers(
+        self.servers = ServerPool(
             options=self.options,
             home=home,
             environ=environ,
             providers=providers or {},
             listener=self._hear,
         )
-        self.threads = Threads(servers=self.servers, mode=self.options.projection)
-        self.fold_seconds = FOLD_SECONDS
+        self.threads = CodexThreads(servers=self.servers, mode=self.options.projection)
+        self.compact_seconds = COMPACT_SECONDS
         """How long Codex may take to fold a thread by hand."""
         self._running: dict[str, Callable[[Event], None]] = {}
         self._limits: RateLimitSnapshot | None = None
@@ -102,7 +102,7 @@ class CodexHarness:
     @property
     def traits(self) -> Traits:
         """It tells its surroundings, has hands, and keeps room, all by itself."""
-        return Traits(fragments=PROVIDED, tools=True, room=True)
+        return Traits(fragments=CODEX_STATES, tools=True, room=True)
 
     async def run(self, run: TurnRun) -> Outcome:
         """Run the turn."""
@@ -112,17 +112,17 @@ class CodexHarness:
         try:
             return self._with_reset(await turn.execute())
         except asyncio.CancelledError:
-            await finish_uncancelled(turn.aborted())
+            await finish_uncancelled(turn.abort())
             raise
         except Exception:
             self.threads.detach(run)
             # The cause is what matters; that the end could not be written follows from it.
             with suppress(TreadleError):
-                await turn.close("failed")
+                await turn.finish("failed")
             raise
         finally:
             self._running.pop(run.journal.id, None)
-            if turn.owes:
+            if turn.is_unwritten:
                 self._owing[run.journal.id] = turn
 
     async def resume(self, run: TurnRun) -> None:
@@ -131,7 +131,7 @@ class CodexHarness:
         await self._settle(journal)
         if journal.id in self.threads.live:
             return
-        binding = await self.threads.binding(journal)
+        binding = await self.threads.load_binding(journal)
         if binding is None or not binding.turn:
             return
         try:
@@ -140,7 +140,7 @@ class CodexHarness:
             return
         if turn.state in _ENDED or turn.number != journal.turn:
             return
-        await settled_size(binding.path)
+        await wait_until_settled(binding.path)
         left = await reconcile(run, binding)
         _log.debug("codex thread %s reconciled: %d items", binding.codex, len(left.items))
         if left.ended == "completed" and not journal.view.open_calls:
@@ -152,16 +152,18 @@ class CodexHarness:
     def preview(self, run: TurnRun, opening: TurnInput) -> Preview:
         """What Codex will be told with an input, as far as that is known before it is."""
         journal = run.journal
-        told = (standing(journal.view, journal.registry), run.engine.guidance or "")
+        told = (thread_instructions(journal.view, journal.registry), run.engine.guidance or "")
         instructions = "\n\n".join(dict.fromkeys(filter(None, told)))
         said = text_of(opening.said.content)
         if self.threads.mode != "text":
             return Preview(said, instructions)
         attachment = self.threads.live.get(journal.id)
         rows = journal.view.rows
-        pending = attachment.pending(rows) if attachment and attachment.shows(rows) else rows
+        pending = (
+            attachment.pending_rows(rows) if attachment and attachment.can_show(rows) else rows
+        )
         before = [Row.of_draft(draft) for draft in opening.before]
-        return Preview(previewed([*pending, *before], said, journal), instructions)
+        return Preview(preview_text([*pending, *before], said, journal), instructions)
 
     async def compact(self, run: TurnRun) -> NativeCompaction:
         """Let Codex fold its own thread, if it has one or can be given one."""
@@ -171,10 +173,10 @@ class CodexHarness:
             )
         try:
             await self._check_profile(run)
-            attachment, _ = await self.threads.attached(run)
+            attachment, _ = await self.threads.attach(run)
         except TreadleError as error:
             return NativeCompaction(backend=BACKEND, status="failed", reason=str(error))
-        done = await fold_by_hand(run, attachment, self.fold_seconds)
+        done = await compact_manually(run, attachment, self.compact_seconds)
         bound = attachment.binding
         _log.debug(
             "codex thread %s: native compaction %s, beside engine %r that %s compaction",
@@ -188,10 +190,10 @@ class CodexHarness:
     async def _check_profile(self, run: TurnRun) -> None:
         """Fold with nobody else's account what one has paid for. Raises `AuthError`."""
         provider = run.journal.profile.provider
-        way = self.servers.way(provider, await run.identity())
-        binding = await self.threads.binding(run.journal)
-        if binding is not None and way.signature is not None:
-            plan = Forwarded(provider_for_auth=provider, profile=way.signature.profile)
+        way = self.servers.access(provider, await run.identity())
+        binding = await self.threads.load_binding(run.journal)
+        if binding is not None and way.account is not None:
+            plan = Forwarded(provider_for_auth=provider, profile=way.account.profile)
             check_bound(binding.profile, plan)
 
     def model(self, name: str, identity: Identifies = nobody) -> Model:
@@ -201,7 +203,7 @@ class CodexHarness:
     async def forget(self, journal: Journal) -> None:
         """The thread was reset: its binding goes."""
         if (owing := self._owing.get(journal.id)) is not None:
-            owing.forget()
+            owing.drop_pending()
         await self.threads.forget(journal)
 
     async def leave(self, thread: str) -> None:
@@ -210,7 +212,7 @@ class CodexHarness:
         What it does not take even now, the rollout has, unless its disk was full, too.
         """
         if (owing := self._owing.get(thread)) is not None:
-            with suppress(*UNWRITABLE):
+            with suppress(*LOG_ERRORS):
                 await self._settle(owing.run.journal)
             self._owing.pop(thread, None)
         await self.threads.leave(thread)
@@ -227,12 +229,15 @@ class CodexHarness:
         if owing is None:
             return
         if (await journal.store.turn(journal.id, journal.turn)).state not in _ENDED:
-            await owing.settle()
+            await owing.write_end()
         del self._owing[journal.id]
 
     def _hear(self, event: Notification) -> None:
         """Pass on what is about no thread."""
-        if isinstance(event, RateLimitsUpdated) and (told := limits_of(event)) is not None:
+        if (
+            isinstance(event, RateLimitsNotification)
+            and (told := reported_limits(event)) is not None
+        ):
             self._limits = told.limits
             for emit in self._running.values():
                 emit(told)
@@ -242,6 +247,6 @@ class CodexHarness:
         failure = outcome.facts.failure
         if failure is None or failure.reason != "usage_limit" or self._limits is None:
             return outcome
-        resets = resets_in(self._limits, time.time())
+        resets = seconds_until_reset(self._limits, time.time())
         facts = replace(outcome.facts, failure=replace(failure, retry_after=resets))
         return replace(outcome, facts=facts)

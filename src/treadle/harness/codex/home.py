@@ -20,8 +20,8 @@ from ...config.private import replace_file
 from ...core.errors import ConfigError
 from ...core.redact import know
 from ...sandbox.environment import is_secret
-from .launch import Launch
-from .route import PROVIDER, Route
+from .launch import ServerCommand
+from .route import PROVIDER, ProviderRoute
 
 __all__ = ["CodexHome"]
 
@@ -72,11 +72,11 @@ class CodexHome:
         self,
         binary: Path,
         environ: Mapping[str, str],
-        routes: Iterable[Route] = (),
+        routes: Iterable[ProviderRoute] = (),
         *,
         secrets: Mapping[str, str] | None = None,
         catalog: Path | None = None,
-    ) -> Launch:
+    ) -> ServerCommand:
         """Set the home up and say how the server is started. It writes files: use a thread.
 
         `secrets` are the values of the routes' variables that are not in `environ`.
@@ -88,7 +88,7 @@ class CodexHome:
         if self.private:
             self._write({**_QUIET, **_NO_SNAPSHOTS, **_NOWHERE})
         settings = self._settings(routes, sorted(held), catalog)
-        return Launch(
+        return ServerCommand(
             binary=binary,
             arguments=(*_overrides(settings), "app-server"),
             environment={**self._kept(environ), **held, **self._named()},
@@ -97,7 +97,7 @@ class CodexHome:
         )
 
     def _settings(
-        self, routes: tuple[Route, ...], hidden: list[str], catalog: Path | None
+        self, routes: tuple[ProviderRoute, ...], hidden: list[str], catalog: Path | None
     ) -> dict[str, Any]:
         """What is true of one process; the file is shared by all that have this home."""
         settings: dict[str, Any] = {}
@@ -110,7 +110,7 @@ class CodexHome:
             settings["model_catalog_json"] = str(catalog)
         return settings
 
-    def decides(self, directory: Path) -> bool:
+    def has_trust_setting(self, directory: Path) -> bool:
         """Whether the user has said if Codex may heed the settings of a directory's project."""
         told = self._users_settings().get("projects", {})
         return isinstance(told, dict) and any(str(each) in told for each in _projects(directory))
@@ -164,7 +164,7 @@ def _overrides(settings: dict[str, Any]) -> tuple[str, ...]:
     return tuple(word for line in _lines(settings) for word in ("-c", line))
 
 
-def _held(routes: Iterable[Route], environ: Mapping[str, str]) -> dict[str, str]:
+def _held(routes: Iterable[ProviderRoute], environ: Mapping[str, str]) -> dict[str, str]:
     held: dict[str, str] = {}
     for route in routes:
         for name in route.variables:

@@ -18,11 +18,11 @@ from msgspec import Raw
 from ...core.errors import LeaseLost, StoreError
 from ..contract import TurnRun
 from ..events import NoticeRaised
-from .mirror import Mirror, Mirrored
+from .mirror import Mirror, MirrorResult
 
-__all__ = ["UNWRITABLE", "Keeping"]
+__all__ = ["LOG_ERRORS", "DeferredLog"]
 
-UNWRITABLE = (StoreError, LeaseLost)
+LOG_ERRORS = (StoreError, LeaseLost)
 """How a log refuses what it is given."""
 
 T = TypeVar("T")
@@ -37,46 +37,46 @@ class _Owed(NamedTuple):
 
 
 @dataclass(slots=True)
-class Keeping:
+class DeferredLog:
     """The log of one turn, as far as it can be written."""
 
     run: TurnRun
-    trouble: str = ""
+    error: str = ""
     """Why the log last refused something."""
     _owed: deque[_Owed] = field(default_factory=deque)
 
     @property
-    def owed(self) -> int:
+    def pending(self) -> int:
         """How many items the log lacks."""
         return len(self._owed)
 
-    async def item(self, mirror: Mirror, raw: Raw) -> list[Mirrored]:
+    async def write_item(self, mirror: Mirror, raw: Raw) -> list[MirrorResult]:
         """Mirror an item, behind those that are owed; what became of each."""
         self._owed.append(_Owed(mirror, raw, self.run.journal.step))
-        return await self.offer()
+        return await self.write_pending()
 
-    async def offer(self) -> list[Mirrored]:
+    async def write_pending(self) -> list[MirrorResult]:
         """Offer the log what it is owed, up to what it refuses; what became of the rest."""
-        done: list[Mirrored] = []
+        done: list[MirrorResult] = []
         while self._owed and (mirrored := await self._offered(self._owed[0])) is not None:
             self._owed.popleft()
             done.append(mirrored)
         return done
 
-    async def tried(self, work: Awaitable[T]) -> T | None:
+    async def attempt(self, work: Awaitable[T]) -> T | None:
         """What `work` gives; None where the log refused it."""
         try:
             return await work
-        except UNWRITABLE as error:
+        except LOG_ERRORS as error:
             self._refused(str(error))
             return None
 
-    async def settle(self) -> int:
+    async def write_or_drop(self) -> int:
         """Write what is owed; how many items a log that takes others refuses for good.
 
         Raises what a log raises that takes nothing.
         """
-        await self.offer()
+        await self.write_pending()
         if not self._owed:
             return 0
         journal = self.run.journal
@@ -85,7 +85,7 @@ class Keeping:
         self._owed.clear()
         return len(refused)
 
-    def forget(self) -> None:
+    def drop_pending(self) -> None:
         """Owe nothing more."""
         self._owed.clear()
 
@@ -93,19 +93,19 @@ class Keeping:
         """Tell the user."""
         self.run.emit(NoticeRaised(level="warning", text=text))
 
-    async def _offered(self, owed: _Owed) -> Mirrored | None:
+    async def _offered(self, owed: _Owed) -> MirrorResult | None:
         """Write an item as one of the step that it came in."""
         journal = self.run.journal
         now, journal.step = journal.step, owed.step
         try:
-            return await self.tried(owed.mirror.take(owed.raw))
+            return await self.attempt(owed.mirror.write(owed.raw))
         finally:
             journal.step = now
 
     def _refused(self, reason: str) -> None:
-        if not self.trouble:
+        if not self.error:
             self.warn(
                 f"what Codex does cannot be written to the log: {reason}; Codex goes on, "
                 "and the log gets it as soon as it takes it"
             )
-        self.trouble = reason
+        self.error = reason

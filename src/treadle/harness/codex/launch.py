@@ -12,10 +12,10 @@ from msgspec import Struct, field
 
 from ...engines.words import brief
 
-__all__ = ["Launch"]
+__all__ = ["ServerCommand"]
 
 
-class Launch(Struct, frozen=True, kw_only=True):
+class ServerCommand(Struct, frozen=True, kw_only=True):
     """A process to be: `binary` with `arguments`, in `directory`."""
 
     binary: Path

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol
 
-from .errors import ProtocolError
+from .errors import CodexProtocolError
 
-__all__ = ["LONGEST_LINE", "LineBuffer", "Reader", "Writer"]
+__all__ = ["LONGEST_LINE", "ByteReader", "ByteWriter", "LineBuffer"]
 
 LONGEST_LINE = 256 << 20
 """Bytes of the longest line that is read; an image or a long history fits many times."""
 
 
-class Reader(Protocol):
+class ByteReader(Protocol):
     """Bytes from the other side; empty at the end."""
 
     async def read(self, n: int = -1, /) -> bytes:
@@ -25,7 +25,7 @@ class Reader(Protocol):
         ...
 
 
-class Writer(Protocol):
+class ByteWriter(Protocol):
     """Bytes to the other side."""
 
     def write(self, data: bytes, /) -> None:
@@ -61,7 +61,7 @@ class LineBuffer:
 
     def _hold(self, part: bytes) -> None:
         if len(self._held) + len(part) > self._longest:
-            raise ProtocolError(
+            raise CodexProtocolError(
                 f"the Codex app-server sent a line of more than {self._longest} bytes; "
                 "it is stopped, and the next turn starts another"
             )

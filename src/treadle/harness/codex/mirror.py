@@ -27,9 +27,9 @@ from ...core.items import (
 )
 from ...log.journal import Journal
 from .protocol.requests import TextInput, UserInput
-from .provided import is_own_context
+from .provided import is_codex_context
 
-__all__ = ["HARNESS", "Echo", "Mirror", "Mirrored"]
+__all__ = ["HARNESS", "Echo", "Mirror", "MirrorResult"]
 
 HARNESS = "codex"
 """What is mirrored says that it comes from there."""
@@ -49,7 +49,7 @@ class Echo(Struct, frozen=True):
         return cls("\n".join(texts), mail)
 
 
-class Mirrored(Struct, frozen=True):
+class MirrorResult(Struct, frozen=True):
     """What became of a raw item."""
 
     item: Item | None = None
@@ -65,9 +65,9 @@ class Mirror:
     journal: Journal
     instructions: str = ""
     """The fingerprint of what the thread was started with: Codex tells it back."""
-    expected: deque[Echo] = field(default_factory=deque)
+    expected_echoes: deque[Echo] = field(default_factory=deque)
     """What was sent and has not come back yet, in order."""
-    seen: set[str] = field(default_factory=set)
+    seen_ids: set[str] = field(default_factory=set)
     """Ids that are in the log."""
 
     @property
@@ -78,27 +78,27 @@ class Mirror:
     @property
     def awaits_input(self) -> bool:
         """Whether a turn's input was typed that Codex has not taken into its thread yet."""
-        return any(echo.mail is None for echo in self.expected)
+        return any(echo.mail is None for echo in self.expected_echoes)
 
-    async def take(self, raw: Raw) -> Mirrored:
+    async def write(self, raw: Raw) -> MirrorResult:
         """Log an item, unless it is known or not ours to log."""
         told = decode_item(raw)
         item = _plain(told)
         name = None if isinstance(item, Unknown) else getattr(item, "id", None)
-        if (name is not None and name in self.seen) or not recordable(item):
-            return Mirrored()
+        if (name is not None and name in self.seen_ids) or not recordable(item):
+            return MirrorResult()
         if self._is_answered(item):
-            return Mirrored()
+            return MirrorResult()
         if isinstance(told, Message) and told.role in ("user", "developer"):
             if (echo := self._echo(told)) is not None:
-                return Mirrored(echo=echo)
-            if not self.is_own_context(told):
+                return MirrorResult(echo=echo)
+            if not self.is_codex_context(told):
                 await self._added(item)
-            return Mirrored()
+            return MirrorResult()
         entries = await self.journal.append(item, origin=self.origin)
         if name is not None:
-            self.seen.add(name)
-        return Mirrored(item, entries)
+            self.seen_ids.add(name)
+        return MirrorResult(item, entries)
 
     def _is_answered(self, item: Item) -> bool:
         """Whether `item` is one more result of a call: a provider may tell a call twice."""
@@ -107,20 +107,20 @@ class Mirror:
         waiting = self.journal.view.open_calls
         return all(row.shape.call_id != item.call_id for row in waiting)
 
-    def is_own_context(self, message: Message) -> bool:
+    def is_codex_context(self, message: Message) -> bool:
         """Whether `message` is neither ours nor the model's."""
-        return is_own_context(message, self.journal.registry, self.instructions)
+        return is_codex_context(message, self.journal.registry, self.instructions)
 
     def _echo(self, message: Message) -> Echo | None:
         """What `message` tells back: the same words, or what is due, for Codex may respell it."""
-        if message.role != "user" or not self.expected:
+        if message.role != "user" or not self.expected_echoes:
             return None
         text = text_of(message.content)
-        found = next((echo for echo in self.expected if echo.text == text), None)
-        if found is None and not self.is_own_context(message):
-            found = self.expected[0]
+        found = next((echo for echo in self.expected_echoes if echo.text == text), None)
+        if found is None and not self.is_codex_context(message):
+            found = self.expected_echoes[0]
         if found is not None:
-            self.expected.remove(found)
+            self.expected_echoes.remove(found)
         return found
 
     async def _added(self, message: Item) -> None:

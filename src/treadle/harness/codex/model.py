@@ -33,15 +33,15 @@ from ...models.formats import format_named
 from ...policy.auth.errors import AuthError
 from ...policy.failures import UNUSABLE
 from ..contract import Identifies, nobody
-from .connection import Connection
-from .errors import CodexError, Disconnected, ProtocolError
-from .protocol.asks import Answer, Ask
+from .connection import AppServerConnection
+from .errors import CodexError, CodexProtocolError, Disconnected
+from .protocol.asks import ClientReply, ServerRequest
 from .protocol.notifications import (
-    AgentMessageDelta,
+    MessageDeltaNotification,
     Notification,
-    RawItem,
-    RawResponse,
-    TurnCompleted,
+    RawItemNotification,
+    RawResponseNotification,
+    TurnCompletedNotification,
 )
 from .protocol.requests import (
     ThreadInject,
@@ -50,10 +50,10 @@ from .protocol.requests import (
     TurnInterrupt,
     TurnStart,
 )
-from .protocol.values import TurnError
-from .provided import is_answer
+from .protocol.values import CodexTurnError
+from .provided import is_model_output
 from .route import PROVIDER
-from .servers import Servers
+from .servers import ServerPool
 from .subscription import Subscription
 
 __all__ = ["AppServerModel"]
@@ -93,7 +93,7 @@ class AppServerModel:
     """Answers through the app-server."""
 
     name: str
-    servers: Servers
+    servers: ServerPool
     identity: Identifies = nobody
     """Whose account pays; the server's own login for nobody."""
 
@@ -111,11 +111,11 @@ class AppServerModel:
         """Ask on a thread of its own, and let go of the thread."""
         provider = self.name.partition(":")[0]
         try:
-            way = self.servers.way(provider, await self.identity())
+            way = self.servers.access(provider, await self.identity())
             server = await self.servers.server(way, lifted=False)
-            connection = await self.servers.connection(server, way)
+            connection = await self.servers.connect(server, way)
             route = way.route.config() if way.route else {}
-            opened, events = await connection.open(_start(request, route), _refuse)
+            opened, events = await connection.open_thread(_start(request, route), _refuse)
         except AuthError as error:
             raise AuthFailed(str(error), code=UNUSABLE) from error
         except CodexError as error:
@@ -154,7 +154,7 @@ def _start(request: ModelRequest, route: dict[str, Any]) -> ThreadStart:
 class _Question:
     """One question on a thread of its own."""
 
-    connection: Connection
+    connection: AppServerConnection
     events: Subscription
     thread: str
     turn: str = ""
@@ -179,12 +179,12 @@ class _Question:
 
     async def answers(self) -> AsyncGenerator[Sequence[ModelEvent], None]:
         """What the model says, until the turn is over."""
-        response: RawResponse | None = None
+        response: RawResponseNotification | None = None
         async for event in self.events:
             match event:
-                case RawResponse():
+                case RawResponseNotification():
                     response = event
-                case TurnCompleted():
+                case TurnCompletedNotification():
                     self.over = True
                     if event.turn.status != "completed":
                         _fail(event.turn.error)
@@ -206,26 +206,26 @@ class _Question:
 
 def _event(event: Notification) -> ModelEvent | None:
     match event:
-        case AgentMessageDelta():
+        case MessageDeltaNotification():
             return OutputTextDelta(event.delta)
-        case RawItem() if is_answer(event.item):
+        case RawItemNotification() if is_model_output(event.item):
             return OutputItemDone(event.item)
     return None
 
 
-def _completed(response: RawResponse | None) -> Completed:
+def _completed(response: RawResponseNotification | None) -> Completed:
     name = response.response_id if response else new_id("resp")
     told = response.usage_metadata if response else None
     body = {"id": name, "usage": msgspec.json.decode(told.metadata) if told else None}
     return Completed(msgspec.convert(body, CompletedBody))
 
 
-def _fail(error: TurnError | None) -> NoReturn:
+def _fail(error: CodexTurnError | None) -> NoReturn:
     said = error.message if error else "the turn was interrupted"
-    if error is not None and error.overflows:
+    if error is not None and error.is_overflow:
         raise ContextOverflow(said)
     raise ModelError(said, status=error.http_status if error else None)
 
 
-async def _refuse(ask: Ask) -> Answer:
-    raise ProtocolError(f"nothing is answered outside a conversation: {ask.method}")
+async def _refuse(ask: ServerRequest) -> ClientReply:
+    raise CodexProtocolError(f"nothing is answered outside a conversation: {ask.method}")

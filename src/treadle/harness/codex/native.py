@@ -24,25 +24,25 @@ from ...hooks.payloads import AfterCompaction, BeforeCompaction
 from ...log.journal import Journal
 from ..contract import NativeCompaction, TurnRun
 from ..events import CompactionFinished, CompactionStarted
-from .attachment import Attachment
+from .attachment import CodexThread
 from .binding import fingerprint
 from .mirror import Mirror
 from .rollout import newest_compaction
-from .shown import carried, standing
+from .shown import rows_to_send, thread_instructions
 
-__all__ = ["BACKEND", "SPENT", "NativeFold"]
+__all__ = ["BACKEND", "COMPACTED", "NativeCompactions"]
 
 BACKEND = "codex-app-server"
-SPENT = "native-compaction"
+COMPACTED = "native-compaction"
 """Why a thread is replaced that shows something else than the view since it was folded."""
 
 
 @dataclass(slots=True)
-class NativeFold:
+class NativeCompactions:
     """The native compactions of one turn."""
 
     run: TurnRun
-    by_hand: bool = False
+    manual: bool = False
     """Hooks were asked before; where Codex decides itself they are only told."""
     open: str | None = None
     """The compaction under way."""
@@ -51,28 +51,28 @@ class NativeFold:
     _before: int = 0
     _seen: set[str] = field(default_factory=set)
 
-    async def begins(self, name: str) -> None:
+    async def start(self, name: str) -> None:
         """Codex starts to fold."""
         if name in self._seen:
             return
         self._seen.add(name)
         journal = self.run.journal
         self.open, self._before = name, journal.view.tokens
-        if not self.by_hand:
+        if not self.manual:
             await self.run.hooks.tell(
                 BeforeCompaction(thread=journal.id, tokens=self._before, trigger="auto")
             )
         self.run.emit(CompactionStarted(by=BACKEND, tokens=self._before))
 
-    async def ends(self, name: str, attachment: Attachment) -> None:
+    async def finish(self, name: str, attachment: CodexThread) -> None:
         """Codex has folded; the view follows, or the thread is given up."""
         if self.open != name:
             return
         self.open = None
         # A thread that does not show the view has nothing that the view could follow.
-        follows = not (attachment.spent or self.run.engine.handles_compaction)
+        follows = not (attachment.replace_reason or self.run.engine.handles_compaction)
         if not follows or not await self._followed(attachment):
-            attachment.spent = attachment.spent or SPENT
+            attachment.replace_reason = attachment.replace_reason or COMPACTED
         journal = self.run.journal
         before, after = self._before, journal.view.tokens
         self.done = NativeCompaction(
@@ -83,7 +83,7 @@ class NativeFold:
             AfterCompaction(thread=journal.id, tokens_before=before, tokens_after=after)
         )
 
-    def broken_off(self, reason: str = "") -> None:
+    def fail(self, reason: str = "") -> None:
         """It came to nothing."""
         if self.open is None:
             return
@@ -104,7 +104,7 @@ class NativeFold:
             )
         )
 
-    async def _followed(self, attachment: Attachment) -> bool:
+    async def _followed(self, attachment: CodexThread) -> bool:
         """Show what Codex's thread shows now; whether it then shows the view, too."""
         journal, binding = self.run.journal, attachment.binding
         history = await asyncio.to_thread(newest_compaction, binding.path, attachment.offset)
@@ -112,7 +112,7 @@ class NativeFold:
             return False
         rows = journal.view.rows
         # An input that was typed but not told back yet comes behind the summary.
-        live = attachment.input_at(journal) if attachment.mirror.awaits_input else len(rows)
+        live = attachment.input_position(journal) if attachment.mirror.awaits_input else len(rows)
         try:
             parts = list(_parts(history, attachment.mirror))
             # What an engine brought for the input was folded, the input itself was not.
@@ -121,17 +121,17 @@ class NativeFold:
             await journal.publish(
                 recipe, epoch=journal.view.epoch, reason=Reason.COMPACTION, by=BACKEND
             )
-            attachment.know(journal.view.rows)
-            await attachment.rebound(journal)
+            attachment.mark_known(journal.view.rows)
+            await attachment.save_binding(journal)
         except TreadleError:
             return False
         return _shows(attachment, journal, len(parts) + len(rows) - live)
 
 
-def _shows(attachment: Attachment, journal: Journal, kept: int) -> bool:
+def _shows(attachment: CodexThread, journal: Journal, kept: int) -> bool:
     """Whether the view tells nothing that Codex, which forgets developers, has forgotten."""
-    told = fingerprint(standing(journal.view, journal.registry))
-    rows = carried(journal.view.rows, journal.registry, fresh=True)
+    told = fingerprint(thread_instructions(journal.view, journal.registry))
+    rows = rows_to_send(journal.view.rows, journal.registry, fresh=True)
     return told == attachment.binding.instructions and len(rows) == kept
 
 
@@ -143,7 +143,7 @@ def _parts(history: Sequence[Raw], mirror: Mirror) -> Iterator[RecipePart]:
         item = decode_item(raw)
         if not isinstance(item, Message):
             yield inline(item, mirror.origin)
-        elif not mirror.is_own_context(item):
+        elif not mirror.is_codex_context(item):
             row = _said(item, rows)
             yield from ranges([row], journal.view.gaps) if row else [inline(_bare(item))]
 

@@ -11,10 +11,10 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-__all__ = ["CodexOptions", "Projection", "Whose"]
+__all__ = ["CodexOptions", "HomeOwner", "ProjectionMode"]
 
-Whose: TypeAlias = Literal["private", "user"]
-Projection: TypeAlias = Literal["native", "text"]
+HomeOwner: TypeAlias = Literal["private", "user"]
+ProjectionMode: TypeAlias = Literal["native", "text"]
 
 
 class CodexOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -22,9 +22,9 @@ class CodexOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     binary: Path | None = None
     """None: the one on the search path, else the one of the extra ``codex``."""
-    home: Whose = "private"
+    home: HomeOwner = "private"
     """Whose ``CODEX_HOME`` it works in: one below Treadle's home, or the user's own."""
-    projection: Projection = "native"
+    projection: ProjectionMode = "native"
     """Whether a view becomes Codex's own history, or text before the request."""
     request_timeout: float = 60.0
     """Seconds that the app-server has for an answer; turns take as long as they take."""

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from ...core.ids import new_id
 from ...core.patterns import regex
 from .errors import AppServerDied, CodexMissing
-from .launch import Launch
-from .strays import MARK, end_strays
+from .launch import ServerCommand
+from .strays import ORPHAN_MARK, kill_orphans
 
-__all__ = ["Process"]
+__all__ = ["ServerProcess"]
 
 _BUFFER = 1 << 20
 _LINES_KEPT = 20
@@ -31,20 +31,20 @@ _TRACE = regex(r"Stack backtrace:|\d+: |at ")
 
 
 @dataclass(eq=False, slots=True)
-class Process:
+class ServerProcess:
     """An app-server with pipes to its standard streams."""
 
-    launch: Launch
+    command: ServerCommand
     child: asyncio.subprocess.Process
     name: str
     """What the processes that it starts are known by."""
-    complaints: deque[str] = field(default_factory=lambda: deque(maxlen=_LINES_KEPT))
+    stderr_lines: deque[str] = field(default_factory=lambda: deque(maxlen=_LINES_KEPT))
     """The last lines it wrote to standard error, without secrets."""
     _listening: asyncio.Task[None] | None = None
     _over: bool = False
 
     @classmethod
-    async def start(cls, launch: Launch) -> Process:
+    async def start(cls, launch: ServerCommand) -> ServerProcess:
         """Start it. Raises `CodexMissing` where it cannot be run."""
         name = new_id("app")
         try:
@@ -52,7 +52,7 @@ class Process:
                 str(launch.binary),
                 *launch.arguments,
                 cwd=launch.directory,
-                env={**launch.environment, MARK: name},
+                env={**launch.environment, ORPHAN_MARK: name},
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
@@ -87,10 +87,12 @@ class Process:
                 # Its children may outlive it in its group. Later its number may be another's.
                 self._signal(signal.SIGKILL)
                 self._over = True
-            await asyncio.to_thread(end_strays, self.name)
+            await asyncio.to_thread(kill_orphans, self.name)
         await self._ends_within(grace)
         await self._hear_the_rest()
-        return AppServerDied(self.child.returncode, self.complaints[-1] if self.complaints else "")
+        return AppServerDied(
+            self.child.returncode, self.stderr_lines[-1] if self.stderr_lines else ""
+        )
 
     async def _end_gently(self, grace: float) -> None:
         with suppress(OSError):
@@ -128,6 +130,6 @@ class Process:
 
     def _keep(self, lines: list[bytes]) -> None:
         for line in lines:
-            said = self.launch.scrub(_COLOURS.sub("", line.decode(errors="replace")))
+            said = self.command.scrub(_COLOURS.sub("", line.decode(errors="replace")))
             if said and not _TRACE.match(said):
-                self.complaints.append(said)
+                self.stderr_lines.append(said)

@@ -23,9 +23,9 @@ from ...prompt.permissions import PermissionsState
 from ...prompt.registry import Registry
 from .binding import fingerprint
 
-__all__ = ["PROVIDED", "STANDING", "is_answer", "is_own_context"]
+__all__ = ["CODEX_STATES", "INSTRUCTION_STATES", "is_codex_context", "is_model_output"]
 
-PROVIDED: frozenset[str] = frozenset(
+CODEX_STATES: frozenset[str] = frozenset(
     state.id
     for state in (
         AgentsMdState,
@@ -37,10 +37,10 @@ PROVIDED: frozenset[str] = frozenset(
 )
 """States that Codex tells its model, in its own words."""
 
-STANDING: tuple[str, ...] = (DeveloperInstructionsState.id, GuidanceState.id)
+INSTRUCTION_STATES: tuple[str, ...] = (DeveloperInstructionsState.id, GuidanceState.id)
 """States that a Codex thread is started with, as developer instructions."""
 
-_OWN = frozenset({*PROVIDED, TurnAborted.id})
+_OWN = frozenset({*CODEX_STATES, TurnAborted.id})
 _TAGS = (
     "<apps_instructions>",
     "<collaboration_mode>",
@@ -65,7 +65,7 @@ _BASE = "model.base_instructions"
 """The kind of the message with a model's own instructions, which nothing else marks."""
 
 
-def is_answer(raw: Raw) -> bool:
+def is_model_output(raw: Raw) -> bool:
     """Whether a model made an item: the sign that a request was answered."""
     shape = shape_of(raw)
     if shape.type == "message":
@@ -73,7 +73,7 @@ def is_answer(raw: Raw) -> bool:
     return not shape.type.endswith("_output")
 
 
-def is_own_context(message: Message, registry: Registry, instructions: str = "") -> bool:
+def is_codex_context(message: Message, registry: Registry, instructions: str = "") -> bool:
     """Whether Codex wrote `message` to tell its model about the surroundings.
 
     `instructions`: the fingerprint of what the thread was started with, which is among it.

@@ -19,9 +19,9 @@ from ..contract import TurnRun
 from .attachment import is_input
 from .binding import Binding
 from .mirror import Echo, Mirror
-from .rollout import Left, left_since
-from .shown import items_of
-from .steering import steered
+from .rollout import RolloutTurn, read_turn
+from .shown import history_items
+from .steering import mail_input
 
 __all__ = ["reconcile"]
 
@@ -31,13 +31,13 @@ _NOT_OURS = ("aborted", "dynamic tool call was cancelled", "dynamic tool request
 """How results begin that Codex writes where we have given none."""
 
 
-async def reconcile(run: TurnRun, binding: Binding, *, folding: bool = False) -> Left:
+async def reconcile(run: TurnRun, binding: Binding, *, folding: bool = False) -> RolloutTurn:
     """Mirror what the rollout holds of the newest turn on `binding`; how that turn ended.
 
     `folding`: it came to its end in the middle of a native compaction.
     """
     journal = run.journal
-    left = await asyncio.to_thread(left_since, binding.path, binding.offset)
+    left = await asyncio.to_thread(read_turn, binding.path, binding.offset)
     left = left.without_summary() if folding else left
     if not left.items:
         return left
@@ -46,13 +46,13 @@ async def reconcile(run: TurnRun, binding: Binding, *, folding: bool = False) ->
     said = decode_item(turn.input)
     text = text_of(said.content) if isinstance(said, Message) else ""
     mirror = Mirror(journal, binding.instructions)
-    mirror.seen |= {entry.id for entry in entries if entry.kind == "item" and entry.id}
-    mirror.seen |= _ours(run)
-    mirror.expected += await _said(journal, text)
+    mirror.seen_ids |= {entry.id for entry in entries if entry.kind == "item" and entry.id}
+    mirror.seen_ids |= _ours(run)
+    mirror.expected_echoes += await _said(journal, text)
     waiting = await staged(journal.store, journal.id)
     for raw in left.items:
         if (call := _own_call(journal, raw)) is None:
-            done = await mirror.take(raw)
+            done = await mirror.write(raw)
             if done.echo is not None and done.echo.mail is not None:
                 await journal.take_inbox(done.echo.mail)
         else:
@@ -64,7 +64,7 @@ async def _said(journal: Journal, text: str) -> list[Echo]:
     """What people may have said in the turn: the input, what was added to it, what waits still."""
     rows = [row.item for row in journal.view.rows if is_input(row, journal.turn)]
     logged = [Echo(text_of(item.content)) for item in rows if isinstance(item, Message)]
-    waiting = [(steered(mail, journal), mail.number) for mail in await journal.mail()]
+    waiting = [(mail_input(mail, journal), mail.number) for mail in await journal.mail()]
     handed = [Echo.of(parts, number) for parts, number in waiting if parts is not None]
     return [*(logged or [Echo(text)]), *handed]
 
@@ -90,5 +90,5 @@ def _ours(run: TurnRun) -> set[str]:
     view = run.journal.view
     if view.head is None:
         return set()
-    shapes = map(shape_of, items_of(view.rows, view.head, run.journal.id))
+    shapes = map(shape_of, history_items(view.rows, view.head, run.journal.id))
     return {shape.id for shape in shapes if shape.id}

@@ -9,24 +9,24 @@ from __future__ import annotations
 from typing import Any
 
 from ...prompt.observation import PromptContext
-from .protocol.base import Approval, Sandbox
+from .protocol.base import CodexApprovalPolicy, CodexSandboxMode
 
 __all__ = ["approval_of", "collaboration_of", "sandbox_config", "sandbox_of", "sandbox_policy_of"]
 
-_TYPES: dict[Sandbox, str] = {
+_TYPES: dict[CodexSandboxMode, str] = {
     "read-only": "readOnly",
     "workspace-write": "workspaceWrite",
     "danger-full-access": "dangerFullAccess",
 }
 
 
-def approval_of(settings: PromptContext) -> Approval:
+def approval_of(settings: PromptContext) -> CodexApprovalPolicy:
     """When Codex asks; ``on-failure`` is an old name of ``on-request``."""
     told = settings.approval_policy
     return "on-request" if told == "on-failure" else told
 
 
-def sandbox_of(settings: PromptContext) -> Sandbox:
+def sandbox_of(settings: PromptContext) -> CodexSandboxMode:
     """What Codex's commands run in; inside someone else's sandbox its own is in the way."""
     mode = settings.sandbox_mode
     return "danger-full-access" if mode == "external-sandbox" else mode

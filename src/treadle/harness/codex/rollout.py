@@ -19,16 +19,16 @@ from ...context.row import shape_of
 from ...core.files import open_regular
 from ...core.wire import UNREADABLE
 from ...models.soundness import is_readable
-from .provided import is_answer
+from .provided import is_model_output
 
 __all__ = [
     "LONGEST_LINE",
     "MOST_BYTES",
-    "Left",
-    "left_since",
+    "RolloutTurn",
     "newest_compaction",
-    "settled_size",
-    "size_of",
+    "read_turn",
+    "rollout_size",
+    "wait_until_settled",
 ]
 
 
@@ -38,7 +38,7 @@ MOST_BYTES = 1 << 30
 """Bytes that are read of one rollout."""
 
 
-class Left(Struct, frozen=True):
+class RolloutTurn(Struct, frozen=True):
     """What a turn left in a rollout."""
 
     items: tuple[Raw, ...] = ()
@@ -47,11 +47,11 @@ class Left(Struct, frozen=True):
     answered: bool = False
     """Whether the model had said all: its response was over, and ended with words."""
 
-    def without_summary(self) -> Left:
+    def without_summary(self) -> RolloutTurn:
         """The same without what a model answered last: a fold was under way, nobody said it."""
         items = list(self.items)
         _drop_answer(items)
-        return Left(tuple(items), self.ended)
+        return RolloutTurn(tuple(items), self.ended)
 
 
 class _Line(Struct):
@@ -82,7 +82,7 @@ _ENDINGS: dict[str, Literal["completed", "aborted"]] = {
 }
 
 
-def size_of(path: str | None) -> int:
+def rollout_size(path: str | None) -> int:
     """How long the rollout is now."""
     try:
         return Path(path).stat().st_size if path else 0
@@ -90,18 +90,18 @@ def size_of(path: str | None) -> int:
         return 0
 
 
-async def settled_size(path: str | None) -> int:
+async def wait_until_settled(path: str | None) -> int:
     """How long the rollout is, once whoever writes it has stopped; or after two seconds."""
-    size = await asyncio.to_thread(size_of, path)
+    size = await asyncio.to_thread(rollout_size, path)
     for _ in range(_LOOKS):
         await asyncio.sleep(_BETWEEN)
-        before, size = size, await asyncio.to_thread(size_of, path)
+        before, size = size, await asyncio.to_thread(rollout_size, path)
         if size == before:
             break
     return size
 
 
-def left_since(path: str | None, offset: int) -> Left:
+def read_turn(path: str | None, offset: int) -> RolloutTurn:
     """The items behind `offset`, and how the turn ended that they belong to."""
     items: list[Raw] = []
     ended: Literal["completed", "aborted"] | None = None
@@ -118,11 +118,11 @@ def left_since(path: str | None, offset: int) -> Left:
             ended = _ENDINGS.get(kind, ended)
             counted = len(items) if kind == _COUNTED else counted
     answered = bool(items) and counted == len(items) and shape_of(items[-1]).role == "assistant"
-    return Left(tuple(items), ended, answered or ended == "completed")
+    return RolloutTurn(tuple(items), ended, answered or ended == "completed")
 
 
 def _drop_answer(items: list[Raw]) -> None:
-    while items and is_answer(items[-1]):
+    while items and is_model_output(items[-1]):
         items.pop()
 
 

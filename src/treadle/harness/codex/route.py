@@ -12,13 +12,13 @@ from typing import Any
 
 from msgspec import Struct
 
-__all__ = ["PROVIDER", "Route"]
+__all__ = ["PROVIDER", "ProviderRoute"]
 
 PROVIDER = "treadle"
 """The one provider id that every thread of ours has."""
 
 
-class Route(Struct, frozen=True, kw_only=True):
+class ProviderRoute(Struct, frozen=True, kw_only=True):
     """A provider of Responses, as a thread is told of it.
 
     `env_key` names the variable of the bearer token, `env_headers` those of headers.
@@ -29,7 +29,7 @@ class Route(Struct, frozen=True, kw_only=True):
     base_url: str
     name: str = ""
     env_key: str | None = None
-    signed: bool = False
+    uses_account: bool = False
     """Whether it is paid for by the account that the server is signed in with."""
     headers: dict[str, str] = {}
     env_headers: dict[str, str] = {}
@@ -53,7 +53,7 @@ class Route(Struct, frozen=True, kw_only=True):
             "name": self.name or self.provider,
             "base_url": self.base_url,
             "wire_api": "responses",
-            "requires_openai_auth": self.signed,
+            "requires_openai_auth": self.uses_account,
             "supports_websockets": False,
             "env_key": self.env_key,
             "http_headers": self.headers or None,

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 
 from ...models.retry import Backoff
-from .connection import PATIENCE, Connection, Listener
+from .connection import REQUEST_SECONDS, AppServerConnection, NotificationListener
 from .errors import (
     AppServerDied,
     AppServerUnavailable,
@@ -22,13 +22,13 @@ from .errors import (
     RequestTimeout,
     UnsupportedCodex,
 )
-from .launch import Launch
-from .process import Process
+from .launch import ServerCommand
+from .process import ServerProcess
 from .protocol.notifications import UNWANTED, Notification
-from .protocol.requests import Capabilities, ClientInfo, Initialize
-from .version import SUPPORTED, Range, Version, check
+from .protocol.requests import ClientCapabilities, ClientInfo, Initialize
+from .version import SUPPORTED_VERSIONS, Version, VersionRange, version_problem
 
-__all__ = ["AppServer", "Restarts"]
+__all__ = ["AppServer", "RestartPolicy"]
 
 
 def _own_version() -> str:
@@ -41,14 +41,14 @@ def _ignore(_: Notification) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Restarts:
+class RestartPolicy:
     """When a server that died is started again, and when that is given up."""
 
     limit: int = 5
     """Quick deaths in a row after which it is left alone for a while."""
-    steady: float = 10.0
+    steady_seconds: float = 10.0
     """Seconds of life after which a death is not a quick one."""
-    rest: float = 60.0
+    pause_seconds: float = 60.0
     """Seconds it is left alone."""
     backoff: Backoff = field(default_factory=lambda: Backoff(base=0.2, jitter=0.2))
 
@@ -62,12 +62,12 @@ class AppServer:
     `listener` hears what is about no thread.
     """
 
-    launch: Launch
-    listener: Listener = _ignore
-    supported: Range = SUPPORTED
-    restarts: Restarts = field(default_factory=Restarts)
+    command: ServerCommand
+    listener: NotificationListener = _ignore
+    supported: VersionRange = SUPPORTED_VERSIONS
+    restart_policy: RestartPolicy = field(default_factory=RestartPolicy)
     start_seconds: float = 30.0
-    patience: float = PATIENCE
+    request_seconds: float = REQUEST_SECONDS
     """Seconds that each request after the hand-shake may take."""
     clock: Callable[[], float] = time.monotonic
 
@@ -77,8 +77,8 @@ class AppServer:
         self.version: Version | None = None
         """What the newest process says it is."""
         self._starting = asyncio.Lock()
-        self._connection: Connection | None = None
-        self._process: Process | None = None
+        self._connection: AppServerConnection | None = None
+        self._process: ServerProcess | None = None
         self._closed = False
         self._quick_deaths = 0
         self._started = self._died = 0.0
@@ -90,7 +90,7 @@ class AppServer:
         alive = self._connection is not None and self._connection.ended is None
         return self._process.child.pid if alive and self._process is not None else None
 
-    async def connection(self) -> Connection:
+    async def connection(self) -> AppServerConnection:
         """The connection to a living server. Raises a `CodexError`."""
         async with self._starting:
             if self._closed:
@@ -113,28 +113,28 @@ class AppServer:
                 await self._process.end()
 
     async def _wait_for_better_times(self) -> None:
-        if self._quick_deaths >= self.restarts.limit:
-            if self.clock() - self._died < self.restarts.rest:
+        if self._quick_deaths >= self.restart_policy.limit:
+            if self.clock() - self._died < self.restart_policy.pause_seconds:
                 raise AppServerUnavailable(
                     f"the Codex app-server died {self._quick_deaths} times in a row"
                     f"{self._last_words}; run `treadle doctor`, and try again in a minute"
                 )
             self._quick_deaths = 0
         if self._quick_deaths > 1:
-            backoff = self.restarts.backoff
+            backoff = self.restart_policy.backoff
             await backoff.sleep(backoff.delay(self._quick_deaths - 2))
 
-    async def _start(self) -> Connection:
-        self._process = process = await Process.start(self.launch)
+    async def _start(self) -> AppServerConnection:
+        self._process = process = await ServerProcess.start(self.command)
         self.generation += 1
         self._started = self.clock()
-        connection = Connection(
+        connection = AppServerConnection(
             process.reader,
             process.writer,
             listener=self.listener,
-            farewell=self._bury,
+            explain_end=self._bury,
             generation=self.generation,
-            patience=self.patience,
+            request_seconds=self.request_seconds,
         )
         try:
             await self._shake_hands(connection)
@@ -146,14 +146,16 @@ class AppServer:
             raise
         return connection
 
-    async def _shake_hands(self, connection: Connection) -> None:
+    async def _shake_hands(self, connection: AppServerConnection) -> None:
         hello = Initialize(
             client_info=ClientInfo(name="treadle", title="Treadle", version=_own_version()),
-            capabilities=Capabilities(experimental_api=True, opt_out_notification_methods=UNWANTED),
+            capabilities=ClientCapabilities(
+                experimental_api=True, opt_out_notification_methods=UNWANTED
+            ),
         )
         answer = await connection.call(hello, seconds=self.start_seconds)
         self.version = Version.parse(answer.user_agent)
-        if (trouble := check(self.version, self.supported)) is not None:
+        if (trouble := version_problem(self.version, self.supported)) is not None:
             raise UnsupportedCodex(trouble, str(self.version or ""))
         connection.notify("initialized")
 
@@ -165,6 +167,6 @@ class AppServer:
 
     def _record(self, death: AppServerDied) -> None:
         self._died = self.clock()
-        quick = self._died - self._started < self.restarts.steady
+        quick = self._died - self._started < self.restart_policy.steady_seconds
         self._quick_deaths = self._quick_deaths + 1 if quick else 0
-        self._last_words = f" ({death.complaint})" if death.complaint else ""
+        self._last_words = f" ({death.last_stderr})" if death.last_stderr else ""

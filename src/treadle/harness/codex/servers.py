@@ -20,35 +20,35 @@ from ...models.connect import ProviderConfig, provider_access
 from ...models.providers import provider_settings
 from ...prompt.codex import find_codex
 from ..contract import Identity
-from .catalog import ANY, OwnModel, keep_catalog, knows
-from .connection import Connection
+from .catalog import UNKNOWN_MODEL, ExtraModel, has_model, write_catalog
+from .connection import AppServerConnection
 from .home import CodexHome
 from .options import CodexOptions
 from .protocol.notifications import Notification
-from .route import Route
+from .route import ProviderRoute
 from .server import AppServer
-from .signing import SIGNED, SUBSCRIPTION_URL, Signature, login_of, signature_of
+from .signing import ACCOUNT_PROVIDER, SUBSCRIPTION_URL, AccountTokens, account_tokens, login_for
 
-__all__ = ["Servers", "Way"]
+__all__ = ["ProviderAccess", "ServerPool"]
 
 NOBODY = Identity()
 OWN = "codex"
 """The provider that only the user's own Codex knows how to reach."""
 
 
-class Way(Struct, frozen=True, kw_only=True):
+class ProviderAccess(Struct, frozen=True, kw_only=True):
     """How a provider is reached: by a route of ours, or as the user's Codex does."""
 
-    route: Route | None
+    route: ProviderRoute | None
     secrets: Mapping[str, str] = {}
-    signature: Signature | None = None
+    account: AccountTokens | None = None
     """Who the process has to be signed in as."""
 
     @property
     def payer(self) -> str:
         """Who pays: those for whom it differs share no process."""
-        if self.signature is not None:
-            return self.signature.profile
+        if self.account is not None:
+            return self.account.profile
         held = "\0".join(f"{name}={value}" for name, value in sorted(self.secrets.items()))
         return hashlib.sha256(held.encode()).hexdigest() if held else ""
 
@@ -57,7 +57,7 @@ class Way(Struct, frozen=True, kw_only=True):
 
 
 @dataclass(slots=True, kw_only=True)
-class Servers:
+class ServerPool:
     """The processes that one harness has started."""
 
     options: CodexOptions
@@ -74,19 +74,19 @@ class Servers:
     """Which models the binary describes, as far as that was asked."""
     _starting: asyncio.Lock = field(init=False, default_factory=asyncio.Lock)
 
-    def way(self, provider: str, who: Identity = NOBODY) -> Way:
+    def access(self, provider: str, who: Identity = NOBODY) -> ProviderAccess:
         """How `provider` is reached. Raises `ConfigError` (`AuthError`) and `AuthFailed`."""
-        login = login_of(provider, who, own_home=self.options.home == "private")
+        login = login_for(provider, who, own_home=self.options.home == "private")
         unrouted = provider == OWN and provider not in self.providers
         native = unrouted if login is None else login.how == "native"
         if native:
-            return Way(route=None)
+            return ProviderAccess(route=None)
         # What only Codex reaches is asked where a profile's account is, if one is lent to it.
-        asked = SIGNED if unrouted else provider
+        asked = ACCOUNT_PROVIDER if unrouted else provider
         settings = provider_settings(asked, self.providers)
         if asked == OWN:
             settings = ProviderConfig(api="responses").with_overrides(settings)
-        signature = signature_of(who) if login is not None else None
+        signature = account_tokens(who) if login is not None else None
         if signature is not None:
             settings = structs.replace(settings, key_required=False)
         elif who.credential is not None:
@@ -98,18 +98,18 @@ class Servers:
                 f"{provider!r} does not speak; use the harness 'treadle' for it"
             )
         secrets = {found.key_variable: found.key} if found.key and signature is None else {}
-        route = Route(
+        route = ProviderRoute(
             provider=provider,
             base_url=_subscribed(found.base_url) if signature else found.base_url,
             env_key=found.key_variable if secrets else None,
-            signed=signature is not None,
+            uses_account=signature is not None,
             headers=found.headers,
             retries=found.retries,
             idle_seconds=found.idle_timeout,
         )
-        return Way(route=route, secrets=secrets, signature=signature)
+        return ProviderAccess(route=route, secrets=secrets, account=signature)
 
-    async def server(self, way: Way, *, lifted: bool, slug: str = "") -> AppServer:
+    async def server(self, way: ProviderAccess, *, lifted: bool, slug: str = "") -> AppServer:
         """The process for `way`; one for `lifted` threads of a model has no limit for it."""
         home = self.home_for(way)
         # A user's Codex may have models that the binary has not; it keeps its own list.
@@ -120,26 +120,26 @@ class Servers:
         async with self._starting:
             if key not in self._started:
                 self._started[key] = await self._made(
-                    way, home, catalogued=catalogued, own=(ANY,) if unknown else ()
+                    way, home, catalogued=catalogued, own=(UNKNOWN_MODEL,) if unknown else ()
                 )
             return self._started[key]
 
-    async def connection(self, server: AppServer, way: Way) -> Connection:
+    async def connect(self, server: AppServer, way: ProviderAccess) -> AppServerConnection:
         """The connection to a server that is signed in as `way` wants it."""
         connection = await server.connection()
-        if way.signature is not None:
-            wanted = (connection.generation, way.signature.token)
+        if way.account is not None:
+            wanted = (connection.generation, way.account.token)
             if self._signed.get(server) != wanted:
-                await connection.call(way.signature.request)
+                await connection.call(way.account.login_request)
                 self._signed[server] = wanted
         return connection
 
     @property
-    def started(self) -> tuple[AppServer, ...]:
+    def servers(self) -> tuple[AppServer, ...]:
         """Those that were needed so far."""
         return tuple(self._started.values())
 
-    def home_for(self, way: Way) -> CodexHome:
+    def home_for(self, way: ProviderAccess) -> CodexHome:
         """Whose settings a thread on `way` has."""
         private = self.options.home == "private" and way.route is not None
         return CodexHome.below(self.home) if private else CodexHome.of_user(self.environ)
@@ -155,8 +155,8 @@ class Servers:
     async def _knows(self, slug: str) -> bool:
         """Whether the binary describes a model; for others, no thread could be lifted."""
         if slug not in self._known:
-            place = await keep_catalog(await self._binary(), self.home / "codex")
-            self._known[slug] = knows(await asyncio.to_thread(place.read_bytes), slug)
+            place = await write_catalog(await self._binary(), self.home / "codex")
+            self._known[slug] = has_model(await asyncio.to_thread(place.read_bytes), slug)
         return self._known[slug]
 
     async def _binary(self) -> Path:
@@ -164,10 +164,10 @@ class Servers:
         return binary if binary is not None else await asyncio.to_thread(find_codex)
 
     async def _made(
-        self, way: Way, home: CodexHome, *, catalogued: bool, own: tuple[OwnModel, ...]
+        self, way: ProviderAccess, home: CodexHome, *, catalogued: bool, own: tuple[ExtraModel, ...]
     ) -> AppServer:
         binary = await self._binary()
-        catalog = await keep_catalog(binary, self.home / "codex", own) if catalogued else None
+        catalog = await write_catalog(binary, self.home / "codex", own) if catalogued else None
         launch = await asyncio.to_thread(
             home.prepare,
             binary,
@@ -176,7 +176,9 @@ class Servers:
             secrets=way.secrets,
             catalog=catalog,
         )
-        return AppServer(launch, listener=self.listener, patience=self.options.request_timeout)
+        return AppServer(
+            launch, listener=self.listener, request_seconds=self.options.request_timeout
+        )
 
 
 def _subscribed(base_url: str) -> str:

@@ -27,20 +27,29 @@ from ...prompt.registry import Registry
 from ...prompt.state import Known
 from ...prompt.tell import context_update
 from .protocol.requests import ImageInput, TextInput, UserInput
-from .provided import PROVIDED, STANDING
+from .provided import CODEX_STATES, INSTRUCTION_STATES
 
-__all__ = ["TURN_TEXT", "RowKey", "carried", "items_of", "keys", "standing", "typed", "typed_of"]
+__all__ = [
+    "TURN_TEXT_LIMIT",
+    "RowKey",
+    "history_items",
+    "row_keys",
+    "rows_to_send",
+    "thread_instructions",
+    "typed_message",
+    "typed_row",
+]
 
 RowKey: TypeAlias = int | str
 """What tells a row from all others of its thread."""
 
-TURN_TEXT = 1 << 20
+TURN_TEXT_LIMIT = 1 << 20
 """Characters of text that a turn may be started with."""
 
 _members = msgspec.json.Decoder(dict[str, Raw])
 
 
-def keys(rows: Sequence[Row]) -> list[RowKey]:
+def row_keys(rows: Sequence[Row]) -> list[RowKey]:
     """The keys of `rows`: their places in the log, or what they show."""
     return [_key(row) for row in rows]
 
@@ -53,36 +62,36 @@ def _key(row: Row) -> RowKey:
     return hashlib.blake2b(row.body, digest_size=16).hexdigest()
 
 
-def carried(rows: Sequence[Row], registry: Registry, *, fresh: bool) -> list[Row]:
+def rows_to_send(rows: Sequence[Row], registry: Registry, *, fresh: bool) -> list[Row]:
     """The rows that a Codex thread must be given; a `fresh` one is started with its states."""
-    left_out = PROVIDED | frozenset(STANDING) if fresh else PROVIDED
+    left_out = CODEX_STATES | frozenset(INSTRUCTION_STATES) if fresh else CODEX_STATES
     stripped = (_without(row, left_out, registry) for row in rows)
     return [row for row in stripped if row is not None]
 
 
-def items_of(rows: Sequence[Row], head: Head, thread: str) -> tuple[Raw, ...]:
+def history_items(rows: Sequence[Row], head: Head, thread: str) -> tuple[Raw, ...]:
     """`rows` as raw items, every call with its output, every item with an id of its own."""
     times: Counter[RowKey] = Counter()
     return tuple(Raw(_named(row, thread, times)) for row in normalise(list(_sent(rows, head))))
 
 
-def standing(view: View, registry: Registry) -> str:
+def thread_instructions(view: View, registry: Registry) -> str:
     """The developer instructions of a thread that starts with `view`."""
-    known = {name: view.baselines.get(name) for name in STANDING}
+    known = {name: view.baselines.get(name) for name in INSTRUCTION_STATES}
     states = {name: told.snapshot for name, told in known.items() if isinstance(told, Known)}
     messages = context_update(registry, {}, states).messages
     return "\n\n".join(text_of(told.message.content) for told in messages)
 
 
-def typed(row: Row) -> tuple[UserInput, ...] | None:
+def typed_row(row: Row) -> tuple[UserInput, ...] | None:
     """What a person would have typed for `row`; None where it cannot be typed."""
     item = row.item
     if not isinstance(item, Message) or item.role != "user" or row.contextual:
         return None
-    return typed_of(item)
+    return typed_message(item)
 
 
-def typed_of(message: Message) -> tuple[UserInput, ...] | None:
+def typed_message(message: Message) -> tuple[UserInput, ...] | None:
     """What a person would have typed for `message`; None where it cannot be typed."""
     parts: list[UserInput] = []
     for part in message.content:
@@ -94,7 +103,7 @@ def typed_of(message: Message) -> tuple[UserInput, ...] | None:
             case _:
                 return None
     size = sum(len(part.text) for part in parts if isinstance(part, TextInput))
-    return tuple(parts) if parts and size <= TURN_TEXT else None
+    return tuple(parts) if parts and size <= TURN_TEXT_LIMIT else None
 
 
 def _without(row: Row, states: frozenset[str], registry: Registry) -> Row | None:

@@ -21,12 +21,12 @@ from ..contract import Identity
 from .mirror import HARNESS
 from .protocol.requests import AccountLogin
 
-__all__ = ["SIGNED", "SUBSCRIPTION_URL", "Signature", "login_of", "signature_of"]
+__all__ = ["ACCOUNT_PROVIDER", "SUBSCRIPTION_URL", "AccountTokens", "account_tokens", "login_for"]
 
 SUBSCRIPTION_URL = "https://chatgpt.com/backend-api/codex"
 """Where a subscription of OpenAI's is asked, unless the settings say otherwise."""
 
-SIGNED = "openai"
+ACCOUNT_PROVIDER = "openai"
 """The provider whose tokens a server signs in with; others take a token as a key."""
 
 
@@ -38,7 +38,7 @@ class _Claims(Struct, frozen=True):
     auth: _Auth = field(name="https://api.openai.com/auth", default_factory=_Auth)
 
 
-class Signature(Struct, frozen=True, kw_only=True):
+class AccountTokens(Struct, frozen=True, kw_only=True):
     """The tokens of one profile, as a server is told them."""
 
     profile: str
@@ -46,7 +46,7 @@ class Signature(Struct, frozen=True, kw_only=True):
     account: str
 
     @property
-    def request(self) -> AccountLogin:
+    def login_request(self) -> AccountLogin:
         """What signs the server in."""
         return AccountLogin(access_token=self.token, chatgpt_account_id=self.account)
 
@@ -54,7 +54,7 @@ class Signature(Struct, frozen=True, kw_only=True):
         return f"Signature({self.profile!r})"
 
 
-def login_of(provider: str, who: Identity, *, own_home: bool) -> Login | None:
+def login_for(provider: str, who: Identity, *, own_home: bool) -> Login | None:
     """How a server signs in for `provider`. Raises `RouteRefused`; None for nobody."""
     if who.credential is None:
         return None
@@ -67,18 +67,18 @@ def login_of(provider: str, who: Identity, *, own_home: bool) -> Login | None:
     return prepared(wanted, plan, (profile,), own_home=own)
 
 
-def signature_of(who: Identity) -> Signature | None:
+def account_tokens(who: Identity) -> AccountTokens | None:
     """The tokens to sign in with, where a profile has such. Raises `ProfileUnusable`."""
     credential = who.credential
     if not isinstance(credential, OAuth | Token):
         return None
-    if provider_for_auth(credential.provider) != SIGNED:
+    if provider_for_auth(credential.provider) != ACCOUNT_PROVIDER:
         return None
     account = credential.account_id or _account_in(credential)
     if not account:
         why = "its token names no account; add it again with its `account_id`"
         raise ProfileUnusable(who.profile, why, permanent=True)
-    return Signature(profile=who.profile, token=credential.bearer, account=account)
+    return AccountTokens(profile=who.profile, token=credential.bearer, account=account)
 
 
 def _account_in(credential: Credential) -> str:

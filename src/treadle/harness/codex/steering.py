@@ -21,13 +21,13 @@ from ...log.journal import Journal
 from ...prompt.input import user_message
 from ...store.contract import InboxMessage, Post
 from ..contract import TurnRun
-from .attachment import Attachment
+from .attachment import CodexThread
 from .errors import CodexError
 from .mirror import Echo
 from .protocol.requests import TurnSteer, UserInput
-from .shown import typed_of
+from .shown import typed_message
 
-__all__ = ["Steering", "steered"]
+__all__ = ["Steering", "mail_input"]
 
 _LOOK = 0.25
 """Seconds between two looks at the inbox."""
@@ -38,7 +38,7 @@ class Steering:
     """Hands mail to one turn of Codex's."""
 
     run: TurnRun
-    attachment: Attachment
+    attachment: CodexThread
     turn: str = ""
     """The turn to steer; empty before it has begun and once it takes nothing more."""
     _handed: set[int] = field(default_factory=set)
@@ -48,16 +48,16 @@ class Steering:
         """Look for mail until cancelled."""
         while True:
             await asyncio.sleep(_LOOK)
-            await self.hand_over()
+            await self.send_waiting()
 
-    async def say(self, text: str) -> None:
+    async def post(self, text: str) -> None:
         """Say something for the user; durable before Codex hears of it."""
         journal = self.run.journal
         body = Raw(encode_item(user_message(text)))
         await journal.store.post(journal.id, Post(key=new_id("post"), kind="input", body=body))
-        await self.hand_over()
+        await self.send_waiting()
 
-    async def hand_over(self) -> None:
+    async def send_waiting(self) -> None:
         """Say what waits, in its order, if a call runs."""
         journal = self.run.journal
         if not self.turn or not journal.view.open_calls:
@@ -70,12 +70,12 @@ class Steering:
     async def _said(self, mail: InboxMessage) -> bool:
         """Whether Codex took `mail`; if not, it is said when this turn of Codex's is over."""
         mirror = self.attachment.mirror
-        parts = steered(mail, self.run.journal)
+        parts = mail_input(mail, self.run.journal)
         if parts is None or not self.turn:
             self.turn = ""
             return False
         self._handed.add(mail.number)
-        mirror.expected.append(echo := Echo.of(parts, mail.number))
+        mirror.expected_echoes.append(echo := Echo.of(parts, mail.number))
         try:
             await self.attachment.connection.call(
                 TurnSteer(
@@ -87,12 +87,12 @@ class Steering:
         except CodexError:
             self.turn = ""
             with suppress(ValueError):
-                mirror.expected.remove(echo)
+                mirror.expected_echoes.remove(echo)
             return False
         return True
 
 
-def steered(mail: InboxMessage, journal: Journal) -> tuple[UserInput, ...] | None:
+def mail_input(mail: InboxMessage, journal: Journal) -> tuple[UserInput, ...] | None:
     """`mail` as it is said to Codex, its sender included; None where it cannot be typed."""
     item = decode_item(posted(mail, journal.registry, journal.turn, journal.step).body)
-    return typed_of(item) if isinstance(item, Message) else None
+    return typed_message(item) if isinstance(item, Message) else None

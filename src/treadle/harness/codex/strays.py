@@ -12,15 +12,15 @@ import signal
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["MARK", "end_strays"]
+__all__ = ["ORPHAN_MARK", "kill_orphans"]
 
-MARK = "TREADLE_APP_SERVER"
+ORPHAN_MARK = "TREADLE_APP_SERVER"
 """The variable that says which app-server a process comes from."""
 
 
-def end_strays(name: str, processes: Path = Path("/proc")) -> None:
+def kill_orphans(name: str, processes: Path = Path("/proc")) -> None:
     """End every process that comes from the app-server `name`."""
-    wanted = f"{MARK}={name}".encode()
+    wanted = f"{ORPHAN_MARK}={name}".encode()
     for place in processes.glob("[0-9]*"):
         with suppress(OSError):
             if wanted in (place / "environ").read_bytes().split(b"\0"):

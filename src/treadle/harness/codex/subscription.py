@@ -16,22 +16,26 @@ from typing import Protocol, Self, TypeAlias
 
 from msgspec import Struct
 
-from .protocol.asks import Answer, Ask
+from .protocol.asks import ClientReply, ServerRequest
 from .protocol.base import RequestId
-from .protocol.notifications import Notification, ServerRequestResolved, TurnCompleted
+from .protocol.notifications import (
+    Notification,
+    RequestResolvedNotification,
+    TurnCompletedNotification,
+)
 
 __all__ = ["Handler", "Replies", "Subscription"]
 
 _log = logging.getLogger(__name__)
 
-Handler: TypeAlias = Callable[[Ask], Awaitable[Answer]]
+Handler: TypeAlias = Callable[[ServerRequest], Awaitable[ClientReply]]
 """Answers an ask. What it raises becomes an error answer that says nothing of it."""
 
 
 class Replies(Protocol):
     """Where answers to the server's requests go."""
 
-    def answer(self, request: RequestId, result: Answer) -> None:
+    def answer(self, request: RequestId, result: ClientReply) -> None:
         """Send the result of a request."""
         ...
 
@@ -42,7 +46,7 @@ class Replies(Protocol):
 
 class _Asked(Struct, frozen=True):
     id: RequestId
-    ask: Ask
+    ask: ServerRequest
 
 
 class _Ended(Struct, frozen=True):
@@ -128,7 +132,7 @@ class Subscription:
         if not self._closed:
             self._queue.put_nowait(notification)
 
-    def ask(self, request: RequestId, ask: Ask) -> None:
+    def ask(self, request: RequestId, ask: ServerRequest) -> None:
         """Put an ask at the end of the queue."""
         self._queue.put_nowait(_Asked(request, ask))
 
@@ -173,7 +177,7 @@ class Subscription:
 
 
 def _is_settled(asked: _Asked, event: Notification) -> bool:
-    if isinstance(event, ServerRequestResolved):
+    if isinstance(event, RequestResolvedNotification):
         return event.request_id == asked.id
     # An interrupted turn drops its requests without a word.
-    return isinstance(event, TurnCompleted) and event.turn.id == asked.ask.turn_id
+    return isinstance(event, TurnCompletedNotification) and event.turn.id == asked.ask.turn_id

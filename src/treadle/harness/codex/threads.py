@@ -22,37 +22,43 @@ from ...log.journal import Journal
 from ...prompt.observation import CollaborationMode, PromptContext
 from ..contract import TurnRun
 from ..events import HarnessReported, NoticeRaised
-from .attachment import Attachment, Carried
+from .attachment import CodexThread, TypedInput
 from .binding import (
     TOPIC,
     Binding,
-    Decision,
+    BindingDecision,
     ProjectionMode,
-    decide,
+    decide_reuse,
     fingerprint,
     policy_fingerprint,
-    stored,
+    read_binding,
     tools_fingerprint,
 )
-from .catalog import LIFTED
-from .connection import Connection
+from .catalog import UNLIMITED
+from .connection import AppServerConnection
 from .errors import CodexError, Disconnected, UnknownMethod
 from .mirror import HARNESS, Mirror
-from .protocol.requests import Environment, ThreadArchive, ThreadStart, ThreadUnsubscribe, TurnStart
+from .protocol.requests import (
+    CommandEnvironment,
+    ThreadArchive,
+    ThreadStart,
+    ThreadUnsubscribe,
+    TurnStart,
+)
 from .rights import approval_of, collaboration_of, sandbox_config, sandbox_of, sandbox_policy_of
 from .route import PROVIDER
-from .servers import Servers
-from .shown import TURN_TEXT, standing
+from .servers import ServerPool
+from .shown import TURN_TEXT_LIMIT, thread_instructions
 from .tools import dynamic_tools
 
-__all__ = ["Threads"]
+__all__ = ["CodexThreads"]
 
 _log = logging.getLogger(__name__)
 
 _RESTARTED = "app-server-restarted"
 
 
-class _Told(Struct, frozen=True):
+class _TurnSettings(Struct, frozen=True):
     """What a Codex thread was last told of its rights, and how hard it is to think."""
 
     settings: PromptContext
@@ -62,40 +68,40 @@ class _Told(Struct, frozen=True):
     summary: str | None = None
 
     @classmethod
-    def of(cls, journal: Journal) -> _Told:
+    def of(cls, journal: Journal) -> _TurnSettings:
         settings, head = journal.settings or PromptContext(cwd=""), journal.view.head
         effort, summary = (head.effort, head.summary) if head else (None, None)
         return cls(settings, str(journal.cwd), settings.collaboration_mode, effort, summary)
 
 
 @dataclass(slots=True, kw_only=True)
-class Threads:
+class CodexThreads:
     """The Codex threads that show threads of ours now."""
 
-    servers: Servers
+    servers: ServerPool
     mode: ProjectionMode
-    live: dict[str, Attachment] = field(default_factory=dict)
-    _rights: dict[str, _Told] = field(default_factory=dict)
+    live: dict[str, CodexThread] = field(default_factory=dict)
+    _rights: dict[str, _TurnSettings] = field(default_factory=dict)
     _left: set[str] = field(default_factory=set)
     """Those that were closed, or given to another harness, while the process went on."""
 
-    async def attached(self, run: TurnRun) -> tuple[Attachment, Carried]:
+    async def attach(self, run: TurnRun) -> tuple[CodexThread, TypedInput]:
         """A thread that shows the view, and what is left to be typed."""
         journal = run.journal
         who = await run.identity()
-        way = self.servers.way(journal.profile.provider, who)
+        way = self.servers.access(journal.profile.provider, who)
         server = await self.servers.server(
             way, lifted=run.engine.handles_compaction, slug=journal.profile.slug
         )
-        connection = await self.servers.connection(server, way)
+        connection = await self.servers.connect(server, way)
         version = str(server.version or "")
-        wanted = self._wanted(run, version, way.signature.profile if way.signature else "")
+        wanted = self._wanted(run, version, way.account.profile if way.account else "")
         decision = await self._decision(run, connection, wanted)
         if decision.fresh:
             route = way.route.config() if way.route else {}
             wanted = msgspec.structs.replace(wanted, reason=decision.reason)
             home = self.servers.home_for(way)
-            heeded = await asyncio.to_thread(home.decides, journal.cwd)
+            heeded = await asyncio.to_thread(home.has_trust_setting, journal.cwd)
             request = self._request(run, route, heeded=heeded)
             await self._start(run, connection, wanted, request)
         attachment = self.live[journal.id]
@@ -105,11 +111,13 @@ class Threads:
         self._report(run, attachment, decision, carried)
         return attachment, carried
 
-    def started(self, run: TurnRun, attachment: Attachment, carried: Carried) -> TurnStart:
+    def make_turn_start(
+        self, run: TurnRun, attachment: CodexThread, carried: TypedInput
+    ) -> TurnStart:
         """How a turn on it is started."""
         journal = run.journal
         settings = journal.settings or PromptContext(cwd="")
-        before, now = self._rights[journal.id], _Told.of(journal)
+        before, now = self._rights[journal.id], _TurnSettings.of(journal)
         changed = (before.settings, before.cwd) != (now.settings, now.cwd)
         moved = before.mode != now.mode
         self._rights[journal.id] = now
@@ -119,7 +127,7 @@ class Threads:
         summary = now.summary or (model.reasoning_summary if before.summary else None)
         return TurnStart(
             thread_id=attachment.binding.codex,
-            input=carried.typed,
+            input=carried.parts,
             cwd=str(journal.cwd) if changed else None,
             effort=effort or None,
             summary=summary,  # type: ignore[arg-type]
@@ -135,7 +143,7 @@ class Threads:
         """The thread is gone, or of no more use."""
         self.drop(run.journal.id)
 
-    def drop(self, thread: str) -> Attachment | None:
+    def drop(self, thread: str) -> CodexThread | None:
         """Hear no more of a thread."""
         self._rights.pop(thread, None)
         attachment = self.live.pop(thread, None)
@@ -146,7 +154,7 @@ class Threads:
     async def leave(self, thread: str) -> None:
         """Let Codex unload a thread."""
         attachment = self.drop(thread)
-        if attachment is not None and attachment.alive:
+        if attachment is not None and attachment.is_alive:
             self._left.add(thread)
             await self._quietly(attachment, ThreadUnsubscribe(thread_id=attachment.binding.codex))
 
@@ -156,11 +164,11 @@ class Threads:
         rows = await journal.store.outbox(thread=journal.id, topic=TOPIC)
         if rows:
             await journal.queue(settle=[row.number for row in rows])
-        if attachment is not None and attachment.alive:
+        if attachment is not None and attachment.is_alive:
             await self._quietly(attachment, ThreadArchive(thread_id=attachment.binding.codex))
             _log.debug("codex thread %s is put away", attachment.binding.codex)
 
-    async def binding(self, journal: Journal) -> Binding | None:
+    async def load_binding(self, journal: Journal) -> Binding | None:
         """What the store knows of the thread's binding; one of a copy is nobody's."""
         found = await self._kept(journal)
         return found if found is not None and found.thread == journal.id else None
@@ -168,9 +176,9 @@ class Threads:
     async def _kept(self, journal: Journal) -> Binding | None:
         """The binding in the store, whosever it is."""
         rows = await journal.store.outbox(thread=journal.id, topic=TOPIC)
-        return next(filter(None, map(stored, rows)), None)
+        return next(filter(None, map(read_binding, rows)), None)
 
-    async def _quietly(self, attachment: Attachment, request: Any) -> None:
+    async def _quietly(self, attachment: CodexThread, request: Any) -> None:
         with suppress(CodexError):
             await attachment.connection.call(request)
 
@@ -181,36 +189,40 @@ class Threads:
             thread=journal.id,
             codex="",
             engine=run.engine.slot.name if run.engine.chosen else "linear",
-            policy=policy_fingerprint(run.engine, model.effective_window, TURN_TEXT),
+            policy=policy_fingerprint(run.engine, model.effective_window, TURN_TEXT_LIMIT),
             tools=tools_fingerprint(journal.tools),
             model=f"{model.provider}:{model.slug}",
             profile=profile,
-            instructions=fingerprint(standing(view, journal.registry)),
+            instructions=fingerprint(thread_instructions(view, journal.registry)),
             mode=self.mode,
             base=view.base,
             plan=view.projection,
             codex_version=version,
         )
 
-    async def _decision(self, run: TurnRun, connection: Connection, wanted: Binding) -> Decision:
+    async def _decision(
+        self, run: TurnRun, connection: AppServerConnection, wanted: Binding
+    ) -> BindingDecision:
         journal = run.journal
         attachment = self.live.get(journal.id)
         if attachment is None:
             absent = "thread-reopened" if journal.id in self._left else _RESTARTED
-            return decide(await self._kept(journal), wanted, absent=absent, shows=False)
-        if attachment.spent:
-            return Decision(True, attachment.spent)
+            return decide_reuse(await self._kept(journal), wanted, absent=absent, shows=False)
+        if attachment.replace_reason:
+            return BindingDecision(True, attachment.replace_reason)
         absent = "" if attachment.connection is connection else _RESTARTED
-        shows = attachment.shows(journal.view.rows)
-        return decide(attachment.binding, wanted, absent=absent, shows=shows)
+        shows = attachment.can_show(journal.view.rows)
+        return decide_reuse(attachment.binding, wanted, absent=absent, shows=shows)
 
     async def _start(
-        self, run: TurnRun, connection: Connection, wanted: Binding, request: ThreadStart
+        self, run: TurnRun, connection: AppServerConnection, wanted: Binding, request: ThreadStart
     ) -> None:
         journal = run.journal
         await self.leave(journal.id)
-        attachment = Attachment(wanted, connection, Mirror(journal, wanted.instructions))
-        opened, attachment.subscription = await connection.open(request, attachment.answer)
+        attachment = CodexThread(wanted, connection, Mirror(journal, wanted.instructions))
+        opened, attachment.subscription = await connection.open_thread(
+            request, attachment.handle_request
+        )
         thread = opened.thread
         attachment.binding = msgspec.structs.replace(
             wanted, codex=thread.id, path=thread.path, since=int(time.time() * 1000)
@@ -218,7 +230,7 @@ class Threads:
         self.live[journal.id] = attachment
         self._left.discard(journal.id)
         # How the work is shared, a thread is told with a turn only.
-        self._rights[journal.id] = msgspec.structs.replace(_Told.of(journal), mode=None)
+        self._rights[journal.id] = msgspec.structs.replace(_TurnSettings.of(journal), mode=None)
 
     def _request(self, run: TurnRun, route: dict[str, Any], *, heeded: bool) -> ThreadStart:
         """How a thread is begun.
@@ -235,40 +247,40 @@ class Threads:
             run.emit(NoticeRaised(level="warning", text=text))
         config = {**route, **sandbox_config(settings), **_choices(journal)}
         if run.engine.handles_compaction:
-            config |= LIFTED
+            config |= UNLIMITED
         return ThreadStart(
             cwd=cwd if heeded else None,
-            environments=None if heeded else (Environment.local(cwd),),
+            environments=None if heeded else (CommandEnvironment.local(cwd),),
             model=journal.profile.slug,
             model_provider=PROVIDER if route else None,
             approval_policy=approval_of(settings),
             sandbox=sandbox_of(settings),
-            developer_instructions=standing(journal.view, journal.registry) or None,
+            developer_instructions=thread_instructions(journal.view, journal.registry) or None,
             config=config,
             dynamic_tools=tools or None,
             experimental_raw_events=True,
         )
 
-    async def _carried(self, run: TurnRun, attachment: Attachment, *, fresh: bool) -> Carried:
+    async def _carried(self, run: TurnRun, attachment: CodexThread, *, fresh: bool) -> TypedInput:
         """Carry the view over; where that fails, the bare input is better than nothing."""
         budget = run.journal.profile.effective_window
         try:
-            return await attachment.carry(run, fresh=fresh, budget=budget)
+            return await attachment.project_view(run, fresh=fresh, budget=budget)
         except Disconnected:
             raise
         except UnknownMethod as error:
             self.mode = "text"
             attachment.binding = msgspec.structs.replace(attachment.binding, mode="text")
             _warn(run, f"{error}; the view is told as text instead")
-            return await attachment.carry(run, fresh=fresh, budget=budget)
+            return await attachment.project_view(run, fresh=fresh, budget=budget)
         except (CodexError, ValueError) as error:
             # What Codex did not take it does not know: the next turn tries again.
-            attachment.spent = "projection-failed"
+            attachment.replace_reason = "projection-failed"
             _warn(run, f"the view could not be carried over to Codex: {error}; only the input was")
-            return attachment.bare(run)
+            return attachment.input_only(run)
 
     def _report(
-        self, run: TurnRun, attachment: Attachment, decision: Decision, carried: Carried
+        self, run: TurnRun, attachment: CodexThread, decision: BindingDecision, carried: TypedInput
     ) -> None:
         binding = attachment.binding
         what = "thread.started" if decision.fresh else "thread.reused"
@@ -277,7 +289,7 @@ class Threads:
             "engine": binding.engine,
             "projection": binding.mode,
             "epoch": binding.base,
-            "items": carried.items,
+            "items": carried.sent_rows,
         }
         _log.debug("codex %s: %s: %s", what, decision.reason, details)
         run.emit(

@@ -24,11 +24,11 @@ from ..contract import CALL, TurnRun
 from ..events import ToolStarted
 from ..telling import call_finished
 from ..witness import Witness
-from .keeping import UNWRITABLE
-from .protocol.asks import ToolCall, ToolImage, ToolOutput, ToolText
-from .protocol.requests import DynamicTool, FunctionTool, NamespaceTool
+from .keeping import LOG_ERRORS
+from .protocol.asks import ToolCallReply, ToolCallRequest, ToolImagePart, ToolTextPart
+from .protocol.requests import DynamicFunction, DynamicNamespace, DynamicTool
 
-__all__ = ["Hands", "dynamic_tools"]
+__all__ = ["ToolRunner", "dynamic_tools"]
 
 _INPUT = "input"
 """The one parameter of a freeform tool, which Codex knows as a function."""
@@ -43,7 +43,7 @@ def dynamic_tools(specs: Sequence[ToolSpec]) -> tuple[tuple[DynamicTool, ...], t
         if isinstance(spec, Namespace):
             members = tuple(_functions(spec.tools))
             offered.append(
-                NamespaceTool(name=spec.name, description=spec.description, tools=members)
+                DynamicNamespace(name=spec.name, description=spec.description, tools=members)
             )
         elif functions := tuple(_functions((spec,))):
             offered += functions
@@ -52,21 +52,23 @@ def dynamic_tools(specs: Sequence[ToolSpec]) -> tuple[tuple[DynamicTool, ...], t
     return tuple(offered), tuple(left_out)
 
 
-def _functions(specs: Sequence[ToolSpec]) -> Iterator[FunctionTool]:
+def _functions(specs: Sequence[ToolSpec]) -> Iterator[DynamicFunction]:
     for spec in specs:
         if isinstance(spec, Function):
-            yield FunctionTool(
+            yield DynamicFunction(
                 name=spec.name,
                 description=spec.description,
                 input_schema=spec.parameters,
                 defer_loading=spec.defer_loading or False,
             )
         elif isinstance(spec, CustomTool):
-            yield FunctionTool(name=spec.name, description=spec.description, input_schema=_FREEFORM)
+            yield DynamicFunction(
+                name=spec.name, description=spec.description, input_schema=_FREEFORM
+            )
 
 
 @dataclass(slots=True)
-class Hands:
+class ToolRunner:
     """Runs the calls of one turn."""
 
     run: TurnRun
@@ -86,7 +88,7 @@ class Hands:
         )
         self._collecting = asyncio.create_task(self._collect(), name="codex tool results")
 
-    async def call(self, asked: ToolCall) -> ToolOutput:
+    async def run_call(self, asked: ToolCallRequest) -> ToolCallReply:
         """Run a call that Codex's model made."""
         item = self._item(asked)
         call = call_of(item)
@@ -99,14 +101,14 @@ class Hands:
         self.witness.returned(finished.result)
         if self._is_logged(call.call_id):
             # What a log that is full does not take, Codex keeps and tells back.
-            with suppress(*UNWRITABLE):
+            with suppress(*LOG_ERRORS):
                 # To Codex, and so to the log, every tool of ours is a function.
                 output = FunctionCallOutput(call_id=call.call_id, output=finished.result.output)
                 await self.run.journal.stage(output)
         self.run.emit(call_finished(finished))
         result = finished.result
         await (self.stop if result.stop else self.before_answer)()
-        return ToolOutput(content_items=tuple(_parts(result.output)), success=result.success)
+        return ToolCallReply(content_items=tuple(_parts(result.output)), success=result.success)
 
     async def abort(self) -> None:
         """End every call under way, and take no more."""
@@ -119,7 +121,7 @@ class Hands:
             if not done.done():
                 done.set_result(finished)
 
-    def _item(self, asked: ToolCall) -> CallItem:
+    def _item(self, asked: ToolCallRequest) -> CallItem:
         if (asked.namespace, asked.tool) in set(_freeform_names(self.run.tools)):
             return CustomToolCall(
                 call_id=asked.call_id,
@@ -155,12 +157,12 @@ def _freeform(arguments: Raw) -> str:
     return said if isinstance(said, str) else msgspec.json.encode(said).decode()
 
 
-def _parts(output: Output) -> Iterator[ToolText | ToolImage]:
+def _parts(output: Output) -> Iterator[ToolTextPart | ToolImagePart]:
     if isinstance(output, str):
-        yield ToolText(text=output)
+        yield ToolTextPart(text=output)
         return
     for part in output:
         if isinstance(part, InputImage):
-            yield ToolImage(image_url=part.image_url)
+            yield ToolImagePart(image_url=part.image_url)
         elif text := getattr(part, "text", ""):
-            yield ToolText(text=text)
+            yield ToolTextPart(text=text)

@@ -28,19 +28,19 @@ from ..compaction import make_room
 from ..contract import Outcome, TurnRun
 from ..events import Retrying
 from ..witness import Witness
-from .asked import Answering
-from .attachment import Attachment, Carried
+from .asked import RequestHandler
+from .attachment import CodexThread, TypedInput
 from .errors import CodexError, Disconnected, RequestFailed
-from .following import Following
-from .keeping import UNWRITABLE, Keeping
+from .following import TurnEvents
+from .keeping import LOG_ERRORS, DeferredLog
 from .mirror import Echo
-from .native import NativeFold
-from .protocol.requests import TerminalEnd, TurnInterrupt, TurnStart
-from .protocol.values import TurnError
-from .reasons import failure_of, is_refused
+from .native import NativeCompactions
+from .protocol.requests import TerminalTerminate, TurnInterrupt, TurnStart
+from .protocol.values import CodexTurnError
+from .reasons import is_auth_error, turn_failure
 from .reconcile import reconcile
 from .steering import Steering
-from .tools import Hands
+from .tools import ToolRunner
 
 __all__ = ["Attaches", "CodexTurn"]
 
@@ -55,11 +55,13 @@ _RENEWALS = 5
 class Attaches(Protocol):
     """Finds the Codex thread of a turn."""
 
-    async def attached(self, run: TurnRun) -> tuple[Attachment, Carried]:
+    async def attach(self, run: TurnRun) -> tuple[CodexThread, TypedInput]:
         """A thread that shows the view, and what is left to be typed."""
         ...
 
-    def started(self, run: TurnRun, attachment: Attachment, carried: Carried) -> TurnStart:
+    def make_turn_start(
+        self, run: TurnRun, attachment: CodexThread, carried: TypedInput
+    ) -> TurnStart:
         """How a turn on it is started."""
         ...
 
@@ -76,13 +78,13 @@ class CodexTurn:
     threads: Attaches
     usage: TokenUsage = field(init=False)
     witness: Witness = field(init=False)
-    owes: bool = False
+    is_unwritten: bool = False
     """The log does not say yet how it ended; `settle` says it."""
-    _keeping: Keeping = field(init=False)
+    _keeping: DeferredLog = field(init=False)
     _state: TurnState = "failed"
-    _attachment: Attachment | None = None
-    _following: Following | None = None
-    _hands: Hands | None = None
+    _attachment: CodexThread | None = None
+    _following: TurnEvents | None = None
+    _hands: ToolRunner | None = None
     _codex_turn: str = ""
     _overflowed: bool = False
     _answered: bool = False
@@ -91,7 +93,7 @@ class CodexTurn:
     _renewals: int = 0
 
     def __post_init__(self) -> None:
-        self._keeping, self.witness = Keeping(self.run), Witness(by_name(self.run.tools))
+        self._keeping, self.witness = DeferredLog(self.run), Witness(by_name(self.run.tools))
         self.usage = self.run.spent
 
     async def execute(self) -> Outcome:
@@ -119,64 +121,66 @@ class CodexTurn:
                 if await self._made_room(following.failure) or await self._renewed(following):
                     continue
                 provider = self.run.journal.profile.provider
-                return await self._failed(failure_of(following.failure, provider))
+                return await self._failed(turn_failure(following.failure, provider))
             await self._end_commands(following)
-            await self.aborted()
+            await self.abort()
             return self.witness.outcome("interrupted", self.usage)
 
-    async def aborted(self) -> None:
+    async def abort(self) -> None:
         """Break the turn off: Codex's, then ours."""
         await self._interrupt()
-        await self.close("aborted")
+        await self.finish("aborted")
 
-    async def close(self, state: TurnState) -> None:
+    async def finish(self, state: TurnState) -> None:
         """End the turn in the log. A log that cannot be written is owed that."""
         self._state = state
         try:
-            await self.settle()
-        except UNWRITABLE as error:
-            self.owes = True
-            self._keeping.trouble = str(error)
+            await self.write_end()
+        except LOG_ERRORS as error:
+            self.is_unwritten = True
+            self._keeping.error = str(error)
             self.threads.detach(self.run)
             self._keeping.warn(
                 f"how this turn ended cannot be written to the log: {error}; "
                 "that is tried again before the next turn"
             )
 
-    async def settle(self) -> None:
+    async def write_end(self) -> None:
         """Write what the log is owed, and how the turn ended."""
         journal, keeping = self.run.journal, self._keeping
-        missing = await keeping.settle()
-        if keeping.trouble or self._state != "completed":
+        missing = await keeping.write_or_drop()
+        if keeping.error or self._state != "completed":
             await journal.answer_open()
         if self._state == "aborted":
             await journal.say(TurnAborted())
         await journal.finish(self._state, usage=self.usage)
-        self.owes = False
+        self.is_unwritten = False
         self._known()
         if missing:
             self.threads.detach(self.run)
             keeping.warn(f"{missing} items of this turn are missing in the log")
 
-    def forget(self) -> None:
+    def drop_pending(self) -> None:
         """The thread was reset: nobody wants to see what the log was not told."""
-        self._keeping.forget()
+        self._keeping.drop_pending()
 
-    async def _once(self) -> Following:
+    async def _once(self) -> TurnEvents:
         """One turn of Codex's."""
         self._codex_turn = ""
-        attachment, carried = await self.threads.attached(self.run)
-        following = Following(
-            self.run, attachment, NativeFold(self.run), self._keeping, self.witness
+        attachment, carried = await self.threads.attach(self.run)
+        following = TurnEvents(
+            self.run, attachment, NativeCompactions(self.run), self._keeping, self.witness
         )
         self._attachment, self._following = attachment, following
-        await following.asks()
-        await attachment.begin(self.run.journal)
-        if carried.typed:
-            attachment.mirror.expected.append(Echo.of(carried.typed))
+        await following.note_request()
+        await attachment.begin_turn(self.run.journal)
+        if carried.parts:
+            attachment.mirror.expected_echoes.append(Echo.of(carried.parts))
         steering = Steering(self.run, attachment)
-        hands = self._hands = Hands(self.run, self.witness, steering.hand_over, self._stop)
-        attachment.answers = Answering(self.run, hands, steering, following.acts.patches).answer
+        hands = self._hands = ToolRunner(self.run, self.witness, steering.send_waiting, self._stop)
+        attachment.handler = RequestHandler(
+            self.run, hands, steering, following.actions.patches
+        ).handle
         looking = asyncio.create_task(steering.watch(), name="codex steering")
         try:
             # A turn that Codex has begun must be known, or nobody could stop it.
@@ -190,12 +194,12 @@ class CodexTurn:
         await self._let_go(attachment)
         return following
 
-    async def _begin(self, attachment: Attachment, carried: Carried) -> None:
-        started = self.threads.started(self.run, attachment, carried)
+    async def _begin(self, attachment: CodexThread, carried: TypedInput) -> None:
+        started = self.threads.make_turn_start(self.run, attachment, carried)
         self._codex_turn = (await attachment.connection.call(started)).turn.id
         self._known()
 
-    async def _follow(self, following: Following) -> None:
+    async def _follow(self, following: TurnEvents) -> None:
         attachment = following.attachment
         async for event in attachment.subscription:
             name = getattr(event, "turn_id", None) or getattr(
@@ -203,9 +207,9 @@ class CodexTurn:
             )
             if name is not None and name != self._codex_turn:
                 continue
-            if following.passes_on(event):
+            if following.emit_delta(event):
                 continue
-            await finish_uncancelled(following.take(event))
+            await finish_uncancelled(following.handle(event))
             if following.ended is not None:
                 return
         raise Disconnected("the Codex thread was given to someone else")
@@ -213,22 +217,22 @@ class CodexTurn:
     async def _given_up(self) -> None:
         """Codex did not begin a turn, or did not say so: the next is begun on another thread."""
         if self._attachment is not None:
-            self._attachment.spent = "turn-not-started"
+            self._attachment.replace_reason = "turn-not-started"
             await self._take_hands_off(self._attachment)
 
-    async def _let_go(self, attachment: Attachment) -> None:
+    async def _let_go(self, attachment: CodexThread) -> None:
         """The turn of Codex's is over: nothing of it goes on."""
         await self._take_hands_off(attachment)
-        if not self._keeping.owed:
-            await self._keeping.tried(self.run.journal.answer_open())
+        if not self._keeping.pending:
+            await self._keeping.attempt(self.run.journal.answer_open())
         self._known()
 
-    async def _take_hands_off(self, attachment: Attachment) -> None:
+    async def _take_hands_off(self, attachment: CodexThread) -> None:
         """Answer and do nothing more for Codex."""
-        attachment.answers = None
+        attachment.handler = None
         if self._codex_turn and attachment.mirror.awaits_input:
-            attachment.spent = "input-not-taken"
-        attachment.mirror.expected.clear()
+            attachment.replace_reason = "input-not-taken"
+        attachment.mirror.expected_echoes.clear()
         if self._hands is not None:
             await self._hands.abort()
             self._hands = None
@@ -236,14 +240,14 @@ class CodexTurn:
     def _known(self) -> None:
         """All that the view shows now came from Codex, or need not go there."""
         if self._attachment is not None and self._codex_turn:
-            self._attachment.know(self.run.journal.view.rows)
+            self._attachment.mark_known(self.run.journal.view.rows)
 
     async def _stop(self) -> None:
         """Let Codex go no further."""
         attachment, following = self._attachment, self._following
         assert attachment is not None, "a turn is under way"
         assert following is not None, "a turn is under way"
-        following.acts.breaking_off = True
+        following.actions.interrupting = True
         await attachment.connection.call(
             TurnInterrupt(thread_id=attachment.binding.codex, turn_id=self._codex_turn)
         )
@@ -262,23 +266,23 @@ class CodexTurn:
                     await self._follow(following)
                     await self._end_commands(following)
                 else:
-                    await following.broken_off()
+                    await following.break_off()
                 await self._let_go(attachment)
                 return
         except (TimeoutError, CodexError):
             self.threads.detach(self.run)
         await self._let_go(attachment)
-        await following.broken_off()
+        await following.break_off()
 
-    async def _end_commands(self, following: Following) -> None:
+    async def _end_commands(self, following: TurnEvents) -> None:
         """Codex leaves the commands of an interrupted turn running; they end with it."""
         attachment = following.attachment
-        for command in following.acts.running:
-            following.gave_up(command)
+        for command in following.actions.running:
+            following.report_killed(command)
             if command.process_id is not None:
                 with suppress(CodexError):
                     await attachment.connection.call(
-                        TerminalEnd(
+                        TerminalTerminate(
                             thread_id=attachment.binding.codex, process_id=command.process_id
                         )
                     )
@@ -289,13 +293,13 @@ class CodexTurn:
         attachment, following = self._attachment, self._following
         self._answered = False
         if attachment is not None and following is not None:
-            said_all, folding = following.said_all, following.fold.open is not None
-            await following.broken_off()
+            said_all, folding = following.said_all, following.compactions.open is not None
+            await following.break_off()
             await self._take_hands_off(attachment)
             # Its files may know results that were not heard of; only then is one unknown.
             left = await reconcile(self.run, attachment.binding, folding=folding)
             self._answered = said_all or left.answered
-            self._keeping.forget()
+            self._keeping.drop_pending()
         self._attachment = self._following = None
         await self.run.journal.answer_open()
         if self._answered:
@@ -307,12 +311,12 @@ class CodexTurn:
         self.run.emit(Retrying(attempt=1, most=1, delay=0.0, reason=str(error)))
         return True
 
-    async def _made_room(self, failure: TurnError | None) -> bool:
+    async def _made_room(self, failure: CodexTurnError | None) -> bool:
         """Whether an overflow was answered: the view folded, and a new thread for it. Once."""
-        if failure is None or not failure.overflows:
+        if failure is None or not failure.is_overflow:
             return False
         if self._attachment is not None:
-            self._attachment.spent = "overflow"
+            self._attachment.replace_reason = "overflow"
         if self._overflowed:
             return False
         self._overflowed = True
@@ -321,10 +325,10 @@ class CodexTurn:
             return False
         return await make_room(self.run, "overflow", live=True)
 
-    async def _renewed(self, following: Following) -> bool:
+    async def _renewed(self, following: TurnEvents) -> bool:
         """Whether a turn whose credential was refused can go on with another one."""
         refused = following.attachment.bearer
-        if not refused or not is_refused(following.failure) or self._renewals >= _RENEWALS:
+        if not refused or not is_auth_error(following.failure) or self._renewals >= _RENEWALS:
             return False
         try:
             who = await self.run.identity(rejected=refused)
@@ -339,24 +343,24 @@ class CodexTurn:
 
     async def _was_spoken_to(self) -> bool:
         """Whether something waited in the inbox, which is in the log now."""
-        return bool(await self._keeping.tried(self.run.journal.take_inbox()))
+        return bool(await self._keeping.attempt(self.run.journal.take_inbox()))
 
     async def _completed(self) -> Outcome:
-        if self.run.accepts(self.witness.facts()) or self._keeping.trouble:
-            await self.close("completed")
+        if self.run.accepts(self.witness.facts()) or self._keeping.error:
+            await self.finish("completed")
             done = self.witness.outcome("completed", self.usage)
-            return replace(done, error=self._undurable) if self.owes else done
+            return replace(done, error=self._undurable) if self.is_unwritten else done
         await self._left_open()
         return self.witness.outcome("completed", self.usage, ended=False)
 
     @property
     def _undurable(self) -> str:
-        return f"the log does not hold how this turn ended: {self._keeping.trouble}"
+        return f"the log does not hold how this turn ended: {self._keeping.error}"
 
     async def _failed(self, failure: Failure) -> Outcome:
         """Tell of a failure; what follows from it is decided elsewhere, if the log can say so."""
-        if self._keeping.trouble:
-            await self.close("failed")
+        if self._keeping.error:
+            await self.finish("failed")
             return self.witness.outcome("failed", self.usage, failure)
         await self._left_open()
         return self.witness.outcome("failed", self.usage, failure, ended=False)

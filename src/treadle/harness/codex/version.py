@@ -17,7 +17,7 @@ from msgspec import Struct
 from ...core.patterns import regex
 from .errors import CodexMissing
 
-__all__ = ["SUPPORTED", "Range", "Version", "check", "probe"]
+__all__ = ["SUPPORTED_VERSIONS", "Version", "VersionRange", "probe_version", "version_problem"]
 
 _NUMBERS = regex(r"(?:^|[\s/v])(\d+)\.(\d+)\.(\d+)")
 
@@ -43,7 +43,7 @@ class Version(Struct, frozen=True, order=True):
         return f"{self.major}.{self.minor}.{self.patch}"
 
 
-class Range(Struct, frozen=True):
+class VersionRange(Struct, frozen=True):
     """Versions from `first` to before `end`."""
 
     first: Version
@@ -56,12 +56,14 @@ class Range(Struct, frozen=True):
         return f"{self.first} to before {self.end}"
 
 
-SUPPORTED = Range(Version(0, 160, 0), Version(0, 180, 0))
+SUPPORTED_VERSIONS = VersionRange(Version(0, 160, 0), Version(0, 180, 0))
 """The messages Treadle uses are the same in 0.160, 0.163 and 0.166; what a later one lacks
 is found out method by method."""
 
 
-def check(version: Version | None, supported: Range = SUPPORTED) -> str | None:
+def version_problem(
+    version: Version | None, supported: VersionRange = SUPPORTED_VERSIONS
+) -> str | None:
     """None where Treadle speaks with `version`, else what is wrong and what to do."""
     if version is None:
         return f"this Codex does not tell its version; install one of {supported}"
@@ -75,7 +77,7 @@ def check(version: Version | None, supported: Range = SUPPORTED) -> str | None:
     )
 
 
-async def probe(binary: Path, *, seconds: float = 10.0) -> Version | None:
+async def probe_version(binary: Path, *, seconds: float = 10.0) -> Version | None:
     """What `binary --version` says, or None where it is no version.
 
     Raises `CodexMissing` where it cannot be run or does not end in time.

@@ -7,7 +7,14 @@ start it in the place of `codex app-server`; `heard` what it was sent.
 
 from __future__ import annotations
 
-from .launch import heard, scripted
-from .script import AppScript, Fault, Step, TurnScript
+from .launch import received_messages, scripted_command
+from .script import AppFault, AppScript, AppStep, TurnScript
 
-__all__ = ["AppScript", "Fault", "Step", "TurnScript", "heard", "scripted"]
+__all__ = [
+    "AppFault",
+    "AppScript",
+    "AppStep",
+    "TurnScript",
+    "received_messages",
+    "scripted_command",
+]

@@ -25,8 +25,8 @@ def main() -> None:
     if arguments.version:
         sys.stdout.write(f"codex-cli {script.version}\n")
         return
-    if script.complaint:
-        sys.stderr.write(f"{script.complaint}\n")
+    if script.stderr:
+        sys.stderr.write(f"{script.stderr}\n")
         sys.stderr.flush()
     state = Path(os.environ.get("CODEX_HOME", "."))
     asyncio.run(_serve(ScriptedServer(script, arguments.record, state)))

@@ -13,20 +13,20 @@ from typing import Any
 
 import msgspec
 
-from ...harness.codex.launch import Launch
+from ...harness.codex.launch import ServerCommand
 from .script import AppScript
 
-__all__ = ["heard", "scripted"]
+__all__ = ["received_messages", "scripted_command"]
 
 _RECORD = "heard.jsonl"
 
 
-def scripted(script: AppScript, directory: Path) -> Launch:
+def scripted_command(script: AppScript, directory: Path) -> ServerCommand:
     """How to start an app-server that follows `script` and keeps its state in `directory`."""
     directory.mkdir(parents=True, exist_ok=True)
     place = directory / "script.json"
     place.write_bytes(msgspec.json.encode(script))
-    return Launch(
+    return ServerCommand(
         binary=Path(sys.executable),
         arguments=(
             *("-m", "treadle.testing.appserver"),
@@ -40,7 +40,7 @@ def scripted(script: AppScript, directory: Path) -> Launch:
     )
 
 
-def heard(directory: Path, method: str = "") -> list[dict[str, Any]]:
+def received_messages(directory: Path, method: str = "") -> list[dict[str, Any]]:
     """The messages it was sent, those of `method` or all, in order."""
     try:
         lines = (directory / _RECORD).read_bytes().splitlines()

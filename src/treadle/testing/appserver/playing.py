@@ -15,15 +15,15 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from .script import AppScript, Step, TurnScript
+from .script import AppScript, AppStep, TurnScript
 from .threads import ScriptedThread
 
-__all__ = ["Player", "end_process"]
+__all__ = ["TurnPlayer", "end_process"]
 
-_DONE = TurnScript(steps=(Step(text="Done."),))
+_DONE = TurnScript(steps=(AppStep(text="Done."),))
 
 
-class Player:
+class TurnPlayer:
     """Plays the turns of a script one after the other on each thread."""
 
     def __init__(self, script: AppScript, send: Callable[[dict[str, Any]], None]) -> None:
@@ -50,7 +50,7 @@ class Player:
             task.add_done_callback(self._running.discard)
         self._waiting.clear()
 
-    def answered(self, message: dict[str, Any]) -> None:
+    def resolve_request(self, message: dict[str, Any]) -> None:
         """The client answered an ask."""
         future = self._open.pop(message.get("id", -1), None)
         if future is not None and not future.done():
@@ -108,7 +108,7 @@ class Player:
         item = {"type": "userMessage", "clientId": params.get("clientUserMessageId")}
         self._show(thread, {**item, "id": f"user-{thread.turn}", "content": params["input"]})
 
-    async def _play(self, thread: ScriptedThread, step: Step) -> None:
+    async def _play(self, thread: ScriptedThread, step: AppStep) -> None:
         if step.reasoning:
             self._reason(thread, step.reasoning)
         if step.text:
@@ -152,7 +152,7 @@ class Player:
         self._tell("item/completed", {**where, "item": shown, "completedAtMs": 0})
         self.tell_item(thread, item)
 
-    async def _call(self, thread: ScriptedThread, step: Step) -> None:
+    async def _call(self, thread: ScriptedThread, step: AppStep) -> None:
         call = f"call-{thread.id[-4:]}-{next(self._calls)}"
         arguments = msgspec.json.encode(step.arguments).decode()
         named = {"call_id": call, "name": step.tool, "arguments": arguments}

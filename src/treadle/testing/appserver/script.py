@@ -14,16 +14,16 @@ from msgspec import Struct
 
 from ...core.errors import ConfigError
 
-__all__ = ["AppScript", "Fault", "Mischief", "Step", "TurnScript", "load"]
+__all__ = ["AppFault", "AppScript", "AppStep", "FaultKind", "TurnScript", "load"]
 
-Mischief: TypeAlias = Literal["die", "silence", "overload", "refuse", "garbage"]
+FaultKind: TypeAlias = Literal["die", "silence", "overload", "refuse", "garbage"]
 
 
 class _Table(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """A table of a script: an unknown key is an error."""
 
 
-class Step(_Table, frozen=True, kw_only=True):
+class AppStep(_Table, frozen=True, kw_only=True):
     """One thing that happens in a turn. The fields are done in the order they stand in."""
 
     reasoning: str = ""
@@ -50,11 +50,11 @@ class Step(_Table, frozen=True, kw_only=True):
 class TurnScript(_Table, frozen=True, kw_only=True):
     """One turn; it fails with the error `fail`, such as ``contextWindowExceeded``."""
 
-    steps: tuple[Step, ...] = ()
+    steps: tuple[AppStep, ...] = ()
     fail: str = ""
 
 
-class Fault(_Table, frozen=True, kw_only=True):
+class AppFault(_Table, frozen=True, kw_only=True):
     """Something that goes wrong with a request.
 
     `nth` counts the requests of that method from 1, 0 means each. A server dies
@@ -62,7 +62,7 @@ class Fault(_Table, frozen=True, kw_only=True):
     """
 
     method: str
-    mischief: Mischief
+    kind: FaultKind
     nth: int = 0
     moment: Literal["before", "done", "after"] = "before"
     status: int = -9
@@ -74,12 +74,12 @@ class AppScript(_Table, frozen=True, kw_only=True):
 
     version: str = "0.163.0"
     turns: tuple[TurnScript, ...] = ()
-    faults: tuple[Fault, ...] = ()
-    compaction: TurnScript = TurnScript(steps=(Step(compact=True),))
+    faults: tuple[AppFault, ...] = ()
+    compaction: TurnScript = TurnScript(steps=(AppStep(compact=True),))
     """What a native compaction by hand comes to."""
     lacks: tuple[str, ...] = ()
     """Methods it does not know."""
-    complaint: str = ""
+    stderr: str = ""
     """A line for standard error."""
 
 

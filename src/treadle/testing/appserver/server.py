@@ -15,9 +15,9 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from .playing import Player, end_process
-from .script import AppScript, Fault
-from .threads import ScriptedThread, Threads
+from .playing import TurnPlayer, end_process
+from .script import AppFault, AppScript
+from .threads import ScriptedThread, ScriptedThreads
 
 __all__ = ["ScriptedServer"]
 
@@ -44,8 +44,8 @@ class ScriptedServer:
 
     def __init__(self, script: AppScript, record: Path, directory: Path) -> None:
         self._script, self._record = script, record
-        self._threads = Threads(directory)
-        self._player = Player(script, self.send)
+        self._threads = ScriptedThreads(directory)
+        self._player = TurnPlayer(script, self.send)
         self._counts: Counter[str] = Counter()
         self._methods: dict[str, _Method] = {
             "initialize": self._initialize,
@@ -77,7 +77,7 @@ class ScriptedServer:
         if not isinstance(message, dict):
             return
         if "method" not in message:
-            self._player.answered(message)
+            self._player.resolve_request(message)
         elif "id" in message:
             await self._obey(message["id"], message["method"], message.get("params") or {})
 
@@ -91,22 +91,22 @@ class ScriptedServer:
         except _Refused as refusal:
             self.send({"id": request, "error": {"code": -32600, "message": str(refusal)}})
             return
-        if fault is not None and fault.mischief == "die" and fault.moment == "done":
+        if fault is not None and fault.kind == "die" and fault.moment == "done":
             end_process(fault.status)
         self.send({"id": request, "result": result})
-        if fault is not None and fault.mischief == "die":
+        if fault is not None and fault.kind == "die":
             end_process(fault.status)
         self._player.begin_waiting()
 
-    def _fault(self, method: str) -> Fault | None:
+    def _fault(self, method: str) -> AppFault | None:
         for fault in self._script.faults:
             if fault.method == method and fault.nth in (0, self._counts[method]):
                 return fault
         return None
 
-    def _misbehave(self, request: int | str, fault: Fault) -> bool:
+    def _misbehave(self, request: int | str, fault: AppFault) -> bool:
         """Play a fault; True when that was the answer."""
-        match fault.mischief:
+        match fault.kind:
             case "silence":
                 return True
             case "overload":
@@ -156,7 +156,7 @@ class ScriptedServer:
         return self._opened(thread, params)
 
     def _opened(self, thread: ScriptedThread, params: _Params) -> Any:
-        shown = thread.shown(turns=not params.get("excludeTurns"))
+        shown = thread.payload(turns=not params.get("excludeTurns"))
         self._player.later("thread/started", {"thread": shown})
         return {"thread": shown, "model": params.get("model") or "scripted", "cwd": "/"}
 
@@ -172,7 +172,7 @@ class ScriptedServer:
         thread = self._threads.load(params["threadId"])
         if thread is None:
             raise _Refused(f"thread not loaded: {params['threadId']}")
-        return {"thread": thread.shown(turns=bool(params.get("includeTurns")))}
+        return {"thread": thread.payload(turns=bool(params.get("includeTurns")))}
 
     async def _unsubscribe(self, params: _Params) -> Any:
         known = self._threads.find(params["threadId"]) is not None

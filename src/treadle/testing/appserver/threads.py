@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["ScriptedThread", "Threads"]
+__all__ = ["ScriptedThread", "ScriptedThreads"]
 
 
 @dataclass(eq=False, slots=True)
@@ -53,7 +53,7 @@ class ScriptedThread:
         with self.path.open("ab") as file:
             file.write(msgspec.json.encode({"type": kind, "payload": payload}) + b"\n")
 
-    def shown(self, *, turns: bool = False) -> dict[str, Any]:
+    def payload(self, *, turns: bool = False) -> dict[str, Any]:
         """The thread as answers and notifications show it."""
         return {
             "id": self.id,
@@ -69,7 +69,7 @@ class ScriptedThread:
         }
 
 
-class Threads:
+class ScriptedThreads:
     """All threads, those on disk included."""
 
     def __init__(self, directory: Path) -> None:

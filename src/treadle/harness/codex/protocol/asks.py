@@ -12,58 +12,58 @@ import msgspec
 from msgspec import Raw, Struct
 
 from ....core.wire import NULL
-from .base import Message
+from .base import WireStruct
 
 __all__ = [
-    "ASKS",
-    "AcceptRule",
-    "Answer",
-    "Ask",
-    "CommandApproval",
-    "Decided",
-    "Decision",
-    "Elicitation",
-    "Elicited",
-    "ExecRule",
-    "FileChangeApproval",
-    "InputAnswer",
-    "InputAnswers",
-    "Option",
-    "PermissionsApproval",
-    "PermissionsGranted",
-    "Question",
-    "ToolCall",
-    "ToolImage",
-    "ToolOutput",
-    "ToolText",
-    "UserInputAsk",
-    "read_ask",
+    "SERVER_REQUESTS",
+    "AcceptWithRule",
+    "ApprovalDecision",
+    "ApprovalReply",
+    "ClientReply",
+    "CommandApprovalRequest",
+    "ElicitationReply",
+    "ElicitationRequest",
+    "ExecPolicyRule",
+    "FileChangeApprovalRequest",
+    "PermissionsReply",
+    "PermissionsRequest",
+    "ServerRequest",
+    "ToolCallReply",
+    "ToolCallRequest",
+    "ToolImagePart",
+    "ToolTextPart",
+    "UserInputAnswer",
+    "UserInputOption",
+    "UserInputQuestion",
+    "UserInputReply",
+    "UserInputRequest",
+    "parse_server_request",
 ]
 
-Decision: TypeAlias = Literal["accept", "acceptForSession", "decline", "cancel"]
+ApprovalDecision: TypeAlias = Literal["accept", "acceptForSession", "decline", "cancel"]
 """`decline` lets the turn go on, `cancel` interrupts it."""
 
 
-class ExecRule(Struct, frozen=True):
+class ExecPolicyRule(Struct, frozen=True):
     """How the commands begin that shall run unasked from now on."""
 
     execpolicy_amendment: tuple[str, ...]
 
 
-class AcceptRule(Struct, frozen=True, rename="camel"):
+class AcceptWithRule(Struct, frozen=True, rename="camel"):
     """Yes, and the same to every command that begins so."""
 
-    accept_with_execpolicy_amendment: ExecRule
+    accept_with_execpolicy_amendment: ExecPolicyRule
 
 
-class _OfTurn(Message, frozen=True, kw_only=True):
+class _OfTurn(WireStruct, frozen=True, kw_only=True):
     method: ClassVar[str]
 
     thread_id: str
     turn_id: str
 
 
-class ToolCall(_OfTurn, frozen=True, kw_only=True):
+class ToolCallRequest(_OfTurn, frozen=True, kw_only=True):
     """The model called one of the dynamic tools."""
 
     method: ClassVar[str] = "item/tool/call"
@@ -74,26 +74,26 @@ class ToolCall(_OfTurn, frozen=True, kw_only=True):
     namespace: str | None = None
 
 
-class ToolText(Message, frozen=True, kw_only=True, tag="inputText"):
+class ToolTextPart(WireStruct, frozen=True, kw_only=True, tag="inputText"):
     """Text of a tool's result."""
 
     text: str
 
 
-class ToolImage(Message, frozen=True, kw_only=True, tag="inputImage"):
+class ToolImagePart(WireStruct, frozen=True, kw_only=True, tag="inputImage"):
     """An image of a tool's result."""
 
     image_url: str
 
 
-class ToolOutput(Message, frozen=True, kw_only=True):
+class ToolCallReply(WireStruct, frozen=True, kw_only=True):
     """A dynamic tool's result; the model reads it whether or not it succeeded."""
 
-    content_items: tuple[ToolText | ToolImage, ...]
+    content_items: tuple[ToolTextPart | ToolImagePart, ...]
     success: bool
 
 
-class CommandApproval(_OfTurn, frozen=True, kw_only=True):
+class CommandApprovalRequest(_OfTurn, frozen=True, kw_only=True):
     """Whether a command may run, or text be typed into a running one."""
 
     method: ClassVar[str] = "item/commandExecution/requestApproval"
@@ -109,7 +109,7 @@ class CommandApproval(_OfTurn, frozen=True, kw_only=True):
     available_decisions: tuple[Raw, ...] | None = None
 
 
-class FileChangeApproval(_OfTurn, frozen=True, kw_only=True):
+class FileChangeApprovalRequest(_OfTurn, frozen=True, kw_only=True):
     """Whether a patch may be applied."""
 
     method: ClassVar[str] = "item/fileChange/requestApproval"
@@ -119,13 +119,13 @@ class FileChangeApproval(_OfTurn, frozen=True, kw_only=True):
     grant_root: str | None = None
 
 
-class Decided(Message, frozen=True, kw_only=True):
+class ApprovalReply(WireStruct, frozen=True, kw_only=True):
     """The answer to an approval of a command or a patch."""
 
-    decision: Decision | AcceptRule
+    decision: ApprovalDecision | AcceptWithRule
 
 
-class PermissionsApproval(_OfTurn, frozen=True, kw_only=True):
+class PermissionsRequest(_OfTurn, frozen=True, kw_only=True):
     """Whether the model may have more permissions."""
 
     method: ClassVar[str] = "item/permissions/requestApproval"
@@ -136,55 +136,55 @@ class PermissionsApproval(_OfTurn, frozen=True, kw_only=True):
     reason: str | None = None
 
 
-class PermissionsGranted(Message, frozen=True, kw_only=True):
+class PermissionsReply(WireStruct, frozen=True, kw_only=True):
     """The permissions that were granted; `Raw(b"{}")` grants none."""
 
     permissions: Raw
     scope: Literal["turn", "session"] = msgspec.field(default_factory=lambda: "turn")
 
 
-class Option(Message, frozen=True, kw_only=True):
+class UserInputOption(WireStruct, frozen=True, kw_only=True):
     """One answer to choose."""
 
     label: str
     description: str = ""
 
 
-class Question(Message, frozen=True, kw_only=True):
+class UserInputQuestion(WireStruct, frozen=True, kw_only=True):
     """One question to the user."""
 
     id: str
     question: str
     header: str = ""
-    options: tuple[Option, ...] | None = None
+    options: tuple[UserInputOption, ...] | None = None
     is_other: bool = False
     is_secret: bool = False
 
 
-class UserInputAsk(_OfTurn, frozen=True, kw_only=True):
+class UserInputRequest(_OfTurn, frozen=True, kw_only=True):
     """Questions the model has for the user."""
 
     method: ClassVar[str] = "item/tool/requestUserInput"
 
     item_id: str
-    questions: tuple[Question, ...]
+    questions: tuple[UserInputQuestion, ...]
     is_blocking: bool = True
     auto_resolution_ms: int | None = None
 
 
-class InputAnswer(Message, frozen=True, kw_only=True):
+class UserInputAnswer(WireStruct, frozen=True, kw_only=True):
     """What the user answered to one question."""
 
     answers: tuple[str, ...]
 
 
-class InputAnswers(Message, frozen=True, kw_only=True):
+class UserInputReply(WireStruct, frozen=True, kw_only=True):
     """The answers by question."""
 
-    answers: dict[str, InputAnswer]
+    answers: dict[str, UserInputAnswer]
 
 
-class Elicitation(Message, frozen=True, kw_only=True):
+class ElicitationRequest(WireStruct, frozen=True, kw_only=True):
     """An MCP server wants something of the user."""
 
     method: ClassVar[str] = "mcpServer/elicitation/request"
@@ -194,32 +194,36 @@ class Elicitation(Message, frozen=True, kw_only=True):
     turn_id: str | None = None
 
 
-class Elicited(Message, frozen=True, kw_only=True):
+class ElicitationReply(WireStruct, frozen=True, kw_only=True):
     """What the user did about it."""
 
     action: Literal["accept", "decline", "cancel"]
 
 
-Ask: TypeAlias = (
-    ToolCall
-    | CommandApproval
-    | FileChangeApproval
-    | PermissionsApproval
-    | UserInputAsk
-    | Elicitation
+ServerRequest: TypeAlias = (
+    ToolCallRequest
+    | CommandApprovalRequest
+    | FileChangeApprovalRequest
+    | PermissionsRequest
+    | UserInputRequest
+    | ElicitationRequest
 )
 
-Answer: TypeAlias = ToolOutput | Decided | PermissionsGranted | InputAnswers | Elicited
+ClientReply: TypeAlias = (
+    ToolCallReply | ApprovalReply | PermissionsReply | UserInputReply | ElicitationReply
+)
 
-ASKS: dict[str, type[Ask]] = {kind.method: kind for kind in Ask.__args__}
+SERVER_REQUESTS: dict[str, type[ServerRequest]] = {
+    kind.method: kind for kind in ServerRequest.__args__
+}
 """What Treadle answers, by method."""
 
 _decoders: dict[str, msgspec.json.Decoder[Any]] = {
-    method: msgspec.json.Decoder(kind) for method, kind in ASKS.items()
+    method: msgspec.json.Decoder(kind) for method, kind in SERVER_REQUESTS.items()
 }
 
 
-def read_ask(method: str, params: bytes | Raw) -> Ask | None:
+def parse_server_request(method: str, params: bytes | Raw) -> ServerRequest | None:
     """The ask, or None where Treadle does not know the method.
 
     Raises `msgspec.ValidationError` where the parameters have another shape.

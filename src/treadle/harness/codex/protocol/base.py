@@ -10,27 +10,34 @@ from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
 
 from msgspec import Struct
 
-__all__ = ["Approval", "Empty", "Message", "Request", "RequestId", "Sandbox"]
+__all__ = [
+    "ClientRequest",
+    "CodexApprovalPolicy",
+    "CodexSandboxMode",
+    "EmptyResult",
+    "RequestId",
+    "WireStruct",
+]
 
 R = TypeVar("R")
 
 RequestId: TypeAlias = int | str
 """Ours and the server's live in spaces of their own."""
 
-Approval: TypeAlias = Literal["untrusted", "on-request", "never"]
-Sandbox: TypeAlias = Literal["read-only", "workspace-write", "danger-full-access"]
+CodexApprovalPolicy: TypeAlias = Literal["untrusted", "on-request", "never"]
+CodexSandboxMode: TypeAlias = Literal["read-only", "workspace-write", "danger-full-access"]
 
 
-class Message(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class WireStruct(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """A value of the wire."""
 
 
-class Empty(Message, frozen=True):
+class EmptyResult(WireStruct, frozen=True):
     """An answer that says no more than that it is one."""
 
 
-class Request(Message, Generic[R], frozen=True, kw_only=True):
+class ClientRequest(WireStruct, Generic[R], frozen=True, kw_only=True):
     """The parameters of a request, which knows its method and what answers it."""
 
     method: ClassVar[str]
-    answer: ClassVar[type[Any]]
+    result_type: ClassVar[type[Any]]

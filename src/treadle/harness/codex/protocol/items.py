@@ -12,27 +12,27 @@ import msgspec
 from msgspec import Raw
 
 from ....core.wire import NULL
-from .base import Message
+from .base import WireStruct
 
 __all__ = [
     "AgentMessageItem",
     "CommandItem",
     "CompactionItem",
     "DynamicToolItem",
-    "FileChange",
+    "FileChangeInfo",
     "FileChangeItem",
-    "Item",
     "McpToolItem",
     "OtherItem",
     "PlanItem",
     "ReasoningItem",
+    "TurnItem",
     "UserMessageItem",
     "WebSearchItem",
-    "read_item",
+    "parse_item",
 ]
 
 
-class _Item(Message, frozen=True, kw_only=True):
+class _Item(WireStruct, frozen=True, kw_only=True):
     id: str
 
 
@@ -76,7 +76,7 @@ class CommandItem(_Item, frozen=True, kw_only=True, tag="commandExecution"):
     duration_ms: int | None = None
 
 
-class FileChange(Message, frozen=True, kw_only=True):
+class FileChangeInfo(WireStruct, frozen=True, kw_only=True):
     """What a patch does to one file."""
 
     path: str
@@ -87,7 +87,7 @@ class FileChange(Message, frozen=True, kw_only=True):
 class FileChangeItem(_Item, frozen=True, kw_only=True, tag="fileChange"):
     """A patch."""
 
-    changes: tuple[FileChange, ...] = ()
+    changes: tuple[FileChangeInfo, ...] = ()
     status: str = ""
 
 
@@ -125,7 +125,7 @@ class CompactionItem(_Item, frozen=True, kw_only=True, tag="contextCompaction"):
     """The app-server compacted natively."""
 
 
-class OtherItem(Message, frozen=True, kw_only=True):
+class OtherItem(WireStruct, frozen=True, kw_only=True):
     """An item we have no shape for."""
 
     type: str = ""
@@ -144,13 +144,13 @@ _Known: TypeAlias = (
     | WebSearchItem
     | CompactionItem
 )
-Item: TypeAlias = _Known | OtherItem
+TurnItem: TypeAlias = _Known | OtherItem
 
 _known: msgspec.json.Decoder[_Known] = msgspec.json.Decoder(_Known)
 _other = msgspec.json.Decoder(OtherItem)
 
 
-def read_item(payload: bytes | Raw) -> Item:
+def parse_item(payload: bytes | Raw) -> TurnItem:
     """The item in `payload`."""
     try:
         return _known.decode(payload)

@@ -11,51 +11,51 @@ from typing import ClassVar, TypeAlias
 import msgspec
 from msgspec import Raw
 
-from .base import Message, RequestId
+from .base import RequestId, WireStruct
 from .values import (
-    PlanStep,
-    RateLimits,
-    Status,
-    Thread,
-    Tokens,
-    TokenUsage,
-    Turn,
-    TurnError,
+    AccountLimits,
+    CodexThreadInfo,
+    CodexThreadStatus,
+    CodexTurnError,
+    CodexTurnInfo,
+    PlanStepInfo,
+    ThreadTokenUsage,
+    TokenCounts,
     UsageMetadata,
 )
 
 __all__ = [
     "NOTIFICATIONS",
     "UNWANTED",
-    "AgentMessageDelta",
-    "CommandOutputDelta",
-    "ConfigWarning",
-    "ErrorNotice",
-    "ItemCompleted",
-    "ItemStarted",
+    "ConfigWarningNotification",
+    "ErrorNotification",
+    "ItemCompletedNotification",
+    "ItemStartedNotification",
+    "MessageDeltaNotification",
     "Notification",
-    "PlanUpdated",
-    "RateLimitsUpdated",
-    "RawItem",
-    "RawResponse",
-    "ReasoningPartAdded",
-    "ReasoningSummaryDelta",
-    "ReasoningTextDelta",
-    "ServerRequestResolved",
-    "ThreadClosed",
-    "ThreadCompacted",
-    "ThreadStarted",
-    "ThreadStatusChanged",
-    "TokenUsageUpdated",
-    "TurnCompleted",
-    "TurnDiffUpdated",
-    "TurnStarted",
-    "Warned",
-    "read_notification",
+    "OutputDeltaNotification",
+    "PlanNotification",
+    "RateLimitsNotification",
+    "RawItemNotification",
+    "RawResponseNotification",
+    "ReasoningDeltaNotification",
+    "RequestResolvedNotification",
+    "SummaryDeltaNotification",
+    "SummaryPartNotification",
+    "ThreadClosedNotification",
+    "ThreadCompactedNotification",
+    "ThreadStartedNotification",
+    "ThreadStatusNotification",
+    "TokenUsageNotification",
+    "TurnCompletedNotification",
+    "TurnDiffNotification",
+    "TurnStartedNotification",
+    "WarningNotification",
+    "parse_notification",
 ]
 
 
-class _General(Message, frozen=True, kw_only=True):
+class _General(WireStruct, frozen=True, kw_only=True):
     method: ClassVar[str]
 
     @property
@@ -64,7 +64,7 @@ class _General(Message, frozen=True, kw_only=True):
         return None
 
 
-class _OfThread(Message, frozen=True, kw_only=True):
+class _OfThread(WireStruct, frozen=True, kw_only=True):
     method: ClassVar[str]
 
     thread_id: str
@@ -78,12 +78,12 @@ class _OfItem(_OfTurn, frozen=True, kw_only=True):
     item_id: str
 
 
-class ThreadStarted(Message, frozen=True, kw_only=True):
+class ThreadStartedNotification(WireStruct, frozen=True, kw_only=True):
     """A thread was started; it reaches every client."""
 
     method: ClassVar[str] = "thread/started"
 
-    thread: Thread
+    thread: CodexThreadInfo
 
     @property
     def thread_id(self) -> str:
@@ -91,60 +91,60 @@ class ThreadStarted(Message, frozen=True, kw_only=True):
         return self.thread.id
 
 
-class ThreadStatusChanged(_OfThread, frozen=True, kw_only=True):
+class ThreadStatusNotification(_OfThread, frozen=True, kw_only=True):
     """A thread became busy or idle, or waits for someone."""
 
     method: ClassVar[str] = "thread/status/changed"
 
-    status: Status
+    status: CodexThreadStatus
 
 
-class ThreadClosed(_OfThread, frozen=True, kw_only=True):
+class ThreadClosedNotification(_OfThread, frozen=True, kw_only=True):
     """A thread was unloaded."""
 
     method: ClassVar[str] = "thread/closed"
 
 
-class ThreadCompacted(_OfTurn, frozen=True, kw_only=True):
+class ThreadCompactedNotification(_OfTurn, frozen=True, kw_only=True):
     """The app-server compacted natively (as older versions say it)."""
 
     method: ClassVar[str] = "thread/compacted"
 
 
-class TokenUsageUpdated(_OfTurn, frozen=True, kw_only=True):
+class TokenUsageNotification(_OfTurn, frozen=True, kw_only=True):
     """A model response was counted."""
 
     method: ClassVar[str] = "thread/tokenUsage/updated"
 
-    token_usage: TokenUsage
+    token_usage: ThreadTokenUsage
 
 
-class TurnStarted(_OfThread, frozen=True, kw_only=True):
+class TurnStartedNotification(_OfThread, frozen=True, kw_only=True):
     """A turn began."""
 
     method: ClassVar[str] = "turn/started"
 
-    turn: Turn
+    turn: CodexTurnInfo
 
 
-class TurnCompleted(_OfThread, frozen=True, kw_only=True):
+class TurnCompletedNotification(_OfThread, frozen=True, kw_only=True):
     """A turn ended, one way or another."""
 
     method: ClassVar[str] = "turn/completed"
 
-    turn: Turn
+    turn: CodexTurnInfo
 
 
-class PlanUpdated(_OfTurn, frozen=True, kw_only=True):
+class PlanNotification(_OfTurn, frozen=True, kw_only=True):
     """The model changed its plan."""
 
     method: ClassVar[str] = "turn/plan/updated"
 
-    plan: tuple[PlanStep, ...]
+    plan: tuple[PlanStepInfo, ...]
     explanation: str | None = None
 
 
-class TurnDiffUpdated(_OfTurn, frozen=True, kw_only=True):
+class TurnDiffNotification(_OfTurn, frozen=True, kw_only=True):
     """What the turn has changed in files so far, as one unified diff."""
 
     method: ClassVar[str] = "turn/diff/updated"
@@ -152,7 +152,7 @@ class TurnDiffUpdated(_OfTurn, frozen=True, kw_only=True):
     diff: str
 
 
-class ItemStarted(_OfTurn, frozen=True, kw_only=True):
+class ItemStartedNotification(_OfTurn, frozen=True, kw_only=True):
     """An item began; `read_item` reads it."""
 
     method: ClassVar[str] = "item/started"
@@ -161,7 +161,7 @@ class ItemStarted(_OfTurn, frozen=True, kw_only=True):
     started_at_ms: int | None = None
 
 
-class ItemCompleted(_OfTurn, frozen=True, kw_only=True):
+class ItemCompletedNotification(_OfTurn, frozen=True, kw_only=True):
     """An item is done; `read_item` reads it."""
 
     method: ClassVar[str] = "item/completed"
@@ -170,7 +170,7 @@ class ItemCompleted(_OfTurn, frozen=True, kw_only=True):
     completed_at_ms: int | None = None
 
 
-class AgentMessageDelta(_OfItem, frozen=True, kw_only=True):
+class MessageDeltaNotification(_OfItem, frozen=True, kw_only=True):
     """The next piece of an answer."""
 
     method: ClassVar[str] = "item/agentMessage/delta"
@@ -178,7 +178,7 @@ class AgentMessageDelta(_OfItem, frozen=True, kw_only=True):
     delta: str
 
 
-class ReasoningSummaryDelta(_OfItem, frozen=True, kw_only=True):
+class SummaryDeltaNotification(_OfItem, frozen=True, kw_only=True):
     """The next piece of a summary of the reasoning."""
 
     method: ClassVar[str] = "item/reasoning/summaryTextDelta"
@@ -187,7 +187,7 @@ class ReasoningSummaryDelta(_OfItem, frozen=True, kw_only=True):
     summary_index: int
 
 
-class ReasoningPartAdded(_OfItem, frozen=True, kw_only=True):
+class SummaryPartNotification(_OfItem, frozen=True, kw_only=True):
     """Another part of the summary begins."""
 
     method: ClassVar[str] = "item/reasoning/summaryPartAdded"
@@ -195,7 +195,7 @@ class ReasoningPartAdded(_OfItem, frozen=True, kw_only=True):
     summary_index: int
 
 
-class ReasoningTextDelta(_OfItem, frozen=True, kw_only=True):
+class ReasoningDeltaNotification(_OfItem, frozen=True, kw_only=True):
     """The next piece of the reasoning itself."""
 
     method: ClassVar[str] = "item/reasoning/textDelta"
@@ -204,7 +204,7 @@ class ReasoningTextDelta(_OfItem, frozen=True, kw_only=True):
     content_index: int
 
 
-class CommandOutputDelta(_OfItem, frozen=True, kw_only=True):
+class OutputDeltaNotification(_OfItem, frozen=True, kw_only=True):
     """The next piece of a command's output."""
 
     method: ClassVar[str] = "item/commandExecution/outputDelta"
@@ -212,7 +212,7 @@ class CommandOutputDelta(_OfItem, frozen=True, kw_only=True):
     delta: str
 
 
-class RawItem(_OfTurn, frozen=True, kw_only=True):
+class RawItemNotification(_OfTurn, frozen=True, kw_only=True):
     """An item of the history as the model reads or wrote it."""
 
     method: ClassVar[str] = "rawResponseItem/completed"
@@ -220,27 +220,27 @@ class RawItem(_OfTurn, frozen=True, kw_only=True):
     item: Raw
 
 
-class RawResponse(_OfTurn, frozen=True, kw_only=True):
+class RawResponseNotification(_OfTurn, frozen=True, kw_only=True):
     """A model response has ended."""
 
     method: ClassVar[str] = "rawResponse/completed"
 
     response_id: str
-    usage: Tokens | None = None
+    usage: TokenCounts | None = None
     usage_metadata: UsageMetadata | None = None
     """The provider's own figures, which tell what it left out."""
 
 
-class ErrorNotice(_OfTurn, frozen=True, kw_only=True):
+class ErrorNotification(_OfTurn, frozen=True, kw_only=True):
     """A try failed; `will_retry` says whether another follows."""
 
     method: ClassVar[str] = "error"
 
-    error: TurnError
+    error: CodexTurnError
     will_retry: bool = False
 
 
-class ServerRequestResolved(_OfThread, frozen=True, kw_only=True):
+class RequestResolvedNotification(_OfThread, frozen=True, kw_only=True):
     """A server request needs no answer any more."""
 
     method: ClassVar[str] = "serverRequest/resolved"
@@ -248,7 +248,7 @@ class ServerRequestResolved(_OfThread, frozen=True, kw_only=True):
     request_id: RequestId
 
 
-class Warned(Message, frozen=True, kw_only=True):
+class WarningNotification(WireStruct, frozen=True, kw_only=True):
     """Something a user should know, about a thread or about none."""
 
     method: ClassVar[str] = "warning"
@@ -257,7 +257,7 @@ class Warned(Message, frozen=True, kw_only=True):
     thread_id: str | None = None
 
 
-class ConfigWarning(_General, frozen=True, kw_only=True):
+class ConfigWarningNotification(_General, frozen=True, kw_only=True):
     """A setting that was not understood."""
 
     method: ClassVar[str] = "configWarning"
@@ -267,38 +267,38 @@ class ConfigWarning(_General, frozen=True, kw_only=True):
     path: str | None = None
 
 
-class RateLimitsUpdated(_General, frozen=True, kw_only=True):
+class RateLimitsNotification(_General, frozen=True, kw_only=True):
     """The account's allowances, as the newest response told them."""
 
     method: ClassVar[str] = "account/rateLimits/updated"
 
-    rate_limits: RateLimits
+    rate_limits: AccountLimits
 
 
 Notification: TypeAlias = (
-    AgentMessageDelta
-    | CommandOutputDelta
-    | ConfigWarning
-    | ErrorNotice
-    | ItemCompleted
-    | ItemStarted
-    | PlanUpdated
-    | RateLimitsUpdated
-    | RawItem
-    | RawResponse
-    | ReasoningPartAdded
-    | ReasoningSummaryDelta
-    | ReasoningTextDelta
-    | ServerRequestResolved
-    | ThreadClosed
-    | ThreadCompacted
-    | ThreadStarted
-    | ThreadStatusChanged
-    | TokenUsageUpdated
-    | TurnCompleted
-    | TurnDiffUpdated
-    | TurnStarted
-    | Warned
+    MessageDeltaNotification
+    | OutputDeltaNotification
+    | ConfigWarningNotification
+    | ErrorNotification
+    | ItemCompletedNotification
+    | ItemStartedNotification
+    | PlanNotification
+    | RateLimitsNotification
+    | RawItemNotification
+    | RawResponseNotification
+    | SummaryPartNotification
+    | SummaryDeltaNotification
+    | ReasoningDeltaNotification
+    | RequestResolvedNotification
+    | ThreadClosedNotification
+    | ThreadCompactedNotification
+    | ThreadStartedNotification
+    | ThreadStatusNotification
+    | TokenUsageNotification
+    | TurnCompletedNotification
+    | TurnDiffNotification
+    | TurnStartedNotification
+    | WarningNotification
 )
 
 NOTIFICATIONS: dict[str, type[Notification]] = {kind.method: kind for kind in Notification.__args__}
@@ -333,7 +333,7 @@ UNWANTED: tuple[str, ...] = (
 _decoders = {method: msgspec.json.Decoder(kind) for method, kind in NOTIFICATIONS.items()}
 
 
-def read_notification(method: str, params: bytes | Raw) -> Notification | None:
+def parse_notification(method: str, params: bytes | Raw) -> Notification | None:
     """The notification, or None where Treadle does not know the method.
 
     Raises `msgspec.ValidationError` where the parameters have another shape.

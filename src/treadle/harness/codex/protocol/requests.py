@@ -10,46 +10,46 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 from msgspec import Raw
 
-from .base import Approval, Empty, Message, Request, Sandbox
-from .values import Thread, Turn
+from .base import ClientRequest, CodexApprovalPolicy, CodexSandboxMode, EmptyResult, WireStruct
+from .values import CodexThreadInfo, CodexTurnInfo
 
 __all__ = [
     "AccountLogin",
     "AdditionalContext",
-    "Capabilities",
+    "ClientCapabilities",
     "ClientInfo",
+    "CommandEnvironment",
+    "DynamicFunction",
+    "DynamicNamespace",
     "DynamicTool",
-    "Environment",
-    "FunctionTool",
     "ImageInput",
     "Initialize",
-    "Initialized",
+    "InitializeResult",
     "LocalImageInput",
-    "NamespaceTool",
-    "TerminalEnd",
-    "Terminated",
+    "OpenThreadResult",
+    "TerminalTerminate",
+    "TerminateResult",
     "TextInput",
     "ThreadArchive",
     "ThreadCompact",
     "ThreadFork",
     "ThreadInject",
-    "ThreadOpened",
     "ThreadRead",
-    "ThreadReadAnswer",
+    "ThreadReadResult",
     "ThreadResume",
     "ThreadStart",
     "ThreadUnsubscribe",
-    "ThreadUnsubscribed",
-    "TurnBegun",
     "TurnInterrupt",
     "TurnStart",
+    "TurnStartResult",
     "TurnSteer",
-    "TurnSteered",
+    "TurnSteerResult",
+    "UnsubscribeResult",
     "UserInput",
 ]
 
 
-class ClientInfo(Message, frozen=True, kw_only=True):
+class ClientInfo(WireStruct, frozen=True, kw_only=True):
     """Who speaks; the name becomes the originator that providers see."""
 
     name: str
@@ -57,35 +57,35 @@ class ClientInfo(Message, frozen=True, kw_only=True):
     title: str | None = None
 
 
-class Capabilities(Message, frozen=True, kw_only=True):
+class ClientCapabilities(WireStruct, frozen=True, kw_only=True):
     """What this client understands, and which notifications it does not want."""
 
     experimental_api: bool = False
     opt_out_notification_methods: tuple[str, ...] = ()
 
 
-class Initialized(Message, frozen=True, kw_only=True):
+class InitializeResult(WireStruct, frozen=True, kw_only=True):
     """Who answers; the user agent holds the version."""
 
     user_agent: str
     codex_home: str = ""
 
 
-class Initialize(Request[Initialized], frozen=True, kw_only=True):
+class Initialize(ClientRequest[InitializeResult], frozen=True, kw_only=True):
     """The first request on a connection."""
 
     method: ClassVar[str] = "initialize"
-    answer: ClassVar[type[Any]] = Initialized
+    result_type: ClassVar[type[Any]] = InitializeResult
 
     client_info: ClientInfo
-    capabilities: Capabilities
+    capabilities: ClientCapabilities
 
 
-class AccountLogin(Request[Empty], frozen=True, kw_only=True, tag="chatgptAuthTokens"):
+class AccountLogin(ClientRequest[EmptyResult], frozen=True, kw_only=True, tag="chatgptAuthTokens"):
     """Signs the server in with tokens that it keeps in memory only."""
 
     method: ClassVar[str] = "account/login/start"
-    answer: ClassVar[type[Any]] = Empty
+    result_type: ClassVar[type[Any]] = EmptyResult
 
     access_token: str
     chatgpt_account_id: str
@@ -94,7 +94,7 @@ class AccountLogin(Request[Empty], frozen=True, kw_only=True, tag="chatgptAuthTo
         return "AccountLogin(…)"
 
 
-class FunctionTool(Message, frozen=True, kw_only=True, tag="function"):
+class DynamicFunction(WireStruct, frozen=True, kw_only=True, tag="function"):
     """A tool of ours that the app-server calls through `item/tool/call`."""
 
     name: str
@@ -103,21 +103,21 @@ class FunctionTool(Message, frozen=True, kw_only=True, tag="function"):
     defer_loading: bool = False
 
 
-class NamespaceTool(Message, frozen=True, kw_only=True, tag="namespace"):
+class DynamicNamespace(WireStruct, frozen=True, kw_only=True, tag="namespace"):
     """Tools of ours under one name."""
 
     name: str
     description: str
-    tools: tuple[FunctionTool, ...]
+    tools: tuple[DynamicFunction, ...]
 
 
-DynamicTool: TypeAlias = FunctionTool | NamespaceTool
+DynamicTool: TypeAlias = DynamicFunction | DynamicNamespace
 
 
-class ThreadOpened(Message, frozen=True, kw_only=True):
+class OpenThreadResult(WireStruct, frozen=True, kw_only=True):
     """The answer to start, resume and fork."""
 
-    thread: Thread
+    thread: CodexThreadInfo
     model: str = ""
     model_provider: str = ""
     cwd: str = ""
@@ -125,7 +125,7 @@ class ThreadOpened(Message, frozen=True, kw_only=True):
     instruction_sources: tuple[str, ...] = ()
 
 
-class Environment(Message, frozen=True, kw_only=True):
+class CommandEnvironment(WireStruct, frozen=True, kw_only=True):
     """Where commands can run, and in which directory."""
 
     environment_id: str
@@ -137,57 +137,57 @@ class Environment(Message, frozen=True, kw_only=True):
         return cls(environment_id="local", cwd=cwd)
 
 
-class ThreadStart(Request[ThreadOpened], frozen=True, kw_only=True):
+class ThreadStart(ClientRequest[OpenThreadResult], frozen=True, kw_only=True):
     """Begin a thread. It is written to disk with its first turn or injection."""
 
     method: ClassVar[str] = "thread/start"
-    answer: ClassVar[type[Any]] = ThreadOpened
+    result_type: ClassVar[type[Any]] = OpenThreadResult
 
     cwd: str | None = None
     """Named here, the server writes down that its project is trusted, and heeds its settings,
     if commands may write; named by one of `environments`, it does neither."""
     model: str | None = None
     model_provider: str | None = None
-    approval_policy: Approval | None = None
-    sandbox: Sandbox | None = None
+    approval_policy: CodexApprovalPolicy | None = None
+    sandbox: CodexSandboxMode | None = None
     base_instructions: str | None = None
     """An empty one removes the message altogether."""
     developer_instructions: str | None = None
     config: dict[str, Any] | None = None
     """Settings of this thread alone, by dotted key."""
     dynamic_tools: tuple[DynamicTool, ...] | None = None
-    environments: tuple[Environment, ...] | None = None
+    environments: tuple[CommandEnvironment, ...] | None = None
     """With none at all, no tool is offered that would run a command."""
     ephemeral: bool | None = None
     experimental_raw_events: bool = False
 
 
-class ThreadResume(Request[ThreadOpened], frozen=True, kw_only=True):
+class ThreadResume(ClientRequest[OpenThreadResult], frozen=True, kw_only=True):
     """Load a thread from disk; of one that is loaded, the overrides are ignored."""
 
     method: ClassVar[str] = "thread/resume"
-    answer: ClassVar[type[Any]] = ThreadOpened
+    result_type: ClassVar[type[Any]] = OpenThreadResult
 
     thread_id: str
     cwd: str | None = None
     model: str | None = None
     model_provider: str | None = None
-    approval_policy: Approval | None = None
-    sandbox: Sandbox | None = None
+    approval_policy: CodexApprovalPolicy | None = None
+    sandbox: CodexSandboxMode | None = None
     base_instructions: str | None = None
     developer_instructions: str | None = None
     config: dict[str, Any] | None = None
     exclude_turns: bool = False
 
 
-class ThreadFork(Request[ThreadOpened], frozen=True, kw_only=True):
+class ThreadFork(ClientRequest[OpenThreadResult], frozen=True, kw_only=True):
     """Branch off a thread; its developer instructions are not inherited.
 
     An ephemeral fork needs `exclude_turns` and keeps the parent's cache key.
     """
 
     method: ClassVar[str] = "thread/fork"
-    answer: ClassVar[type[Any]] = ThreadOpened
+    result_type: ClassVar[type[Any]] = OpenThreadResult
 
     thread_id: str
     last_turn_id: str | None = None
@@ -195,8 +195,8 @@ class ThreadFork(Request[ThreadOpened], frozen=True, kw_only=True):
     cwd: str | None = None
     model: str | None = None
     model_provider: str | None = None
-    approval_policy: Approval | None = None
-    sandbox: Sandbox | None = None
+    approval_policy: CodexApprovalPolicy | None = None
+    sandbox: CodexSandboxMode | None = None
     base_instructions: str | None = None
     developer_instructions: str | None = None
     config: dict[str, Any] | None = None
@@ -204,79 +204,79 @@ class ThreadFork(Request[ThreadOpened], frozen=True, kw_only=True):
     exclude_turns: bool = False
 
 
-class ThreadInject(Request[Empty], frozen=True, kw_only=True):
+class ThreadInject(ClientRequest[EmptyResult], frozen=True, kw_only=True):
     """Append raw Responses items to a thread's history; there must be at least one."""
 
     method: ClassVar[str] = "thread/inject_items"
-    answer: ClassVar[type[Any]] = Empty
+    result_type: ClassVar[type[Any]] = EmptyResult
 
     thread_id: str
     items: tuple[Raw, ...]
 
 
-class ThreadUnsubscribed(Message, frozen=True, kw_only=True):
+class UnsubscribeResult(WireStruct, frozen=True, kw_only=True):
     """Whether there was anything to leave."""
 
     status: str
 
 
-class ThreadUnsubscribe(Request[ThreadUnsubscribed], frozen=True, kw_only=True):
+class ThreadUnsubscribe(ClientRequest[UnsubscribeResult], frozen=True, kw_only=True):
     """Stop getting a thread's events; it is unloaded some time later."""
 
     method: ClassVar[str] = "thread/unsubscribe"
-    answer: ClassVar[type[Any]] = ThreadUnsubscribed
+    result_type: ClassVar[type[Any]] = UnsubscribeResult
 
     thread_id: str
 
 
-class ThreadArchive(Request[Empty], frozen=True, kw_only=True):
+class ThreadArchive(ClientRequest[EmptyResult], frozen=True, kw_only=True):
     """Unload a thread and put it away."""
 
     method: ClassVar[str] = "thread/archive"
-    answer: ClassVar[type[Any]] = Empty
+    result_type: ClassVar[type[Any]] = EmptyResult
 
     thread_id: str
 
 
-class ThreadCompact(Request[Empty], frozen=True, kw_only=True):
+class ThreadCompact(ClientRequest[EmptyResult], frozen=True, kw_only=True):
     """Compact natively; what happens then is told as a turn."""
 
     method: ClassVar[str] = "thread/compact/start"
-    answer: ClassVar[type[Any]] = Empty
+    result_type: ClassVar[type[Any]] = EmptyResult
 
     thread_id: str
 
 
-class ThreadReadAnswer(Message, frozen=True, kw_only=True):
+class ThreadReadResult(WireStruct, frozen=True, kw_only=True):
     """A thread as stored."""
 
-    thread: Thread
+    thread: CodexThreadInfo
 
 
-class ThreadRead(Request[ThreadReadAnswer], frozen=True, kw_only=True):
+class ThreadRead(ClientRequest[ThreadReadResult], frozen=True, kw_only=True):
     """Look at a thread, loaded or not. Injected items are not shown."""
 
     method: ClassVar[str] = "thread/read"
-    answer: ClassVar[type[Any]] = ThreadReadAnswer
+    result_type: ClassVar[type[Any]] = ThreadReadResult
 
     thread_id: str
     include_turns: bool = False
 
 
-class TextInput(Message, frozen=True, kw_only=True, tag="text"):
+class TextInput(WireStruct, frozen=True, kw_only=True, tag="text"):
     """Text a user typed."""
 
     text: str
 
 
-class ImageInput(Message, frozen=True, kw_only=True, tag="image"):
+class ImageInput(WireStruct, frozen=True, kw_only=True, tag="image"):
     """An image by address; `data:` addresses work."""
 
     url: str
     detail: Literal["auto", "low", "high", "original"] | None = None
 
 
-class LocalImageInput(Message, frozen=True, kw_only=True, tag="localImage"):
+class LocalImageInput(WireStruct, frozen=True, kw_only=True, tag="localImage"):
     """An image by file."""
 
     path: str
@@ -286,24 +286,24 @@ class LocalImageInput(Message, frozen=True, kw_only=True, tag="localImage"):
 UserInput: TypeAlias = TextInput | ImageInput | LocalImageInput
 
 
-class AdditionalContext(Message, frozen=True, kw_only=True):
+class AdditionalContext(WireStruct, frozen=True, kw_only=True):
     """Text beside the user's; sent again only when it changed."""
 
     kind: Literal["application", "untrusted"]
     value: str
 
 
-class TurnBegun(Message, frozen=True, kw_only=True):
+class TurnStartResult(WireStruct, frozen=True, kw_only=True):
     """The turn that was started, or queued behind the running one."""
 
-    turn: Turn
+    turn: CodexTurnInfo
 
 
-class TurnStart(Request[TurnBegun], frozen=True, kw_only=True):
+class TurnStart(ClientRequest[TurnStartResult], frozen=True, kw_only=True):
     """Run a turn; without input the model answers the history as it is."""
 
     method: ClassVar[str] = "turn/start"
-    answer: ClassVar[type[Any]] = TurnBegun
+    result_type: ClassVar[type[Any]] = TurnStartResult
 
     thread_id: str
     input: tuple[UserInput, ...]
@@ -312,24 +312,24 @@ class TurnStart(Request[TurnBegun], frozen=True, kw_only=True):
     model: str | None = None
     effort: str | None = None
     summary: Literal["auto", "concise", "detailed", "none"] | None = None
-    approval_policy: Approval | None = None
+    approval_policy: CodexApprovalPolicy | None = None
     sandbox_policy: dict[str, Any] | None = None
     output_schema: dict[str, Any] | None = None
     collaboration_mode: dict[str, Any] | None = None
     additional_context: dict[str, AdditionalContext] | None = None
 
 
-class TurnSteered(Message, frozen=True, kw_only=True):
+class TurnSteerResult(WireStruct, frozen=True, kw_only=True):
     """The turn that took the text."""
 
     turn_id: str
 
 
-class TurnSteer(Request[TurnSteered], frozen=True, kw_only=True):
+class TurnSteer(ClientRequest[TurnSteerResult], frozen=True, kw_only=True):
     """Add text to the running turn; the response in flight is thrown away."""
 
     method: ClassVar[str] = "turn/steer"
-    answer: ClassVar[type[Any]] = TurnSteered
+    result_type: ClassVar[type[Any]] = TurnSteerResult
 
     thread_id: str
     expected_turn_id: str
@@ -337,27 +337,27 @@ class TurnSteer(Request[TurnSteered], frozen=True, kw_only=True):
     client_user_message_id: str | None = None
 
 
-class Terminated(Message, frozen=True, kw_only=True):
+class TerminateResult(WireStruct, frozen=True, kw_only=True):
     """Whether there was something to end."""
 
     terminated: bool = False
 
 
-class TerminalEnd(Request[Terminated], frozen=True, kw_only=True):
+class TerminalTerminate(ClientRequest[TerminateResult], frozen=True, kw_only=True):
     """End a command that still runs."""
 
     method: ClassVar[str] = "thread/backgroundTerminals/terminate"
-    answer: ClassVar[type[Any]] = Terminated
+    result_type: ClassVar[type[Any]] = TerminateResult
 
     thread_id: str
     process_id: str
 
 
-class TurnInterrupt(Request[Empty], frozen=True, kw_only=True):
+class TurnInterrupt(ClientRequest[EmptyResult], frozen=True, kw_only=True):
     """Stop the running turn."""
 
     method: ClassVar[str] = "turn/interrupt"
-    answer: ClassVar[type[Any]] = Empty
+    result_type: ClassVar[type[Any]] = EmptyResult
 
     thread_id: str
     turn_id: str

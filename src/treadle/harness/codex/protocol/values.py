@@ -10,23 +10,23 @@ import msgspec
 from msgspec import Raw
 
 from ....core.wire import NULL
-from .base import Message
+from .base import WireStruct
 
 __all__ = [
-    "PlanStep",
-    "RateLimitWindow",
-    "RateLimits",
-    "Status",
-    "Thread",
-    "TokenUsage",
-    "Tokens",
-    "Turn",
-    "TurnError",
+    "AccountLimits",
+    "CodexThreadInfo",
+    "CodexThreadStatus",
+    "CodexTurnError",
+    "CodexTurnInfo",
+    "LimitWindow",
+    "PlanStepInfo",
+    "ThreadTokenUsage",
+    "TokenCounts",
     "UsageMetadata",
 ]
 
 
-class Status(Message, frozen=True, kw_only=True):
+class CodexThreadStatus(WireStruct, frozen=True, kw_only=True):
     """What a thread is doing: `notLoaded`, `idle`, `systemError` or `active`."""
 
     type: str
@@ -36,7 +36,7 @@ class Status(Message, frozen=True, kw_only=True):
 _TOO_LONG = '"context_length_exceeded"'
 
 
-class TurnError(Message, frozen=True, kw_only=True):
+class CodexTurnError(WireStruct, frozen=True, kw_only=True):
     """Why a turn, or one try of it, failed."""
 
     message: str
@@ -54,7 +54,7 @@ class TurnError(Message, frozen=True, kw_only=True):
         return ""
 
     @property
-    def overflows(self) -> bool:
+    def is_overflow(self) -> bool:
         """Whether the request was too long; where a provider refuses it, its own code says so."""
         return self.kind == "contextWindowExceeded" or _TOO_LONG in self.message
 
@@ -73,12 +73,12 @@ class TurnError(Message, frozen=True, kw_only=True):
         return msgspec.json.decode(self.codex_error_info)
 
 
-class Turn(Message, frozen=True, kw_only=True):
+class CodexTurnInfo(WireStruct, frozen=True, kw_only=True):
     """A turn; `status` is `inProgress`, `completed`, `interrupted` or `failed`."""
 
     id: str
     status: str
-    error: TurnError | None = None
+    error: CodexTurnError | None = None
     items: tuple[Raw, ...] = ()
     items_view: str = ""
     started_at: int | None = None
@@ -86,7 +86,7 @@ class Turn(Message, frozen=True, kw_only=True):
     duration_ms: int | None = None
 
 
-class Thread(Message, frozen=True, kw_only=True):
+class CodexThreadInfo(WireStruct, frozen=True, kw_only=True):
     """A thread as the app-server sees it; `path` is its rollout, none if ephemeral."""
 
     id: str
@@ -98,11 +98,11 @@ class Thread(Message, frozen=True, kw_only=True):
     model_provider: str = ""
     cli_version: str = ""
     cwd: str = ""
-    status: Status = Status(type="notLoaded")
-    turns: tuple[Turn, ...] = ()
+    status: CodexThreadStatus = CodexThreadStatus(type="notLoaded")
+    turns: tuple[CodexTurnInfo, ...] = ()
 
 
-class Tokens(Message, frozen=True, kw_only=True):
+class TokenCounts(WireStruct, frozen=True, kw_only=True):
     """A count of tokens; what the server does not say is unknown, not zero."""
 
     total_tokens: int = 0
@@ -113,21 +113,21 @@ class Tokens(Message, frozen=True, kw_only=True):
     reasoning_output_tokens: int | None = None
 
 
-class UsageMetadata(Message, frozen=True, kw_only=True):
+class UsageMetadata(WireStruct, frozen=True, kw_only=True):
     """What the provider itself said about a response."""
 
     metadata: Raw = NULL
 
 
-class TokenUsage(Message, frozen=True, kw_only=True):
+class ThreadTokenUsage(WireStruct, frozen=True, kw_only=True):
     """Tokens of the whole thread and of its newest response."""
 
-    total: Tokens
-    last: Tokens
+    total: TokenCounts
+    last: TokenCounts
     model_context_window: int | None = None
 
 
-class RateLimitWindow(Message, frozen=True, kw_only=True):
+class LimitWindow(WireStruct, frozen=True, kw_only=True):
     """How much of one allowance is used."""
 
     used_percent: float
@@ -135,17 +135,17 @@ class RateLimitWindow(Message, frozen=True, kw_only=True):
     resets_at: int | None = None
 
 
-class RateLimits(Message, frozen=True, kw_only=True):
+class AccountLimits(WireStruct, frozen=True, kw_only=True):
     """The allowances of an account."""
 
-    primary: RateLimitWindow | None = None
-    secondary: RateLimitWindow | None = None
+    primary: LimitWindow | None = None
+    secondary: LimitWindow | None = None
     limit_id: str | None = None
     limit_name: str | None = None
     plan_type: str | None = None
 
 
-class PlanStep(Message, frozen=True, kw_only=True):
+class PlanStepInfo(WireStruct, frozen=True, kw_only=True):
     """One step of a plan: `pending`, `inProgress` or `completed`."""
 
     step: str

@@ -12,7 +12,7 @@ import re
 from ....core.patterns import regex
 from ....core.provenance import plain_text
 
-__all__ = ["CLOSING", "LABELS", "OPENING", "REQUEST", "clean", "guard", "name"]
+__all__ = ["CLOSING", "LABELS", "OPENING", "REQUEST", "clean_text", "guard_text", "quoted_name"]
 
 OPENING = "<conversation_context>"
 CLOSING = "</conversation_context>"
@@ -46,7 +46,7 @@ _FULL_WIDTH = 0xFEE0
 """How far a character of ASCII is from its full-width form."""
 
 
-def clean(text: str) -> str:
+def clean_text(text: str) -> str:
     """`text` trimmed, without controls, terminal escapes and hidden characters.
 
     Whatever breaks a line becomes a line feed.
@@ -54,17 +54,17 @@ def clean(text: str) -> str:
     return plain_text("\n".join(_ESCAPE.sub("", text).splitlines())).strip()
 
 
-def guard(text: str) -> str:
+def guard_text(text: str) -> str:
     """Clean `text` with nothing in it that reads as a delimiter, a header or a mention."""
     for telltale in _TELLTALES:
         text = telltale.sub(_widened, text)
     return text
 
 
-def name(text: str) -> str:
+def quoted_name(text: str) -> str:
     """The name in `text`, on one line and without brackets; ``unknown`` for none."""
-    line = " ".join(clean(text).translate(_BRACKETS).split())
-    return guard(line[:_LONGEST_NAME]) or "unknown"
+    line = " ".join(clean_text(text).translate(_BRACKETS).split())
+    return guard_text(line[:_LONGEST_NAME]) or "unknown"
 
 
 def _widened(found: re.Match[str]) -> str:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["shape_in"]
+__all__ = ["json_shape"]
 
 _DEEPEST, _BROADEST, _LONGEST_KEY = 6, 32, 64
 _MORE = "…"
 
 
-def shape_in(value: object, depth: int = 0) -> Any:
+def json_shape(value: object, depth: int = 0) -> Any:
     """The shape of a decoded JSON value."""
     match value:
         case None:
@@ -33,12 +33,12 @@ def shape_in(value: object, depth: int = 0) -> Any:
 
 def _object(members: dict[Any, Any], depth: int) -> dict[str, Any]:
     names = sorted(map(str, members))
-    shown = {key[:_LONGEST_KEY]: shape_in(members[key], depth + 1) for key in names[:_BROADEST]}
+    shown = {key[:_LONGEST_KEY]: json_shape(members[key], depth + 1) for key in names[:_BROADEST]}
     return {**shown, **({_MORE: _rest(members)} if len(names) > _BROADEST else {})}
 
 
 def _array(elements: list[Any] | tuple[Any, ...], depth: int) -> list[Any]:
-    shown = [shape_in(element, depth + 1) for element in elements[:_BROADEST]]
+    shown = [json_shape(element, depth + 1) for element in elements[:_BROADEST]]
     return [*shown, *([_rest(elements)] if len(elements) > _BROADEST else [])]
 
 

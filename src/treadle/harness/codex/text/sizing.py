@@ -17,11 +17,11 @@ __all__ = [
     "RESERVE",
     "TURN_TEXT_LIMIT",
     "Quote",
-    "Tail",
+    "QuoteTail",
     "context_room",
     "cut_end",
     "cut_start",
-    "newest",
+    "newest_quotes",
     "part_cap",
 ]
 
@@ -62,7 +62,7 @@ class Quote(Struct, frozen=True):
         return self.header + self.text
 
 
-class Tail(Struct, frozen=True):
+class QuoteTail(Struct, frozen=True):
     """The newest end of a row of quotes."""
 
     text: str = ""
@@ -97,14 +97,14 @@ def cut_start(text: str, room: int) -> str:
     return _from_text(len(text) - kept) + text[-kept:] if kept > 0 else ""
 
 
-def newest(quotes: Sequence[Quote], room: int) -> Tail:
+def newest_quotes(quotes: Sequence[Quote], room: int) -> QuoteTail:
     """The newest end of `quotes` that fits into `room`; older ones go first.
 
     The quote that the cut runs through keeps its header, so that its speaker is known.
     """
     size = _joined_size(quotes)
     if size <= room or not quotes:
-        return Tail(_BLANK_LINE.join(map(str, quotes)), tuple(quotes))
+        return QuoteTail(_BLANK_LINE.join(map(str, quotes)), tuple(quotes))
     left, first = room - len(_from_context(size)), len(quotes)
     while first and quotes[first - 1].size <= left:
         first -= 1
@@ -112,7 +112,7 @@ def newest(quotes: Sequence[Quote], room: int) -> Tail:
     return _through(quotes, first - 1, room)
 
 
-def _through(quotes: Sequence[Quote], place: int, room: int) -> Tail:
+def _through(quotes: Sequence[Quote], place: int, room: int) -> QuoteTail:
     """The quotes after `place`, behind as much as fits of the one that stands there."""
     torn, after = quotes[place], tuple(quotes[place + 1 :])
     rest = "".join(f"{_BLANK_LINE}{quote}" for quote in after)
@@ -121,11 +121,11 @@ def _through(quotes: Sequence[Quote], place: int, room: int) -> Tail:
     if kept > 0:
         shown = _TORN + torn.text[-kept:] if kept < len(torn.text) else torn.text
         dropped = _from_context(whole - min(kept, len(torn.text)))
-        return Tail(dropped + torn.header + shown + rest, (torn, *after))
+        return QuoteTail(dropped + torn.header + shown + rest, (torn, *after))
     if not after:
-        return Tail()
+        return QuoteTail()
     dropped = _from_context(_joined_size(quotes[: place + 1]) + len(_BLANK_LINE))
-    return Tail(dropped + rest.removeprefix(_BLANK_LINE), after)
+    return QuoteTail(dropped + rest.removeprefix(_BLANK_LINE), after)
 
 
 def _kept(size: int, room: int, marker: Callable[[int], str]) -> int:

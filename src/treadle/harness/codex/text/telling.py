@@ -40,13 +40,13 @@ from ....core.items import (
     item_type,
 )
 from ....core.wire import json_bytes
-from .quoting import clean, guard, name
-from .shapes import shape_in
+from .quoting import clean_text, guard_text, quoted_name
+from .shapes import json_shape
 from .sizing import Quote, cut_end
 
-__all__ = ["Mode", "tell"]
+__all__ = ["ToolContentMode", "quote_rows"]
 
-Mode: TypeAlias = Literal["elide", "preserve"]
+ToolContentMode: TypeAlias = Literal["elide", "preserve"]
 """Whether what goes in and out of tools is left out, or told as far as it is safe."""
 
 _NO_IMAGE = "[image omitted]"
@@ -68,12 +68,12 @@ class _Call(Struct, frozen=True):
     namespace: str | None = None
 
 
-def tell(rows: Iterable[Row], *, mode: Mode, cap: int) -> Iterator[Quote]:
+def quote_rows(rows: Iterable[Row], *, mode: ToolContentMode, cap: int) -> Iterator[Quote]:
     """What `rows` say, each text of `cap` characters at most; silent rows are left out."""
     teller = _Teller(mode, cap)
     for place, row in enumerate(rows):
         said = teller.said(row)
-        text = guard("\n".join(filter(None, said.parts)))
+        text = guard_text("\n".join(filter(None, said.parts)))
         if text:
             yield Quote(place, said.speaker, text, said.images)
 
@@ -81,7 +81,7 @@ def tell(rows: Iterable[Row], *, mode: Mode, cap: int) -> Iterator[Quote]:
 class _Teller:
     """Remembers which tool a call was for, so that its result can say so."""
 
-    def __init__(self, mode: Mode, cap: int) -> None:
+    def __init__(self, mode: ToolContentMode, cap: int) -> None:
         self.preserve = mode == "preserve"
         self.cap = cap
         self.tools: dict[str, str] = {}
@@ -92,10 +92,10 @@ class _Teller:
             return _Said("assistant", self.calling(call))
         match item:
             case Message():
-                speaker = "summary" if row.node is not None else name(item.role)
+                speaker = "summary" if row.node is not None else quoted_name(item.role)
                 return self.content(speaker, item.content)
             case AgentMessage():
-                sender = json_bytes({"id": name(item.author)}).decode()
+                sender = json_bytes({"id": quoted_name(item.author)}).decode()
                 return self.content(f"agent sender={sender}", item.content)
             case FunctionCallOutput() | CustomToolCallOutput() | ToolSearchOutput():
                 return self.result(item)
@@ -104,11 +104,11 @@ class _Teller:
             case ImageGenerationCall():
                 return _Said("assistant", (_NO_IMAGE,))
             case _:
-                speaker = name(row.shape.role) if row.shape.role else "item"
+                speaker = quoted_name(row.shape.role) if row.shape.role else "item"
                 return _Said(speaker, (_left_out(item_type(item)),))
 
     def calling(self, call: _Call) -> Iterator[str]:
-        tool = name(call.tool)
+        tool = quoted_name(call.tool)
         if call.call_id:
             self.tools[call.call_id] = tool
         if not self.preserve:
@@ -117,11 +117,11 @@ class _Teller:
         metadata = {"type": call.type, "namespace": call.namespace}
         told = {key: value for key, value in metadata.items() if value}
         yield f"tool call: {tool}"
-        yield self.text(_sorted_json({**told, "inputShape": shape_in(call.input)}))
+        yield self.text(_sorted_json({**told, "inputShape": json_shape(call.input)}))
 
     def result(self, item: FunctionCallOutput | CustomToolCallOutput | ToolSearchOutput) -> _Said:
         own = None if isinstance(item, ToolSearchOutput) else item.name
-        tool = self.tools.get(item.call_id or "") or (name(own) if own else "")
+        tool = self.tools.get(item.call_id or "") or (quoted_name(own) if own else "")
         title = f"tool result: {tool}" if tool else "tool result"
         if isinstance(item, ToolSearchOutput) or not self.preserve:
             return _Said("tool", (f"{title} [content omitted]",))
@@ -148,7 +148,7 @@ class _Teller:
                 return _left_out(str(part.__struct_config__.tag))
 
     def text(self, text: str) -> str:
-        return cut_end(clean(text), self.cap)
+        return cut_end(clean_text(text), self.cap)
 
 
 def _call(item: Item) -> _Call | None:
@@ -180,7 +180,7 @@ def _decoded(arguments: str) -> Any:
 
 
 def _left_out(kind: str) -> str:
-    return f"[{name(kind)} content omitted]"
+    return f"[{quoted_name(kind)} content omitted]"
 
 
 def _sorted_json(value: object) -> str:
