@@ -64,7 +64,7 @@ def arguments() -> argparse.Namespace:
 async def grow(home: Path, entries: int) -> str:
     """A thread with at least `entries` entries and a view of about `LIVE` rows."""
     async with Thread.open(model="openai:gpt-5.5", cwd=home, home=home) as thread:
-        await thread.admit("start")
+        await thread.log.turns.admit("start")
         while thread.view.upto < entries:
             drafts = [item_draft(item, turn=1, step=1) for item in conversation(CHUNK // 4)]
             await thread._commit(Change(entries=tuple(drafts)))  # noqa: SLF001 - bulk load
@@ -95,7 +95,7 @@ async def fold(thread: Thread) -> None:
             Range(newest - LIVE + 1, newest),
         )
     )
-    await thread.publish(recipe, epoch=thread.view.epoch, reason=Reason.COMPACTION)
+    await thread.log.epochs.publish(recipe, epoch=thread.view.epoch, reason=Reason.COMPACTION)
 
 
 async def measure(home: Path, threads: dict[int, str], rounds: int) -> dict[str, dict[int, float]]:
@@ -125,8 +125,8 @@ async def one_turn(home: Path, thread_id: str) -> dict[str, float]:
         started = time.perf_counter()
         async with Thread.open(thread_id, home=home, store=store) as thread:
             took["open"] = time.perf_counter() - started
-            thread.turn = 1
-            await timed("append", lambda: thread.append(conversation(1)[0]))
+            thread.log.turn = 1
+            await timed("append", lambda: thread.log.append(conversation(1)[0]))
             started = time.perf_counter()
             thread.request()
             took["render"] = time.perf_counter() - started
@@ -139,10 +139,12 @@ async def one_turn(home: Path, thread_id: str) -> dict[str, float]:
 
 async def a_turn(thread: Thread) -> None:
     """Admit, request, answer: everything but the model."""
-    await thread.admit("and now?")
-    await thread.sent(thread.request())
-    await thread.received([Message(role="assistant", content=(OutputText("done"),))])
-    await thread.finish()
+    await thread.log.turns.admit("and now?")
+    await thread.log.requests.record(thread.request())
+    await thread.log.requests.record_answer(
+        [Message(role="assistant", content=(OutputText("done"),))]
+    )
+    await thread.log.turns.finish()
 
 
 def table(results: dict[str, dict[int, float]]) -> str:

@@ -89,19 +89,19 @@ class Work:
         """One turn with everything but the model: a step for each answer."""
         thread, given = self.thread, TurnInput(said=user_message(said))
         await self.timed("begin", self.engine.begin())
-        turn, _ = await thread.reserve(given.said)
+        turn, _ = await thread.log.turns.reserve(given.said)
         opening = await self.timed(part, self.engine.assemble(given))
-        context = self.engine.with_guidance(await thread.observe())
-        await thread.open_turn(turn, opening, context=context)
+        context = self.engine.with_guidance(await thread.log.setup.observe())
+        await thread.log.turns.open(turn, opening, context=context)
         await self.engine.after_open()
         for number, item in enumerate(items):
             await self.engine.before_step(first=number == 0)
             if isinstance(item, FunctionCallOutput):
-                await thread.append(item)
+                await thread.log.append(item)
                 continue
-            await thread.sent(thread.request())
-            await thread.received([item])
-        await thread.finish()
+            await thread.log.requests.record(thread.request())
+            await thread.log.requests.record_answer([item])
+        await thread.log.turns.finish()
         await self.timed(f"ingest {TURN} messages", self.engine.finish("completed"))
 
 
@@ -123,7 +123,7 @@ async def opened(home: Path, thread: str | None = None) -> AsyncIterator[Work]:
             tools=engine.tools(),
         ) as found:
             slot = EngineSlot.brought(engine, None)
-            work = Work(found, EngineSession(journal=found, slot=slot))
+            work = Work(found, EngineSession(log=found.log, slot=slot))
             work.note("open", *clocks)
             await work.engine.load_tools()
             yield work

@@ -36,25 +36,27 @@ async def work(treadle: Treadle) -> str:
     async with Thread.open(
         model="openai:gpt-5.5", cwd=treadle.project, home=treadle.home
     ) as thread:
-        await thread.admit("make the test pass")
-        await thread.sent(thread.request())
+        await thread.log.turns.admit("make the test pass")
+        await thread.log.requests.record(thread.request())
         call = FunctionCall(name="exec_command", arguments='{"cmd":"make test"}', call_id="c1")
-        await thread.received([call], usage=TokenUsage(input_tokens=2000, cached_input_tokens=0))
-        await thread.append(
+        await thread.log.requests.record_answer(
+            [call], usage=TokenUsage(input_tokens=2000, cached_input_tokens=0)
+        )
+        await thread.log.append(
             FunctionCallOutput(call_id="c1", output="\n".join(f"line {n}" for n in range(40)))
         )
-        await thread.sent(thread.request())
+        await thread.log.requests.record(thread.request())
         usage = TokenUsage(input_tokens=2100, cached_input_tokens=1900)
-        await thread.received([answer("It passes.")], usage=usage)
-        await thread.finish()
-        await thread.note("the sandbox is off", level="warning")
-        await thread.admit("delete everything")
-        await thread.sent(thread.request())
-        await thread.received([answer("No.")])
-        await thread.finish()
+        await thread.log.requests.record_answer([answer("It passes.")], usage=usage)
+        await thread.log.turns.finish()
+        await thread.log.note("the sandbox is off", level="warning")
+        await thread.log.turns.admit("delete everything")
+        await thread.log.requests.record(thread.request())
+        await thread.log.requests.record_answer([answer("No.")])
+        await thread.log.turns.finish()
         await thread.rollback(1)
-        await thread.admit("write the changelog")
-        await thread.sent(thread.request())
-        await thread.received([answer("Written.")])
-        await thread.finish()
+        await thread.log.turns.admit("write the changelog")
+        await thread.log.requests.record(thread.request())
+        await thread.log.requests.record_answer([answer("Written.")])
+        await thread.log.turns.finish()
         return thread.id

@@ -18,7 +18,7 @@ class Sound(LoopHarness):
 class Mute(LoopHarness):
     name = "mute"
     async def run(self, run):
-        await run.journal.finish("completed")
+        await run.log.turns.finish("completed")
         return Outcome(status="completed")
 
 def sound(offer):

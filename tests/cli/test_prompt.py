@@ -33,7 +33,7 @@ async def truth(treadle, said, thread=None, **options) -> bytes:
         agents=AgentLimits(),
         **options,
     ) as opened:
-        await opened.admit(said)
+        await opened.log.turns.admit(said)
         return opened.request().body.replace(opened.id.encode(), PLACEHOLDER.encode())
 
 
@@ -126,9 +126,11 @@ async def hosted(treadle) -> str:
         tools=[tool],
         choices=Choices(effort="high"),
     ) as thread:
-        await thread.admit("look")
-        await thread.sent(thread.request())
-        await thread.received([FunctionCall(name="look", arguments="{}", call_id="c1")])
+        await thread.log.turns.admit("look")
+        await thread.log.requests.record(thread.request())
+        await thread.log.requests.record_answer(
+            [FunctionCall(name="look", arguments="{}", call_id="c1")]
+        )
     return thread.id
 
 

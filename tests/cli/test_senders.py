@@ -30,10 +30,10 @@ async def write(treadle: Treadle, *inputs: Given) -> str:
         model="openai:gpt-5.5", cwd=treadle.project, home=treadle.home
     ) as thread:
         for text, signals in inputs:
-            await thread.admit(text, **signals)
-            await thread.sent(thread.request())
-            await thread.received([answer(f"about {text}")])
-            await thread.finish()
+            await thread.log.turns.admit(text, **signals)
+            await thread.log.requests.record(thread.request())
+            await thread.log.requests.record_answer([answer(f"about {text}")])
+            await thread.log.turns.finish()
         return thread.id
 
 

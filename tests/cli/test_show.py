@@ -233,11 +233,11 @@ async def long_thread(home: Path) -> str:
     async with Thread.open(model="openai:gpt-5.5", home=home) as thread:
         bodies = [said(f"entry {n}") for n in range(2_000)]
         await thread.store.commit(
-            thread.lease,
+            thread.log.lease,
             Change(entries=tuple(Draft(body=body, turn=n) for n, body in enumerate(bodies, 1))),
         )
         await thread.revert(1_000)
-        await thread.note("the end")
+        await thread.log.note("the end")
         return thread.id
 
 

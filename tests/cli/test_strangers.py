@@ -42,7 +42,7 @@ UNUSABLE = {
 
 async def thread_with_one_turn(home: Path) -> str:
     async with Thread.open(model="openai:gpt-5.5", home=home, cwd=home) as thread:
-        await thread.admit("hello")
+        await thread.log.turns.admit("hello")
         return thread.id
 
 

@@ -81,26 +81,26 @@ class Scene:
         self.context = msgspec.structs.replace(self.context, **fields)
 
     async def say(self, text: str) -> None:
-        await self.thread.admit(text, context=self.context)
+        await self.thread.log.turns.admit(text, context=self.context)
 
     async def send(self) -> LedgerRow:
-        self.ledger.append(await self.thread.sent(self.thread.request()))
+        self.ledger.append(await self.thread.log.requests.record(self.thread.request()))
         return self.ledger[-1]
 
     async def step(self, *items: Item) -> LedgerRow:
         row = await self.send()
-        await self.thread.received(items)
+        await self.thread.log.requests.record_answer(items)
         return row
 
     async def turn(self, text: str, *items: Item) -> LedgerRow:
         await self.say(text)
         row = await self.step(*(items or (answer(f"answer to {text}"),)))
-        await self.thread.finish()
+        await self.thread.log.turns.finish()
         return row
 
     async def call_tool(self, n: int | str, result: str = "README.md") -> LedgerRow:
         row = await self.step(reasoning(n), call(n))
-        await self.thread.append(output(n, result))
+        await self.thread.log.append(output(n, result))
         return row
 
     async def summary(self, n: int, first: int, last: int) -> Node:
@@ -115,7 +115,7 @@ class Scene:
     def start_of_turn(self) -> int:
         """Where the rows of the present turn begin."""
         turns = [row.turn for row in self.thread.view.rows]
-        return turns.index(self.thread.turn)
+        return turns.index(self.thread.log.turn)
 
 
 @asynccontextmanager

@@ -25,7 +25,7 @@ async def test_a_turn_starts_with_its_epoch_and_what_it_was_told():
     async with scene() as found:
         await found.turn("u1")
         found.change(cwd="/elsewhere")
-        found.thread.choices = type(found.thread.choices)(effort="high")
+        found.thread.log.setup.choices = type(found.thread.log.setup.choices)(effort="high")
         await found.turn("u2")
         start = await turn_start(found.thread.store, found.thread.id, 1)
         begun = [(e.kind, e.turn) for e in await entries(found) if e.seq >= start][:3]
@@ -45,7 +45,7 @@ async def test_a_turn_that_was_rolled_back_does_not_count_again():
         for n in range(1, 4):
             await found.turn(f"u{n}")
         await found.thread.rollback()
-        await found.thread.note("rolled back")
+        await found.thread.log.note("rolled back")
         await found.thread.rollback()
         assert [row.turn for row in found.thread.view.rows][-1] == 1
 
@@ -92,7 +92,7 @@ async def test_a_cut_inside_a_step_moves_to_its_start():
     async with scene() as found:
         await found.say("u1")
         await found.step(reasoning(1), call(1), call(2))
-        await found.thread.append(output(1), output(2))
+        await found.thread.log.append(output(1), output(2))
         said = next(row.seq for row in found.thread.view.rows if not row.contextual)
         inside = [row.seq for row in found.thread.view.rows if row.step == 1][:-1]
         assert len(inside) == 4
@@ -127,7 +127,7 @@ async def test_a_cut_inside_the_first_step_of_a_new_base_hides_only_that_step():
         found.change(cwd="/elsewhere")
         await found.say("u2")
         opening = await first_of(found, 2)
-        await found.thread.rebase(
+        await found.thread.log.epochs.rebase(
             found.start_of_turn(), before=[await found.summary(1, 1, opening - 1)]
         )
         assert await found.thread.revert(opening) == opening - 1
@@ -139,7 +139,7 @@ async def test_a_cut_inside_a_step_that_was_rolled_back_moves_to_its_start_too()
         await found.turn("u1")
         await found.say("u2")
         await found.step(call(1))
-        await found.thread.append(output(1))
+        await found.thread.log.append(output(1))
         called = next(row.seq for row in found.thread.view.rows if row.shape.type[-4:] == "call")
         assert called is not None
         before = await boundary(found, called)

@@ -17,7 +17,7 @@ async def break_a_prefix():
         await found.say("u1")
         await found.step(call(1))
         await found.send()
-        await found.thread.append(output(1))
+        await found.thread.log.append(output(1))
         await found.send()
 """
 

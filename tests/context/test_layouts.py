@@ -50,7 +50,7 @@ async def woven() -> AsyncIterator[Scene]:
         for n in range(4, 7):
             await found.turn(f"u{n}")
         before = [await found.summary(1, 4, 20), await found.summary(2, 21, 40)]
-        await found.thread.rebase(
+        await found.thread.log.epochs.rebase(
             len(found.thread.view.rows), reason=Reason.PUBLISH, before=before, by="test"
         )
         await found.say("u7")
@@ -78,8 +78,8 @@ async def test_request_n_is_the_first_context_the_summaries_the_difference_and_t
 
 
 async def test_nothing_changes(woven):
-    await woven.thread.received([reasoning(8), call(8)])
-    await woven.thread.append(output(8))
+    await woven.thread.log.requests.record_answer([reasoning(8), call(8)])
+    await woven.thread.log.append(output(8))
     before = woven.thread.request()
     await woven.say("u9")
     row = await woven.send()
@@ -190,7 +190,7 @@ async def test_a_publish_between_steps_keeps_the_older_summaries_and_the_live_me
     await woven.call_tool(9)
     before = woven.thread.request()
     older = woven.nodes()
-    await woven.thread.rebase(
+    await woven.thread.log.epochs.rebase(
         woven.start_of_turn(),
         reason=Reason.PUBLISH,
         before=[*older, await woven.summary(3, 41, 60)],
@@ -221,7 +221,7 @@ async def test_what_changed_since_is_one_difference_after_the_new_summaries(wove
     await woven.say("u9")
     woven.change(cwd="/nowhere", approval_policy="never")
     await woven.turn("u10")
-    await woven.thread.rebase(
+    await woven.thread.log.epochs.rebase(
         len(woven.thread.view.rows),
         before=[*woven.nodes(), await woven.summary(3, 41, 60)],
     )
@@ -251,7 +251,7 @@ async def test_a_rollback_of_two_turns_past_an_epoch_starts_from_the_earlier_rec
     woven.change(cwd="/elsewhere")
     await woven.say("u9")
     await woven.call_tool(9)
-    await woven.thread.rebase(
+    await woven.thread.log.epochs.rebase(
         woven.start_of_turn(), before=[*woven.nodes(), await woven.summary(3, 41, 60)]
     )
     await woven.send()
@@ -314,7 +314,9 @@ async def test_a_fork_inside_a_summary_starts_from_raw_entries(woven):
 async def test_a_fork_after_a_publish_starts_from_its_recipe(woven):
     cut = woven.thread.view.upto
     await woven.say("u9")
-    await woven.thread.rebase(woven.start_of_turn(), before=[await woven.summary(9, 1, 60)])
+    await woven.thread.log.epochs.rebase(
+        woven.start_of_turn(), before=[await woven.summary(9, 1, 60)]
+    )
     child = await woven.thread.store.fork(woven.thread.id, cut)
     async with opened(woven.thread.store, child.id) as forked:
         assert layout(forked) == snapshot("""\
@@ -352,9 +354,9 @@ async def test_a_fork_between_call_and_result_moves_to_the_step_boundary(woven):
 
 async def test_another_model_goes_on_with_the_same_items(woven):
     long = "x" * 30_000
-    await woven.thread.received([call(8)])
-    await woven.thread.append(output(8, long))
-    woven.thread.model = OTHER_MODEL
+    await woven.thread.log.requests.record_answer([call(8)])
+    await woven.thread.log.append(output(8, long))
+    woven.thread.log.setup.model = OTHER_MODEL
     woven.change(model="gpt-5.2", model_instructions="Be brief.")
     await woven.say("u9")
     row = await woven.send()
@@ -381,7 +383,7 @@ async def test_another_model_goes_on_with_the_same_items(woven):
 
 async def test_other_tools_end_the_prefix_and_nothing_else(woven):
     items = layout(woven.thread)
-    woven.thread.tools = (
+    woven.thread.log.setup.tools = (
         FunctionTool(name="look", description="Looks.", parameters=parameters({})),
     )
     await woven.say("u9")

@@ -77,18 +77,20 @@ async def test_a_request_that_extends_the_last_shares_all_of_it_but_the_brackets
 async def test_every_reason_for_a_break_is_named():
     async with scene() as found:
         await found.turn("u1")
-        found.thread.model = OTHER_MODEL
+        found.thread.log.setup.model = OTHER_MODEL
         await found.turn("u2")
-        found.thread.choices = Choices(effort="high")
+        found.thread.log.setup.choices = Choices(effort="high")
         await found.turn("u3")
-        found.thread.tools = (
+        found.thread.log.setup.tools = (
             FunctionTool(name="look", description="Looks.", parameters=parameters({})),
         )
         await found.turn("u4")
-        await found.thread.rebase(len(found.thread.view.rows))
+        await found.thread.log.epochs.rebase(len(found.thread.view.rows))
         await found.turn("u5")
         node = await found.summary(1, 1, 9)
-        await found.thread.rebase(len(found.thread.view.rows), reason=Reason.PUBLISH, before=[node])
+        await found.thread.log.epochs.rebase(
+            len(found.thread.view.rows), reason=Reason.PUBLISH, before=[node]
+        )
         await found.turn("u6")
         await found.thread.rollback()
         await found.turn("u7")
@@ -110,7 +112,7 @@ async def test_two_breaks_between_two_requests_are_both_named():
         await found.turn("u1")
         await found.turn("u2")
         await found.thread.rollback()
-        found.thread.choices = Choices(effort="low")
+        found.thread.log.setup.choices = Choices(effort="low")
         row = await found.turn("u3")
         assert (row.reason, row.difference) == ("rollback+params", "params")
 
@@ -130,7 +132,7 @@ async def broken(found: Scene) -> LedgerRow:
     await found.say("u1")
     await found.step(call(1))
     await found.send()
-    await found.thread.append(output(1))
+    await found.thread.log.append(output(1))
     return await found.send()
 
 
@@ -164,9 +166,9 @@ async def test_a_request_of_an_epoch_that_ended_cannot_be_sent():
     async with scene() as found:
         await found.turn("u1")
         stale = found.thread.request()
-        await found.thread.rebase(0)
+        await found.thread.log.epochs.rebase(0)
         with pytest.raises(StaleEpoch, match="render it again"):
-            await found.thread.sent(stale)
+            await found.thread.log.requests.record(stale)
 
 
 async def test_what_the_provider_reports_stands_beside_the_request():
@@ -174,7 +176,7 @@ async def test_what_the_provider_reports_stands_beside_the_request():
         await found.say("u1")
         await found.send()
         usage = TokenUsage(input_tokens=900, cached_input_tokens=640, total_tokens=910)
-        await found.thread.received([answer()], usage=usage)
+        await found.thread.log.requests.record_answer([answer()], usage=usage)
         (row,) = await found.thread.index.rows(found.thread.id)
         assert (row.input_tokens, row.cached_tokens) == (900, 640)
 
@@ -190,9 +192,9 @@ async def test_a_fork_keeps_a_ledger_of_its_own():
 
 async def test_the_ledger_goes_on_after_reopening(tmp_path):
     async def told(thread: Thread, text: str) -> LedgerRow:
-        await thread.admit(text)
-        row = await thread.sent(thread.request())
-        await thread.received([answer()])
+        await thread.log.turns.admit(text)
+        row = await thread.log.requests.record(thread.request())
+        await thread.log.requests.record_answer([answer()])
         return row
 
     async with Thread.open(model="openai:gpt-5.5", home=tmp_path, cwd=tmp_path) as thread:

@@ -93,7 +93,7 @@ class Weaving(RuleBasedStateMachine):
     @rule(calls=st.lists(st.sampled_from(["a", "b", "c"]), max_size=3), thinks=st.booleans())
     def send(self, calls: list[str], thinks: bool) -> None:
         request = self.thread.request()
-        row = self.run(self.thread.sent(request))
+        row = self.run(self.thread.log.requests.record(request))
         assert not row.unexplained
         if self.last is not None and self.last.epoch == request.epoch:
             assert request.body.startswith(self.last.body[:-2])
@@ -101,23 +101,23 @@ class Weaving(RuleBasedStateMachine):
         self.last = request
         made: list[Item] = [reasoning()] if thinks else []
         made += [call(name) for name in calls] or [answer()]
-        self.run(self.thread.received(made))
+        self.run(self.thread.log.requests.record_answer(made))
 
     @precondition(lambda self: self.waiting)
     @rule(data=st.data())
     def finish_a_call(self, data: st.DataObject) -> None:
         answered = data.draw(st.sampled_from(self.waiting))
-        self.run(self.thread.append(synthetic_output(answered, "done")))
+        self.run(self.thread.log.append(synthetic_output(answered, "done")))
 
     @precondition(lambda self: self.active and not self.waiting)
     @rule(stray=items)
     def record_anything(self, stray: Item) -> None:
-        self.run(self.thread.append(stray))
+        self.run(self.thread.log.append(stray))
 
     @rule(model=st.sampled_from([MODEL, OTHER_MODEL]), tools=st.sampled_from([(), (LOOK,)]))
     def switch(self, model: str, tools: tuple[FunctionTool, ...]) -> None:
         self.model, self.tools = model, tools
-        self.thread.model, self.thread.tools = model, tools
+        self.thread.log.setup.model, self.thread.log.setup.tools = model, tools
         self.scene.change(model=model.partition(":")[2])
 
     @rule(turns=st.integers(1, 3))
@@ -143,7 +143,7 @@ class Weaving(RuleBasedStateMachine):
         if summarised:
             self.said += 1
             before.append(self.run(self.scene.summary(self.said, 1, 9)))
-        self.run(self.thread.rebase(cut, before=before))
+        self.run(self.thread.log.epochs.rebase(cut, before=before))
         kept = [*first_context(rows), *rows[max(cut, len(first_context(rows))) :]]
         shown = [row for row in self.thread.view.rows if row.seq is not None]
         assert shown == [row for row in kept if row.seq is not None]
@@ -169,8 +169,8 @@ class Weaving(RuleBasedStateMachine):
 
     @rule(goal=st.sampled_from([None, "Ship it", "Fix it"]))
     def configure(self, goal: str | None) -> None:
-        self.run(self.thread.configure(goal=goal))
-        self.run(self.thread.note("The goal changed."))
+        self.run(self.thread.log.configure(goal=goal))
+        self.run(self.thread.log.note("The goal changed."))
 
     @invariant()
     def the_view_is_what_its_definition_says(self) -> None:

@@ -131,9 +131,9 @@ async def played(found: Scene, script: Sequence[tuple[str, int, dict[str, Any]]]
         await found.say(said)
         for n in range(calls):
             await found.step(call(n))
-            await found.thread.append(output(n))
+            await found.thread.log.append(output(n))
         await found.step(answer())
-        await found.thread.finish()
+        await found.thread.log.turns.finish()
 
 
 @given(turns, turns, turns)
@@ -164,7 +164,9 @@ def test_a_rollback_past_a_new_base_leaves_nothing_of_it_either(kept, lost, summ
             await played(other, kept)
             await played(one, lost)
             node = await one.summary(1, 1, 9)
-            await one.thread.rebase(len(one.thread.view.rows), before=[node] if summarised else ())
+            await one.thread.log.epochs.rebase(
+                len(one.thread.view.rows), before=[node] if summarised else ()
+            )
             await one.thread.rollback(len(lost))
             assert shown_items(one.thread.view) == shown_items(other.thread.view)
             assert one.thread.view.baselines == other.thread.view.baselines
@@ -198,10 +200,10 @@ def test_a_new_base_keeps_every_live_row_once_and_in_order(script, at, summarise
             before = list(thread.view.rows)
             opening = sum(1 for _ in _first_context(before))
             node = await found.summary(1, 1, 9)
-            await thread.rebase(cut, before=[node] if summarised else ())
+            await thread.log.epochs.rebase(cut, before=[node] if summarised else ())
             live = [row for row in thread.view.rows if row.seq is not None]
             assert live == [*before[:opening], *before[max(cut, opening) :]]
-            await thread.rebase(len(thread.view.rows))
+            await thread.log.epochs.rebase(len(thread.view.rows))
             settled = len(thread.view.rows)
             await found.say("go on")
             (said,) = thread.view.rows[settled:]

@@ -32,14 +32,16 @@ async def eventful(found: Scene) -> None:
     await found.call_tool(2)
     await found.send()
     usage = TokenUsage(input_tokens=700, cached_input_tokens=512, total_tokens=720)
-    await found.thread.received([answer()], usage=usage)
-    await found.thread.rebase(len(found.thread.view.rows), before=[await found.summary(1, 1, 9)])
+    await found.thread.log.requests.record_answer([answer()], usage=usage)
+    await found.thread.log.epochs.rebase(
+        len(found.thread.view.rows), before=[await found.summary(1, 1, 9)]
+    )
     await found.turn("u3")
     await found.thread.rollback(2)
-    found.thread.model = OTHER_MODEL
+    found.thread.log.setup.model = OTHER_MODEL
     await found.turn("u4")
-    await found.thread.configure(goal="Ship it")
-    await found.thread.rebase(0)
+    await found.thread.log.configure(goal="Ship it")
+    await found.thread.log.epochs.rebase(0)
     await found.turn("u5")
 
 
@@ -68,9 +70,9 @@ async def test_a_request_is_made_again_from_the_log_it_was_made_from():
     async with scene() as found:
         await found.say("u1")
         request = found.thread.request()
-        await found.thread.append(answer("a thought in between"))
-        await found.thread.sent(request)
-        await found.thread.received([answer()])
+        await found.thread.log.append(answer("a thought in between"))
+        await found.thread.log.requests.record(request)
+        await found.thread.log.requests.record_answer([answer()])
         await found.turn("u2")
         kept = await found.thread.index.rows(found.thread.id)
         assert await rebuilt(found.thread) == (Rebuilt(2), kept)
@@ -82,8 +84,8 @@ async def test_a_request_that_renders_otherwise_is_reported():
         await found.turn("u1")
         upto, epoch = thread.view.upto, thread.view.epoch
         forged = RequestMark(upto=upto, epoch=epoch, digest="of another time", size=1, items=1)
-        draft = control_draft(forged, turn=thread.turn, step=9)
-        committed = await thread.store.commit(thread.lease, Change(entries=(draft,)))
+        draft = control_draft(forged, turn=thread.log.turn, step=9)
+        committed = await thread.store.commit(thread.log.lease, Change(entries=(draft,)))
         result, rows = await rebuilt(thread)
         assert result == Rebuilt(2, (committed.entries[0].seq,))
         assert len(rows) == 2
@@ -95,7 +97,7 @@ async def test_an_unexplained_break_stays_unexplained():
         await found.say("u1")
         await found.step(call(1))
         await found.send()
-        await found.thread.append(output(1))
+        await found.thread.log.append(output(1))
         await found.send()
         kept = await found.thread.index.rows(found.thread.id)
         assert await rebuilt(found.thread) == (Rebuilt(3), kept)

@@ -29,7 +29,7 @@ async def compacted(found: Scene, text: str) -> None:
     said = [row for row in rows if row.shape.role == "user" and not row.contextual]
     retained = [row.as_inline() for row in said if b"summary" not in row.body]
     told = Inline(body=Raw(encode_item(user(text))), tokens=4)
-    await found.thread.rebase(len(rows), after=[*retained, told])
+    await found.thread.log.epochs.rebase(len(rows), after=[*retained, told])
 
 
 async def test_a_linear_compaction_keeps_the_first_context_and_the_users_words():
@@ -87,7 +87,7 @@ async def test_a_state_noted_without_words_survives_two_new_bases():
         known = dict(found.thread.view.baselines)
         for n in (1, 2):
             node = await found.summary(n, 1, 9)
-            await found.thread.rebase(len(found.thread.view.rows), before=[node])
+            await found.thread.log.epochs.rebase(len(found.thread.view.rows), before=[node])
             assert found.thread.view.baselines == known
 
 
@@ -112,7 +112,7 @@ async def test_agents_md_edited_before_a_new_base_is_told_again_whole():
 async def test_a_model_switch_before_a_new_base_is_told_again_with_its_instructions():
     async with scene() as found:
         await found.turn("u1")
-        found.thread.model = OTHER_MODEL
+        found.thread.log.setup.model = OTHER_MODEL
         found.change(model="gpt-5.2", model_instructions="Be brief.")
         await found.turn("u2")
         await compacted(found, "summary")
@@ -141,16 +141,16 @@ async def test_a_new_base_after_a_rollback_shows_nothing_hidden():
         await found.thread.rollback(2)
         await found.turn("u6")
         before = layout(found.thread)
-        await found.thread.rebase(0)
+        await found.thread.log.epochs.rebase(0)
         assert layout(found.thread) == before
         assert "hidden" not in before
-        await found.thread.rebase(0)
+        await found.thread.log.epochs.rebase(0)
         assert layout(found.thread) == before
 
 
 async def test_the_task_is_told_again_whenever_the_conversation_that_said_it_is_gone():
     async with scene() as found:
-        await found.thread.configure(goal="Ship it")
+        await found.thread.log.configure(goal="Ship it")
         await found.turn("u1")
         await compacted(found, "first summary")
         assert layout(found.thread) == snapshot("""\
@@ -193,7 +193,7 @@ async def test_a_cut_inside_a_step_is_refused():
         rows = found.thread.view.rows
         inside = next(at for at, row in enumerate(rows) if row.shape.type == "function_call")
         with pytest.raises(IllegalCut, match=f"row {inside} lies inside a step"):
-            await found.thread.rebase(inside)
+            await found.thread.log.epochs.rebase(inside)
 
 
 async def test_a_new_base_waits_for_the_output_of_a_running_call():
@@ -202,9 +202,9 @@ async def test_a_new_base_waits_for_the_output_of_a_running_call():
         await found.say("u2")
         await found.step(call(2))
         with pytest.raises(IllegalCut):
-            await found.thread.rebase(len(found.thread.view.rows))
-        await found.thread.append(output(2))
-        await found.thread.rebase(len(found.thread.view.rows))
+            await found.thread.log.epochs.rebase(len(found.thread.view.rows))
+        await found.thread.log.append(output(2))
+        await found.thread.log.epochs.rebase(len(found.thread.view.rows))
         assert layout(found.thread) == snapshot("""\
 00 developer  <permissions>
 01 user       <agents_md>
@@ -222,7 +222,7 @@ async def test_plan_and_files_outlive_two_compactions():
             FunctionCall(name="update_plan", arguments=plan, call_id="p"),
             CustomToolCall(name="apply_patch", input=patch, call_id="q"),
         )
-        await found.thread.append(
+        await found.thread.log.append(
             FunctionCallOutput(call_id="p", output="Plan updated"),
             CustomToolCallOutput(call_id="q", output=applied),
         )
@@ -249,7 +249,7 @@ async def test_a_summary_is_read_back_from_its_blob():
     async with scene() as found:
         await found.turn("u1")
         node = await found.summary(1, 1, 5)
-        await found.thread.publish(Recipe((node,)), epoch=found.thread.view.epoch)
+        await found.thread.log.epochs.publish(Recipe((node,)), epoch=found.thread.view.epoch)
         (row,) = found.thread.view.rows
         assert (row.item, row.node) == (user("summary 1"), node)
 
@@ -278,17 +278,17 @@ async def test_a_recipe_planned_for_another_epoch_is_refused():
         await found.turn("u1")
         epoch = found.thread.view.epoch
         recipe = Recipe((Range(1, 2),))
-        await found.thread.publish(recipe, epoch=epoch)
+        await found.thread.log.epochs.publish(recipe, epoch=epoch)
         with pytest.raises(StaleEpoch, match=f"planned for epoch {epoch}, thread .* plan it again"):
-            await found.thread.publish(recipe, epoch=epoch)
+            await found.thread.log.epochs.publish(recipe, epoch=epoch)
 
 
 async def test_settings_are_carried_over_a_new_base():
     async with scene() as found:
-        await found.thread.configure(goal="Ship it", pace="slow")
+        await found.thread.log.configure(goal="Ship it", pace="slow")
         await found.turn("u1")
-        await found.thread.rebase(0)
-        await found.thread.configure(pace=None)
+        await found.thread.log.epochs.rebase(0)
+        await found.thread.log.configure(pace=None)
         loaded = await load_view(found.thread.store, found.thread.id, found.thread.registry)
         assert loaded.settings == found.thread.view.settings
         assert loaded.settings["goal"] == Raw(b'"Ship it"')

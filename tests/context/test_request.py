@@ -257,7 +257,7 @@ async def test_a_renderer_starts_anew_with_each_epoch():
         renderer = Renderer()
         assert renderer.render(found.thread.view) == found.thread.request()
         await found.thread.rollback()
-        found.thread.model = OTHER_MODEL
+        found.thread.log.setup.model = OTHER_MODEL
         await found.say("u2")
         assert renderer.render(found.thread.view) == Renderer().render(found.thread.view)
         assert body(found.thread.request())["model"] == "gpt-5.2"
@@ -267,7 +267,9 @@ async def test_ids_of_ours_are_never_sent():
     async with scene() as found:
         await found.say("u1")
         await found.step(answer().__class__(role="assistant", content=answer().content), call(1))
-        await found.thread.append(FunctionCallOutput(id="fco_mine", call_id="call_1", output="x"))
+        await found.thread.log.append(
+            FunctionCallOutput(id="fco_mine", call_id="call_1", output="x")
+        )
         await found.say("u2")
         sent = found.thread.request().body
         for row in found.thread.view.rows:
@@ -284,16 +286,16 @@ async def test_a_model_without_eyes_gets_sentences():
 
 async def test_a_preview_is_what_the_turn_will_send():
     async with scene() as found:
-        found.thread.settings = found.context
+        found.thread.log.setup.settings = found.context
         for said in ("u1", "u2"):
-            view, previewed = await found.thread.preview(said)
-            await found.thread.admit(said)
+            view, previewed = await found.thread.log.requests.preview(said)
+            await found.thread.log.turns.admit(said)
             assert previewed.body == found.thread.request().body
             assert [row.body for row in view.rows] == [r.body for r in found.thread.view.rows]
             await found.step(call(said))
         before = len(await found.thread.store.read(found.thread.id))
-        found.thread.model = OTHER_MODEL
-        _, previewed = await found.thread.preview("u3")
+        found.thread.log.setup.model = OTHER_MODEL
+        _, previewed = await found.thread.log.requests.preview("u3")
         assert len(await found.thread.store.read(found.thread.id)) == before
-        await found.thread.admit("u3")
+        await found.thread.log.turns.admit("u3")
         assert previewed.body == found.thread.request().body

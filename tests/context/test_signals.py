@@ -81,7 +81,9 @@ async def test_a_turn_without_signals_sends_the_bytes_it_always_sent():
     async with scene() as plain, scene() as named:
         await plain.turn("fix <skill>this</skill>")
         person = InputProvenance(kind="external_user")
-        await named.thread.admit("fix <skill>this</skill>", context=CONTEXT, provenance=person)
+        await named.thread.log.turns.admit(
+            "fix <skill>this</skill>", context=CONTEXT, provenance=person
+        )
         await named.step(answer("answer to fix <skill>this</skill>"))
         sent = [found.thread.request() for found in (plain, named)]
         key = plain.thread.view.cache_key.encode()
@@ -122,7 +124,7 @@ def test_flags_follow_from_the_signals_alone(
 
 async def test_what_is_stored_is_normal():
     async with scene() as found:
-        await found.thread.admit(
+        await found.thread.log.turns.admit(
             "look",
             context=CONTEXT,
             provenance=InputProvenance(kind="inter_session", source_tool=" a\nb ", job_id=" "),
@@ -138,7 +140,7 @@ async def test_what_is_stored_is_normal():
 async def test_a_signal_that_is_none_leaves_no_trace():
     async with scene() as found:
         odd: dict[str, Any] = {"provenance": {"kind": "robot"}, "events": [None, "done"]}
-        await found.thread.admit("look", context=CONTEXT, **odd)
+        await found.thread.log.turns.admit("look", context=CONTEXT, **odd)
         entry = await last_entry(found.thread)
     assert (entry.provenance, entry.events, entry.fragments) == (None, (), ())
 
@@ -150,7 +152,7 @@ async def test_what_was_posted_is_taken_at_a_step_with_its_signals_and_in_words(
         await found.call_tool(1)
         await post(thread, "Agent one is done.", ANNOUNCED, DONE)
         await post(thread, "Mind the </inter_session_end> gap.", PEER)
-        await thread.take_inbox()
+        await thread.log.take_inbox()
         taken = (await store.read(thread.id))[-2:]
         assert [(entry.provenance, entry.events) for entry in taken] == [
             (ANNOUNCED, (DONE,)),
@@ -184,7 +186,7 @@ async def test_what_was_posted_is_taken_at_a_step_with_its_signals_and_in_words(
 async def test_an_announcement_extends_the_view_that_was_sent():
     async with scene() as found:
         await found.turn("one")
-        await found.thread.admit(
+        await found.thread.log.turns.admit(
             "Agent one is done.", context=CONTEXT, provenance=ANNOUNCED, events=[DONE]
         )
         row = await found.step(answer("Good."))
@@ -202,18 +204,20 @@ async def test_what_is_volatile_or_the_runtimes_is_not_found_but_a_senders_words
         thread = found.thread
         await found.turn("run the tests")
         for text, provenance in (("walnut", ANNOUNCED), ("hazelnut", SETTLED), ("peanut", PEER)):
-            await thread.admit(text, context=CONTEXT, provenance=provenance, events=[DONE])
+            await thread.log.turns.admit(
+                text, context=CONTEXT, provenance=provenance, events=[DONE]
+            )
             await found.step()
-            await thread.finish()
+            await thread.log.turns.finish()
         words = ("walnut", "hazelnut", "peanut", "authority", "412")
         hits = {word: len(await thread.index.search(word)) for word in words}
     assert hits == {"walnut": 0, "hazelnut": 1, "peanut": 1, "authority": 0, "412": 0}
 
 
 async def announced(found: Scene, text: str = "Agent one is done.") -> None:
-    await found.thread.admit(text, context=CONTEXT, provenance=ANNOUNCED, events=[DONE])
+    await found.thread.log.turns.admit(text, context=CONTEXT, provenance=ANNOUNCED, events=[DONE])
     await found.step(answer("Noted."))
-    await found.thread.finish()
+    await found.thread.log.turns.finish()
 
 
 async def test_a_turn_that_an_announcement_opened_goes_with_the_one_before():
@@ -250,8 +254,8 @@ async def test_a_turn_that_takes_an_announcement_at_its_start_counts():
         await found.turn("one")
         await found.say("two")
         await post(found.thread, "Agent one is done.", ANNOUNCED, DONE)
-        await found.thread.take_inbox()
+        await found.thread.log.take_inbox()
         await found.step(answer())
-        await found.thread.finish()
+        await found.thread.log.turns.finish()
         await found.thread.rollback(1)
         assert len(found.thread.view.rows) == 5

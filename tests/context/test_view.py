@@ -43,8 +43,8 @@ async def test_what_the_user_was_told_and_what_was_noted_is_not_shown():
     async with scene() as found:
         await found.turn("u1")
         shown = found.thread.request()
-        await found.thread.note("The disk is nearly full.", level="warning")
-        await found.thread.configure(goal="Ship it")
+        await found.thread.log.note("The disk is nearly full.", level="warning")
+        await found.thread.log.configure(goal="Ship it")
         assert found.thread.request().body == shown.body
         assert await loaded(found) == found.thread.view
 
@@ -66,10 +66,10 @@ async def test_every_earlier_request_can_be_made_again_from_the_log():
         await found.say("u2")
         await found.call_tool(2)
         await found.step(answer())
-        await found.thread.rebase(len(found.thread.view.rows))
+        await found.thread.log.epochs.rebase(len(found.thread.view.rows))
         await found.turn("u3")
         await found.thread.rollback()
-        found.thread.model = OTHER_MODEL
+        found.thread.log.setup.model = OTHER_MODEL
         await found.turn("u4")
         entries = await found.thread.store.read(found.thread.id)
         marks = [entry.control for entry in entries if entry.kind == "request"]
@@ -233,7 +233,7 @@ async def test_a_rollback_takes_along_what_the_turn_was_told():
 async def test_a_rolled_back_model_switch_brings_the_first_model_back():
     async with scene() as found:
         await found.turn("u1")
-        found.thread.model = OTHER_MODEL
+        found.thread.log.setup.model = OTHER_MODEL
         found.change(model="gpt-5.2")
         await found.turn("u2")
         await found.thread.rollback()
@@ -247,7 +247,7 @@ async def test_a_copy_grows_on_its_own():
         await found.step(call(1))
         view = found.thread.view
         copied = view.copy()
-        await found.thread.append(output(1))
+        await found.thread.log.append(output(1))
         assert [row.shape.call_id for row in copied.open_calls] == ["call_1"]
         assert view.open_calls == []
         assert len(view.rows) == len(copied.rows) + 1
@@ -257,7 +257,7 @@ async def test_an_open_call_is_known_to_a_view_loaded_again():
     async with scene() as found:
         await found.say("u1")
         await found.step(call(1), call(2))
-        await found.thread.append(output(2))
+        await found.thread.log.append(output(2))
         assert [row.shape.call_id for row in (await loaded(found)).open_calls] == ["call_1"]
 
 

@@ -15,10 +15,12 @@ from .scenes import Board
 
 async def answered(thread: Thread, text: str) -> None:
     """One turn, as a harness runs it."""
-    turn = await thread.admit("Hello?")
-    await thread.sent(thread.request())
+    turn = await thread.log.turns.admit("Hello?")
+    await thread.log.requests.record(thread.request())
     said = Message(role="assistant", content=(OutputText(text),))
-    await thread.received([said], end=TurnEnd(number=turn.number, state="completed"))
+    await thread.log.requests.record_answer(
+        [said], end=TurnEnd(number=turn.number, state="completed")
+    )
 
 
 async def test_an_open_thread_owes_its_answer_from_the_transaction_that_ends_the_turn(tmp_path):
@@ -27,8 +29,8 @@ async def test_an_open_thread_owes_its_answer_from_the_transaction_that_ends_the
         desk = Deliveries(store, {"board": board, "queue": queue})
         async with Thread.open(model="openai:gpt-5.5", store=store, cwd=tmp_path) as thread:
             follower = DeliveryFollower(thread.id, Origin("board", "you"), "queue")
-            thread.followers.append(follower)
-            desk.attach(thread.id, thread)
+            thread.log.followers.append(follower)
+            desk.attach(thread.id, thread.log)
             await answered(thread, "Here.")
             (row,) = await store.outbox(topic=TOPIC)
             assert (row.key, row.state) == (f"{thread.id}.1.turn", "admitted")
@@ -46,12 +48,12 @@ async def test_an_open_thread_owes_its_answer_from_the_transaction_that_ends_the
 
 async def test_a_turn_that_nobody_delivered_is_delivered_when_its_thread_is_opened_again(tmp_path):
     async with Thread.open(model="openai:gpt-5.5", cwd=tmp_path, home=tmp_path) as thread:
-        thread.followers.append(DeliveryFollower(thread.id, Origin("board", "you")))
+        thread.log.followers.append(DeliveryFollower(thread.id, Origin("board", "you")))
         await answered(thread, "Here.")
         opened = thread.id
     board = Board()
     async with Thread.open(opened, home=tmp_path) as thread:
         desk = Deliveries(thread.store, {"board": board})
-        desk.attach(thread.id, thread)
+        desk.attach(thread.id, thread.log)
         assert await desk.drain() == Drained(delivered=1)
     assert board.shown == ["Here."]

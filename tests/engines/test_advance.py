@@ -169,7 +169,7 @@ async def test_an_interrupted_turn_travels_marked_with_the_next_accepted_one(tmp
 async def test_a_turn_whose_process_died_travels_marked_and_advances_nothing(tmp_path):
     engine = Committing()
     async with opened(tmp_path, answers(), engine=engine) as thread:
-        await thread.admit("lost")
+        await thread.log.turns.admit("lost")
         (row,) = await thread.store.outbox(thread=thread.id)
         assert row.state == "admitted"
     async with opened(tmp_path, answers("b"), thread=thread.id, engine=engine) as again:

@@ -38,7 +38,7 @@ async def test_an_engine_is_told_all_that_it_decides_by(tmp_path):
         tmp_path, model, facts=facts, tools=(look,), engine=engine, citations="on"
     ) as thread:
         await hear(thread, "rain?")
-        before = thread.occupied
+        before = thread.log.requests.occupied
         await hear(thread, "and now?")
         told = sum(row.tokens for row in thread.view.rows if row.contextual)
         given = engine.given("assemble")[1]
@@ -51,7 +51,7 @@ async def test_an_engine_is_told_all_that_it_decides_by(tmp_path):
         ]
         window = 80_000 * 95 // 100
         prompt = given.items[-1].tokens
-        room = window - reserve_for(window) - told - thread.head_tokens - prompt
+        room = window - reserve_for(window) - told - thread.log.requests.head_tokens - prompt
     assert (given.model, given.prompt, given.citations) == ("scripted:script", "and now?", "on")
     assert given.available_tools == frozenset({"look"})
     assert (given.pre_prompt_count, given.token_budget) == (4, room)
@@ -114,8 +114,8 @@ async def test_what_stands_around_the_input_extends_the_view(tmp_path):
         await hear(thread, "first")
         await hear(thread, "second")
         assert await epochs(thread) == []
-        assert thread.newest is not None
-        assert thread.newest.reason is None
+        assert thread.log.requests.newest is not None
+        assert thread.log.requests.newest.reason is None
     first, second = model.requests
     assert second.body.startswith(first.body.rstrip(b"]}"))
     assert first.body.count(b"<recalled_memory>") == 1
@@ -156,8 +156,8 @@ async def test_a_view_that_is_not_an_extension_is_an_epoch_of_the_engine_s(tmp_p
         assert await epochs(thread) == []
         await hear(thread, "second")
         assert await epochs(thread) == [("publish", "probe")]
-        assert thread.newest is not None
-        assert thread.newest.reason == "publish"
+        assert thread.log.requests.newest is not None
+        assert thread.log.requests.newest.reason == "publish"
     assert shows(model.requests[-1]) == ["It rained.", "second"]
 
 

@@ -141,7 +141,7 @@ async def outlived(place: Path, engine: Probe, method: str) -> list[list[str]]:
     async with opened(
         place, model, thread=name, engine=engine, facts=FACTS, tools=(look,), patience=SOON
     ) as thread:
-        await thread.configure(goal="none")
+        await thread.log.configure(goal="none")
         if method == "thread_reset":
             await hear_nothing(thread)
         events = await hear(thread, PROMPT)

@@ -24,7 +24,7 @@ async def test_a_provider_that_can_folds_the_conversation_itself(tmp_path, form)
         await hear(thread, "one")
         done = await thread.compact()
         (sealed,) = [row for row in thread.view.rows if isinstance(row.item, Compaction)]
-        assert sealed.origin == thread.origin
+        assert sealed.origin == thread.log.origin
         assert last(await hear(thread, "two")).text == "I remember."
         assert layout(thread) == snapshot("""\
 00 developer  <permissions>

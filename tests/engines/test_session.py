@@ -313,8 +313,8 @@ async def test_a_failure_is_remembered_until_the_same_call_works(tmp_path, kind,
     model = scripted(Answer(text="a"), Answer(text="b"))
     async with opened(tmp_path, model, engine=engine) as thread:
         await hear(thread, "first")
-        failures = Health(thread.home).read()
+        failures = Health(thread.log.setup.home).read()
         assert [each.operation for each in failures.values()] == [operation]
         del engine.answers[operation]
         await hear(thread, "second")
-        assert Health(thread.home).read() == {}
+        assert Health(thread.log.setup.home).read() == {}

@@ -97,9 +97,9 @@ async def apply(thread: Thread, items: tuple[ContextItem, ...]) -> None:
     view = thread.view
     change = view_change(view, items)
     if change.head is None:
-        await thread.add(*added_drafts(change.after, thread.turn, thread.step))
+        await thread.log.add(*added_drafts(change.after, thread.log.turn, thread.log.step))
     else:
-        await publish(thread, items, by="probe", epoch=view.epoch, upto=view.upto)
+        await publish(thread.log, items, by="probe", epoch=view.epoch, upto=view.upto)
 
 
 async def lives(found: Scene, data: st.DataObject) -> None:
@@ -111,7 +111,7 @@ async def lives(found: Scene, data: st.DataObject) -> None:
         if data.draw(st.booleans()):
             await found.call_tool(number)
         await found.step(answer(f"answer {number}"))
-        await found.thread.finish()
+        await found.thread.log.turns.finish()
 
 
 def states(view: View) -> dict[str, Baseline]:
@@ -229,7 +229,7 @@ def test_an_illegal_view_is_refused_and_changes_nothing(spoil, data):
             before = await thread.store.read(thread.id)
             rows, epoch = list(thread.view.rows), thread.view.epoch
             with pytest.raises(InvalidEngineOutput):
-                await publish(thread, items, by="probe", epoch=epoch, upto=thread.view.upto)
+                await publish(thread.log, items, by="probe", epoch=epoch, upto=thread.view.upto)
             assert await thread.store.read(thread.id) == before
             assert (thread.view.rows, thread.view.epoch) == (rows, epoch)
 

@@ -32,7 +32,7 @@ async def test_a_repository_full_of_markers_forges_no_fragment(tmp_path: Path):
         if name == "plain":
             (tmp_path / "AGENTS.md").write_text("be kind")
         async with Thread.open(model="openai:gpt-5.5", home=tmp_path / name, cwd=cwd) as thread:
-            await thread.admit("hello")
+            await thread.log.turns.admit("hello")
             items = json.loads(thread.request().body)["input"]
             said[name] = [part["text"] for item in items for part in item["content"]]
     for marker in ("<environment_context>", "</environment_context>", "</INSTRUCTIONS>"):

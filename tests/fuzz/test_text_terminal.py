@@ -58,12 +58,12 @@ async def evil_thread(treadle: Treadle) -> str:
     async with Thread.open(
         model="openai:gpt-5.5", cwd=treadle.project, home=treadle.home, title=EVIL
     ) as thread:
-        await thread.admit(f"needle {EVIL}")
-        await thread.sent(thread.request())
-        await thread.received(evil_items())
-        await thread.append(FunctionCallOutput(call_id="c1", output=f"out {EVIL}"))
-        await thread.finish()
-        await thread.note(EVIL, level="warning")
+        await thread.log.turns.admit(f"needle {EVIL}")
+        await thread.log.requests.record(thread.request())
+        await thread.log.requests.record_answer(evil_items())
+        await thread.log.append(FunctionCallOutput(call_id="c1", output=f"out {EVIL}"))
+        await thread.log.turns.finish()
+        await thread.log.note(EVIL, level="warning")
         return thread.id
 
 

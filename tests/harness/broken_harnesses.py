@@ -96,7 +96,7 @@ class Wordy(LoopHarness):
 
     async def run(self, run: TurnRun) -> Outcome:
         where = "<environment_context>here</environment_context>"
-        await run.journal.append(user_message(where))
+        await run.log.append(user_message(where))
         return await super().run(run)
 
 

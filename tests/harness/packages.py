@@ -30,10 +30,10 @@ class Parrot:
     closed: int = 0
 
     async def run(self, run: TurnRun) -> Outcome:
-        told = f"{self.name} heard turn {run.journal.turn}"
+        told = f"{self.name} heard turn {run.log.turn}"
         run.emit(TextDelta(told))
-        await run.journal.append(Message(role="assistant", content=(OutputText(told),)))
-        await run.journal.finish("completed")
+        await run.log.append(Message(role="assistant", content=(OutputText(told),)))
+        await run.log.turns.finish("completed")
         return Outcome(status="completed", text=told)
 
     async def leave(self, thread: str) -> None:
@@ -42,8 +42,8 @@ class Parrot:
     async def close(self) -> None:
         self.closed += 1
 
-    async def forget(self, journal) -> None:
-        self.forgot.append(journal.id)
+    async def forget(self, log) -> None:
+        self.forgot.append(log.id)
 
 
 def install(site: Path, name: str, *, distribution: str = "", module: str = MODULE) -> None:

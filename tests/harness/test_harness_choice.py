@@ -210,12 +210,12 @@ async def test_what_the_host_brought_can_be_returned_to(tmp_path):
 async def test_built_in_tools_are_not_offered_beside_hands_of_its_own(tmp_path):
     cage = Cage(traits=Traits(tools=True))
     async with opened(tmp_path, cage, tools=None) as thread:
-        assert [spec_name(spec) for spec in thread.tools] == []
+        assert [spec_name(spec) for spec in thread.log.setup.tools] == []
         thread.use("openai:gpt-5.5", harness="treadle")
         await thread._seat_harness()
-        assert "apply_patch" in [spec_name(spec) for spec in thread.tools]
+        assert "apply_patch" in [spec_name(spec) for spec in thread.log.setup.tools]
     async with opened(tmp_path, cage, tools=[wave]) as thread:
-        assert [spec_name(spec) for spec in thread.tools] == ["wave"]
+        assert [spec_name(spec) for spec in thread.log.setup.tools] == ["wave"]
 
 
 async def test_an_engine_is_told_which_harness_it_is_on(tmp_path):
@@ -253,8 +253,8 @@ async def test_a_harness_that_fails_to_let_go_is_in_nobodys_way(tmp_path, caplog
         async def close(self) -> None:
             raise OSError("I stay")
 
-        async def forget(self, journal) -> None:
-            raise OSError(f"I remember {journal.id}")
+        async def forget(self, log) -> None:
+            raise OSError(f"I remember {log.id}")
 
     with caplog.at_level(logging.WARNING, "treadle.harness.slot"):
         async with opened(tmp_path, Cage(kind=Stubborn)) as thread:

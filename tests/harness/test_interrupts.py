@@ -394,7 +394,7 @@ async def test_steering_that_comes_too_late_is_read_in_the_next_turn(tmp_path):
     async with opened(tmp_path, model) as thread:
 
         async def steer(event: Event) -> None:
-            if isinstance(event, UsageReported) and not await thread.waiting():
+            if isinstance(event, UsageReported) and not await thread.log.inbox():
                 await thread.steer("late")
 
         assert last(await hear(thread, "hi", at=steer)).text == "done"

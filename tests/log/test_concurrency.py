@@ -28,7 +28,7 @@ async def assert_current(found: Scene) -> None:
 async def test_tools_that_end_together_are_recorded_one_after_the_other(found):
     await found.say("u1")
     await found.step(*(call(n) for n in range(8)))
-    await asyncio.gather(*(found.thread.append(output(n)) for n in range(8)))
+    await asyncio.gather(*(found.thread.log.append(output(n)) for n in range(8)))
     assert found.thread.view.open_calls == []
     await assert_current(found)
 
@@ -38,11 +38,11 @@ async def test_what_is_recorded_while_a_new_base_is_made_is_shown(found):
     await found.say("u2")
     await found.step(call(1))
     await asyncio.gather(
-        found.thread.append(output(1)),
-        found.thread.rebase(0),
-        found.thread.append(output("late")),
-        found.thread.rebase(0),
-        found.thread.append(output("later")),
+        found.thread.log.append(output(1)),
+        found.thread.log.epochs.rebase(0),
+        found.thread.log.append(output("late")),
+        found.thread.log.epochs.rebase(0),
+        found.thread.log.append(output("later")),
     )
     shown = [row.shape.call_id for row in found.thread.view.rows if row.shape.call_id]
     assert shown == ["call_1", "call_1", "call_late", "call_later"]
@@ -51,11 +51,11 @@ async def test_what_is_recorded_while_a_new_base_is_made_is_shown(found):
 
 async def test_what_came_after_a_recipe_was_planned_stays(found):
     await found.turn("u1")
-    planned, recipe = found.thread.view, found.thread.plan_base(5)
+    planned, recipe = found.thread.view, found.thread.log.epochs.plan_base(5)
     epoch, upto = planned.epoch, planned.upto
     await found.say("u2")
     await found.call_tool(2)
-    await found.thread.publish(recipe, epoch=epoch, upto=upto)
+    await found.thread.log.epochs.publish(recipe, epoch=epoch, upto=upto)
     assert layout(found.thread) == snapshot("""\
 00 developer  <permissions>
 01 user       <agents_md>
@@ -71,9 +71,10 @@ async def test_what_came_after_a_recipe_was_planned_stays(found):
 async def test_of_two_recipes_for_one_epoch_only_the_first_is_published(found):
     await found.turn("u1")
     epoch = found.thread.view.epoch
-    recipe = found.thread.plan_base(0)
+    recipe = found.thread.log.epochs.plan_base(0)
     published = await asyncio.gather(
-        *(found.thread.publish(recipe, epoch=epoch) for _ in range(3)), return_exceptions=True
+        *(found.thread.log.epochs.publish(recipe, epoch=epoch) for _ in range(3)),
+        return_exceptions=True,
     )
     assert [type(each) for each in published] == [type(None), StaleEpoch, StaleEpoch]
     await assert_current(found)

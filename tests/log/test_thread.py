@@ -45,12 +45,12 @@ async def outputs(thread: Thread) -> list[str | None]:
 
 async def test_a_turn_from_input_to_idle():
     async with scene() as found:
-        turn = await found.thread.admit("hi", turn_id="turn_1", context=found.context)
+        turn = await found.thread.log.turns.admit("hi", turn_id="turn_1", context=found.context)
         assert (turn.id, turn.number, turn.state) == ("turn_1", 1, "admitted")
         assert decode_item(turn.input) == user("hi")
         await found.step(answer())
         usage = TokenUsage(input_tokens=9, total_tokens=9)
-        await found.thread.finish(usage=usage)
+        await found.thread.log.turns.finish(usage=usage)
         ended = await found.thread.store.turn(found.thread.id, 1)
         assert (ended.state, ended.usage) == ("completed", usage)
         entries = await found.thread.store.read(found.thread.id)
@@ -70,39 +70,43 @@ async def test_a_turn_from_input_to_idle():
 
 async def test_one_turn_id_is_admitted_once():
     async with scene() as found:
-        first = await found.thread.admit("hi", turn_id="turn_1", context=found.context)
+        first = await found.thread.log.turns.admit("hi", turn_id="turn_1", context=found.context)
         await found.step(answer())
         before = found.thread.view.upto
-        again = await found.thread.admit("hi", turn_id="turn_1", context=found.context)
+        again = await found.thread.log.turns.admit("hi", turn_id="turn_1", context=found.context)
         assert again == first
-        assert (found.thread.view.upto, found.thread.turn, found.thread.step) == (before, 1, 1)
+        assert (found.thread.view.upto, found.thread.log.turn, found.thread.log.step) == (
+            before,
+            1,
+            1,
+        )
 
 
 async def test_a_turn_repeated_late_does_not_make_it_the_present_one():
     async with scene() as found:
-        await found.thread.admit("hi", turn_id="turn_1", context=found.context)
+        await found.thread.log.turns.admit("hi", turn_id="turn_1", context=found.context)
         await found.turn("u2")
-        await found.thread.admit("hi", turn_id="turn_1", context=found.context)
-        await found.thread.append(answer("about u2"))
+        await found.thread.log.turns.admit("hi", turn_id="turn_1", context=found.context)
+        await found.thread.log.append(answer("about u2"))
         assert found.thread.view.rows[-1].turn == 2
 
 
 async def test_one_turn_id_is_admitted_once_also_after_reopening(tmp_path):
     async with Thread.open(model=MODEL, home=tmp_path, cwd=tmp_path) as thread:
-        first = await thread.admit("hi", turn_id="turn_1", context=CONTEXT)
+        first = await thread.log.turns.admit("hi", turn_id="turn_1", context=CONTEXT)
     async with Thread.open(thread.id, home=tmp_path) as again:
         last = again.view.upto
-        assert await again.admit("hi", turn_id="turn_1", context=CONTEXT) == first
+        assert await again.log.turns.admit("hi", turn_id="turn_1", context=CONTEXT) == first
         assert again.view.upto == last
         assert layout(again) == layout(thread.request())
 
 
 async def test_one_turn_id_with_another_input_is_a_conflict():
     async with scene() as found:
-        await found.thread.admit("hi", turn_id="turn_1", context=found.context)
+        await found.thread.log.turns.admit("hi", turn_id="turn_1", context=found.context)
         before = found.thread.view.upto
         with pytest.raises(TurnConflict, match=r"'turn_1' .* use a new turn id"):
-            await found.thread.admit("ho", turn_id="turn_1", context=found.context)
+            await found.thread.log.turns.admit("ho", turn_id="turn_1", context=found.context)
         assert (
             found.thread.view.upto
             == before
@@ -115,7 +119,7 @@ async def test_a_call_lost_to_a_crash_is_answered_once_before_the_next_turn():
     async with scene(store) as found:
         await found.say("u1")
         await found.step(call(1), call(2))
-        await found.thread.append(output(2, "fine"))
+        await found.thread.log.append(output(2, "fine"))
     async with scene(store, thread=found.thread.id) as again:
         await again.say("u2")
         assert layout(again.thread) == snapshot("""\
@@ -131,7 +135,7 @@ async def test_a_call_lost_to_a_crash_is_answered_once_before_the_next_turn():
 """)
         row = await again.send()
         assert not row.unexplained
-        await again.thread.received([answer()])
+        await again.thread.log.requests.record_answer([answer()])
         await again.say("u3")
         assert await outputs(again.thread) == ["fine", OUTCOME_UNKNOWN]
         late = [row for row in again.thread.view.rows if row.shape.type == "function_call_output"]
@@ -141,22 +145,22 @@ async def test_a_call_lost_to_a_crash_is_answered_once_before_the_next_turn():
 async def test_a_turn_taken_up_after_a_crash_answers_the_lost_call_and_goes_on():
     store = MemoryStore()
     async with scene(store) as found:
-        await found.thread.admit("u1", turn_id="turn_1", context=found.context)
+        await found.thread.log.turns.admit("u1", turn_id="turn_1", context=found.context)
         await found.step(call(1))
     async with scene(store, thread=found.thread.id) as again:
         for _ in range(2):
-            await again.thread.admit("u1", turn_id="turn_1", context=again.context)
+            await again.thread.log.turns.admit("u1", turn_id="turn_1", context=again.context)
         assert await outputs(again.thread) == [OUTCOME_UNKNOWN]
-        assert (again.thread.turn, again.thread.step) == (1, 1)
+        assert (again.thread.log.turn, again.thread.log.step) == (1, 1)
         row = await again.step(answer())
         assert (row.turn, row.step) == (1, 2)
 
 
 async def test_a_call_that_still_runs_is_left_alone_when_its_turn_is_admitted_again():
     async with scene() as found:
-        await found.thread.admit("u1", turn_id="turn_1", context=found.context)
+        await found.thread.log.turns.admit("u1", turn_id="turn_1", context=found.context)
         await found.step(call(1))
-        await found.thread.admit("u1", turn_id="turn_1", context=found.context)
+        await found.thread.log.turns.admit("u1", turn_id="turn_1", context=found.context)
         assert await outputs(found.thread) == []
 
 
@@ -165,12 +169,12 @@ async def test_an_output_is_cut_once_when_it_is_recorded():
     async with scene() as found:
         await found.say("u1")
         await found.step(call(1))
-        await found.thread.append(output(1, long))
+        await found.thread.log.append(output(1, long))
         (kept,) = await outputs(found.thread)
         assert kept is not None
         assert len(kept) == 48_000 + len("…13000 tokens truncated…")
         assert "…13000 tokens truncated…" in kept
-        found.thread.model = OTHER_MODEL
+        found.thread.log.setup.model = OTHER_MODEL
         await found.say("u2")
         assert kept.encode() in found.thread.request().body
 
@@ -180,7 +184,7 @@ async def test_an_output_within_a_fifth_of_the_limit_is_kept_whole():
     async with scene() as found:
         await found.say("u1")
         await found.step(call(1))
-        await found.thread.append(output(1, fits))
+        await found.thread.log.append(output(1, fits))
         assert await outputs(found.thread) == [fits]
 
 
@@ -189,7 +193,7 @@ async def test_the_parts_of_an_output_share_one_budget():
     async with scene() as found:
         await found.say("u1")
         await found.step(call(1))
-        await found.thread.append(FunctionCallOutput(call_id="call_1", output=parts))
+        await found.thread.log.append(FunctionCallOutput(call_id="call_1", output=parts))
         item = found.thread.view.rows[-1].item
         assert isinstance(item, FunctionCallOutput)
         cut = f"{'b' * 9_000}…3000 tokens truncated…{'b' * 9_000}"
@@ -202,7 +206,7 @@ async def test_what_only_requests_carry_is_not_recorded():
         await found.say("u1")
         await found.send()
         rows = len(found.thread.view.rows)
-        await found.thread.received(
+        await found.thread.log.requests.record_answer(
             [
                 CompactionTrigger(),
                 AdditionalTools(role="developer", tools=()),
@@ -225,7 +229,9 @@ async def test_how_a_request_ended_is_recorded():
     async with scene() as found:
         await found.say("u1")
         row = await found.send()
-        await found.thread.received([], status="failed", response_id="resp_1", error="overloaded")
+        await found.thread.log.requests.record_answer(
+            [], status="failed", response_id="resp_1", error="overloaded"
+        )
         (entry,) = await found.thread.store.read(found.thread.id, found.thread.view.upto)
         assert entry.control == ResponseMark(row.seq, "failed", "resp_1", None, "overloaded")
 
@@ -234,7 +240,7 @@ async def test_provenance_and_events_are_kept_beside_the_message():
     who = InputProvenance(kind="inter_session", source_thread="thr_1")
     event = InternalEvent(source="subagent", child_thread="thr_2", task="look", status="ok")
     async with scene() as found:
-        await found.thread.admit("u1", context=CONTEXT, provenance=who, events=[event])
+        await found.thread.log.turns.admit("u1", context=CONTEXT, provenance=who, events=[event])
         entries = await found.thread.store.read(found.thread.id)
         assert [(e.provenance, e.events) for e in entries if e.provenance] == [(who, (event,))]
         assert entries[-1].provenance == who
@@ -245,7 +251,7 @@ async def test_a_second_writer_is_told_who_holds_the_thread(tmp_path):
         with pytest.raises(ThreadBusy, match=f"'{thread.id}' is being written by process"):
             async with Thread.open(thread.id, home=tmp_path):
                 pass
-        await thread.admit("still mine", context=CONTEXT)
+        await thread.log.turns.admit("still mine", context=CONTEXT)
     async with Thread.open(thread.id, home=tmp_path) as again:
         assert again.view.upto == thread.view.upto
 
@@ -260,8 +266,8 @@ async def test_a_thread_that_fails_inside_gives_the_lease_back(tmp_path):
 
 async def test_notes_and_settings_are_entries():
     async with scene() as found:
-        await found.thread.note("Careful.", level="warning")
-        await found.thread.configure(goal="Ship it", pace=3)
+        await found.thread.log.note("Careful.", level="warning")
+        await found.thread.log.configure(goal="Ship it", pace=3)
         entries = await found.thread.store.read(found.thread.id)
         settings = Settings({"goal": msgspec.Raw(b'"Ship it"'), "pace": msgspec.Raw(b"3")})
         assert [e.control for e in entries] == [Notice("warning", "Careful."), settings]
@@ -306,12 +312,12 @@ async def test_an_unknown_thread_is_not_made():
 
 async def test_what_was_learnt_about_tokens_outlives_the_thread(tmp_path):
     async with Thread.open(model=MODEL, home=tmp_path, cwd=tmp_path) as thread:
-        await thread.admit("x" * 8_000, context=CONTEXT)
+        await thread.log.turns.admit("x" * 8_000, context=CONTEXT)
         request = thread.request()
-        await thread.sent(request)
+        await thread.log.requests.record(request)
         billed = 2 * len(request.body) // 4
         usage = TokenUsage(input_tokens=billed, total_tokens=billed)
-        await thread.received([answer()], usage=usage)
+        await thread.log.requests.record_answer([answer()], usage=usage)
         learnt = await thread.index.calibration(MODEL)
     assert (learnt.samples, 1.05 < learnt.ratio <= 1.1) == (1, True)
     async with Thread.open(thread.id, home=tmp_path) as again:
@@ -324,8 +330,8 @@ async def test_the_machine_is_looked_at_when_nobody_says_what_it_is(tmp_path):
     place.mkdir()
     (place / "AGENTS.md").write_text("Run the tests.")
     async with scene() as found:
-        found.thread.cwd = place
-        await found.thread.admit("u1")
+        found.thread.log.setup.cwd = place
+        await found.thread.log.turns.admit("u1")
         assert layout(found.thread) == snapshot("""\
 00 developer  <permissions>
 01 user       <agents_md>
@@ -333,10 +339,10 @@ async def test_the_machine_is_looked_at_when_nobody_says_what_it_is(tmp_path):
 03 user       u1
 """)
         (place / "AGENTS.md").write_text("Run them twice.")
-        await found.thread.admit("u2")
+        await found.thread.log.turns.admit("u2")
         (place / "AGENTS.md").unlink()
-        found.thread.cwd = Path(tmp_path)
-        await found.thread.admit("u3")
+        found.thread.log.setup.cwd = Path(tmp_path)
+        await found.thread.log.turns.admit("u3")
         assert layout(found.thread) == snapshot("""\
 00 developer  <permissions>
 01 user       <agents_md>
@@ -352,19 +358,19 @@ async def test_the_machine_is_looked_at_when_nobody_says_what_it_is(tmp_path):
 
 async def test_a_turn_that_a_crash_left_open_is_ended_by_the_next(tmp_path):
     async with Thread.open(model="openai:gpt-5.5", cwd=tmp_path, home=tmp_path) as crashed:
-        await crashed.admit("first", turn_id="turn_1")
+        await crashed.log.turns.admit("first", turn_id="turn_1")
     async with Thread.open(crashed.id, home=tmp_path) as thread:
-        await thread.admit("first", turn_id="turn_1")
+        await thread.log.turns.admit("first", turn_id="turn_1")
         assert (await thread.store.turn(thread.id, 1)).state == "admitted"
-        await thread.admit("second", turn_id="turn_2")
+        await thread.log.turns.admit("second", turn_id="turn_2")
         states = [turn.state for turn in await thread.store.turns(thread.id)]
     assert states == ["aborted", "admitted"]
 
 
 async def test_a_fork_leaves_its_parents_open_turn_alone(tmp_path):
     async with Thread.open(model="openai:gpt-5.5", cwd=tmp_path, home=tmp_path) as parent:
-        await parent.admit("first", turn_id="turn_1")
+        await parent.log.turns.admit("first", turn_id="turn_1")
         child = await parent.fork()
         async with Thread.open(child, home=tmp_path) as fork:
-            await fork.admit("second", turn_id="turn_2")
+            await fork.log.turns.admit("second", turn_id="turn_2")
         assert [turn.state for turn in await parent.store.turns(parent.id)] == ["admitted"]

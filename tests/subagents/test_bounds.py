@@ -26,7 +26,7 @@ def outputs(events: list[Event], name: str) -> list[str]:
 
 async def test_without_limits_a_model_gets_no_tools_for_agents(tmp_path: Path):
     async with opened(tmp_path, scripted()) as thread:
-        assert thread.tools == ()
+        assert thread.log.setup.tools == ()
         refused = await thread.subagents.spawn(SpawnOrder(message="dig"))
         assert isinstance(refused, Refused)
 
@@ -124,9 +124,9 @@ async def test_an_agent_has_the_rights_of_its_parent_and_follows_when_they_shrin
     ) as thread:
         await hear(thread, "start")
         await gates.reached["there"].wait()
-        assert thread.settings is not None
-        thread.settings = msgspec.structs.replace(
-            thread.settings, sandbox_mode="read-only", approval_policy="never"
+        assert thread.log.setup.settings is not None
+        thread.log.setup.settings = msgspec.structs.replace(
+            thread.log.setup.settings, sandbox_mode="read-only", approval_policy="never"
         )
         turn = asyncio.create_task(hear(thread, "careful"))
         await gates.reached["parent"].wait()

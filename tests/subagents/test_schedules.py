@@ -61,7 +61,7 @@ class Play:
         self.gates.open["any"].clear()
 
     async def read(self) -> None:
-        if await self.thread.waiting():
+        if await self.thread.log.inbox():
             assert last(await hear(self.thread)).status == "completed"
 
     async def step(self) -> None:

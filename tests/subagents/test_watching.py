@@ -90,7 +90,7 @@ async def test_what_was_prepared_is_undone_when_the_order_cannot_be_recorded(tmp
     async with crew(tmp_path, scripted(Answer(when="hello", text="hi"))) as thread:
         await hear(thread, "hello")
         thread.subagents.watcher = watcher = Watcher()
-        await thread.lease.release()
+        await thread.log.lease.release()
         with pytest.raises(LeaseLost):
             await thread.subagents.spawn(SpawnOrder(message="look"))
         assert [what for _, what in watcher.heard] == ["isolated", "undone"]

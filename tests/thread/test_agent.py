@@ -200,8 +200,10 @@ async def test_settings_that_change_between_turns_are_told_and_enforced(tmp_path
     async with opened(tmp_path, model, tools=None, sandbox="read-only") as thread:
         await hear(thread, "make it")
         assert not made.exists()
-        assert thread.settings is not None
-        thread.settings = msgspec.structs.replace(thread.settings, sandbox_mode="workspace-write")
+        assert thread.log.setup.settings is not None
+        thread.log.setup.settings = msgspec.structs.replace(
+            thread.log.setup.settings, sandbox_mode="workspace-write"
+        )
         await hear(thread, "again")
     assert made.exists()
     assert b"workspace-write" in model.requests[2].body
@@ -217,7 +219,7 @@ async def test_what_a_hook_adds_is_said_once_though_the_turn_begins_twice(tmp_pa
     async with opened(tmp_path, scripted(), hooks=hooks) as thread:
         # As far as a process got that was killed right after it had admitted the input.
         given = TurnInput(said=user_message("go"), behind=(HookContext("mind the gap"),))
-        await thread.admit(given, turn_id="turn_1")
+        await thread.log.turns.admit(given, turn_id="turn_1")
     model = scripted(Answer(text="gone"))
     async with opened(tmp_path, model, thread=thread.id, hooks=hooks) as thread:
         assert last(await hear(thread, "go", turn_id="turn_1")).text == "gone"

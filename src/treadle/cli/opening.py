@@ -170,7 +170,7 @@ async def open_thread(
 
 async def adapt(thread: Thread, setup: Setup) -> None:
     """Let an open thread follow the rest of what was settled."""
-    thread.docs = docs_rules(setup.settings)
+    thread.log.setup.docs = docs_rules(setup.settings)
     follow(thread, setup.config)
     assert thread.routes.wallet is not None, "it was opened with one"
     await pin_profile(thread.routes.wallet, thread.id, setup.profile)

@@ -27,7 +27,7 @@ _IN_DOUBT = "it may have been shown; look at the thread, and try it again if it 
 
 
 class Writer(Protocol):
-    """Changes the outbox of one thread; a journal is one."""
+    """Changes the outbox of one thread; a log is one."""
 
     async def queue(self, *rows: OutboxDraft, settle: Sequence[int] = ()) -> None:
         """Put rows into the outbox, or give them a new state; those to `settle` leave it."""

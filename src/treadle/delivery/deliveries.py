@@ -58,7 +58,7 @@ class Deliveries(Struct):
                 channel.bind(self.acknowledge)
 
     def attach(self, thread: str, writer: Writer) -> None:
-        """Use `writer`, such as a journal, for a thread that this process has open."""
+        """Use `writer`, such as a log, for a thread that this process has open."""
         self._open[thread] = writer
 
     def detach(self, thread: str) -> None:

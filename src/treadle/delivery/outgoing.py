@@ -18,7 +18,7 @@ import msgspec
 from ..core.aio import finish_uncancelled
 from ..core.errors import TreadleError
 from ..core.provenance import InputProvenance
-from ..log.pen import Pen
+from ..log.thread_log import ThreadLog
 from .channel import Channel
 from .deliveries import Deliveries
 from .outbox import DeliveryFollower
@@ -40,7 +40,7 @@ HOST = "host"
 class Desk:
     """Delivers for one open thread."""
 
-    pen: Pen
+    log: ThreadLog
     channels: Mapping[str, Channel]
     notify: Callable[[str], None]
     """Tells the user, in one line."""
@@ -50,10 +50,10 @@ class Desk:
 
     def __post_init__(self) -> None:
         first = next(iter(self.channels), "")
-        self.deliveries = Deliveries(self.pen.store, self.channels)
-        self.deliveries.attach(self.pen.id, self.pen)
-        self.follower = DeliveryFollower(self.pen.id, dispatcher=first)
-        self.pen.followers.append(self.follower)
+        self.deliveries = Deliveries(self.log.store, self.channels)
+        self.deliveries.attach(self.log.id, self.log)
+        self.follower = DeliveryFollower(self.log.id, dispatcher=first)
+        self.log.followers.append(self.follower)
 
     def expect(self, origin: Origin | None, provenance: InputProvenance | None) -> None:
         """A turn is about to be admitted: where its reply goes, and whether one is waited for."""
@@ -73,11 +73,11 @@ class Desk:
         """Stop trying; whoever opens the thread next goes on."""
         await self._stop()
         await self._drained()
-        self.deliveries.detach(self.pen.id)
+        self.deliveries.detach(self.log.id)
 
     async def _drained(self) -> Drained | None:
         try:
-            drained = await finish_uncancelled(self.deliveries.drain(self.pen.id))
+            drained = await finish_uncancelled(self.deliveries.drain(self.log.id))
         except TreadleError as error:
             self.notify(f"replies could not be delivered: {error}; they stay in the outbox")
             return None
@@ -86,7 +86,7 @@ class Desk:
 
     async def _deliver_later(self) -> None:
         with suppress(TreadleError):
-            self._tell(await self.deliveries.run(self.pen.id))
+            self._tell(await self.deliveries.run(self.log.id))
 
     def _tell(self, drained: Drained) -> None:
         for each in drained.aside:

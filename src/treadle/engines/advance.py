@@ -20,7 +20,7 @@ from ..context.view import load_view
 from ..core.entries import Epoch, Reason
 from ..core.errors import EngineFailed, NotFound, StoreCorrupt, StoreTooNew
 from ..core.wire import json_bytes
-from ..log.journal import Journal
+from ..log.thread_log import ThreadLog
 from ..store.contract import OutboxDraft, OutboxRow, Store, Turn
 from .contract import CommitsTurns, ContextEngine, FollowsTurns, IngestsBatches, Resets
 from .conversation import Aligned, aligned, named_rows
@@ -144,16 +144,16 @@ class Advancing(Struct):
                 return "ingest"
 
     @property
-    def _journal(self) -> Journal:
-        return self.frame.journal
+    def _log(self) -> ThreadLog:
+        return self.frame.log
 
     @property
     def _store(self) -> Store:
-        return self._journal.store
+        return self._log.store
 
     async def _rows(self) -> tuple[list[OutboxRow], bool]:
         """What waits, without rows put aside, and whether a turn is still open."""
-        rows = await self._store.outbox(thread=self._journal.id, topic=topic_of(self.guard.info.id))
+        rows = await self._store.outbox(thread=self._log.id, topic=topic_of(self.guard.info.id))
         waiting = [row for row in rows if row.state != "blocked"]
         result = []
         for row in waiting:
@@ -168,13 +168,13 @@ class Advancing(Struct):
         if turn is not None and turn.state == "completed":
             body = Raw(json_bytes(Work(turn.id, turn.number)))
             return msgspec.structs.replace(row, state="accepted", body=body)
-        ended = turn is None or turn.state in _FATES or turn.number < self._journal.turn
+        ended = turn is None or turn.state in _FATES or turn.number < self._log.turn
         if ended:
-            await self._journal.queue(settle=(row.number,))
+            await self._log.queue(settle=(row.number,))
         return None
 
     async def _find(self, turn: str) -> Turn | None:
-        recent = await self._store.turns(self._journal.id, limit=4 * AT_ONCE)
+        recent = await self._store.turns(self._log.id, limit=4 * AT_ONCE)
         return next((one for one in reversed(recent) if one.id == turn), None)
 
     async def _advance(self, row: OutboxRow) -> _Done:
@@ -182,12 +182,12 @@ class Advancing(Struct):
         work = decode_work(row.body)
         if work.hidden is not None:
             await self._hide(work)
-            await self._journal.queue(settle=(row.number,))
+            await self._log.queue(settle=(row.number,))
             return _Done("thread_reset")
         fresh = self._fresh(work) if row.state == "accepted" else None
         if fresh is not None:
             work = msgspec.structs.replace(
-                work, first=self.follower.begun.first, last=self._journal.view.upto
+                work, first=self.follower.begun.first, last=self._log.view.upto
             )
         elif row.state == "accepted":
             work = await self._ranged(work)
@@ -199,22 +199,20 @@ class Advancing(Struct):
             if fresh is not None:
                 await self._fix(row, work)
             raise
-        await self._journal.queue(settle=(row.number,))
+        await self._log.queue(settle=(row.number,))
         self._handed = work.number
         return done
 
     async def _fix(self, row: OutboxRow, work: Work) -> None:
         """Keep the range of a turn: however often it is handed over, it is the same."""
         body = Raw(json_bytes(work))
-        await self._journal.queue(
-            OutboxDraft(topic=row.topic, key=row.key, body=body, state="ready")
-        )
+        await self._log.queue(OutboxDraft(topic=row.topic, key=row.key, body=body, state="ready"))
 
     def _fresh(self, work: Work) -> list[tuple[Row, Outcome]] | None:
         """The conversation of the turn that has just ended, where the view shows all of it."""
-        journal, begun = self._journal, self.follower.begun
-        view, first = journal.view, begun.first
-        newest = work.number == begun.number == journal.turn
+        log, begun = self._log, self.follower.begun
+        view, first = log.view, begun.first
+        newest = work.number == begun.number == log.turn
         if not newest or self._handed != work.number - 1 or view.base >= first:
             return None
         if any(last >= first for _, last in view.gaps):
@@ -224,13 +222,13 @@ class Advancing(Struct):
         return [(row, "accepted") for row in reversed(kept)]
 
     async def _block(self, row: OutboxRow) -> None:
-        await self._journal.queue(
+        await self._log.queue(
             OutboxDraft(topic=row.topic, key=row.key, body=row.body, state="blocked")
         )
 
     async def _ranged(self, work: Work) -> Work:
         """The entries of a turn, and of those before it that advanced nothing."""
-        store, thread = self._store, self._journal.id
+        store, thread = self._store, self._log.id
         turn = await store.turn(thread, work.number)
         carried: list[int] = []
         first = turn.first
@@ -247,7 +245,7 @@ class Advancing(Struct):
 
     async def _since_reset(self, first: int, last: int) -> int:
         """Where carried entries begin: what the user has reset since does not come back."""
-        entries = await self._store.read(self._journal.id, first, last)
+        entries = await self._store.read(self._log.id, first, last)
         controls = [(entry.seq, entry.control) for entry in entries if entry.kind == "epoch"]
         resets = [
             seq
@@ -258,13 +256,13 @@ class Advancing(Struct):
 
     async def _last_before(self, number: int) -> int:
         try:
-            return (await self._store.turn(self._journal.id, number)).first - 1
+            return (await self._store.turn(self._log.id, number)).first - 1
         except NotFound:
-            return self._journal.view.upto
+            return self._log.view.upto
 
     async def _rows_of(self, work: Work) -> list[tuple[Row, Outcome]]:
         """The conversation of a turn and of those it carries, as it was when the turn ended."""
-        store, thread = self._store, self._journal.id
+        store, thread = self._store, self._log.id
         fates: dict[int, Outcome] = {work.number: "accepted"}
         for number in work.carried:
             fates[number] = _FATES[(await store.turn(thread, number)).state]
@@ -294,7 +292,7 @@ class Advancing(Struct):
     ) -> None:
         own = [row.seq for row, _ in rows if row.turn == work.number and row.seq is not None]
         given = CommitParams(
-            key=f"{self._journal.id}/{work.number}",
+            key=f"{self._log.id}/{work.number}",
             turn=work.turn,
             number=work.number,
             first=min(own, default=work.first),
@@ -306,11 +304,11 @@ class Advancing(Struct):
 
     async def _follow(self, engine: FollowsTurns, work: Work) -> None:
         """The view as it was when the turn ended, with where the turn began."""
-        journal = self._journal
-        view = journal.view
+        log = self._log
+        view = log.view
         if view.upto != work.last:
-            view = await load_view(journal.store, journal.id, journal.registry, upto=work.last)
-        rows = list(named_rows(journal.id, view.rows).items())
+            view = await load_view(log.store, log.id, log.registry, upto=work.last)
+        rows = list(named_rows(log.id, view.rows).items())
         outcomes = await self._outcomes([row for _, row in rows])
         begun = next((i for i, (_, row) in enumerate(rows) if row.turn == work.number), len(rows))
         given = AfterTurnParams(
@@ -346,7 +344,7 @@ class Advancing(Struct):
     async def _outcomes(self, rows: Sequence[Row]) -> list[Outcome]:
         numbers = {row.turn for row in rows if row.turn}
         for number in sorted(numbers - self._fates.keys()):
-            turn = await self._store.turn(self._journal.id, number)
+            turn = await self._store.turn(self._log.id, number)
             self._fates[number] = _FATES.get(turn.state, "accepted")
         return [self._fates.get(row.turn, "accepted") for row in rows]
 
@@ -364,6 +362,6 @@ class Advancing(Struct):
         return self.frame.around("context-engine.after-turn", fence=work.last)
 
     def _named(self, rows: Sequence[tuple[Row, Outcome]]) -> _Marked:
-        thread = self._journal.id
+        thread = self._log.id
         named = named_rows(thread, [row for row, _ in rows]).items()
         return _Marked(**aligned(named), outcomes=tuple(outcome for _, outcome in rows))

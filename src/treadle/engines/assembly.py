@@ -16,7 +16,7 @@ from ..context.row import Row
 from ..core.entries import Projected
 from ..core.items import text_of
 from ..core.specs import spec_name
-from ..log.journal import Journal
+from ..log.thread_log import ThreadLog
 from ..log.turn_input import TurnInput
 from ..store.contract import THIS_TURN
 from .contract import ContextEngine
@@ -50,26 +50,26 @@ class Assembly(Struct):
     """The thread's tools when last looked at, and their names."""
 
     @property
-    def _journal(self) -> Journal:
-        return self.frame.journal
+    def _log(self) -> ThreadLog:
+        return self.frame.log
 
     async def ask(self, given: TurnInput | None) -> AssembleResult:
         """What the engine wants shown, with the input that is about to be opened if any."""
-        journal = self._journal
+        log = self._log
         spoken = self.frame.spoken
         self._prompt = prompt = None if given is None else self._said(given)
-        shown = spoken.aligned(None if prompt is None else (prompt_name(journal.id), prompt))
+        shown = spoken.aligned(None if prompt is None else (prompt_name(log.id), prompt))
         self._given = shown["items"]
         params = AssembleParams(
             token_budget=self.frame.budget(prompt.tokens if prompt else 0),
             available_tools=self._available(),
             citations=self.frame.citations,
-            model=journal.model,
+            model=log.setup.model,
             prompt=None if given is None else text_of(given.said.content),
-            pre_prompt_count=spoken.before(THIS_TURN if prompt else journal.turn),
-            current_tokens=journal.occupied or None,
+            pre_prompt_count=spoken.before(THIS_TURN if prompt else log.turn),
+            current_tokens=log.requests.occupied or None,
             **shown,
-            **self.frame.around(fence=journal.view.upto),
+            **self.frame.around(fence=log.view.upto),
         )
         method = self.engine.assemble
         return await self.guard.call("assemble", method, params, AssembleResult, self.seconds)
@@ -78,14 +78,14 @@ class Assembly(Struct):
         """What the answer means for the view. Raises `InvalidEngineOutput`."""
         if result.items is self._given and result.items:
             return ViewChange()
-        journal = self._journal
-        view, prompt = journal.view, prompt_name(journal.id) if opening else None
+        log = self._log
+        view, prompt = log.view, prompt_name(log.id) if opening else None
         said = self._prompt if opening else None
         if said and any(item.id == prompt and item.body != said.body for item in result.items):
             raise InvalidEngineOutput("it changed the present input")
         change = view_change(view, result.items, prompt=prompt)
         if not opening and not result.covers_current_turn:
-            check_live(view, journal.turn, result.items)
+            check_live(view, log.turn, result.items)
         items = [item for item in result.items if item.id != prompt or prompt is None]
         size, budget = tokens_of(items, view), self.frame.budget(said.tokens if said else 0)
         if budget is not None and size > max(budget, self.frame.spoken.tokens):
@@ -94,14 +94,14 @@ class Assembly(Struct):
 
     async def rebase(self, change: ViewChange, result: AssembleResult) -> None:
         """Show a change as a new epoch, unless the view shows that plan already."""
-        journal, projection = self._journal, self._projected(result)
-        view = journal.view
+        log, projection = self._log, self._projected(result)
+        view = log.view
         if change.head is None or (projection is not None and view.projection == projection):
             return
         from .publish import planned
 
-        recipe = await planned(journal, change)
-        await journal.publish(
+        recipe = await planned(log, change)
+        await log.epochs.publish(
             recipe, epoch=view.epoch, upto=view.upto, by=self.guard.info.id, projection=projection
         )
 
@@ -115,8 +115,8 @@ class Assembly(Struct):
 
     def _available(self) -> frozenset[str]:
         tools, names = self._tools
-        if tools is not self._journal.tools:
-            tools, names = self._journal.tools, frozenset(map(spec_name, self._journal.tools))
+        if tools is not self._log.setup.tools:
+            tools, names = self._log.setup.tools, frozenset(map(spec_name, self._log.setup.tools))
             self._tools = tools, names
         return names
 
@@ -124,7 +124,7 @@ class Assembly(Struct):
         """The input as it will stand in the log."""
         draft = input_draft(
             given.said,
-            self._journal.registry,
+            self._log.registry,
             turn=THIS_TURN,
             provenance=given.provenance,
             events=given.events,

@@ -54,11 +54,11 @@ class Folding(Struct):
     ) -> Compacted:
         """Let the engine fold the view. Raises `EngineFailed` and `CannotCompact`."""
         delegated = _Delegated(delegate)
-        journal = self.frame.journal
-        epoch, upto = journal.view.epoch, journal.view.upto
+        log = self.frame.log
+        epoch, upto = log.view.epoch, log.view.upto
         given = CompactParams(
             token_budget=self.frame.budget(),
-            current_tokens=journal.occupied or None,
+            current_tokens=log.requests.occupied or None,
             trigger=trigger,
             force=trigger != "auto",
             live=live,
@@ -80,7 +80,7 @@ class Folding(Struct):
             await delegated.close()
         try:
             if live and delegated.done is None and result.rebase is not None:
-                check_live(journal.view, journal.turn, result.rebase.items)
+                check_live(log.view, log.turn, result.rebase.items)
             return delegated.done or await self._published(result, epoch, upto)
         except (InvalidEngineOutput, StaleEpoch) as error:
             raise EngineFailed(self.guard.info.id, "compact", brief(str(error))) from error
@@ -89,12 +89,12 @@ class Folding(Struct):
         """The engine's summary of `rows`; None lets the runtime write one."""
         if not isinstance(self.engine, InterceptsCompaction):
             return None
-        journal = self.frame.journal
+        log = self.frame.log
         given = InterceptParams(
             trigger=trigger,
-            current_tokens=journal.occupied or None,
+            current_tokens=log.requests.occupied or None,
             cancelled=asyncio.Event(),
-            **aligned(named_rows(journal.id, rows).items()),
+            **aligned(named_rows(log.id, rows).items()),
             **self.frame.around(_PURPOSE),
         )
         method = self.engine.intercept_compaction
@@ -107,12 +107,12 @@ class Folding(Struct):
         from .linear import Compacted
         from .publish import publish
 
-        journal, name = self.frame.journal, self.guard.info.id
+        log, name = self.frame.log, self.guard.info.id
         if not result.ok or not result.compacted or result.rebase is None:
             why = brief(result.reason) or "it says that nothing can be folded"
-            raise CannotCompact(f"engine {name!r} did not fold thread {journal.id!r}: {why}")
+            raise CannotCompact(f"engine {name!r} did not fold thread {log.id!r}: {why}")
         sizes = await publish(
-            journal,
+            log,
             tuple(result.rebase.items),
             by=name,
             epoch=epoch,
@@ -121,7 +121,7 @@ class Folding(Struct):
             reason=Reason.COMPACTION,
         )
         if sizes is None:
-            raise CannotCompact(f"engine {name!r} freed nothing of thread {journal.id!r}")
+            raise CannotCompact(f"engine {name!r} freed nothing of thread {log.id!r}")
         return Compacted(*sizes, by=name)
 
 

@@ -14,7 +14,7 @@ from msgspec import Raw, Struct
 
 from ..core.ids import new_id
 from ..core.wire import Json, json_bytes
-from ..log.pen import Pen
+from ..log.thread_log import ThreadLog
 from ..store.contract import Admission, OutboxDraft, TurnEnd
 
 __all__ = ["Begun", "EngineFollower", "Work", "decode_work", "topic_of"]
@@ -54,7 +54,7 @@ class EngineFollower(Struct):
     """Leaves the rows of one thread's engine."""
 
     engine: str
-    pen: Pen
+    log: ThreadLog
     left: int = 0
     """How many rows were left so far, or may have been."""
     begun: Begun = Begun()
@@ -64,7 +64,7 @@ class EngineFollower(Struct):
         """The turn may advance the engine."""
         self._turn = admission.id
         # A turn that was admitted before keeps its number, so this one will not be its.
-        self.begun = Begun(self.pen.turn + 1, self.pen.view.upto + 1)
+        self.begun = Begun(self.log.turn + 1, self.log.view.upto + 1)
         return (self._row(f"turn:{admission.id}", Work(admission.id)),)
 
     def ended(self, end: TurnEnd) -> tuple[OutboxDraft, ...]:

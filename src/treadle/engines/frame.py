@@ -12,7 +12,7 @@ from typing import TypedDict
 from msgspec import Struct
 
 from ..context.visible import hidden_stretches
-from ..log.journal import Journal
+from ..log.thread_log import ThreadLog
 from .conversation import ViewConversation
 from .log import Grants, StoredLog
 from .values import (
@@ -56,7 +56,7 @@ class Surroundings(TypedDict):
 class Frame(Struct):
     """The surroundings of one thread's engine."""
 
-    journal: Journal
+    log: ThreadLog
     engine: str
     harness: str = "treadle"
     citations: CitationsMode = "auto"
@@ -69,23 +69,23 @@ class Frame(Struct):
     @property
     def spoken(self) -> ViewConversation:
         """The conversation in the present view. Costs what is new in it."""
-        view = self.journal.view
+        view = self.log.view
         if self._spoken is None or self._spoken.view is not view:
             self._spoken = ViewConversation(view)
         return self._spoken.caught_up()
 
     async def renew(self, degraded: str | None = None) -> None:
         """Look at the thread again; a new turn begins."""
-        journal = self.journal
+        log = self.log
         # Who a thread descends from never changes while somebody writes it.
-        self.thread = self.thread or await self.of(journal.id)
-        profile = journal.profile
+        self.thread = self.thread or await self.of(log.id)
+        profile = log.setup.profile
         self.settings = RuntimeSettings(
             mode="normal" if degraded is None else "degraded",
             harness=self.harness,
             model=ModelFacts(
-                requested=journal.model,
-                resolved=journal.model,
+                requested=log.setup.model,
+                resolved=log.setup.model,
                 provider=profile.provider,
                 family=profile.instructions,
             ),
@@ -96,26 +96,26 @@ class Frame(Struct):
 
     async def of(self, thread: str) -> ThreadRef:
         """A thread of the same store."""
-        info = await self.journal.store.info(thread)
+        info = await self.log.store.info(thread)
         return ThreadRef(id=info.id, root=info.root, parent=info.parent, cut=info.cut, cwd=info.cwd)
 
     def around(
         self, purpose: str | None = None, *, fence: int | None = None, deferred: bool = False
     ) -> Surroundings:
         """What a call is told; with a `purpose` it may ask the model."""
-        journal = self.journal
+        log = self.log
         assert self.thread is not None, "a turn renews its frame"
         assert self.settings is not None, "a turn renews its frame"
         complete = self.completes(purpose) if purpose and self.completes else None
         return Surroundings(
             thread=self.thread,
-            log=StoredLog(journal.id, journal.store, journal.index, fence, self.grants),
+            log=StoredLog(log.id, log.store, log.index, fence, self.grants),
             settings=self.settings,
             context=RuntimeContext(
-                cwd=str(journal.cwd),
+                cwd=str(log.setup.cwd),
                 harness=self.harness,
                 token_budget=self.budget(),
-                current_tokens=journal.occupied or None,
+                current_tokens=log.requests.occupied or None,
                 prompt_cache=self._prompt_cache(),
                 complete=complete,
                 deferred=deferred,
@@ -124,24 +124,24 @@ class Frame(Struct):
 
     async def past(self) -> BootstrapParams:
         """What catching up with the thread is told: its log, and what of it counts no more."""
-        journal = self.journal
-        hidden = await hidden_stretches(journal.store, journal.id)
+        log = self.log
+        hidden = await hidden_stretches(log.store, log.id)
         return BootstrapParams(
             hidden=tuple(Covered(first, last) for first, last in hidden),
-            **self.around(fence=journal.view.upto),
+            **self.around(fence=log.view.upto),
         )
 
     def budget(self, prompt: int = 0) -> int | None:
         """Tokens for a conversation, beside head, fragments, reserve and `prompt`."""
-        window = self.journal.profile.effective_window
+        window = self.log.setup.profile.effective_window
         if window is None:
             return None
-        beside = self.journal.view.tokens - self.spoken.tokens
-        taken = beside + self.journal.head_tokens + prompt
+        beside = self.log.view.tokens - self.spoken.tokens
+        taken = beside + self.log.requests.head_tokens + prompt
         return max(1, window - reserve_for(window) - taken)
 
     def _prompt_cache(self) -> PromptCache | None:
-        row, usage = self.journal.newest, self.journal.usage
+        row, usage = self.log.requests.newest, self.log.requests.usage
         if row is None and usage is None:
             return None
         return PromptCache(

@@ -22,7 +22,7 @@ from ..context.tokens import estimate_item
 from ..core.entries import Inline, Origin, Reason
 from ..core.errors import CannotCompact, TooLong
 from ..core.items import Item, Message, encode_item
-from ..log.journal import Journal
+from ..log.thread_log import ThreadLog
 from ..prompt.input import user_message
 from ..prompt.instructions import compaction_prompt
 from ..prompt.summary import summary_message
@@ -77,54 +77,54 @@ class LinearCompaction(Struct, frozen=True):
     provider: ProviderFold | None = None
     intercept: Intercept | None = None
 
-    async def compact(self, journal: Journal, *, live: bool) -> Compacted:
+    async def compact(self, log: ThreadLog, *, live: bool) -> Compacted:
         """Fold the view; with `live` a turn is under way and its newest rows stay.
 
         Raises `CannotCompact` when that would not make it smaller.
         """
-        view, epoch = journal.view, journal.view.epoch
-        limit = journal.profile.auto_compact_limit
+        view, epoch = log.view, log.view.epoch
+        limit = log.setup.profile.auto_compact_limit
         keep_from = live_start(view.rows, limit) if live else len(view.rows)
         old = view.rows[:keep_from]
-        sent = live_announcements(old, journal.turn) if live else []
+        sent = live_announcements(old, log.turn) if live else []
         # What stands in the recipe was folded before; folding it again is no progress.
         if all(row.contextual or row.volatile or row.seq is None or row in sent for row in old):
-            raise CannotCompact(f"thread {journal.id!r} has nothing new that could be folded")
-        folded = await self._folded(foldable(old), journal)
+            raise CannotCompact(f"thread {log.id!r} has nothing new that could be folded")
+        folded = await self._folded(foldable(old), log)
         upto = view.upto
-        recipe = journal.plan_base(keep_from, after=[*folded.parts, *ranges(sent, view.gaps)])
+        recipe = log.epochs.plan_base(keep_from, after=[*folded.parts, *ranges(sent, view.gaps)])
         before, after = view.tokens, recipe_tokens(recipe, view)
         if after >= before:
             raise CannotCompact(
-                f"folding thread {journal.id!r} would take it from {before} to {after} tokens; "
+                f"folding thread {log.id!r} would take it from {before} to {after} tokens; "
                 "shorten its newest messages or start a new thread"
             )
-        await journal.publish(
+        await log.epochs.publish(
             recipe, epoch=epoch, upto=upto, reason=Reason.COMPACTION, by=folded.by
         )
         return Compacted(before, after, folded.left_out, folded.by)
 
-    async def _folded(self, rows: Sequence[Row], journal: Journal) -> _Folded:
+    async def _folded(self, rows: Sequence[Row], log: ThreadLog) -> _Folded:
         """By an engine that wants to, the provider where it can, else by a summary of ours."""
         if self.intercept is not None and (text := await self.intercept(rows)):
-            summary = await asyncio.to_thread(summary_message, text, journal.home)
-            kept = await self._kept(rows, journal, RETAINED_TOKENS)
+            summary = await asyncio.to_thread(summary_message, text, log.setup.home)
+            kept = await self._kept(rows, log, RETAINED_TOKENS)
             return _Folded([*map(inline, kept), inline(summary)], by="engine")
         if self.provider is not None:
             with suppress(TooLong, CannotCompact):
-                sealed = inline(await self.provider(rows), journal.origin)
-                kept = await self._kept(rows, journal, PROVIDER_RETAINED_TOKENS)
+                sealed = inline(await self.provider(rows), log.origin)
+                kept = await self._kept(rows, log, PROVIDER_RETAINED_TOKENS)
                 return _Folded([*map(inline, kept), sealed], by="provider")
-        summary, left_out = await self._summarise(rows, journal)
-        kept = await self._kept(rows, journal, RETAINED_TOKENS)
+        summary, left_out = await self._summarise(rows, log)
+        kept = await self._kept(rows, log, RETAINED_TOKENS)
         return _Folded([*map(inline, kept), inline(summary)], left_out)
 
-    async def _kept(self, rows: Sequence[Row], journal: Journal, budget: int) -> list[Message]:
+    async def _kept(self, rows: Sequence[Row], log: ThreadLog, budget: int) -> list[Message]:
         # Telling summaries from what people said may read imported prompts.
-        return await asyncio.to_thread(retained, rows, journal.home, budget)
+        return await asyncio.to_thread(retained, rows, log.setup.home, budget)
 
-    async def _summarise(self, rows: Sequence[Row], journal: Journal) -> tuple[Message, int]:
-        prompt = user_message(await asyncio.to_thread(compaction_prompt, journal.home))
+    async def _summarise(self, rows: Sequence[Row], log: ThreadLog) -> tuple[Message, int]:
+        prompt = user_message(await asyncio.to_thread(compaction_prompt, log.setup.home))
         asked = list(rows)
         while True:
             try:
@@ -135,7 +135,7 @@ class LinearCompaction(Struct, frozen=True):
                     raise
                 asked = shorter
             else:
-                summary = await asyncio.to_thread(summary_message, text, journal.home)
+                summary = await asyncio.to_thread(summary_message, text, log.setup.home)
                 return summary, len(rows) - len(asked)
 
 

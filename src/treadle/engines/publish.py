@@ -12,7 +12,7 @@ from ..context.recipe import recipe_tokens
 from ..context.view import View
 from ..core.entries import Node, Projected, Reason, Recipe
 from ..core.errors import StaleEpoch
-from ..log.journal import Journal
+from ..log.thread_log import ThreadLog
 from .values import ContextItem
 from .view_change import ViewChange, recipe_parts, view_change
 
@@ -27,21 +27,21 @@ def seen_at(view: View, upto: int) -> View:
     return replace(view, rows=rows, upto=upto)
 
 
-async def planned(journal: Journal, change: ViewChange) -> Recipe:
+async def planned(log: ThreadLog, change: ViewChange) -> Recipe:
     """The recipe that shows a change: summaries, then what changed, then the rest."""
     head = change.head or ()
     blobs = {
-        item.body: await journal.store.put_blob(journal.id, item.body)
+        item.body: await log.store.put_blob(log.id, item.body)
         for item in head
         if item.covers is not None
     }
-    made = recipe_parts(head, journal.view, blobs)
+    made = recipe_parts(head, log.view, blobs)
     last = max((at for at, part in enumerate(made) if isinstance(part, Node)), default=-1)
-    return journal.plan_base(change.keep_from, before=made[: last + 1], after=made[last + 1 :])
+    return log.epochs.plan_base(change.keep_from, before=made[: last + 1], after=made[last + 1 :])
 
 
 async def publish(
-    journal: Journal,
+    log: ThreadLog,
     items: tuple[ContextItem, ...],
     *,
     by: str,
@@ -56,17 +56,17 @@ async def publish(
     `epoch` and `upto` say which view they were planned for; with `smaller` a view that
     would not shrink stays. Raises `StaleEpoch` and `InvalidEngineOutput`.
     """
-    if journal.view.epoch != epoch:
-        raise StaleEpoch(f"the view of thread {journal.id!r} has moved on; plan it again")
-    change = view_change(seen_at(journal.view, upto), items)
+    if log.view.epoch != epoch:
+        raise StaleEpoch(f"the view of thread {log.id!r} has moved on; plan it again")
+    change = view_change(seen_at(log.view, upto), items)
     if change.head is None:
         return None
-    recipe = await planned(journal, change)
-    view = journal.view
+    recipe = await planned(log, change)
+    view = log.view
     before, after = view.tokens, recipe_tokens(recipe, view)
     if smaller and after >= before:
         return None
-    await journal.publish(
+    await log.epochs.publish(
         recipe, epoch=epoch, upto=view.upto, reason=reason, by=by, projection=projection
     )
     return before, after

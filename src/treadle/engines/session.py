@@ -18,7 +18,7 @@ from msgspec import field
 from ..context.row import Row
 from ..core.errors import CannotCompact, EngineFailed, StaleEpoch
 from ..core.service import Service, later
-from ..log.journal import Journal
+from ..log.thread_log import ThreadLog
 from ..log.turn_input import TurnInput
 from ..prompt.guidance import Guidance
 from ..prompt.observation import PromptContext
@@ -70,7 +70,7 @@ _UNSERVED: dict[Operation, str] = {
 class EngineSession(Service, kw_only=True):
     """The engine of one thread. With the linear engine chosen, nothing here costs anything."""
 
-    journal: Journal
+    log: ThreadLog
     slot: EngineSlot = field(default_factory=EngineSlot)
     harness: str = "treadle"
     capabilities: frozenset[Capability] = LOOP_CAPABILITIES
@@ -100,12 +100,12 @@ class EngineSession(Service, kw_only=True):
 
     def __post_init__(self) -> None:
         self._frame = Frame(
-            self.journal, self.slot.name, self.harness, self.citations, self.completes, self.grants
+            self.log, self.slot.name, self.harness, self.citations, self.completes, self.grants
         )
-        self._telling = Telling(self.journal, self.slot, self.notify, self.report)
-        self._follower = EngineFollower(self.slot.name, self.journal)
+        self._telling = Telling(self.log, self.slot, self.notify, self.report)
+        self._follower = EngineFollower(self.slot.name, self.log)
         if not self.slot.linear:
-            self.journal.followers.append(self._follower)
+            self.log.followers.append(self._follower)
 
     @property
     def chosen(self) -> bool:
@@ -140,8 +140,8 @@ class EngineSession(Service, kw_only=True):
         """Tokens to hold against the window before the model is asked; None: the engine does."""
         if self.owns_compaction and not self._precheck:
             return None
-        counts = self._precheck and self.journal.view.base == self._assembled
-        return max(self.journal.occupied, self._unassembled if counts else 0)
+        counts = self._precheck and self.log.view.base == self._assembled
+        return max(self.log.requests.occupied, self._unassembled if counts else 0)
 
     def use_harness(self, harness: str, capabilities: frozenset[Capability]) -> None:
         """Serve the engine from another harness, from the next turn on."""
@@ -223,14 +223,12 @@ class EngineSession(Service, kw_only=True):
             return
         from .publish import publish
 
-        view = self.journal.view
+        view = self.log.view
         try:
-            await publish(
-                self.journal, instead, by=self.slot.name, epoch=view.epoch, upto=view.upto
-            )
+            await publish(self.log, instead, by=self.slot.name, epoch=view.epoch, upto=view.upto)
         except (InvalidEngineOutput, StaleEpoch) as error:
             await self._telling.failed(_failure(seat, "assemble", error), "assemble.failed")
-        self._assembled = self.journal.view.base
+        self._assembled = self.log.view.base
 
     async def before_step(self, *, first: bool) -> None:
         """The model is about to be asked; after the first time, owners may change the view."""
@@ -245,10 +243,10 @@ class EngineSession(Service, kw_only=True):
         if (assembled := await self._asked(seat, None)) is None:
             return
         _, change = assembled
-        await self.journal.add(*added_drafts(change.after, self.journal.turn, self.journal.step))
+        await self.log.add(*added_drafts(change.after, self.log.turn, self.log.step))
         if self.guidance != before:
-            context = self.journal.settings or PromptContext(cwd="")
-            await self.journal.retell(self.with_guidance(context), Guidance.id)
+            context = self.log.setup.settings or PromptContext(cwd="")
+            await self.log.retell(self.with_guidance(context), Guidance.id)
 
     async def finish(self, status: Literal["completed", "failed", "interrupted"]) -> None:
         """The turn's end is durable: hand it over, then put in order."""
@@ -395,8 +393,8 @@ class EngineSession(Service, kw_only=True):
 
     def _has_past(self) -> bool:
         """Whether the thread was spoken in before; what an agent is born with is no past."""
-        view = self.journal.view
-        return bool(self.journal.turn or view.rows or view.base)
+        view = self.log.view
+        return bool(self.log.turn or view.rows or view.base)
 
     async def _bootstrapped(self, seat: Seat) -> bool:
         if isinstance(seat.engine, Bootstraps):
@@ -420,7 +418,7 @@ class EngineSession(Service, kw_only=True):
         self, seat: Seat, given: TurnInput | None
     ) -> tuple[AssembleResult, ViewChange] | None:
         """What the engine wants shown, re-based where it must be; None where it failed."""
-        self._unassembled = self.journal.occupied
+        self._unassembled = self.log.requests.occupied
         try:
             result = await seat.assembly.ask(given)
             change = seat.assembly.change_for(result, opening=given is not None)
@@ -433,7 +431,7 @@ class EngineSession(Service, kw_only=True):
 
     async def _applied(self, result: AssembleResult) -> None:
         self._precheck = result.prompt_authority == "preassembly_may_overflow"
-        self._assembled = self.journal.view.base
+        self._assembled = self.log.view.base
         self.guidance = (result.system_prompt_addition or "").strip() or None
         self._telling.report(
             "assemble.applied",

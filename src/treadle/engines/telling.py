@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from ..core.errors import EngineFailed, StaleEpoch
-from ..log.journal import Journal
+from ..log.thread_log import ThreadLog
 from .reports import Action, EngineReported
 from .slot import EngineSlot
 from .view_change import InvalidEngineOutput
@@ -29,7 +29,7 @@ _GOES_ON = "the turn goes on, and the engine is asked again next time"
 class Telling(Struct):
     """What is said of the engine of one thread."""
 
-    journal: Journal
+    log: ThreadLog
     slot: EngineSlot
     notify: Callable[[str], None]
     listen: Callable[[EngineReported], None]
@@ -47,9 +47,9 @@ class Telling(Struct):
 
     def report(self, action: Action, **facts: Any) -> None:
         """Tell whoever debugs."""
-        journal = self.journal
+        log = self.log
         reported = EngineReported(
-            action=action, thread=journal.id, turn=journal.turn, engine=self.slot.name, **facts
+            action=action, thread=log.id, turn=log.turn, engine=self.slot.name, **facts
         )
         _log.debug("%s", reported)
         self.listen(reported)
@@ -60,12 +60,12 @@ class Telling(Struct):
         """Tell everybody of a failure; the user also what comes of it."""
         self.report(action, reason=_plainly(error))
         self.say(f"{error}; {so}")
-        await self.slot.failed(error.operation, error.reason, self.journal.id)
+        await self.slot.failed(error.operation, error.reason, self.log.id)
 
     async def refused(self, error: EngineFailed, action: Action) -> None:
         """Tell of a failure that its caller tells the user of."""
         self.report(action, reason=_plainly(error))
-        await self.slot.failed(error.operation, error.reason, self.journal.id)
+        await self.slot.failed(error.operation, error.reason, self.log.id)
 
     async def degraded(self, operation: str, reason: str) -> None:
         """Tell everybody that the turn runs without the engine."""
@@ -74,7 +74,7 @@ class Telling(Struct):
             f"{reason}; this turn runs without engine {self.slot.name!r}, "
             "which is tried again on the next turn"
         )
-        await self.slot.failed(operation, reason, self.journal.id)
+        await self.slot.failed(operation, reason, self.log.id)
 
     async def worked(self, *operations: str) -> None:
         """Let health forget failures that are over."""

@@ -68,12 +68,12 @@ class Upkeep(Struct):
             return
         from .publish import publish, seen_at
 
-        journal = self.frame.journal
+        log = self.frame.log
         try:
             if live:
-                check_live(seen_at(journal.view, wanted.upto), journal.turn, wanted.items)
+                check_live(seen_at(log.view, wanted.upto), log.turn, wanted.items)
             await publish(
-                journal,
+                log,
                 wanted.items,
                 by=self.guard.info.id,
                 epoch=wanted.epoch,
@@ -114,8 +114,8 @@ class Upkeep(Struct):
     async def _maintain(
         self, reason: MaintainReason, seconds: float, *, deferred: bool = False
     ) -> None:
-        journal = self.frame.journal
-        view = journal.view
+        log = self.frame.log
+        view = log.view
         epoch, upto = view.epoch, view.upto
         purpose = None if reason == "bootstrap" else f"context-engine.{reason}.maintenance"
         given = MaintainParams(

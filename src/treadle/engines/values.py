@@ -44,6 +44,7 @@ __all__ = [
     "InterceptParams",
     "InterceptResult",
     "Limits",
+    "LogReader",
     "MaintainParams",
     "MaintainReason",
     "MaintainResult",
@@ -58,7 +59,6 @@ __all__ = [
     "Selection",
     "SpawnParams",
     "SubagentEndedParams",
-    "ThreadLog",
     "ThreadRef",
 ]
 
@@ -125,7 +125,7 @@ class ThreadRef(Struct, frozen=True, kw_only=True):
     cwd: str = ""
 
 
-class ThreadLog(Protocol):
+class LogReader(Protocol):
     """The thread's conversation, for an engine that wants more of it than the view shows."""
 
     async def read(self, first: int = 1, last: int | None = None) -> Conversation:
@@ -156,7 +156,7 @@ class ThreadLog(Protocol):
         """When entries were stored, in milliseconds since 1970; unknown ones are left out."""
         ...
 
-    async def of(self, thread: str) -> ThreadLog | None:
+    async def of(self, thread: str) -> LogReader | None:
         """The log of another thread; None where this one may not read it."""
         ...
 
@@ -249,7 +249,7 @@ class EngineParams(Struct, frozen=True, kw_only=True):
     """What every call is given."""
 
     thread: ThreadRef
-    log: ThreadLog
+    log: LogReader
     settings: RuntimeSettings | None = None
     context: RuntimeContext | None = None
 
@@ -273,7 +273,7 @@ class ConversationParams(Conversation, frozen=True, kw_only=True):
     """What calls about a conversation are given: the items, and what every call is given."""
 
     thread: ThreadRef
-    log: ThreadLog
+    log: LogReader
     settings: RuntimeSettings | None = None
     context: RuntimeContext | None = None
 

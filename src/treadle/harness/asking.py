@@ -18,20 +18,20 @@ __all__ = ["addressed"]
 
 def addressed(run: TurnRun, request: Request, head: Head | None = None) -> ModelRequest:
     """`request` as the model of `run` is sent it; `head` if it is not the view's own."""
-    journal = run.journal
-    head = head or journal.view.head
+    log = run.log
+    head = head or log.view.head
     assert head is not None, "a request was rendered from a view with a head"
     return ModelRequest(
         head=head,
         body=run.model.format.with_cache_marks(request.body, _cacheable(run, request)),
-        thread=journal.id,
-        turn=journal.turn,
+        thread=log.id,
+        turn=log.turn,
     )
 
 
 def _cacheable(run: TurnRun, request: Request) -> tuple[int, ...]:
     """The ends of what later requests will have in common with this one."""
-    opening = {row.seq for row in first_context(run.journal.view.rows)}
+    opening = {row.seq for row in first_context(run.log.view.rows)}
     # They are the first items, so that the rest need not be looked at.
     first = slice(HEAD_SEGMENTS, HEAD_SEGMENTS + len(opening))
     shown = zip(request.segments[first], request.ends[first], strict=True)

@@ -33,7 +33,7 @@ _CANNOT = (CannotCompact, TooLong, ModelError, HookFailed)
 
 def is_full(run: TurnRun) -> bool:
     """Whether the view has reached the model's limit for it; an owning engine knows itself."""
-    profile, occupied = run.journal.profile, run.engine.occupied_tokens()
+    profile, occupied = run.log.setup.profile, run.engine.occupied_tokens()
     limits = (profile.auto_compact_limit, profile.effective_window)
     return occupied is not None and any(limit is not None and occupied >= limit for limit in limits)
 
@@ -76,11 +76,11 @@ async def fold_natively(run: TurnRun, harness: Compacts) -> Compacted:
     from ..engines.linear import Compacted
 
     await _permitted(run, "manual")
-    before = run.journal.view.tokens
+    before = run.log.view.tokens
     native = await harness.compact(run)
     if native.status != "completed":
         raise CannotCompact(f"{native.backend} did not compact: {native.reason}")
-    done = Compacted(before, run.journal.view.tokens, by=native.backend)
+    done = Compacted(before, run.log.view.tokens, by=native.backend)
     return with_native(done, native)
 
 
@@ -92,8 +92,8 @@ def with_native(done: Compacted, native: NativeCompaction) -> Compacted:
 
 async def _folded(run: TurnRun, trigger: Trigger, *, live: bool, asks_engine: bool) -> Compacted:
     """Fold, and tell everybody."""
-    journal = run.journal
-    tokens = journal.view.tokens
+    log = run.log
+    tokens = log.view.tokens
     by = run.engine.slot.name if asks_engine else "linear"
     run.emit(CompactionStarted(by=by, tokens=tokens))
     runtime = partial(_by_runtime, run, trigger, live=live)
@@ -119,20 +119,18 @@ async def _folded(run: TurnRun, trigger: Trigger, *, live: bool, asks_engine: bo
     )
     await run.hooks.tell(
         AfterCompaction(
-            thread=journal.id, tokens_before=done.tokens_before, tokens_after=done.tokens_after
+            thread=log.id, tokens_before=done.tokens_before, tokens_after=done.tokens_after
         )
     )
     return done
 
 
 async def _permitted(run: TurnRun, trigger: Trigger) -> None:
-    journal = run.journal
-    asked = BeforeCompaction(thread=journal.id, tokens=journal.view.tokens, trigger=trigger)
+    log = run.log
+    asked = BeforeCompaction(thread=log.id, tokens=log.view.tokens, trigger=trigger)
     for answer in await run.hooks.ask(asked):
         if answer.block is not None:
-            raise CannotCompact(
-                f"a hook does not want thread {journal.id!r} folded: {answer.block}"
-            )
+            raise CannotCompact(f"a hook does not want thread {log.id!r} folded: {answer.block}")
 
 
 async def _by_runtime(run: TurnRun, trigger: Trigger, *, live: bool) -> Compacted:
@@ -145,7 +143,7 @@ async def _by_runtime(run: TurnRun, trigger: Trigger, *, live: bool) -> Compacte
         provider_fold(run),
         lambda rows: run.engine.intercept(rows, trigger),
     )
-    return await linear.compact(run.journal, live=live)
+    return await linear.compact(run.log, live=live)
 
 
 def _told(run: TurnRun, error: Exception) -> bool:

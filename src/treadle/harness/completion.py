@@ -90,7 +90,7 @@ class EngineComplete(Struct, frozen=True):
 
         Raises `TooLong` and `CompletionFailed`.
         """
-        head = self.run.journal.view.head
+        head = self.run.log.view.head
         if head is None:
             raise CannotCompact("the thread has not asked its model anything yet")
         head = msgspec.structs.replace(
@@ -132,7 +132,7 @@ def provider_fold(run: TurnRun) -> ProviderFold | None:
 
 
 async def _triggered(run: TurnRun, rows: Sequence[Row]) -> list[Item]:
-    trigger = item_draft(CompactionTrigger(), origin=run.journal.origin)
+    trigger = item_draft(CompactionTrigger(), origin=run.log.origin)
     return await _answer(run, _question(run, [*rows, Row.of_draft(trigger)]), _PROVIDER_RETRIES)
 
 
@@ -144,7 +144,7 @@ async def _compacted(run: TurnRun, rows: Sequence[Row]) -> list[Item]:
 
 
 def _question(run: TurnRun, rows: Sequence[Row]) -> ModelRequest:
-    head = run.journal.view.head
+    head = run.log.view.head
     assert head is not None, "rows were sent under a head"
     # A summary is prose, whatever shape the turn's answer must have.
     head = msgspec.structs.replace(head, output_schema=msgspec.UNSET)
@@ -154,7 +154,7 @@ def _question(run: TurnRun, rows: Sequence[Row]) -> ModelRequest:
 
 
 def _rendered(run: TurnRun, head: Head, rows: Sequence[Row]) -> Request:
-    view = run.journal.view
+    view = run.log.view
     return RequestEncoder(head, view.cache_key).encode(rows, epoch=view.epoch, upto=view.upto)
 
 
@@ -189,7 +189,7 @@ def _text(items: Sequence[Item]) -> str:
 
 def _refusals(run: TurnRun, items: Sequence[Item]) -> list[Row]:
     """What the model said, with every call refused; nothing when it called nothing."""
-    said = [Row.of_draft(item_draft(item, origin=run.journal.origin)) for item in items]
+    said = [Row.of_draft(item_draft(item, origin=run.log.origin)) for item in items]
     calls = [
         Row.of_draft(item_draft(synthetic_output(row, _REFUSED)))
         for row, item in zip(said, items, strict=True)

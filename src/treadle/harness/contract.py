@@ -17,7 +17,7 @@ from ..core.usage import TokenUsage
 from ..engines.info import Capability
 from ..engines.session import EngineSession
 from ..hooks.registry import Hooks
-from ..log.journal import Journal
+from ..log.thread_log import ThreadLog
 from ..log.turn_input import TurnInput
 from ..models.contract import Model
 from ..models.retry import Backoff
@@ -76,7 +76,7 @@ class TurnRun(Struct, kw_only=True):
 
     turn: Turn | None = None
     """None while no turn is under way, as for a compaction by hand."""
-    journal: Journal
+    log: ThreadLog
     engine: EngineSession
     """Who decides what the model sees of the conversation."""
     model: Model
@@ -87,7 +87,7 @@ class TurnRun(Struct, kw_only=True):
     hooks: Hooks = field(default_factory=Hooks)
     patience: Backoff = STREAM_PATIENCE
     plan: TurnPlan | None = None
-    """What was decided for this attempt; journal, tools and `accepts` already go by it."""
+    """What was decided for this attempt; log, tools and `accepts` already go by it."""
     accepts: Callable[[Facts], bool] = lambda _: True
     """Whether an attempt with these facts may end the turn; policy, prepared."""
     identity: Identifies = nobody
@@ -181,7 +181,7 @@ class Completes(Protocol):
 class Forgets(Protocol):
     """A harness that keeps something of a thread between turns."""
 
-    async def forget(self, journal: Journal) -> None:
+    async def forget(self, log: ThreadLog) -> None:
         """Let go of it for good: the thread was reset."""
         ...
 

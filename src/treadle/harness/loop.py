@@ -60,7 +60,7 @@ class LoopHarness(Struct):
         except Exception:
             # The cause is what matters; that the end could not be written follows from it.
             with suppress(TreadleError):
-                await run.journal.finish("failed", usage=turn.usage)
+                await run.log.turns.finish("failed", usage=turn.usage)
             raise
 
 
@@ -83,8 +83,8 @@ class _Turn(Service):
 
     async def steps(self) -> Outcome:
         while not self.ended:
-            if self.run.journal.has_mail:
-                await self.run.journal.take_inbox()
+            if self.run.log.has_mail:
+                await self.run.log.take_inbox()
             await self.run.engine.before_step(first=not self.asked)
             self.asked = True
             if not self.stuck and is_full(self.run):
@@ -107,8 +107,8 @@ class _Turn(Service):
     async def aborted(self) -> None:
         """Note that the turn was broken off, for the model and for the log."""
         if not self.ended:
-            await self.run.journal.say(TurnAborted())
-            await self.run.journal.finish("aborted", usage=self.usage)
+            await self.run.log.say(TurnAborted())
+            await self.run.log.turns.finish("aborted", usage=self.usage)
 
     def _note(self, step: Step) -> None:
         self.usage += step.usage

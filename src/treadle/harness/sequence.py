@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from msgspec import Struct, field
 
 from ..core.entries import Entry
-from ..log.journal import Journal
+from ..log.thread_log import ThreadLog
 from ..tools.dispatch import Finished
 
 __all__ = ["Sequencer"]
@@ -23,7 +23,7 @@ __all__ = ["Sequencer"]
 class Sequencer(Struct):
     """Puts the results of one step into the log."""
 
-    journal: Journal
+    log: ThreadLog
     _waiting: dict[int, Finished] = field(default_factory=dict)
     _next: int = 0
     _open: bool = False
@@ -36,7 +36,7 @@ class Sequencer(Struct):
             self._waiting[finished.position] = finished
             if self._open and finished.position == self._next:
                 return await self._flush(light=finished.last)
-            await self.journal.stage(finished.item)
+            await self.log.stage_output(finished.item)
             return ()
 
     async def response_ended(self) -> Sequence[Entry]:
@@ -50,4 +50,4 @@ class Sequencer(Struct):
         while (finished := self._waiting.pop(self._next, None)) is not None:
             ready.append(finished.item)
             self._next += 1
-        return await self.journal.append(*ready, light=light) if ready else ()
+        return await self.log.append(*ready, light=light) if ready else ()

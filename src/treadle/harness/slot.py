@@ -24,7 +24,7 @@ from .registry import HarnessRegistry, canonical, harness_registry
 from .select import HarnessRules, Selection, select
 
 if TYPE_CHECKING:
-    from ..log.journal import Journal
+    from ..log.thread_log import ThreadLog
     from ..models.catalog import Catalog
     from ..models.connect import ProviderConfig
 
@@ -103,13 +103,13 @@ class HarnessSlot(Service, kw_only=True):
         self._harness, self._selection = harness, chosen
         return moved
 
-    async def forget(self, journal: Journal) -> None:
+    async def forget(self, log: ThreadLog) -> None:
         """Let each harness forget a thread that was reset; a failure is only logged."""
         brought = () if isinstance(self.wish, str) else (self.wish,)
         for harness in (*brought, *self._made.values()):
             name = harness.name
             if isinstance(harness, Forgets):
-                await _attempt(name, harness.forget(journal))
+                await _attempt(name, harness.forget(log))
 
     async def close(self) -> None:
         """Leave the harness that serves, and close what was made here."""

@@ -27,7 +27,7 @@ from ..core.stream import (
     ReasoningTextDelta,
 )
 from ..core.usage import TokenUsage
-from ..log.journal import ResponseStatus
+from ..log.requests import ResponseStatus
 from ..models.contract import ModelError, ModelEvent
 from ..store.contract import TurnEnd
 from ..tools.contract import CallItem
@@ -82,10 +82,10 @@ class Step(Service):
     _dispatch: Dispatch = later()
 
     def __post_init__(self) -> None:
-        journal = self.run.journal
-        self._sequencer = Sequencer(journal)
+        log = self.run.log
+        self._sequencer = Sequencer(log)
         self._dispatch = Dispatch(
-            self.witness.tools, self.run.context(journal.step + 1), self.run.hooks
+            self.witness.tools, self.run.context(log.step + 1), self.run.hooks
         )
 
     async def execute(self, usage_before: TokenUsage) -> None:
@@ -102,7 +102,7 @@ class Step(Service):
             raise
 
     async def _ask(self) -> None:
-        request = self.run.journal.request()
+        request = self.run.log.requests.render()
         self._noting = start_uncancelled(self._sent(request))
         if self._noting.done():
             self._noting.result()
@@ -116,10 +116,10 @@ class Step(Service):
         await wait_uncancelled(self._noting)
 
     async def _sent(self, request: Request) -> None:
-        journal = self.run.journal
-        row = await journal.sent(request)
+        log = self.run.log
+        row = await log.requests.record(request)
         self._asked = True
-        self.run.emit(step_started(journal.step, row))
+        self.run.emit(step_started(log.step, row))
 
     async def _take(self, batch: Iterable[ModelEvent]) -> None:
         for event in batch:
@@ -154,8 +154,8 @@ class Step(Service):
 
     async def _act(self) -> None:
         """Log the calls that were heard, then start them while the answer still streams."""
-        journal = self.run.journal
-        self._show(await journal.append(*self._items, origin=journal.origin))
+        log = self.run.log
+        self._show(await log.append(*self._items, origin=log.origin))
         self._items.clear()
         self._start()
         self._collect_beside()
@@ -173,23 +173,23 @@ class Step(Service):
 
     async def _end(self, usage_before: TokenUsage) -> None:
         """Log the rest of the answer; with nothing left to do, the turn ends in the same breath."""
-        completed, journal = self._completed, self.run.journal
+        completed, log = self._completed, self.run.log
         self.usage = self._counted or TokenUsage()
         wants_more = completed is not None and completed.response.end_turn is False
         end = None
-        if not (self.error or self.calls or wants_more or await journal.waiting()):
+        if not (self.error or self.calls or wants_more or await log.inbox()):
             usage = usage_before + self.usage
             self.refused = not self.run.accepts(self.witness.facts())
             if not self.refused:
-                end = TurnEnd(number=journal.turn, state="completed", usage=usage)
+                end = TurnEnd(number=log.turn, state="completed", usage=usage)
         await self._receive("failed" if self.error else "completed", end)
         self._show(await self._sequencer.response_ended())
         self._start()
         self._dispatch.finish()
 
     async def _receive(self, status: ResponseStatus, end: TurnEnd | None = None) -> None:
-        journal, completed = self.run.journal, self._completed
-        entries = await journal.received(
+        log, completed = self.run.log, self._completed
+        entries = await log.requests.record_answer(
             self._items,
             status=status,
             usage=self._counted,
@@ -204,8 +204,8 @@ class Step(Service):
             self.run.emit(
                 UsageReported(
                     usage=self._counted,
-                    occupied=journal.occupied,
-                    window=journal.profile.effective_window,
+                    occupied=log.requests.occupied,
+                    window=log.setup.profile.effective_window,
                 )
             )
 

@@ -11,19 +11,20 @@ from msgspec import Raw
 from ..context.view import CACHE_KEY
 from ..core.entries import Settings, control_draft
 from ..core.wire import Json, json_bytes
+from ..log.thread_log import ThreadLog
 from ..store.contract import Change
-from .values import DESCENT, Descent, Kin, Parent
+from .values import DESCENT, Descent, Kin
 
 __all__ = ["born"]
 
 
-async def born(parent: Parent, kin: Kin, depth: int) -> str:
+async def born(parent: ThreadLog, kin: Kin, depth: int) -> str:
     """A thread for `kin`, which knows what `parent` knows or nothing; its id."""
     store = parent.store
     if kin.forked:
         child = await parent.fork(title=kin.nickname)
     else:
-        child = (await store.create(cwd=str(parent.cwd), title=kin.nickname)).id
+        child = (await store.create(cwd=str(parent.setup.cwd), title=kin.nickname)).id
     lease = await store.acquire(child)
     try:
         settings = Settings(_settings(parent, kin, child, depth))
@@ -33,7 +34,7 @@ async def born(parent: Parent, kin: Kin, depth: int) -> str:
     return child
 
 
-def _settings(parent: Parent, kin: Kin, child: str, depth: int) -> dict[str, Json]:
+def _settings(parent: ThreadLog, kin: Kin, child: str, depth: int) -> dict[str, Json]:
     descent = Descent(
         thread=child,
         parent=parent.id,

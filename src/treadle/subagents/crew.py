@@ -20,6 +20,7 @@ from ..core.entries import Draft, control_draft
 from ..core.errors import NotFound, TreadleError
 from ..core.ids import new_id
 from ..harness.events import AgentReported, Event
+from ..log.thread_log import ThreadLog
 from ..prompt.observation import PromptContext, Subagent
 from ..store.contract import Change, InboxMessage
 from ..tools.agents import AgentInfo, AgentStatus, Refused, SpawnOrder, Waited
@@ -31,7 +32,6 @@ from .values import (
     Kin,
     Opener,
     Order,
-    Parent,
     SpawnWatcher,
     descent_of,
     kin_of,
@@ -52,7 +52,7 @@ _log = logging.getLogger(__name__)
 class Subagents(Struct, kw_only=True):
     """Starts agents for a thread, and sees to it that the thread hears of them."""
 
-    parent: Parent
+    parent: ThreadLog
     opened: Opener
     limits: AgentLimits
     emit: Callable[[Event], None]
@@ -163,7 +163,7 @@ class Subagents(Struct, kw_only=True):
         if self._works:
             await self._one_ends(self.working, None, lambda _: True)
 
-    def follow(self, settings: PromptContext | None) -> None:
+    def follow(self, settings: PromptContext) -> None:
         """Hold those at work to the settings of their parent."""
         for work in self._works.values():
             if work.child is not None:
@@ -256,7 +256,7 @@ class Subagents(Struct, kw_only=True):
         )
 
     async def _ordered(self, order: Order, *entries: Draft) -> str:
-        await self.parent.record(Change(entries=entries, outbox=(order.draft,)))
+        await self.parent.commit(Change(entries=entries, outbox=(order.draft,)))
         self._begin(self._work(order))
         return order.turn
 
@@ -304,7 +304,7 @@ class Subagents(Struct, kw_only=True):
         await store.post(self.parent.id, announcement(self.parent.id, order, ended))
         rows = await store.outbox(thread=self.parent.id, topic=TOPIC)
         done = tuple(row.number for row in rows if Order.of(row).turn == order.turn)
-        await self.parent.record(Change(settle=done))
+        await self.parent.commit(Change(settle=done))
         await self._tell(order.child, reason)
 
     async def _tell(self, child: str, reason: EndReason) -> None:

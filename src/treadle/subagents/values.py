@@ -9,20 +9,18 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 import msgspec
 from msgspec import Raw, Struct
 
-from ..context.view import View
 from ..core.entries import Settings
 from ..core.items import Message
 from ..core.provenance import InputProvenance
 from ..core.wire import Json, json_bytes
 from ..harness.events import Event
 from ..prompt.observation import PromptContext, Subagent
-from ..store.contract import Change, Committed, OutboxDraft, OutboxRow, Store
+from ..store.contract import OutboxDraft, OutboxRow
 
 if TYPE_CHECKING:
     from ..sandbox.approvals import Decision
@@ -38,7 +36,6 @@ __all__ = [
     "Kin",
     "Opener",
     "Order",
-    "Parent",
     "SpawnWatcher",
     "descent_of",
     "kin_of",
@@ -173,32 +170,13 @@ class Child(Protocol):
         """Answer one of its questions."""
         ...
 
-    def adopt(self, settings: PromptContext | None) -> None:
+    def adopt(self, settings: PromptContext) -> None:
         """Hold itself to the settings of its parent, from its next step on."""
         ...
 
 
 Opener: TypeAlias = Callable[[str], AbstractAsyncContextManager[Child]]
 """Opens a child with its parent's model, tools and rights."""
-
-
-class Parent(Protocol):
-    """A thread that has agents."""
-
-    id: str
-    store: Store
-    view: View
-    cwd: Path
-    turn: int
-    step: int
-
-    async def fork(self, at: int | None = None, *, title: str = "") -> str:
-        """A thread that knows what this one does, up to the last whole step."""
-        ...
-
-    async def record(self, change: Change) -> Committed:
-        """Write to its log."""
-        ...
 
 
 class SpawnWatcher(Protocol):

@@ -62,7 +62,7 @@ async def main(factory: str, place: str, thread: str, turns: str, stop: str) -> 
     watched = _Watched(stop)
     async with Stage(Path(place), make).opened(thread or None, around=watched) as opened:
         say(f"thread {opened.id}")
-        watched.last = opened.turn + int(turns)
+        watched.last = opened.log.turn + int(turns)
         for _ in range(int(turns)):
             await run(opened)
 

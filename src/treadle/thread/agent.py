@@ -51,7 +51,7 @@ from ..hooks import Hooks
 from ..hooks.payloads import BeforePromptBuild, TurnEnded
 from ..hooks.payloads import TurnStarted as TurnStartedHook
 from ..hooks.registry import Answer
-from ..log.journal import Journal
+from ..log.thread_log import ThreadLog
 from ..log.turn_input import TurnInput
 from ..models.contract import Model
 from ..policy.repair import note_for
@@ -125,7 +125,7 @@ class StoredBytes(Struct):
 class Agent(Struct, kw_only=True):
     """Runs the turns of one thread."""
 
-    journal: Journal
+    log: ThreadLog
     engine: EngineSession
     model: Model
     tools: Sequence[Tool]
@@ -168,7 +168,7 @@ class Agent(Struct, kw_only=True):
 
     async def _attempted(self, turn: Turn) -> Outcome:
         """Run the turn with one candidate after the other, until one answers."""
-        attempts = self._attempts = Attempts.at(self.journal, self.candidates, self.emit)
+        attempts = self._attempts = Attempts.at(self.log, self.candidates, self.emit)
 
         async def attempt() -> Outcome:
             run = self._run(turn)
@@ -209,7 +209,7 @@ class Agent(Struct, kw_only=True):
 
     async def _caught_up(self) -> None:
         """Know all that happened to the thread, before anything else does."""
-        await self.journal.begin_head()
+        await self.log.epochs.begin_head()
         if isinstance(self.harness, Resumes):
             await self.harness.resume(self._run())
         await self.engine.begin()
@@ -220,7 +220,7 @@ class Agent(Struct, kw_only=True):
         An engine sees the input when it is safe in the log, and hooks see what the engine
         makes of it; without an engine, hooks come first and the rest is one transaction.
         """
-        journal, engine = self.journal, self.engine
+        log, engine = self.log, self.engine
         opening = TurnInput(
             said=given.said,
             provenance=given.provenance,
@@ -233,22 +233,23 @@ class Agent(Struct, kw_only=True):
             hooked = await self._hooked(opening)
             if isinstance(hooked, str):
                 return TurnCompleted(turn=given.turn_id or "", status="failed", error=hooked)
-            return await journal.admit(hooked, turn_id=given.turn_id)
-        turn, opened = await journal.reserve(given.said, turn_id=given.turn_id)
+            return await log.turns.admit(hooked, turn_id=given.turn_id)
+        turn, opened = await log.turns.reserve(given.said, turn_id=given.turn_id)
         if opened:
             return turn
         hooked = await self._hooked(await engine.assemble(opening))
         if isinstance(hooked, str):
-            await journal.finish("failed")
+            await log.turns.finish("failed")
             await engine.finish("failed")
             return TurnCompleted(turn=turn.id, status="failed", error=hooked)
-        await journal.open_turn(turn, hooked, context=engine.with_guidance(await journal.observe()))
+        context = engine.with_guidance(await log.setup.observe())
+        await log.turns.open(turn, hooked, context=context)
         await engine.after_open()
         return turn
 
     async def _unanswered(self, given: Input) -> Unanswered | None:
         """What is said of an earlier message that a failure left without an answer."""
-        view = self.journal.view
+        view = self.log.view
         # What a new base starts with is told out of its turn; only what came since can wait.
         since = [row for row in view.rows[-_NEWEST:] if (row.seq or 0) > view.base]
         note = note_for(since, text_of(given.said.content))
@@ -256,7 +257,7 @@ class Agent(Struct, kw_only=True):
 
     async def _has_failed(self, number: int) -> bool:
         try:
-            return (await self.journal.store.turn(self.journal.id, number)).state == "failed"
+            return (await self.log.store.turn(self.log.id, number)).state == "failed"
         except NotFound:
             # A turn that a fork shares is its parent's.
             return False
@@ -265,12 +266,12 @@ class Agent(Struct, kw_only=True):
         """The input with what hooks add to it, or why one of them does not want it."""
         seen = self._preview(opening)
         asked = BeforePromptBuild(
-            thread=self.journal.id,
-            cwd=str(self.journal.cwd),
-            model=self.journal.model,
+            thread=self.log.id,
+            cwd=str(self.log.setup.cwd),
+            model=self.log.setup.model,
             prompt=seen.prompt,
             instructions=seen.instructions,
-            resumed=self.journal.turn > 0,
+            resumed=self.log.turn > 0,
         )
         answers = await self.hooks.before_prompt(asked)
         if (reason := _blocked(answers)) is not None:
@@ -285,28 +286,28 @@ class Agent(Struct, kw_only=True):
         return Preview(text_of(opening.said.content), self.engine.guidance or "")
 
     async def _begin(self, turn: Turn) -> None:
-        journal = self.journal
+        log = self.log
         self.emit(
             TurnStarted(
-                thread=journal.id,
+                thread=log.id,
                 turn=turn.id,
                 number=turn.number,
-                model=journal.model,
+                model=log.setup.model,
                 harness=self.harness.name,
                 **_observed(self.plan),
                 sandbox="none" if self.policy.mode == "danger-full-access" else self.policy.mode,
             )
         )
-        await self.hooks.tell(TurnStartedHook(thread=journal.id, turn=turn.id, model=journal.model))
+        await self.hooks.tell(TurnStartedHook(thread=log.id, turn=turn.id, model=log.setup.model))
 
     async def _broken_off(self, given: Input, outcome: Outcome | None) -> TurnCompleted:
         """How an interrupted turn stands; one that no harness has ended is ended here."""
-        journal = self.journal
+        log = self.log
         turn = next((turn for turn in await self._newest() if turn.id == given.turn_id), None)
         if turn is None:
             return TurnCompleted(turn=given.turn_id or "", status="interrupted")
         if turn.state not in _STATUS:
-            await journal.abort(turn)
+            await log.turns.abort(turn)
             (turn,) = await self._newest()
         ended = _as_it_ended(turn)
         if ended.status != "completed":
@@ -314,12 +315,12 @@ class Agent(Struct, kw_only=True):
         return await self._over(turn, outcome or Outcome(status=ended.status, usage=ended.usage))
 
     async def _newest(self) -> list[Turn]:
-        return await self.journal.store.turns(self.journal.id, limit=1)
+        return await self.log.store.turns(self.log.id, limit=1)
 
     async def _over(self, turn: Turn, outcome: Outcome) -> TurnCompleted:
         await self.hooks.tell(
             TurnEnded(
-                thread=self.journal.id,
+                thread=self.log.id,
                 turn=turn.id,
                 status=outcome.status,
                 text=outcome.text,
@@ -338,7 +339,7 @@ class Agent(Struct, kw_only=True):
     def _run(self, turn: Turn | None = None) -> TurnRun:
         return TurnRun(
             turn=turn,
-            journal=self.journal,
+            log=self.log,
             engine=self.engine,
             model=self.model,
             tools=self.tools,
@@ -351,20 +352,20 @@ class Agent(Struct, kw_only=True):
 
     def _context(self, step: int) -> ToolContext:
         return ToolContext(
-            thread=self.journal.id,
-            turn=self.journal.turn,
+            thread=self.log.id,
+            turn=self.log.turn,
             step=step,
-            cwd=Path(self.journal.cwd),
+            cwd=Path(self.log.setup.cwd),
             policy=self.policy,
             approval=self.approval,
             approvals=self.approvals,
             executor=self.executor,
-            kept=StoredBytes(self.journal.store, self.journal.id),
+            kept=StoredBytes(self.log.store, self.log.id),
             ask=self._ask,
             show=self._show,
             consult=self._consult,
             complete=self.complete("context-engine.recall"),
-            room=self.journal.profile.truncation.byte_budget,
+            room=self.log.setup.profile.truncation.byte_budget,
             witness=self._found,
         )
 
@@ -380,7 +381,7 @@ class Agent(Struct, kw_only=True):
         """The host's answer. If this process ends before it comes, the call reads as withdrawn."""
         call = CALL.get()
         withdrawn = output_item(call, ToolResult(_WITHDRAWN, success=False))
-        await self.journal.stage(withdrawn)
+        await self.log.stage_output(withdrawn)
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._waiting[question] = future  # type: ignore[assignment]
         self.emit(event)
@@ -391,7 +392,7 @@ class Agent(Struct, kw_only=True):
             raise
         finally:
             del self._waiting[question]
-        await self.journal.unstage(withdrawn)
+        await self.log.unstage_output(withdrawn)
         return answer
 
     def _show(self, progress: Progress) -> None:

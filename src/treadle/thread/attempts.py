@@ -17,7 +17,7 @@ from ..core.redact import redact
 from ..core.usage import TokenUsage
 from ..harness.contract import Outcome
 from ..harness.events import AttemptFailed, Event
-from ..log.journal import Journal
+from ..log.thread_log import ThreadLog
 from ..policy.failures import Failure
 from ..policy.fallback import Attempt, Chain, Tried
 from ..policy.outcome import Facts, Fallback, classify
@@ -40,7 +40,7 @@ class Candidates(Struct, frozen=True):
 class Attempts(Struct):
     """The attempts at one turn."""
 
-    journal: Journal
+    log: ThreadLog
     candidates: Candidates
     emit: Callable[[Event], None]
     spent: TokenUsage
@@ -48,11 +48,9 @@ class Attempts(Struct):
     tried: tuple[Tried, ...] = ()
 
     @classmethod
-    def at(
-        cls, journal: Journal, candidates: Candidates, emit: Callable[[Event], None]
-    ) -> Attempts:
+    def at(cls, log: ThreadLog, candidates: Candidates, emit: Callable[[Event], None]) -> Attempts:
         """The attempts at the turn that begins."""
-        return cls(journal, candidates, emit, TokenUsage(), candidates.chain)
+        return cls(log, candidates, emit, TokenUsage(), candidates.chain)
 
     def accepts(self, facts: Facts) -> bool:
         """Whether the turn may end with an answer like this: it is one, or there is no better."""
@@ -89,5 +87,5 @@ class Attempts(Struct):
             return True
 
     async def _given_up(self, outcome: Outcome) -> Outcome:
-        await self.journal.finish("failed", usage=outcome.usage)
+        await self.log.turns.finish("failed", usage=outcome.usage)
         return msgspec.structs.replace(outcome, status="failed", ended=True)

@@ -24,6 +24,8 @@ from ..core.home import home as default_home
 from ..core.home import home_path
 from ..core.redact import guard_logs
 from ..core.specs import ToolSpec
+from ..log.setup import RequestSetup
+from ..log.thread_log import ThreadLog
 from ..models.catalog import Catalog
 from ..policy.overlays import Overlays
 from ..policy.permissions import told
@@ -155,19 +157,26 @@ async def gathered(stack: AsyncExitStack, thread: str | None, said: Options) -> 
     view = await load_view(place.store, info.id, facts.registry, info=info)
     asked = named or named_model(view.head, said.get("default_model"))
     await slot.seat(asked, info.id)
+    setup = RequestSetup(
+        catalog=facts.catalog,
+        model=asked,
+        cwd=Path(said.get("cwd") or info.cwd),
+        home=place.home,
+        choices=said.get("choices") or Choices(),
+        settings=_settings(said),
+    )
     return {
-        "id": info.id,
-        "store": place.store,
-        "index": place.index,
-        "registry": facts.registry,
-        "catalog": facts.catalog,
-        "lease": lease,
-        "view": view,
-        "model": asked,
-        "cwd": Path(said.get("cwd") or info.cwd),
-        "home": place.home,
-        "turn": info.turns,
-        "step": await _newest_step(place.store, info),
+        "log": ThreadLog(
+            info.id,
+            store=place.store,
+            index=place.index,
+            registry=facts.registry,
+            lease=lease,
+            view=view,
+            setup=setup,
+            turn=info.turns,
+            step=await _newest_step(place.store, info),
+        ),
         "served": slot,
         "client": None if isinstance(model, str) else model,
         "environ": environ,
@@ -181,8 +190,6 @@ async def gathered(stack: AsyncExitStack, thread: str | None, said: Options) -> 
 def _as_said(said: Options) -> dict[str, Any]:
     """The parts that are what the host says, or the usual."""
     return {
-        "choices": said.get("choices") or Choices(),
-        "settings": _settings(said),
         "executor": said.get("executor"),
         "hooks": said.get("hooks"),
         "output_limit": said.get("output_limit"),
@@ -205,12 +212,12 @@ async def opened_child(parent: Thread, child: str) -> AsyncIterator[Thread]:
 
     async with type(parent).open(
         child,
-        model=parent.client or parent.model,
-        cwd=parent.cwd,
-        home=parent.home,
+        model=parent.client or parent.log.setup.model,
+        cwd=parent.log.setup.cwd,
+        home=parent.log.setup.home,
         tools=parent.brought,
-        choices=msgspec.structs.replace(parent.choices, output_schema=UNSET),
-        settings=parent.settings,
+        choices=msgspec.structs.replace(parent.log.setup.choices, output_schema=UNSET),
+        settings=parent.log.setup.settings,
         executor=Lent(parent.lent) if parent.lent else None,
         harness=parent.harness,
         hooks=parent.hooks,
@@ -233,7 +240,7 @@ async def opened_child(parent: Thread, child: str) -> AsyncIterator[Thread]:
         overlays=parent.overlays,
         params=parent.params,
     ) as opened:
-        opened.docs = parent.docs
+        opened.log.setup.docs = parent.log.setup.docs
         yield opened
 
 

@@ -30,11 +30,15 @@ from .opening import Options, gathered, opened_child
 from .workplace import Workplace
 
 if TYPE_CHECKING:
+    from ..context.request import Request
+    from ..context.view import View
     from ..delivery.route import Origin
     from ..engines.linear import Compacted
     from ..harness.events import Event
     from ..policy.turn_plan import TurnPlan
+    from ..prompt.registry import Registry
     from ..sandbox.approvals import Decision
+    from ..store.contract import Index, Store
     from ..tools.contract import Answers
     from .agent import Input
 
@@ -60,10 +64,10 @@ class Thread(Workplace):
     def __post_init__(self) -> None:
         from ..subagents import AgentLimits, Subagents
 
-        super().__post_init__()
+        self.log.setup.extend_context = self._extend_context
         self.lent = self.executor
         self.subagents = Subagents(
-            parent=self,
+            parent=self.log,
             opened=partial(opened_child, self),
             limits=self.agents or AgentLimits(depth=0),
             emit=self._hear,
@@ -71,6 +75,51 @@ class Thread(Workplace):
         if self.engine not in _PLAIN:
             # From now on, so that it misses nothing that happens before the first turn.
             self._engaged()
+
+    @property
+    def id(self) -> str:
+        """Its name."""
+        return self.log.id
+
+    @property
+    def store(self) -> Store:
+        """Where its log lives."""
+        return self.log.store
+
+    @property
+    def index(self) -> Index:
+        """Where its requests and its words are found."""
+        return self.log.index
+
+    @property
+    def registry(self) -> Registry:
+        """The fragments that it knows."""
+        return self.log.registry
+
+    @property
+    def view(self) -> View:
+        """What the model sees."""
+        return self.log.view
+
+    @property
+    def model(self) -> str:
+        """The model that it asks."""
+        return self.log.setup.model
+
+    def request(self) -> Request:
+        """Return the request that would be sent now, byte for byte."""
+        return self.log.requests.render()
+
+    async def rollback(self, turns: int = 1) -> None:
+        """Hide the last `turns` turns. Raises `IllegalCut` when there are fewer."""
+        await self.log.epochs.rollback(turns)
+
+    async def revert(self, seq: int) -> int:
+        """Hide everything after entry `seq`, or after the step before it when it lies inside one.
+
+        Returns the last entry that stays.
+        """
+        return await self.log.epochs.revert(seq)
 
     @classmethod
     @asynccontextmanager
@@ -127,9 +176,9 @@ class Thread(Workplace):
             given = Input(said=message, turn_id=turn_id, provenance=provenance, events=events)
         async with self._turns:
             heard = Heard()
-            usual = self.choices
+            usual = self.log.setup.choices
             if schema is not UNSET:
-                self.choices = msgspec.structs.replace(usual, output_schema=schema)
+                self.log.setup.choices = msgspec.structs.replace(usual, output_schema=schema)
             self._hearing.listener = heard.put
             self._interrupted = False
             for question in self.subagents.open_questions:
@@ -146,16 +195,16 @@ class Thread(Workplace):
                     await self._task
             finally:
                 await self._settle()
-                self.choices = usual
+                self.log.setup.choices = usual
                 self._hearing.listener = self._task = None
 
     async def steer(self, *said: UserPart) -> None:
         """Say something to the turn under way; the model reads it before its next step."""
         if self._task is None:
-            raise NothingToSend(f"no turn of thread {self.id!r} is under way; use run()")
+            raise NothingToSend(f"no turn of thread {self.log.id!r} is under way; use run()")
         message = await _message(said)
-        await self.store.post(
-            self.id, Post(key=new_id("post"), kind="input", body=Raw(encode_item(message)))
+        await self.log.store.post(
+            self.log.id, Post(key=new_id("post"), kind="input", body=Raw(encode_item(message)))
         )
         self.subagents.wake()
 
@@ -170,14 +219,14 @@ class Thread(Workplace):
 
         message = await _message(said)
         left = await post_message(
-            self.store, thread, message, source=self.id, channel=channel, key=key
+            self.log.store, thread, message, source=self.log.id, channel=channel, key=key
         )
         return left.key
 
     async def expects(self) -> bool:
         """Whether `run` with nothing said has, or will have, something to be about."""
         await self.subagents.recover()
-        return bool(self.subagents.working) or await self.waiting()
+        return bool(self.subagents.working) or bool(await self.log.inbox())
 
     async def settled(self, seconds: float) -> None:
         """Wait, no longer than `seconds`, for what the engine does beside the turns.
@@ -198,7 +247,7 @@ class Thread(Workplace):
         if self.subagents.answer(question, answer):
             return
         if self._agent is None:
-            raise NothingToSend(f"thread {self.id!r} has asked nothing")
+            raise NothingToSend(f"thread {self.log.id!r} has asked nothing")
         self._agent.answer(question, answer)
 
     async def foresee(self) -> TurnPlan:
@@ -222,17 +271,13 @@ class Thread(Workplace):
 
         Inside a step, the cut moves to the step's start.
         """
-        from ..context.cuts import step_boundary
-
-        last = self.view.upto if at is None else at
-        cut = await step_boundary(self.store, self.id, self.registry, last)
-        return (await self.store.fork(self.id, cut, title=title)).id
+        return await self.log.fork(at, title=title)
 
     async def reset(self) -> None:
         """Start from an empty view. The log keeps everything."""
         async with self._turns:
-            await self.publish(Recipe(), epoch=self.view.epoch, reason=Reason.RESET)
-            await self.served.forget(self)
+            await self.log.epochs.publish(Recipe(), epoch=self.log.view.epoch, reason=Reason.RESET)
+            await self.served.forget(self.log)
             await self.routes.released()
 
     def use(self, model: str | None = None, *, harness: str | None = None) -> None:
@@ -245,9 +290,9 @@ class Thread(Workplace):
             raise ConfigError(
                 f"the host brought {self.client.name!r}; open the thread with {model!r}"
             )
-        self.served.select(model or self.model, harness)
+        self.served.select(model or self.log.setup.model, harness)
         self.served.pin = self.served.pin if harness is None else harness
-        self._ask(model or self.model)
+        self._ask(model or self.log.setup.model)
 
     async def _turn(self, given: Input | None, turn_id: str | None, origin: Origin | None) -> None:
         agent = await self._ready()
@@ -273,17 +318,19 @@ class Thread(Workplace):
         """The input of a turn about what others left; waits for agents to leave something."""
         from .agent import Input
 
-        turns = await self.store.turns(self.id) if turn_id else []
+        turns = await self.log.store.turns(self.log.id) if turn_id else []
         for turn in turns:
-            if turn.id == turn_id and await self._was_opened(turn):
+            if turn.id == turn_id and await self.log.turns.was_opened(turn):
                 return Input(said=_of_mail(turn.input), turn_id=turn_id)
         while True:
             # Looked at before the mail: who ended meanwhile has left some.
             working = self.subagents.working
-            if mail := await self.mail():
+            if mail := await self.log.inbox():
                 break
             if not working:
-                raise NothingToSend(f"nothing waits for thread {self.id!r}; say something to it")
+                raise NothingToSend(
+                    f"nothing waits for thread {self.log.id!r}; say something to it"
+                )
             await self.subagents.next_ended()
         first = mail[0]
         return Input(

@@ -19,9 +19,9 @@ from msgspec import field
 
 from ..core.home import home as default_home
 from ..core.redact import guard_logs
-from ..core.service import later
+from ..core.service import Service, later
 from ..core.specs import ToolSpec, spec_name
-from ..log.journal import Journal
+from ..log.thread_log import ThreadLog
 from ..policy.fallback import Attempt, Chain
 from ..policy.overlays import onto
 from ..policy.permissions import approval_of, policy_of
@@ -30,7 +30,6 @@ from ..prompt.developer import DeveloperInstructionsState
 from ..prompt.model_switch import ModelState
 from ..prompt.observation import PromptContext
 from ..prompt.overlay import OverlaySuffixState
-from ..store.contract import Change, Committed
 
 if TYPE_CHECKING:
     from ..delivery.channel import Channel
@@ -64,9 +63,11 @@ _OF_THE_MODEL = frozenset(
 """What a model is told because it is that model."""
 
 
-class Workplace(Journal, kw_only=True):
+class Workplace(Service, kw_only=True):
     """A journal with everything around it that turns need."""
 
+    log: ThreadLog
+    """What writes the thread."""
     toolset: Sequence[Tool] | None = None
     """The tools of the host; None for the built-in ones."""
     executor: ToolExecutor | None = None
@@ -135,26 +136,22 @@ class Workplace(Journal, kw_only=True):
         """The tools that the host brought; None for the built-in ones."""
         return None if self._builtin else self._brought
 
-    def look(self) -> PromptContext:
-        """What fragments would see now, the commands that the user has approved included."""
+    def _extend_context(self, seen: PromptContext) -> PromptContext:
+        """Add the plan's overlays, the agents and the commands that the user has approved."""
         from ..sandbox.memory import Approvals
 
-        seen = Journal.look(self)
         if self.plan is not None:
             seen = onto(seen, self.plan.prompt.contribution)
         seen = msgspec.structs.replace(seen, subagents=(*seen.subagents, *self.subagents.told))
-        if self.home is None:
+        home = self.log.setup.home
+        if home is None:
             return seen
-        prefixes = tuple(tuple(rule.prefix) for rule in Approvals(self.home).prefixes())
+        prefixes = tuple(tuple(rule.prefix) for rule in Approvals(home).prefixes())
         return msgspec.structs.replace(seen, approved_prefixes=prefixes)
 
-    async def record(self, change: Change) -> Committed:
-        """Write to the log, for those who work with this thread."""
-        return await self._commit(change)
-
-    def adopt(self, settings: PromptContext | None) -> None:
+    def adopt(self, settings: PromptContext) -> None:
         """Hold itself to other settings; commands from the next step on."""
-        self.settings = settings
+        self.log.setup.settings = settings
         if self._agent is not None:
             self._enforce(self._agent)
 
@@ -171,17 +168,17 @@ class Workplace(Journal, kw_only=True):
         elif tools is None:
             from ..tools.builtin import builtin_tools
 
-            profile = self.profile
+            profile = self.log.setup.profile
             tools = builtin_tools(profile, truncation=profile.truncation_policy(self.output_limit))
         else:
             self._brought = tuple(tools)
-        if may_spawn(self.view.settings, self.id, self.agents):
+        if may_spawn(self.log.view.settings, self.log.id, self.agents):
             from ..tools.agents import agent_tools
 
             tools = (*tools, *agent_tools(self.subagents))
         tools = (*tools, *self._recall)
         self.toolset = tuple(tool for tool in tools if not isinstance(tool, ToolSpec))
-        self._specs = self.tools = tuple(
+        self._specs = self.log.setup.tools = tuple(
             tool if isinstance(tool, ToolSpec) else tool.spec for tool in tools
         )
 
@@ -194,7 +191,7 @@ class Workplace(Journal, kw_only=True):
         from .attempts import Candidates
 
         guard_logs()  # again: what was imported since has loggers, too
-        chain = await self.routes.begin(self.model)
+        chain = await self.routes.begin(self.log.setup.model)
         await self._fit(chain)
         agent = self._agent
         assert agent is not None, "it was just fitted"
@@ -213,7 +210,7 @@ class Workplace(Journal, kw_only=True):
             if self._agent is None:
                 self._agent = self._assembled(model)
             self._agent.model, self._opened_for = model, attempt
-            self.api = model.format.name
+            self.log.setup.api = model.format.name
         agent = self._agent
         # Settings may have changed between turns; what the model is told is what holds.
         self._enforce(agent)
@@ -224,26 +221,26 @@ class Workplace(Journal, kw_only=True):
     async def _moved(self, chain: Chain) -> Chain:
         """Make the agent ready for another candidate, in the middle of a turn."""
         chain = await self.routes.ready(chain)
-        if self.model != chain.model:
-            self._asked_for = self._asked_for or self.model
+        if self.log.setup.model != chain.model:
+            self._asked_for = self._asked_for or self.log.setup.model
             self._ask(chain.model)
         await self._fit(chain)
-        await self.renew_head()
+        await self.log.epochs.renew_head()
         # The rest of the surroundings is the same for whoever answers.
         told = _OF_THE_MODEL - self.harness.traits.fragments
-        await self.retell(await self.observe(), *sorted(told))
+        await self.log.retell(await self.log.setup.observe(), *sorted(told))
         return chain
 
     def _plan(self, chain: Chain) -> TurnPlan:
         """Decide every policy of the attempt that is next, and go by it."""
-        self.plan = self._decided(chain, self.api)
-        self.tools, self.planned = self.plan.tools.specs, self.plan.head
+        self.plan = self._decided(chain, self.log.setup.api)
+        self.log.setup.tools, self.log.setup.finish_head = self.plan.tools.specs, self.plan.head
         self._tell_problems()
         return self.plan
 
     async def _foreseen(self) -> TurnPlan:
         """What would be decided if a turn began now; nothing is sent, recorded or let go of."""
-        chain = await self.routes.begin(self.model, looking=True)
+        chain = await self.routes.begin(self.log.setup.model, looking=True)
         await self._seat_harness()
         await self._seat_engine()
         attempt = chain.present
@@ -272,21 +269,21 @@ class Workplace(Journal, kw_only=True):
         from ..policy.transport import asked_of
         from ..policy.turn_plan import HarnessPlan, Outlets
 
-        selection, profile = self.served.selection, self.profile
-        settings = self.settings or PromptContext(cwd="")
+        selection, profile = self.served.selection, self.log.setup.profile
+        settings = self.log.setup.settings
         return build(
             Given(
                 profile=profile,
                 api=api,
-                base_url=self.routes.address(self.model) if self.client is None else "",
+                base_url=self.routes.address(self.log.setup.model) if self.client is None else "",
                 harness=HarnessPlan(
                     id=self.harness.name, reason=selection.reason, traits=self.harness.traits
                 ),
                 auth=self.routes.authority(chain),
                 tools=self._specs,
                 hooks=self.hooks.events if self.hooks else (),
-                settings=msgspec.structs.replace(settings, cwd=str(self.cwd)),
-                choices=self.choices,
+                settings=msgspec.structs.replace(settings, cwd=str(self.log.setup.cwd)),
+                choices=self.log.setup.choices,
                 extra=asked_of(self.params, profile.provider, profile.slug),
                 candidates=chain,
                 delivery=Outlets(channels=tuple(self.channels)),
@@ -306,7 +303,11 @@ class Workplace(Journal, kw_only=True):
     def _return(self) -> None:
         """After a turn, ask the model again that was asked for, unless another was meanwhile."""
         asked, self._asked_for = self._asked_for, None
-        if asked is not None and self._opened_for and self._opened_for.model == self.model:
+        if (
+            asked is not None
+            and self._opened_for
+            and self._opened_for.model == self.log.setup.model
+        ):
             self._ask(asked)
 
     async def _cooled(self) -> None:
@@ -317,12 +318,12 @@ class Workplace(Journal, kw_only=True):
 
     def _ask(self, model: str) -> None:
         """Ask `model` from now on; built-in tools become those it knows."""
-        self.model = model
+        self.log.setup.model = model
         self._offer_again()
 
     async def _seat_harness(self) -> bool:
         """Have the harness there that the model wants; whether it is another one."""
-        moved = await self.served.seat(self.model, self.id)
+        moved = await self.served.seat(self.log.setup.model, self.log.id)
         if moved:
             self._engaged().use_harness(self.harness.name, self.harness.capabilities)
             self._offer_again()
@@ -331,7 +332,7 @@ class Workplace(Journal, kw_only=True):
     async def _seat_engine(self) -> None:
         """Have the engine there, if it can be found, with the tools it brings."""
         own = {spec_name(tool.spec) for tool in self._recall}
-        taken = {spec_name(spec) for spec in self.tools} - own
+        taken = {spec_name(spec) for spec in self.log.setup.tools} - own
         recall = await self._engaged().load_tools(taken)
         if recall != self._recall:
             self._recall = recall
@@ -342,7 +343,7 @@ class Workplace(Journal, kw_only=True):
         if self.channels:
             from ..delivery.outgoing import Desk
 
-            self._desk = Desk(self, self.channels, self._warn)
+            self._desk = Desk(self.log, self.channels, self._warn)
             await self._desk.send()
 
     def _warn(self, text: str) -> None:
@@ -362,13 +363,13 @@ class Workplace(Journal, kw_only=True):
         from ..subagents import Kinship
 
         return EngineSession(
-            journal=self,
+            log=self.log,
             slot=self._slot(),
             harness=self.harness.name,
             capabilities=self.harness.capabilities,
             citations=self.citations,
             completes=self._completes,
-            grants=Kinship(self.store, self.recall_threads),
+            grants=Kinship(self.log.store, self.recall_threads),
             notify=self._warn,
             report=self._hear,
             timeouts=self.patience or EngineTimeouts(),
@@ -379,12 +380,12 @@ class Workplace(Journal, kw_only=True):
         from ..engines.slot import EngineSlot
 
         if not isinstance(self.engine, str):
-            return EngineSlot.brought(self.engine, self.home)
+            return EngineSlot.brought(self.engine, self.log.setup.home)
         return EngineSlot.named(
             self.engine,
             self.engines or engine_registry(),
-            home=self.home,
-            cwd=self.cwd,
+            home=self.log.setup.home,
+            cwd=self.log.setup.cwd,
             config=dict(self.engine_config),
         )
 
@@ -393,9 +394,9 @@ class Workplace(Journal, kw_only=True):
         return self._agent.complete(purpose)
 
     def _enforce(self, agent: Agent) -> None:
-        settings = self.settings or PromptContext(cwd="")
+        settings = self.log.setup.settings
         agent.policy, agent.approval = policy_of(settings), approval_of(settings)
-        self.subagents.follow(self.settings)
+        self.subagents.follow(self.log.setup.settings)
 
     def _assembled(self, model: Model) -> Agent:
         from ..hooks import Hooks
@@ -404,11 +405,11 @@ class Workplace(Journal, kw_only=True):
         from .agent import Agent
         from .attempts import Candidates
 
-        settings = self.settings or PromptContext(cwd="")
-        home = self.home or default_home()
+        settings = self.log.setup.settings
+        home = self.log.setup.home or default_home()
         self.executor = self.executor or LocalExecutor(home=home)
         return Agent(
-            journal=self,
+            log=self.log,
             engine=self._engaged(),
             model=model,
             tools=tuple(self.toolset or ()),
@@ -419,8 +420,10 @@ class Workplace(Journal, kw_only=True):
             approvals=Approvals(home),
             hooks=self.hooks or Hooks(),
             emit=self._hearing.hear,
-            candidates=Candidates(Chain(models=(self.model,)), self._moved, self.routes.note),
-            identity=partial(self.routes.identity, Attempt(model=self.model)),
+            candidates=Candidates(
+                Chain(models=(self.log.setup.model,)), self._moved, self.routes.note
+            ),
+            identity=partial(self.routes.identity, Attempt(model=self.log.setup.model)),
         )
 
     def _connected(self, attempt: Attempt) -> Model:
@@ -428,14 +431,14 @@ class Workplace(Journal, kw_only=True):
         if self.client is not None:
             return self.client
         if (harness := self._reached_by_harness()) is not None:
-            return harness.model(self.model, partial(self.routes.identity, attempt))
+            return harness.model(self.log.setup.model, partial(self.routes.identity, attempt))
         return self.routes.connected(attempt)
 
     def _reached_by_harness(self) -> Completes | None:
         """The harness, where nobody else reaches the model's provider."""
         from ..harness.contract import Completes
 
-        alone = not self.served.route(self.model).reachable
+        alone = not self.served.route(self.log.setup.model).reachable
         return self.harness if alone and isinstance(self.harness, Completes) else None
 
     @property

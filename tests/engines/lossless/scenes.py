@@ -212,7 +212,7 @@ async def talk(thread: Thread, *said: Any, **how: Any) -> list[Event]:
 
     def at(event: Event) -> None:
         if isinstance(event, StepStarted):
-            rows = [row for row in thread.view.rows if row.turn == thread.turn]
+            rows = [row for row in thread.view.rows if row.turn == thread.log.turn]
             assert any(row.shape.role == "user" and row.seq is not None for row in rows)
 
     return await hear(thread, *said, at=at, **how)

@@ -52,7 +52,9 @@ async def test_a_conversation_below_the_marks_costs_no_call_and_leaves_no_debt(t
 async def test_no_request_outgrows_the_window(tmp_path: Path):
     async with keeping(tmp_path, Speaker()) as (thread, engine):
         sizes: list[int] = []
-        thread.observers.append(lambda _: sizes.append(thread.view.tokens + thread.head_tokens))
+        thread.observers.append(
+            lambda _: sizes.append(thread.view.tokens + thread.log.requests.head_tokens)
+        )
         await converse(thread, 30)
         assert max(sizes) < WINDOW
         await check(thread, engine.library)
@@ -102,7 +104,7 @@ async def test_the_newest_step_stays_even_where_it_alone_is_too_much(tmp_path: P
         await talk(thread, f"A long story. {words(1, 2_500)}")
         assert model.sent[-1].count(words(1, 2_500).encode()) == 1
         newest = thread.view.rows[-1]
-        assert (newest.shape.role, newest.turn, newest.node) == ("assistant", thread.turn, None)
+        assert (newest.shape.role, newest.turn, newest.node) == ("assistant", thread.log.turn, None)
         await check(thread, engine.library)
 
 

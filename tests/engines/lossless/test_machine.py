@@ -148,10 +148,10 @@ class Remembering(RuleBasedStateMachine):
             for _ in range(pairs):
                 self.said += 1
                 text = f"{self.said} from elsewhere {words(self.said, 100)}"
-                await self.thread.append(user(text))
-                await self.thread.append(call(self.said))
-                await self.thread.append(output(self.said, words(self.said, 60)))
-                await self.thread.append(answer(f"noted {self.said}"))
+                await self.thread.log.append(user(text))
+                await self.thread.log.append(call(self.said))
+                await self.thread.log.append(output(self.said, words(self.said, 60)))
+                await self.thread.log.append(answer(f"noted {self.said}"))
 
         self.run(take_in())
 
@@ -170,7 +170,7 @@ class Remembering(RuleBasedStateMachine):
         """The request as it would be sent, if there is anything to send."""
         return self.thread.request().body if self.thread.view.head else b""
 
-    @precondition(lambda self: self.thread.turn > 1)
+    @precondition(lambda self: self.thread.log.turn > 1)
     @rule(turns=st.integers(1, 4))
     def roll_back(self, turns: int) -> None:
         try:

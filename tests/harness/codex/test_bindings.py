@@ -28,7 +28,7 @@ async def kept(thread: Thread) -> list[Binding | None]:
 async def plant(thread: Thread, binding: Binding | bytes) -> None:
     """Put another binding in the place of the thread's own."""
     body = binding if isinstance(binding, bytes) else msgspec.json.encode(binding)
-    await thread.queue(OutboxDraft(topic=TOPIC, key=KEY, body=Raw(body), state="ready"))
+    await thread.log.queue(OutboxDraft(topic=TOPIC, key=KEY, body=Raw(body), state="ready"))
 
 
 class Planning(Probe):
@@ -183,8 +183,8 @@ async def test_without_its_engine_a_thread_goes_on_with_what_the_view_says(tmp_p
 async def test_other_rights_are_told_on_the_same_thread(tmp_path):
     async with staged(tmp_path) as stage, stage.thread() as thread:
         await hear(thread, "One.")
-        assert thread.settings is not None
-        thread.adopt(msgspec.structs.replace(thread.settings, sandbox_mode="read-only"))
+        assert thread.log.setup.settings is not None
+        thread.adopt(msgspec.structs.replace(thread.log.setup.settings, sandbox_mode="read-only"))
         heard = await hear(thread, "Two.")
         assert reasons(heard) == ["per-turn-projection"]
         assert shows_view(thread, stage.requests[-1])

@@ -42,7 +42,7 @@ async def test_messages_of_other_writers_are_shown_in_the_shape_that_codex_takes
     parts = [{"type": "input_text", "text": "Be kind."}]
     async with staged(tmp_path) as stage, stage.thread() as thread:
         await hear(thread, "One.")
-        await thread.add(
+        await thread.log.add(
             raw(thread, type="message", role="system", content=parts),
             raw(thread, type="message", role="user", content="Plain."),
             raw(thread, type="message", role="assistant", content="Yes.", id=None),
@@ -81,7 +81,7 @@ async def test_where_codex_refuses_the_view_the_prompt_goes_alone_and_a_later_tu
     async with staged(tmp_path) as stage, stage.thread() as thread:
         await hear(thread, "One.")
         good = thread.view.upto
-        await thread.add(raw(thread, type="message", role="user", content=[{"type": 7}]))
+        await thread.log.add(raw(thread, type="message", role="user", content=[{"type": 7}]))
         first = await hear(thread, "Two.")
         again = await hear(thread, "Three.")
         await thread.revert(good)

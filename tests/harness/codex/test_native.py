@@ -226,7 +226,7 @@ async def test_what_codex_adds_for_a_skill_that_is_mentioned_is_mirrored_as_cont
 async def test_a_call_that_lost_its_output_is_shown_with_one(tmp_path):
     async with staged(tmp_path) as stage, stage.thread() as thread:
         await hear(thread, "Hello.")
-        await thread.append(FunctionCall(call_id="call_9", name="weigh", arguments="{}"))
+        await thread.log.append(FunctionCall(call_id="call_9", name="weigh", arguments="{}"))
         await hear(thread, "And now?")
         assert shows_view(thread, stage.requests[-1])
         assert [who for who, _ in plain(shown(stage.requests[-1]))] == [

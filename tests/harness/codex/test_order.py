@@ -186,7 +186,7 @@ async def test_tools_of_an_engine_are_offered_from_the_first_turn_on(tmp_path):
         events = await hear(thread, "go")
         await hear(thread, "on")
         names = [{tool.get("name") for tool in r.payload["tools"]} for r in stage.requests]
-        recall = {spec.name for spec in thread.tools if hasattr(spec, "name")}
+        recall = {spec.name for spec in thread.log.setup.tools if hasattr(spec, "name")}
         assert recall
         assert recall <= names[0]
         assert names[0] == names[1]

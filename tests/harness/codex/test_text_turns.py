@@ -286,7 +286,7 @@ async def test_where_an_injection_fails_the_prompt_goes_alone_and_the_next_turn_
 async def test_what_cannot_be_read_is_named_and_ends_nothing(tmp_path):
     async with staged(tmp_path, options=TEXT) as stage, stage.thread() as thread:
         await hear(thread, "One.")
-        await thread.add(
+        await thread.log.add(
             raw(thread, type="message", role="user", content=[{"type": 7}]),
             raw(thread, type="novelty", text="?"),
         )

@@ -364,4 +364,4 @@ async def test_the_built_in_tools_are_not_offered_beside_those_of_codex(tmp_path
         names = [tool.get("name") for tool in stage.requests[0].payload["tools"]]
         assert names.count("exec_command") == 1
         assert "update_plan" not in names
-        assert thread.tools == ()
+        assert thread.log.setup.tools == ()

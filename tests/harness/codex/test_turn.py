@@ -146,7 +146,7 @@ async def test_an_answer_can_be_bound_to_a_schema_for_one_turn(tmp_path):
 async def test_effort_can_change_from_turn_to_turn(tmp_path):
     async with staged(tmp_path) as stage, stage.thread(choices=Choices(effort="high")) as thread:
         await hear(thread, "one")
-        thread.choices = Choices(effort="low")
+        thread.log.setup.choices = Choices(effort="low")
         events = await hear(thread, "two")
         assert [request.payload["reasoning"]["effort"] for request in stage.requests] == [
             "high",
@@ -160,7 +160,7 @@ async def test_sandbox_approvals_and_directory_change_without_a_new_thread(tmp_p
     async with staged(tmp_path) as stage, stage.thread() as thread:
         await hear(thread, "one")
         thread.adopt(PromptContext(cwd="", sandbox_mode="read-only", approval_policy="on-request"))
-        thread.cwd = tmp_path / "other"
+        thread.log.setup.cwd = tmp_path / "other"
         events = await hear(thread, "two")
         assert [report.what for report in of(events, HarnessReported)] == ["thread.reused"]
         first, second = (request.payload["input"] for request in stage.requests)

@@ -129,7 +129,7 @@ def folding(*texts: str, **how: Any) -> Callable[[AssembleParams], AssembleResul
 
 def raw(thread: Thread, **item: Any) -> Draft:
     """A row that another writer left in the log."""
-    draft = item_draft(Message(role="user", content=(InputText("x"),)), turn=thread.turn)
+    draft = item_draft(Message(role="user", content=(InputText("x"),)), turn=thread.log.turn)
     return msgspec.structs.replace(draft, body=msgspec.json.encode(item))
 
 

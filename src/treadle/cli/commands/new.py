@@ -44,9 +44,9 @@ async def command(home: Home, *, text: str | None, title: str, as_json: bool, **
     warn_of_project(setup)
     async with open_thread(setup, title=title, keep_empty=True) as thread:
         if message is not None:
-            context = await thread.observe()
+            context = await thread.log.setup.observe()
             warn_of(context)
-            await thread.admit(message, context=context)
+            await thread.log.turns.admit(message, context=context)
         info = await thread.store.info(thread.id)
     if as_json:
         say_json(thread_json(info))

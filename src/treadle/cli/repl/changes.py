@@ -38,7 +38,7 @@ async def _git(thread: Thread, *args: str) -> str | None:
         git,
         *_GIT,
         *args,
-        cwd=thread.cwd,
+        cwd=thread.log.setup.cwd,
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,

@@ -82,7 +82,7 @@ class Slash:
         if " " not in text:
             return [f"/{name}" for name in COMMANDS]
         if text.startswith("/model "):
-            catalog = self.talk.thread.catalog
+            catalog = self.talk.thread.log.setup.catalog
             names = (catalog.profile(entry) for entry in catalog.entries)
             return sorted(f"{profile.provider}:{profile.slug}" for profile in names)
         if text.startswith("/harness "):
@@ -171,16 +171,18 @@ class Slash:
         """Tell how things are."""
         del rest
         thread, meter, settings = self.talk.thread, self.talk.meter, self.talk.setup.settings
-        window = thread.profile.effective_window
-        used = f"about {thread.occupied:,} tokens"
-        share = f", {100 * thread.occupied / window:.0f}% of {window:,}" if window else ""
+        window = thread.log.setup.profile.effective_window
+        used = f"about {thread.log.requests.occupied:,} tokens"
+        share = (
+            f", {100 * thread.log.requests.occupied / window:.0f}% of {window:,}" if window else ""
+        )
         network = "network" if settings.network else "no network"
         self.talk.screen.pairs(
             {
                 "model": thread.model,
                 "harness": self._harness(),
                 "thread": thread.id,
-                "directory": str(thread.cwd),
+                "directory": str(thread.log.setup.cwd),
                 "context": f"{used}{share}",
                 "used here": meter.tokens,
                 "cached": meter.cached or "not reported",

@@ -21,7 +21,7 @@ from ...prompt.markers import Markers
 from ...prompt.registry import builtin_vocabulary
 from ...store.contract import Search
 from ...tools.contract import Tool
-from ..values import AssembleParams, ContextItem, ThreadLog
+from ..values import AssembleParams, ContextItem, LogReader
 from .library import Library, Note
 from .reading import Reading
 from .recall import Desk, recall_tools
@@ -74,7 +74,7 @@ class Memory(Service):
         self._desk = Desk(self.library)
         self.tools = recall_tools(self._desk)
 
-    def look(self, thread: str, log: ThreadLog, seen: Reading) -> None:
+    def look(self, thread: str, log: LogReader, seen: Reading) -> None:
         """Remember what is in view, and the log behind it."""
         self._desk.seen[thread] = Seen(log=log, items=seen.items)
         self._note_wish(thread, seen)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ..values import ContextItem, Conversation, ThreadLog
+from ..values import ContextItem, Conversation, LogReader
 from .plan import Measures, Stretch, stretches
 from .reading import Reading
 
@@ -29,7 +29,7 @@ class Scene(Struct, frozen=True, kw_only=True):
     budget: int
     measures: Measures
     model: str = ""
-    log: ThreadLog
+    log: LogReader
     _planned: dict[bool, list[Stretch]] = field(default_factory=dict)
 
     @property

@@ -18,7 +18,7 @@ from ...context.tokens import estimate_item
 from ...core.items import encode_item
 from ...prompt.history import history_message
 from ...prompt.registry import builtin_vocabulary
-from ..values import Complete, ContextItem, ThreadLog
+from ..values import Complete, ContextItem, LogReader
 from .guards import Guards
 from .library import Job, Library
 from .nodes import Node, names_of, node_id, spans_of
@@ -53,7 +53,7 @@ class Workshop:
         complete: Complete | None,
         *,
         model: str = "",
-        log: ThreadLog | None = None,
+        log: LogReader | None = None,
         previous: str = "",
         volatile: AbstractSet[str] = frozenset(),
         manual: bool = False,
@@ -88,7 +88,7 @@ class Workshop:
         stretch: Stretch,
         measures: Measures,
         volatile: AbstractSet[str] = frozenset(),
-        log: ThreadLog | None = None,
+        log: LogReader | None = None,
     ) -> Node:
         """A node for `stretch` at once, without a model; a better one is wanted."""
         await self.library.want([_job(thread, stretch)])
@@ -99,7 +99,7 @@ class Workshop:
         self,
         stretch: Stretch,
         volatile: AbstractSet[str],
-        log: ThreadLog | None,
+        log: LogReader | None,
         previous: str = "",
     ) -> Source:
         """What is summarised: never what was only shown and not to be kept."""

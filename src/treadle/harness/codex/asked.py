@@ -65,7 +65,7 @@ class RequestHandler:
         approval: Approval,
     ) -> Decision:
         CALL.set(_call(ask.item_id, approval.argv[0]))
-        decision = await self.run.context(self.run.journal.step).ask(approval)
+        decision = await self.run.context(self.run.log.step).ask(approval)
         if isinstance(decision, No) and decision.note:
             # Codex has no place for a reason: it is said as what it is, a word of the user's.
             await self.steering.post(decision.note)
@@ -86,7 +86,7 @@ class RequestHandler:
         )
 
     async def _questions(self, ask: asks.UserInputRequest) -> ClientReply:
-        consult = self.run.context(self.run.journal.step).consult
+        consult = self.run.context(self.run.log.step).consult
         CALL.set(_call(ask.item_id, "request_user_input"))
         given = await consult(tuple(map(_question, ask.questions))) if consult else None
         return asks.UserInputReply(

@@ -15,7 +15,7 @@ import msgspec
 
 from ...context.row import Row, shape_of
 from ...core.items import InputImage, Message, Part, text_of
-from ...log.journal import Journal
+from ...log.thread_log import ThreadLog
 from ..contract import TurnRun
 from .binding import Binding, binding_draft
 from .connection import AppServerConnection
@@ -89,11 +89,11 @@ class CodexThread:
 
     async def project_view(self, run: TurnRun, *, fresh: bool, budget: int | None) -> TypedInput:
         """Bring the thread up to the view; what is left is to be typed."""
-        journal = run.journal
-        rows = journal.view.rows
+        log = run.log
+        rows = log.view.rows
         pending = self.pending_rows(rows)
         if self.binding.mode == "text":
-            return text_input(pending, journal, fresh=fresh, budget=budget)
+            return text_input(pending, log, fresh=fresh, budget=budget)
         given = await self._inject(run, pending, fresh=fresh)
         self.mark_known(rows[:-1] if given.parts else rows)
         return given
@@ -102,32 +102,32 @@ class CodexThread:
         """Whatever the view shows now, the thread knows."""
         self.known_rows = row_keys(rows)
 
-    def input_position(self, journal: Journal) -> int:
+    def input_position(self, log: ThreadLog) -> int:
         """Where the input of the present turn stands in the view."""
-        rows = journal.view.rows
-        inputs = (at for at, row in enumerate(rows) if is_input(row, journal.turn))
+        rows = log.view.rows
+        inputs = (at for at, row in enumerate(rows) if is_input(row, log.turn))
         return max(inputs, default=len(rows))
 
-    async def begin_turn(self, journal: Journal) -> None:
+    async def begin_turn(self, log: ThreadLog) -> None:
         """A turn begins: what the rollout holds from here on belongs to it."""
         self.offset = await asyncio.to_thread(rollout_size, self.binding.path)
-        await self.save_binding(journal)
+        await self.save_binding(log)
 
-    async def save_binding(self, journal: Journal) -> None:
+    async def save_binding(self, log: ThreadLog) -> None:
         """Keep where the thread stands, for whoever comes after a crash."""
         self.binding = msgspec.structs.replace(
-            self.binding, base=journal.view.base, turn=journal.turn, offset=self.offset
+            self.binding, base=log.view.base, turn=log.turn, offset=self.offset
         )
-        await journal.queue(binding_draft(self.binding))
+        await log.queue(binding_draft(self.binding))
 
     async def _inject(self, run: TurnRun, rows: Sequence[Row], *, fresh: bool) -> TypedInput:
-        journal = run.journal
-        last = rows[-1] if rows and is_input(rows[-1], journal.turn) else None
+        log = run.log
+        last = rows[-1] if rows and is_input(rows[-1], log.turn) else None
         parts = typed_row(last) if last is not None else None
-        shown = rows_to_send(rows[:-1] if parts else rows, journal.registry, fresh=fresh)
-        head = journal.view.head
+        shown = rows_to_send(rows[:-1] if parts else rows, log.registry, fresh=fresh)
+        head = log.view.head
         assert head is not None, "an admitted turn has a head"
-        items = history_items(shown, head, journal.id)
+        items = history_items(shown, head, log.id)
         if items:
             await self.connection.call(ThreadInject(thread_id=self.binding.codex, items=items))
             self.mirror.seen_ids.update(filter(None, (shape_of(item).id for item in items)))
@@ -135,31 +135,31 @@ class CodexThread:
 
     def input_only(self, run: TurnRun) -> TypedInput:
         """The input alone."""
-        journal = run.journal
-        self.mark_known(journal.view.rows)
-        inputs = [row for row in journal.view.rows if is_input(row, journal.turn)]
+        log = run.log
+        self.mark_known(log.view.rows)
+        inputs = [row for row in log.view.rows if is_input(row, log.turn)]
         return TypedInput((typed_row(inputs[-1]) if inputs else None) or (), 0)
 
 
-def preview_text(rows: Sequence[Row], request: str, journal: Journal) -> str:
+def preview_text(rows: Sequence[Row], request: str, log: ThreadLog) -> str:
     """What `rows` and a request would be told as, as text."""
-    shown = rows_to_send(rows, journal.registry, fresh=True)
-    budget = journal.profile.effective_window
+    shown = rows_to_send(rows, log.registry, fresh=True)
+    budget = log.setup.profile.effective_window
     return fit_text(project_text(shown, request, budget=budget, mode="preserve"))
 
 
 def text_input(
-    rows: Sequence[Row], journal: Journal, *, fresh: bool, budget: int | None
+    rows: Sequence[Row], log: ThreadLog, *, fresh: bool, budget: int | None
 ) -> TypedInput:
     """`rows` quoted before the request among them, what hooks added behind it."""
-    inputs = [at for at, row in enumerate(rows) if is_input(row, journal.turn)]
+    inputs = [at for at, row in enumerate(rows) if is_input(row, log.turn)]
     at = inputs[-1] if inputs else len(rows)
     after = rows[at + 1 :]
     behind = [row for row in after if row.contextual]
     quoted = [*rows[:at], *(row for row in after if not row.contextual)]
     content = _content(rows[at]) if inputs else ()
     projected = project_text(
-        rows_to_send(quoted, journal.registry, fresh=fresh),
+        rows_to_send(quoted, log.registry, fresh=fresh),
         text_of(content),
         budget=budget,
         # A new thread knows nothing else of what was done.

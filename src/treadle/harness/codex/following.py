@@ -18,7 +18,7 @@ from ...core.entries import Entry
 from ...core.items import decode_item
 from ...core.patterns import regex
 from ...core.usage import TokenUsage
-from ...log.journal import ResponseStatus
+from ...log.requests import ResponseStatus
 from ..contract import TurnRun
 from ..events import (
     ItemCompleted,
@@ -81,16 +81,16 @@ class TurnEvents:
         """Note that the model is asked with what the view shows."""
         if self._asked:
             return
-        journal = self.run.journal
+        log = self.run.log
         self._asked = True
         await self._taken(await self.log.write_pending())
         if self.log.pending:
             # A request is noted behind all that it holds, or not at all.
-            journal.step += 1
+            log.step += 1
             return
-        row = await self.log.attempt(journal.sent(journal.request()))
+        row = await self.log.attempt(log.requests.record(log.requests.render()))
         if row is not None:
-            self.run.emit(step_started(journal.step, row))
+            self.run.emit(step_started(log.step, row))
 
     async def handle(self, event: Notification) -> None:
         """Take in one event of the turn."""
@@ -169,7 +169,7 @@ class TurnEvents:
         for done in mirrored:
             if done.echo is not None and done.echo.mail is not None:
                 # It leaves the inbox in the place that Codex gave it.
-                await self.log.attempt(self.run.journal.take_inbox(done.echo.mail))
+                await self.log.attempt(self.run.log.take_inbox(done.echo.mail))
             self._show(done.entries)
 
     async def _response(self, event: notifications.RawResponseNotification) -> None:
@@ -189,9 +189,9 @@ class TurnEvents:
         response_id: str | None = None,
         error: str | None = None,
     ) -> None:
-        journal = self.run.journal
+        log = self.run.log
         self._asked = False
-        marked = journal.received(
+        marked = log.requests.record_answer(
             (),
             status=status,
             usage=usage,
@@ -202,8 +202,8 @@ class TurnEvents:
         await self.log.attempt(marked)
         if usage is not None:
             self.usage += usage
-            window = journal.profile.effective_window
-            self.run.emit(UsageReported(usage=usage, occupied=journal.occupied, window=window))
+            window = log.setup.profile.effective_window
+            self.run.emit(UsageReported(usage=usage, occupied=log.requests.occupied, window=window))
 
     async def _started(self, item: items.TurnItem) -> None:
         match item:

@@ -35,7 +35,7 @@ async def compact_manually(
     following = TurnEvents(run, attachment, NativeCompactions(run, manual=True), DeferredLog(run))
     folding = _Folding(attachment, following)
     try:
-        await attachment.begin_turn(run.journal)
+        await attachment.begin_turn(run.log)
         async with asyncio.timeout(seconds):
             await attachment.connection.call(ThreadCompact(thread_id=attachment.binding.codex))
             await folding.follow()

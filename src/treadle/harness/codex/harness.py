@@ -22,7 +22,7 @@ from ...core.errors import NotFound, TreadleError
 from ...core.items import text_of
 from ...core.usage import RateLimitSnapshot
 from ...engines.info import CAPABILITIES, Capability
-from ...log.journal import Journal
+from ...log.thread_log import ThreadLog
 from ...log.turn_input import TurnInput
 from ...models.connect import ProviderConfig
 from ...models.contract import Model
@@ -108,7 +108,7 @@ class CodexHarness:
         """Run the turn."""
         turn = CodexTurn(run, self.threads)
         self._limits = None
-        self._running[run.journal.id] = run.emit
+        self._running[run.log.id] = run.emit
         try:
             return self._with_reset(await turn.execute())
         except asyncio.CancelledError:
@@ -121,53 +121,53 @@ class CodexHarness:
                 await turn.finish("failed")
             raise
         finally:
-            self._running.pop(run.journal.id, None)
+            self._running.pop(run.log.id, None)
             if turn.is_unwritten:
-                self._owing[run.journal.id] = turn
+                self._owing[run.log.id] = turn
 
     async def resume(self, run: TurnRun) -> None:
         """Take in what a process that was killed has left in Codex's files."""
-        journal = run.journal
-        await self._settle(journal)
-        if journal.id in self.threads.live:
+        log = run.log
+        await self._settle(log)
+        if log.id in self.threads.live:
             return
-        binding = await self.threads.load_binding(journal)
+        binding = await self.threads.load_binding(log)
         if binding is None or not binding.turn:
             return
         try:
-            turn = await journal.store.turn(journal.id, binding.turn)
+            turn = await log.store.turn(log.id, binding.turn)
         except NotFound:
             return
-        if turn.state in _ENDED or turn.number != journal.turn:
+        if turn.state in _ENDED or turn.number != log.turn:
             return
         await wait_until_settled(binding.path)
         left = await reconcile(run, binding)
         _log.debug("codex thread %s reconciled: %d items", binding.codex, len(left.items))
-        if left.ended == "completed" and not journal.view.open_calls:
-            await journal.finish("completed")
+        if left.ended == "completed" and not log.view.open_calls:
+            await log.turns.finish("completed")
         else:
             # Nobody is left who would answer the calls that were found.
-            await journal.answer_open()
+            await log.turns.answer_open_calls()
 
     def preview(self, run: TurnRun, opening: TurnInput) -> Preview:
         """What Codex will be told with an input, as far as that is known before it is."""
-        journal = run.journal
-        told = (thread_instructions(journal.view, journal.registry), run.engine.guidance or "")
+        log = run.log
+        told = (thread_instructions(log.view, log.registry), run.engine.guidance or "")
         instructions = "\n\n".join(dict.fromkeys(filter(None, told)))
         said = text_of(opening.said.content)
         if self.threads.mode != "text":
             return Preview(said, instructions)
-        attachment = self.threads.live.get(journal.id)
-        rows = journal.view.rows
+        attachment = self.threads.live.get(log.id)
+        rows = log.view.rows
         pending = (
             attachment.pending_rows(rows) if attachment and attachment.can_show(rows) else rows
         )
         before = [Row.of_draft(draft) for draft in opening.before]
-        return Preview(preview_text([*pending, *before], said, journal), instructions)
+        return Preview(preview_text([*pending, *before], said, log), instructions)
 
     async def compact(self, run: TurnRun) -> NativeCompaction:
         """Let Codex fold its own thread, if it has one or can be given one."""
-        if not run.journal.view.rows:
+        if not run.log.view.rows:
             return NativeCompaction(
                 backend=BACKEND, status="skipped", reason="there is nothing to compact"
             )
@@ -189,9 +189,9 @@ class CodexHarness:
 
     async def _check_profile(self, run: TurnRun) -> None:
         """Fold with nobody else's account what one has paid for. Raises `AuthError`."""
-        provider = run.journal.profile.provider
+        provider = run.log.setup.profile.provider
         way = self.servers.access(provider, await run.identity())
-        binding = await self.threads.load_binding(run.journal)
+        binding = await self.threads.load_binding(run.log)
         if binding is not None and way.account is not None:
             plan = Forwarded(provider_for_auth=provider, profile=way.account.profile)
             check_bound(binding.profile, plan)
@@ -200,11 +200,11 @@ class CodexHarness:
         """What answers for a model that only Codex reaches."""
         return AppServerModel(name, self.servers, identity)
 
-    async def forget(self, journal: Journal) -> None:
+    async def forget(self, log: ThreadLog) -> None:
         """The thread was reset: its binding goes."""
-        if (owing := self._owing.get(journal.id)) is not None:
+        if (owing := self._owing.get(log.id)) is not None:
             owing.drop_pending()
-        await self.threads.forget(journal)
+        await self.threads.forget(log)
 
     async def leave(self, thread: str) -> None:
         """A thread is being closed: the last chance for what its log is owed.
@@ -213,7 +213,7 @@ class CodexHarness:
         """
         if (owing := self._owing.get(thread)) is not None:
             with suppress(*LOG_ERRORS):
-                await self._settle(owing.run.journal)
+                await self._settle(owing.run.log)
             self._owing.pop(thread, None)
         await self.threads.leave(thread)
 
@@ -223,14 +223,14 @@ class CodexHarness:
             self.threads.drop(thread)
         await self.servers.close()
 
-    async def _settle(self, journal: Journal) -> None:
+    async def _settle(self, log: ThreadLog) -> None:
         """Write what the log is owed of a turn that ended when it could not be written."""
-        owing = self._owing.get(journal.id)
+        owing = self._owing.get(log.id)
         if owing is None:
             return
-        if (await journal.store.turn(journal.id, journal.turn)).state not in _ENDED:
+        if (await log.store.turn(log.id, log.turn)).state not in _ENDED:
             await owing.write_end()
-        del self._owing[journal.id]
+        del self._owing[log.id]
 
     def _hear(self, event: Notification) -> None:
         """Pass on what is about no thread."""

@@ -52,7 +52,7 @@ class DeferredLog:
 
     async def write_item(self, mirror: Mirror, raw: Raw) -> list[MirrorResult]:
         """Mirror an item, behind those that are owed; what became of each."""
-        self._owed.append(_Owed(mirror, raw, self.run.journal.step))
+        self._owed.append(_Owed(mirror, raw, self.run.log.step))
         return await self.write_pending()
 
     async def write_pending(self) -> list[MirrorResult]:
@@ -79,8 +79,8 @@ class DeferredLog:
         await self.write_pending()
         if not self._owed:
             return 0
-        journal = self.run.journal
-        await journal.note("the log lacks some of what Codex did in this turn", level="warning")
+        log = self.run.log
+        await log.note("the log lacks some of what Codex did in this turn", level="warning")
         refused = [owed for owed in self._owed if await self._offered(owed) is None]
         self._owed.clear()
         return len(refused)
@@ -95,12 +95,12 @@ class DeferredLog:
 
     async def _offered(self, owed: _Owed) -> MirrorResult | None:
         """Write an item as one of the step that it came in."""
-        journal = self.run.journal
-        now, journal.step = journal.step, owed.step
+        log = self.run.log
+        now, log.step = log.step, owed.step
         try:
             return await self.attempt(owed.mirror.write(owed.raw))
         finally:
-            journal.step = now
+            log.step = now
 
     def _refused(self, reason: str) -> None:
         if not self.error:

@@ -25,7 +25,7 @@ from ...core.items import (
     decode_item,
     text_of,
 )
-from ...log.journal import Journal
+from ...log.thread_log import ThreadLog
 from .protocol.requests import TextInput, UserInput
 from .provided import is_codex_context
 
@@ -62,7 +62,7 @@ class MirrorResult(Struct, frozen=True):
 class Mirror:
     """Mirrors one Codex thread into one thread of ours."""
 
-    journal: Journal
+    log: ThreadLog
     instructions: str = ""
     """The fingerprint of what the thread was started with: Codex tells it back."""
     expected_echoes: deque[Echo] = field(default_factory=deque)
@@ -73,7 +73,7 @@ class Mirror:
     @property
     def origin(self) -> Origin:
         """Where mirrored items come from."""
-        return msgspec.structs.replace(self.journal.origin, harness=HARNESS)
+        return msgspec.structs.replace(self.log.origin, harness=HARNESS)
 
     @property
     def awaits_input(self) -> bool:
@@ -95,7 +95,7 @@ class Mirror:
             if not self.is_codex_context(told):
                 await self._added(item)
             return MirrorResult()
-        entries = await self.journal.append(item, origin=self.origin)
+        entries = await self.log.append(item, origin=self.origin)
         if name is not None:
             self.seen_ids.add(name)
         return MirrorResult(item, entries)
@@ -104,12 +104,12 @@ class Mirror:
         """Whether `item` is one more result of a call: a provider may tell a call twice."""
         if not isinstance(item, FunctionCallOutput | CustomToolCallOutput):
             return False
-        waiting = self.journal.view.open_calls
+        waiting = self.log.view.open_calls
         return all(row.shape.call_id != item.call_id for row in waiting)
 
     def is_codex_context(self, message: Message) -> bool:
         """Whether `message` is neither ours nor the model's."""
-        return is_codex_context(message, self.journal.registry, self.instructions)
+        return is_codex_context(message, self.log.registry, self.instructions)
 
     def _echo(self, message: Message) -> Echo | None:
         """What `message` tells back: the same words, or what is due, for Codex may respell it."""
@@ -125,15 +125,15 @@ class Mirror:
 
     async def _added(self, message: Item) -> None:
         """Log what Codex has added to the conversation, such as a skill that was mentioned."""
-        journal = self.journal
+        log = self.log
         draft = item_draft(
             message,
-            turn=journal.turn,
-            step=journal.step,
+            turn=log.turn,
+            step=log.step,
             origin=self.origin,
             flags=Flags.CONTEXTUAL | Flags.HIDDEN,
         )
-        await journal.add(draft)
+        await log.add(draft)
 
 
 def _plain(item: Item) -> Item:

@@ -21,7 +21,7 @@ from ...core.errors import TreadleError
 from ...core.items import Message, decode_item, text_of
 from ...engines.linear import inline
 from ...hooks.payloads import AfterCompaction, BeforeCompaction
-from ...log.journal import Journal
+from ...log.thread_log import ThreadLog
 from ..contract import NativeCompaction, TurnRun
 from ..events import CompactionFinished, CompactionStarted
 from .attachment import CodexThread
@@ -56,11 +56,11 @@ class NativeCompactions:
         if name in self._seen:
             return
         self._seen.add(name)
-        journal = self.run.journal
-        self.open, self._before = name, journal.view.tokens
+        log = self.run.log
+        self.open, self._before = name, log.view.tokens
         if not self.manual:
             await self.run.hooks.tell(
-                BeforeCompaction(thread=journal.id, tokens=self._before, trigger="auto")
+                BeforeCompaction(thread=log.id, tokens=self._before, trigger="auto")
             )
         self.run.emit(CompactionStarted(by=BACKEND, tokens=self._before))
 
@@ -73,14 +73,14 @@ class NativeCompactions:
         follows = not (attachment.replace_reason or self.run.engine.handles_compaction)
         if not follows or not await self._followed(attachment):
             attachment.replace_reason = attachment.replace_reason or COMPACTED
-        journal = self.run.journal
-        before, after = self._before, journal.view.tokens
+        log = self.run.log
+        before, after = self._before, log.view.tokens
         self.done = NativeCompaction(
             backend=BACKEND, status="completed", tokens_before=before, tokens_after=after
         )
         self._told(after)
         await self.run.hooks.tell(
-            AfterCompaction(thread=journal.id, tokens_before=before, tokens_after=after)
+            AfterCompaction(thread=log.id, tokens_before=before, tokens_after=after)
         )
 
     def fail(self, reason: str = "") -> None:
@@ -106,46 +106,46 @@ class NativeCompactions:
 
     async def _followed(self, attachment: CodexThread) -> bool:
         """Show what Codex's thread shows now; whether it then shows the view, too."""
-        journal, binding = self.run.journal, attachment.binding
+        log, binding = self.run.log, attachment.binding
         history = await asyncio.to_thread(newest_compaction, binding.path, attachment.offset)
         if history is None:
             return False
-        rows = journal.view.rows
+        rows = log.view.rows
         # An input that was typed but not told back yet comes behind the summary.
-        live = attachment.input_position(journal) if attachment.mirror.awaits_input else len(rows)
+        live = attachment.input_position(log) if attachment.mirror.awaits_input else len(rows)
         try:
             parts = list(_parts(history, attachment.mirror))
             # What an engine brought for the input was folded, the input itself was not.
-            after = [*parts, *ranges(rows[live:], journal.view.gaps)]
-            recipe = journal.plan_base(len(rows), after=after)
-            await journal.publish(
-                recipe, epoch=journal.view.epoch, reason=Reason.COMPACTION, by=BACKEND
+            after = [*parts, *ranges(rows[live:], log.view.gaps)]
+            recipe = log.epochs.plan_base(len(rows), after=after)
+            await log.epochs.publish(
+                recipe, epoch=log.view.epoch, reason=Reason.COMPACTION, by=BACKEND
             )
-            attachment.mark_known(journal.view.rows)
-            await attachment.save_binding(journal)
+            attachment.mark_known(log.view.rows)
+            await attachment.save_binding(log)
         except TreadleError:
             return False
-        return _shows(attachment, journal, len(parts) + len(rows) - live)
+        return _shows(attachment, log, len(parts) + len(rows) - live)
 
 
-def _shows(attachment: CodexThread, journal: Journal, kept: int) -> bool:
+def _shows(attachment: CodexThread, log: ThreadLog, kept: int) -> bool:
     """Whether the view tells nothing that Codex, which forgets developers, has forgotten."""
-    told = fingerprint(thread_instructions(journal.view, journal.registry))
-    rows = rows_to_send(journal.view.rows, journal.registry, fresh=True)
+    told = fingerprint(thread_instructions(log.view, log.registry))
+    rows = rows_to_send(log.view.rows, log.registry, fresh=True)
     return told == attachment.binding.instructions and len(rows) == kept
 
 
 def _parts(history: Sequence[Raw], mirror: Mirror) -> Iterator[RecipePart]:
     """What a compaction kept: our own rows where they are ours, the rest as it is."""
-    journal = mirror.journal
-    rows = [row for row in journal.view.rows if row.shape.role == "user"]
+    log = mirror.log
+    rows = [row for row in log.view.rows if row.shape.role == "user"]
     for raw in history:
         item = decode_item(raw)
         if not isinstance(item, Message):
             yield inline(item, mirror.origin)
         elif not mirror.is_codex_context(item):
             row = _said(item, rows)
-            yield from ranges([row], journal.view.gaps) if row else [inline(_bare(item))]
+            yield from ranges([row], log.view.gaps) if row else [inline(_bare(item))]
 
 
 def _said(message: Message, rows: list[Row]) -> Row | None:

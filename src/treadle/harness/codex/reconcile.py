@@ -13,8 +13,8 @@ from msgspec import Raw
 from ...context.row import Row, shape_of
 from ...core.items import FunctionCallOutput, Message, decode_item, text_of
 from ...core.specs import spec_name
-from ...log.journal import Journal
 from ...log.staging import answers, staged
+from ...log.thread_log import ThreadLog
 from ..contract import TurnRun
 from .attachment import is_input
 from .binding import Binding
@@ -36,48 +36,48 @@ async def reconcile(run: TurnRun, binding: Binding, *, folding: bool = False) ->
 
     `folding`: it came to its end in the middle of a native compaction.
     """
-    journal = run.journal
+    log = run.log
     left = await asyncio.to_thread(read_turn, binding.path, binding.offset)
     left = left.without_summary() if folding else left
     if not left.items:
         return left
-    turn = await journal.store.turn(journal.id, binding.turn)
-    entries = await journal.store.read(journal.id, turn.first, limit=_ENTRIES)
+    turn = await log.store.turn(log.id, binding.turn)
+    entries = await log.store.read(log.id, turn.first, limit=_ENTRIES)
     said = decode_item(turn.input)
     text = text_of(said.content) if isinstance(said, Message) else ""
-    mirror = Mirror(journal, binding.instructions)
+    mirror = Mirror(log, binding.instructions)
     mirror.seen_ids |= {entry.id for entry in entries if entry.kind == "item" and entry.id}
     mirror.seen_ids |= _ours(run)
-    mirror.expected_echoes += await _said(journal, text)
-    waiting = await staged(journal.store, journal.id)
+    mirror.expected_echoes += await _said(log, text)
+    waiting = await staged(log.store, log.id)
     for raw in left.items:
-        if (call := _own_call(journal, raw)) is None:
+        if (call := _own_call(log, raw)) is None:
             done = await mirror.write(raw)
             if done.echo is not None and done.echo.mail is not None:
-                await journal.take_inbox(done.echo.mail)
+                await log.take_inbox(done.echo.mail)
         else:
-            await journal.add(*answers([call], waiting, journal.profile.truncation))
+            await log.add(*answers([call], waiting, log.setup.profile.truncation))
     return left
 
 
-async def _said(journal: Journal, text: str) -> list[Echo]:
+async def _said(log: ThreadLog, text: str) -> list[Echo]:
     """What people may have said in the turn: the input, what was added to it, what waits still."""
-    rows = [row.item for row in journal.view.rows if is_input(row, journal.turn)]
+    rows = [row.item for row in log.view.rows if is_input(row, log.turn)]
     logged = [Echo(text_of(item.content)) for item in rows if isinstance(item, Message)]
-    waiting = [(mail_input(mail, journal), mail.number) for mail in await journal.mail()]
+    waiting = [(mail_input(mail, log), mail.number) for mail in await log.inbox()]
     handed = [Echo.of(parts, number) for parts, number in waiting if parts is not None]
     return [*(logged or [Echo(text)]), *handed]
 
 
-def _own_call(journal: Journal, raw: Raw) -> Row | None:
+def _own_call(log: ThreadLog, raw: Raw) -> Row | None:
     """The open call of one of our tools that Codex has answered for us: we know better."""
     shape, item = shape_of(raw), decode_item(raw)
     if not isinstance(item, FunctionCallOutput):
         return None
     if not text_of(item.output).startswith(_NOT_OURS):
         return None
-    tools = {spec_name(spec) for spec in journal.tools}
-    for row in journal.view.open_calls:
+    tools = {spec_name(spec) for spec in log.setup.tools}
+    for row in log.view.open_calls:
         if row.shape.call_id == shape.call_id:
             call = row.item
             name = getattr(call, "namespace", None) or getattr(call, "name", None)
@@ -87,8 +87,8 @@ def _own_call(journal: Journal, raw: Raw) -> Row | None:
 
 def _ours(run: TurnRun) -> set[str]:
     """The ids under which our own rows were injected."""
-    view = run.journal.view
+    view = run.log.view
     if view.head is None:
         return set()
-    shapes = map(shape_of, history_items(view.rows, view.head, run.journal.id))
+    shapes = map(shape_of, history_items(view.rows, view.head, run.log.id))
     return {shape.id for shape in shapes if shape.id}

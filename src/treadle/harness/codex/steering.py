@@ -17,7 +17,7 @@ from msgspec import Raw
 from ...context.compose import posted
 from ...core.ids import new_id
 from ...core.items import Message, decode_item, encode_item
-from ...log.journal import Journal
+from ...log.thread_log import ThreadLog
 from ...prompt.input import user_message
 from ...store.contract import InboxMessage, Post
 from ..contract import TurnRun
@@ -52,25 +52,25 @@ class Steering:
 
     async def post(self, text: str) -> None:
         """Say something for the user; durable before Codex hears of it."""
-        journal = self.run.journal
+        log = self.run.log
         body = Raw(encode_item(user_message(text)))
-        await journal.store.post(journal.id, Post(key=new_id("post"), kind="input", body=body))
+        await log.store.post(log.id, Post(key=new_id("post"), kind="input", body=body))
         await self.send_waiting()
 
     async def send_waiting(self) -> None:
         """Say what waits, in its order, if a call runs."""
-        journal = self.run.journal
-        if not self.turn or not journal.view.open_calls:
+        log = self.run.log
+        if not self.turn or not log.view.open_calls:
             return
         async with self._one:
-            for mail in await journal.mail():
+            for mail in await log.inbox():
                 if mail.number not in self._handed and not await self._said(mail):
                     return
 
     async def _said(self, mail: InboxMessage) -> bool:
         """Whether Codex took `mail`; if not, it is said when this turn of Codex's is over."""
         mirror = self.attachment.mirror
-        parts = mail_input(mail, self.run.journal)
+        parts = mail_input(mail, self.run.log)
         if parts is None or not self.turn:
             self.turn = ""
             return False
@@ -92,7 +92,7 @@ class Steering:
         return True
 
 
-def mail_input(mail: InboxMessage, journal: Journal) -> tuple[UserInput, ...] | None:
+def mail_input(mail: InboxMessage, log: ThreadLog) -> tuple[UserInput, ...] | None:
     """`mail` as it is said to Codex, its sender included; None where it cannot be typed."""
-    item = decode_item(posted(mail, journal.registry, journal.turn, journal.step).body)
+    item = decode_item(posted(mail, log.registry, log.turn, log.step).body)
     return typed_message(item) if isinstance(item, Message) else None

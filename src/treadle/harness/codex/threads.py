@@ -18,7 +18,7 @@ import msgspec
 from msgspec import UNSET, Struct
 
 from ...core.aio import finish_uncancelled
-from ...log.journal import Journal
+from ...log.thread_log import ThreadLog
 from ...prompt.observation import CollaborationMode, PromptContext
 from ..contract import TurnRun
 from ..events import HarnessReported, NoticeRaised
@@ -68,10 +68,10 @@ class _TurnSettings(Struct, frozen=True):
     summary: str | None = None
 
     @classmethod
-    def of(cls, journal: Journal) -> _TurnSettings:
-        settings, head = journal.settings or PromptContext(cwd=""), journal.view.head
+    def of(cls, log: ThreadLog) -> _TurnSettings:
+        settings, head = log.setup.settings or PromptContext(cwd=""), log.view.head
         effort, summary = (head.effort, head.summary) if head else (None, None)
-        return cls(settings, str(journal.cwd), settings.collaboration_mode, effort, summary)
+        return cls(settings, str(log.setup.cwd), settings.collaboration_mode, effort, summary)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -87,11 +87,11 @@ class CodexThreads:
 
     async def attach(self, run: TurnRun) -> tuple[CodexThread, TypedInput]:
         """A thread that shows the view, and what is left to be typed."""
-        journal = run.journal
+        log = run.log
         who = await run.identity()
-        way = self.servers.access(journal.profile.provider, who)
+        way = self.servers.access(log.setup.profile.provider, who)
         server = await self.servers.server(
-            way, lifted=run.engine.handles_compaction, slug=journal.profile.slug
+            way, lifted=run.engine.handles_compaction, slug=log.setup.profile.slug
         )
         connection = await self.servers.connect(server, way)
         version = str(server.version or "")
@@ -101,10 +101,10 @@ class CodexThreads:
             route = way.route.config() if way.route else {}
             wanted = msgspec.structs.replace(wanted, reason=decision.reason)
             home = self.servers.home_for(way)
-            heeded = await asyncio.to_thread(home.has_trust_setting, journal.cwd)
+            heeded = await asyncio.to_thread(home.has_trust_setting, log.setup.cwd)
             request = self._request(run, route, heeded=heeded)
             await self._start(run, connection, wanted, request)
-        attachment = self.live[journal.id]
+        attachment = self.live[log.id]
         attachment.bearer = who.credential.bearer if who.credential else ""
         # What was injected must be known to be there, or it would be injected again.
         carried = await finish_uncancelled(self._carried(run, attachment, fresh=decision.fresh))
@@ -115,20 +115,20 @@ class CodexThreads:
         self, run: TurnRun, attachment: CodexThread, carried: TypedInput
     ) -> TurnStart:
         """How a turn on it is started."""
-        journal = run.journal
-        settings = journal.settings or PromptContext(cwd="")
-        before, now = self._rights[journal.id], _TurnSettings.of(journal)
+        log = run.log
+        settings = log.setup.settings or PromptContext(cwd="")
+        before, now = self._rights[log.id], _TurnSettings.of(log)
         changed = (before.settings, before.cwd) != (now.settings, now.cwd)
         moved = before.mode != now.mode
-        self._rights[journal.id] = now
-        schema, model = journal.choices.output_schema, journal.profile
+        self._rights[log.id] = now
+        schema, model = log.setup.choices.output_schema, log.setup.profile
         # Codex goes on as it was told last; where nobody wishes that any more, as the model would.
         effort = now.effort or (model.default_effort if before.effort else None)
         summary = now.summary or (model.reasoning_summary if before.summary else None)
         return TurnStart(
             thread_id=attachment.binding.codex,
             input=carried.parts,
-            cwd=str(journal.cwd) if changed else None,
+            cwd=str(log.setup.cwd) if changed else None,
             effort=effort or None,
             summary=summary,  # type: ignore[arg-type]
             approval_policy=approval_of(settings) if changed else None,
@@ -141,7 +141,7 @@ class CodexThreads:
 
     def detach(self, run: TurnRun) -> None:
         """The thread is gone, or of no more use."""
-        self.drop(run.journal.id)
+        self.drop(run.log.id)
 
     def drop(self, thread: str) -> CodexThread | None:
         """Hear no more of a thread."""
@@ -158,24 +158,24 @@ class CodexThreads:
             self._left.add(thread)
             await self._quietly(attachment, ThreadUnsubscribe(thread_id=attachment.binding.codex))
 
-    async def forget(self, journal: Journal) -> None:
+    async def forget(self, log: ThreadLog) -> None:
         """Let go of a thread for good."""
-        attachment = self.drop(journal.id)
-        rows = await journal.store.outbox(thread=journal.id, topic=TOPIC)
+        attachment = self.drop(log.id)
+        rows = await log.store.outbox(thread=log.id, topic=TOPIC)
         if rows:
-            await journal.queue(settle=[row.number for row in rows])
+            await log.queue(settle=[row.number for row in rows])
         if attachment is not None and attachment.is_alive:
             await self._quietly(attachment, ThreadArchive(thread_id=attachment.binding.codex))
             _log.debug("codex thread %s is put away", attachment.binding.codex)
 
-    async def load_binding(self, journal: Journal) -> Binding | None:
+    async def load_binding(self, log: ThreadLog) -> Binding | None:
         """What the store knows of the thread's binding; one of a copy is nobody's."""
-        found = await self._kept(journal)
-        return found if found is not None and found.thread == journal.id else None
+        found = await self._kept(log)
+        return found if found is not None and found.thread == log.id else None
 
-    async def _kept(self, journal: Journal) -> Binding | None:
+    async def _kept(self, log: ThreadLog) -> Binding | None:
         """The binding in the store, whosever it is."""
-        rows = await journal.store.outbox(thread=journal.id, topic=TOPIC)
+        rows = await log.store.outbox(thread=log.id, topic=TOPIC)
         return next(filter(None, map(read_binding, rows)), None)
 
     async def _quietly(self, attachment: CodexThread, request: Any) -> None:
@@ -183,17 +183,17 @@ class CodexThreads:
             await attachment.connection.call(request)
 
     def _wanted(self, run: TurnRun, version: str, profile: str) -> Binding:
-        journal, view = run.journal, run.journal.view
-        model = journal.profile
+        log, view = run.log, run.log.view
+        model = log.setup.profile
         return Binding(
-            thread=journal.id,
+            thread=log.id,
             codex="",
             engine=run.engine.slot.name if run.engine.chosen else "linear",
             policy=policy_fingerprint(run.engine, model.effective_window, TURN_TEXT_LIMIT),
-            tools=tools_fingerprint(journal.tools),
+            tools=tools_fingerprint(log.setup.tools),
             model=f"{model.provider}:{model.slug}",
             profile=profile,
-            instructions=fingerprint(thread_instructions(view, journal.registry)),
+            instructions=fingerprint(thread_instructions(view, log.registry)),
             mode=self.mode,
             base=view.base,
             plan=view.projection,
@@ -203,23 +203,23 @@ class CodexThreads:
     async def _decision(
         self, run: TurnRun, connection: AppServerConnection, wanted: Binding
     ) -> BindingDecision:
-        journal = run.journal
-        attachment = self.live.get(journal.id)
+        log = run.log
+        attachment = self.live.get(log.id)
         if attachment is None:
-            absent = "thread-reopened" if journal.id in self._left else _RESTARTED
-            return decide_reuse(await self._kept(journal), wanted, absent=absent, shows=False)
+            absent = "thread-reopened" if log.id in self._left else _RESTARTED
+            return decide_reuse(await self._kept(log), wanted, absent=absent, shows=False)
         if attachment.replace_reason:
             return BindingDecision(True, attachment.replace_reason)
         absent = "" if attachment.connection is connection else _RESTARTED
-        shows = attachment.can_show(journal.view.rows)
+        shows = attachment.can_show(log.view.rows)
         return decide_reuse(attachment.binding, wanted, absent=absent, shows=shows)
 
     async def _start(
         self, run: TurnRun, connection: AppServerConnection, wanted: Binding, request: ThreadStart
     ) -> None:
-        journal = run.journal
-        await self.leave(journal.id)
-        attachment = CodexThread(wanted, connection, Mirror(journal, wanted.instructions))
+        log = run.log
+        await self.leave(log.id)
+        attachment = CodexThread(wanted, connection, Mirror(log, wanted.instructions))
         opened, attachment.subscription = await connection.open_thread(
             request, attachment.handle_request
         )
@@ -227,10 +227,10 @@ class CodexThreads:
         attachment.binding = msgspec.structs.replace(
             wanted, codex=thread.id, path=thread.path, since=int(time.time() * 1000)
         )
-        self.live[journal.id] = attachment
-        self._left.discard(journal.id)
+        self.live[log.id] = attachment
+        self._left.discard(log.id)
         # How the work is shared, a thread is told with a turn only.
-        self._rights[journal.id] = msgspec.structs.replace(_TurnSettings.of(journal), mode=None)
+        self._rights[log.id] = msgspec.structs.replace(_TurnSettings.of(log), mode=None)
 
     def _request(self, run: TurnRun, route: dict[str, Any], *, heeded: bool) -> ThreadStart:
         """How a thread is begun.
@@ -238,24 +238,24 @@ class CodexThreads:
         A project's own settings for Codex may start any program. They are `heeded` where the
         user said so; Codex would say so itself.
         """
-        journal = run.journal
-        cwd = str(journal.cwd)
-        settings = journal.settings or PromptContext(cwd="")
-        tools, left_out = dynamic_tools(journal.tools)
+        log = run.log
+        cwd = str(log.setup.cwd)
+        settings = log.setup.settings or PromptContext(cwd="")
+        tools, left_out = dynamic_tools(log.setup.tools)
         for name in left_out:
             text = f"the tool {name!r} runs at a provider only and is not offered on Codex"
             run.emit(NoticeRaised(level="warning", text=text))
-        config = {**route, **sandbox_config(settings), **_choices(journal)}
+        config = {**route, **sandbox_config(settings), **_choices(log)}
         if run.engine.handles_compaction:
             config |= UNLIMITED
         return ThreadStart(
             cwd=cwd if heeded else None,
             environments=None if heeded else (CommandEnvironment.local(cwd),),
-            model=journal.profile.slug,
+            model=log.setup.profile.slug,
             model_provider=PROVIDER if route else None,
             approval_policy=approval_of(settings),
             sandbox=sandbox_of(settings),
-            developer_instructions=thread_instructions(journal.view, journal.registry) or None,
+            developer_instructions=thread_instructions(log.view, log.registry) or None,
             config=config,
             dynamic_tools=tools or None,
             experimental_raw_events=True,
@@ -263,7 +263,7 @@ class CodexThreads:
 
     async def _carried(self, run: TurnRun, attachment: CodexThread, *, fresh: bool) -> TypedInput:
         """Carry the view over; where that fails, the bare input is better than nothing."""
-        budget = run.journal.profile.effective_window
+        budget = run.log.setup.profile.effective_window
         try:
             return await attachment.project_view(run, fresh=fresh, budget=budget)
         except Disconnected:
@@ -297,11 +297,11 @@ class CodexThreads:
         )
 
 
-def _choices(journal: Journal) -> dict[str, Any]:
+def _choices(log: ThreadLog) -> dict[str, Any]:
     """What a thread's `config` says of the model, where the user chose."""
-    head = journal.view.head
+    head = log.view.head
     told = {
-        "model_verbosity": journal.choices.verbosity,
+        "model_verbosity": log.setup.choices.verbosity,
         "service_tier": head.service_tier if head else None,
     }
     return {name: value for name, value in told.items() if value is not None}

@@ -82,9 +82,9 @@ class ToolRunner:
     _collecting: asyncio.Task[None] = field(init=False)
 
     def __post_init__(self) -> None:
-        journal = self.run.journal
+        log = self.run.log
         self._dispatch = Dispatch(
-            by_name(self.run.tools), self.run.context(journal.step), self.run.hooks
+            by_name(self.run.tools), self.run.context(log.step), self.run.hooks
         )
         self._collecting = asyncio.create_task(self._collect(), name="codex tool results")
 
@@ -104,7 +104,7 @@ class ToolRunner:
             with suppress(*LOG_ERRORS):
                 # To Codex, and so to the log, every tool of ours is a function.
                 output = FunctionCallOutput(call_id=call.call_id, output=finished.result.output)
-                await self.run.journal.stage(output)
+                await self.run.log.stage_output(output)
         self.run.emit(call_finished(finished))
         result = finished.result
         await (self.stop if result.stop else self.before_answer)()
@@ -138,7 +138,7 @@ class ToolRunner:
 
     def _is_logged(self, call_id: str) -> bool:
         """Whether the model made the call itself; those of a script it wrote are not in the log."""
-        return any(row.shape.call_id == call_id for row in self.run.journal.view.open_calls)
+        return any(row.shape.call_id == call_id for row in self.run.log.view.open_calls)
 
 
 def _freeform_names(tools: Sequence[Tool]) -> Iterator[tuple[str | None, str]]:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from ...core.aio import finish_uncancelled
 from ...core.items import Message, text_of
 from ...core.usage import TokenUsage
-from ...log.journal import Journal
+from ...log.thread_log import ThreadLog
 from ...policy.auth.errors import AuthError
 from ...policy.failures import Failure
 from ...policy.failures import failure_of as why
@@ -98,7 +98,7 @@ class CodexTurn:
 
     async def execute(self) -> Outcome:
         """Run it to its end."""
-        await self.run.journal.take_inbox()
+        await self.run.log.take_inbox()
         while True:
             try:
                 following = await self._once()
@@ -120,7 +120,7 @@ class CodexTurn:
             if ended.status == "failed":
                 if await self._made_room(following.failure) or await self._renewed(following):
                     continue
-                provider = self.run.journal.profile.provider
+                provider = self.run.log.setup.profile.provider
                 return await self._failed(turn_failure(following.failure, provider))
             await self._end_commands(following)
             await self.abort()
@@ -147,13 +147,13 @@ class CodexTurn:
 
     async def write_end(self) -> None:
         """Write what the log is owed, and how the turn ended."""
-        journal, keeping = self.run.journal, self._keeping
+        log, keeping = self.run.log, self._keeping
         missing = await keeping.write_or_drop()
         if keeping.error or self._state != "completed":
-            await journal.answer_open()
+            await log.turns.answer_open_calls()
         if self._state == "aborted":
-            await journal.say(TurnAborted())
-        await journal.finish(self._state, usage=self.usage)
+            await log.say(TurnAborted())
+        await log.turns.finish(self._state, usage=self.usage)
         self.is_unwritten = False
         self._known()
         if missing:
@@ -173,7 +173,7 @@ class CodexTurn:
         )
         self._attachment, self._following = attachment, following
         await following.note_request()
-        await attachment.begin_turn(self.run.journal)
+        await attachment.begin_turn(self.run.log)
         if carried.parts:
             attachment.mirror.expected_echoes.append(Echo.of(carried.parts))
         steering = Steering(self.run, attachment)
@@ -224,7 +224,7 @@ class CodexTurn:
         """The turn of Codex's is over: nothing of it goes on."""
         await self._take_hands_off(attachment)
         if not self._keeping.pending:
-            await self._keeping.attempt(self.run.journal.answer_open())
+            await self._keeping.attempt(self.run.log.turns.answer_open_calls())
         self._known()
 
     async def _take_hands_off(self, attachment: CodexThread) -> None:
@@ -240,7 +240,7 @@ class CodexTurn:
     def _known(self) -> None:
         """All that the view shows now came from Codex, or need not go there."""
         if self._attachment is not None and self._codex_turn:
-            self._attachment.mark_known(self.run.journal.view.rows)
+            self._attachment.mark_known(self.run.log.view.rows)
 
     async def _stop(self) -> None:
         """Let Codex go no further."""
@@ -301,9 +301,9 @@ class CodexTurn:
             self._answered = said_all or left.answered
             self._keeping.drop_pending()
         self._attachment = self._following = None
-        await self.run.journal.answer_open()
+        await self.run.log.turns.answer_open_calls()
         if self._answered:
-            self.witness.text = _last_words(self.run.journal) or self.witness.text
+            self.witness.text = _last_words(self.run.log) or self.witness.text
             return True
         self._crashes += 1
         if self._crashes > 1:
@@ -320,8 +320,8 @@ class CodexTurn:
         if self._overflowed:
             return False
         self._overflowed = True
-        journal = self.run.journal
-        if all(row.turn == journal.turn or row.contextual for row in journal.view.rows):
+        log = self.run.log
+        if all(row.turn == log.turn or row.contextual for row in log.view.rows):
             return False
         return await make_room(self.run, "overflow", live=True)
 
@@ -343,7 +343,7 @@ class CodexTurn:
 
     async def _was_spoken_to(self) -> bool:
         """Whether something waited in the inbox, which is in the log now."""
-        return bool(await self._keeping.attempt(self.run.journal.take_inbox()))
+        return bool(await self._keeping.attempt(self.run.log.take_inbox()))
 
     async def _completed(self) -> Outcome:
         if self.run.accepts(self.witness.facts()) or self._keeping.error:
@@ -367,13 +367,13 @@ class CodexTurn:
 
     async def _left_open(self) -> None:
         """Leave the turn as it stands, with a result for every call."""
-        await self.run.journal.answer_open()
+        await self.run.log.turns.answer_open_calls()
         self._known()
 
 
-def _last_words(journal: Journal) -> str:
+def _last_words(log: ThreadLog) -> str:
     """What the model said last, if nothing came behind it."""
-    newest = journal.view.rows[-1].item if journal.view.rows else None
+    newest = log.view.rows[-1].item if log.view.rows else None
     if isinstance(newest, Message) and newest.role == "assistant":
         return text_of(newest.content)
     return ""

@@ -34,8 +34,8 @@ from ...engines.values import (
     CommitParams,
     ContextItem,
     Conversation,
+    LogReader,
     Outcome,
-    ThreadLog,
     ThreadRef,
 )
 from ...store.contract import Hit, Hits, Search
@@ -100,7 +100,7 @@ class Past:
     thread: str = "thr_contract"
     said: list[Said] = field(default_factory=list)
     turns: int = 0
-    log: ThreadLog | None = None
+    log: LogReader | None = None
 
     @property
     def ref(self) -> ThreadRef:
@@ -140,7 +140,7 @@ class Past:
         """When entries were stored: one a millisecond."""
         return {seq: seq for seq in entries if 0 < seq <= len(self.said)}
 
-    async def of(self, thread: str) -> ThreadLog | None:
+    async def of(self, thread: str) -> LogReader | None:
         """Itself: it knows of no other thread."""
         return self if thread == self.thread else None
 

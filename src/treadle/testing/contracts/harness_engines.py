@@ -142,7 +142,7 @@ class HarnessEngines(HarnessTurns):
         async with staged(Answer(text="Done.")) as stage, stage.opened() as thread:
             await heard(thread.run("Go."))
             offered = {tool.get("name") for tool in stage.requests[0].payload["tools"]}
-            assert {spec_name(spec) for spec in thread.tools} <= offered
+            assert {spec_name(spec) for spec in thread.log.setup.tools} <= offered
 
 
 def _shown(item: Any) -> str:

@@ -12,7 +12,7 @@ from msgspec import Struct, field
 
 from ....core.errors import TreadleError
 from ....core.patterns import regex
-from ...values import ContextItem, ThreadLog
+from ...values import ContextItem, LogReader
 from ..library import Library
 from ..nodes import Node
 from ..recent import Recent
@@ -36,7 +36,7 @@ class Refusal(TreadleError):
 class Found(Struct, frozen=True, kw_only=True):
     """What an id stands for: a summary, or entries."""
 
-    log: ThreadLog
+    log: LogReader
     thread: str
     spans: tuple[tuple[int, int], ...]
     node: Node | None = None
@@ -55,7 +55,7 @@ class Found(Struct, frozen=True, kw_only=True):
 class Seen(Struct, frozen=True, kw_only=True):
     """A thread as the engine saw it last."""
 
-    log: ThreadLog
+    log: LogReader
     items: Sequence[ContextItem] = ()
 
     @property
@@ -73,7 +73,7 @@ class Desk(Struct):
     fresh: dict[str, int] = field(default_factory=Recent)
     """Threads whose agents want to start afresh, and the turn in which they said so."""
 
-    async def log(self, reader: str, thread: str = "") -> ThreadLog:
+    async def log(self, reader: str, thread: str = "") -> LogReader:
         """The log of `thread`, the reader's own by default. Raises `Refusal`."""
         own = self._seen(reader).log
         if not thread or thread == reader:

@@ -26,7 +26,7 @@ class _Stand:
     traits = Traits()
 
     async def run(self, run: TurnRun) -> Outcome:
-        raise AssertionError(f"{run.journal.id} was to be run by a stand-in")
+        raise AssertionError(f"{run.log.id} was to be run by a stand-in")
 
 
 async def choose(given: Mapping[str, Any], stage: Stage | None) -> Mapping[str, Any]:

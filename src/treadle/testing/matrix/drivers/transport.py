@@ -90,7 +90,7 @@ async def turn(given: Given, stage: Stage) -> Given:
     statuses: list[str] = []
     async with stage.thread(params=given.get("params")) as thread:
         for each in wishes:
-            thread.choices = msgspec.convert(each, Choices)
+            thread.log.setup.choices = msgspec.convert(each, Choices)
             end = (await stage.turn(thread, "Go on."))[-1]
             assert isinstance(end, TurnCompleted)
             statuses.append(end.status)

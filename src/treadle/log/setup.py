@@ -1,0 +1,87 @@
+"""Request setup: what the next request of a thread starts with, besides its items.
+
+Owns the model, the tools, the choices and the settings that fragments tell. Invariant: the
+same setup and the same view give the same head.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct, field
+
+from ..context.head import Choices, build_head
+from ..core.entries import Head
+from ..core.specs import ToolSpec
+from ..models.catalog import Catalog
+from ..models.profile import ModelProfile
+from ..prompt.discovery import DocsRules
+from ..prompt.instructions import base_instructions
+from ..prompt.machine import observe_machine
+from ..prompt.observation import PromptContext
+
+__all__ = ["RequestSetup"]
+
+
+class RequestSetup(Struct, kw_only=True, eq=False):
+    """What the requests of one thread are made with; it may change between turns."""
+
+    catalog: Catalog
+    model: str
+    cwd: Path
+    home: Path | None = None
+    tools: tuple[ToolSpec, ...] = ()
+    api: str = ""
+    """The API that the model's connection speaks; empty for the provider's usual one."""
+    choices: Choices = field(default_factory=Choices)
+    finish_head: Callable[[Head], Head] | None = None
+    """Applies the plan of the present attempt to a head."""
+    settings: PromptContext = field(default_factory=lambda: PromptContext(cwd=""))
+    """What fragments should say beyond what the machine shows."""
+    docs: DocsRules | None = None
+    """How AGENTS.md files are found."""
+    extend_context: Callable[[PromptContext], PromptContext] = lambda context: context
+    """Adds what only the running thread knows to what fragments see."""
+    _known: tuple[str, ModelProfile] | None = None
+
+    @property
+    def profile(self) -> ModelProfile:
+        """The facts about the model."""
+        if self._known is None or self._known[0] != self.model:
+            self._known = self.model, self.catalog.profile(self.model)
+        return self._known[1]
+
+    async def observe(self) -> PromptContext:
+        """Return what fragments would see now."""
+        return await asyncio.to_thread(self.observe_blocking)
+
+    def observe_blocking(self) -> PromptContext:
+        """Return what fragments would see now. Blocks on files."""
+        profile = self.profile
+        settings = msgspec.structs.replace(
+            self.settings,
+            model=profile.slug,
+            model_instructions=base_instructions(profile, self.home),
+        )
+        seen = observe_machine(self.cwd, settings=settings, home=self.home, rules=self.docs)
+        return self.extend_context(seen)
+
+    async def head(self, before: Head | None) -> Head:
+        """Return the head that is asked for; instructions never change within a thread."""
+        if before is not None:
+            return self.head_with(before.instructions)
+        return self.head_with(await asyncio.to_thread(base_instructions, self.profile, self.home))
+
+    def head_with(self, instructions: str) -> Head:
+        """Return the head that is asked for, with these instructions."""
+        head = build_head(
+            self.profile,
+            instructions=instructions,
+            tools=self.tools,
+            choices=self.choices,
+            api=self.api,
+        )
+        return head if self.finish_head is None else self.finish_head(head)

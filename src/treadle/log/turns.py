@@ -1,0 +1,218 @@
+"""Turns in the log: how they are admitted, opened and ended, and what a crash left open.
+
+Owns the first and the last entries of a turn. Invariant: an input is admitted once, whatever
+happens to its writer, and every call of a turn gets exactly one result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import Raw
+
+from ..context.compose import missing_outputs, opening, posted
+from ..core.entries import Draft, Entry
+from ..core.errors import NotFound
+from ..core.ids import new_id
+from ..core.items import Message, encode_item
+from ..core.provenance import InputProvenance, InternalEvent
+from ..core.usage import TokenUsage
+from ..core.wire import Json
+from ..prompt.events import TurnAborted
+from ..prompt.input import user_message
+from ..prompt.observation import PromptContext
+from ..prompt.tell import take_snapshots
+from ..store.contract import (
+    THIS_TURN,
+    Admission,
+    Change,
+    InboxMessage,
+    Turn,
+    TurnEnd,
+    TurnState,
+)
+from .staging import answers, staged
+from .turn_input import TurnInput
+
+if TYPE_CHECKING:
+    from .thread_log import ThreadLog
+
+__all__ = ["Turns"]
+
+_ENDED = frozenset({"completed", "failed", "aborted"})
+_OPENING_ENTRIES = 1_000
+"""Within so many entries after its admission, a turn's input stands."""
+
+
+class Turns:
+    """The turns of one thread."""
+
+    def __init__(self, log: ThreadLog) -> None:
+        self._log = log
+        self._unrecovered = log.view.upto
+        """The newest entry that a crash may have left behind; 0 once it was looked at."""
+        self._unended = log.turn
+        """The newest turn when the thread was opened; a crash may have left it open."""
+
+    async def admit(
+        self,
+        message: str | Message | TurnInput,
+        *,
+        turn_id: str | None = None,
+        context: PromptContext | None = None,
+        provenance: InputProvenance | None = None,
+        events: Sequence[InternalEvent] = (),
+    ) -> Turn:
+        """Admit an input and open its turn, in one transaction.
+
+        The same `turn_id` with the same input is admitted once, also after a crash;
+        calls that a crash left open are then answered, for nobody else will.
+        `context` is what fragments see; by default the machine is looked at.
+        """
+        await self.recover()
+        given = message
+        if not isinstance(given, TurnInput):
+            given = user_message(given) if isinstance(given, str) else given
+            given = TurnInput(said=given, provenance=provenance, events=tuple(events))
+        context = context or await self._log.setup.observe()
+        async with self._log.writing:
+            entries = await self._opening_drafts(given, context)
+            turn, opened = await self._admit(given.said, turn_id, entries, _numbers(given.mail))
+        if not opened:
+            await self.open(turn, given, context=context)
+        return turn
+
+    async def reserve(self, message: Message, *, turn_id: str | None = None) -> tuple[Turn, bool]:
+        """Make an input durable before its turn is opened; whether it has been opened before."""
+        await self.recover()
+        async with self._log.writing:
+            return await self._admit(message, turn_id)
+
+    async def open(
+        self, turn: Turn, given: TurnInput, *, context: PromptContext | None = None
+    ) -> None:
+        """Append what changed since, and the input with what stands around it."""
+        context = context or await self._log.setup.observe()
+        async with self._log.writing:
+            entries = tuple(
+                msgspec.structs.replace(draft, turn=turn.number)
+                if draft.turn == THIS_TURN
+                else draft
+                for draft in await self._opening_drafts(given, context)
+            )
+            await self._log.write(Change(entries=entries, take=_numbers(given.mail)))
+
+    async def _opening_drafts(self, given: TurnInput, context: PromptContext) -> tuple[Draft, ...]:
+        log = self._log
+        states = take_snapshots(log.registry, context)
+        ahead = (log.fragment_draft(fragment, turn=THIS_TURN) for fragment in given.ahead)
+        drafts = opening(
+            log.view,
+            log.registry,
+            {name: state for name, state in states.items() if name not in given.untold},
+            given.said,
+            provenance=given.provenance,
+            events=given.events,
+            problems=context.agents_docs.problems if context.agents_docs else (),
+            before=(*ahead, *given.before),
+            after=given.after,
+        )
+        rest = (posted(message, log.registry, THIS_TURN, 0) for message in given.mail[1:])
+        added = (log.fragment_draft(fragment, turn=THIS_TURN) for fragment in given.behind)
+        head = await log.epochs.head_drafts()
+        return (*missing_outputs(log.view), *head, *drafts, *rest, *added)
+
+    async def _admit(
+        self,
+        message: Message,
+        turn_id: str | None,
+        entries: tuple[Draft, ...] = (),
+        take: tuple[int, ...] = (),
+    ) -> tuple[Turn, bool]:
+        """Return the turn, and whether its input is in the log."""
+        log = self._log
+        admission = Admission(id=turn_id or new_id("turn"), input=Raw(encode_item(message)))
+        rows = (each.admitted(admission) for each in log.followers)
+        outbox = tuple(row for each in rows for row in each)
+        committed = await log.write(
+            Change(admit=admission, entries=entries, outbox=outbox, take=take)
+        )
+        turn = committed.turn
+        assert turn is not None
+        if committed.repeated:
+            await self._end_crashed()
+            turn = await log.store.turn(log.id, turn.number)
+            return turn, await self.was_opened(turn)
+        log.turn, log.step = turn.number, 0
+        await self._end_crashed()
+        return turn, bool(entries)
+
+    async def was_opened(self, turn: Turn) -> bool:
+        """Return whether a turn that was admitted before got as far as its input."""
+        if turn.state in _ENDED:
+            return True
+        log = self._log
+        entries = await log.store.read(log.id, turn.first, limit=_OPENING_ENTRIES)
+        return any(entry.kind == "item" and entry.turn == turn.number for entry in entries)
+
+    async def _end_crashed(self) -> None:
+        """End the turns that crashes left open before the newest: nobody goes on with them."""
+        log = self._log
+        number = min(self._unended, log.turn - 1)
+        if number == self._unended:
+            self._unended = 0
+        # A turn that a fork shares is its parent's to end.
+        with suppress(NotFound):
+            while number > 0 and (await log.store.turn(log.id, number)).state not in _ENDED:
+                await log.write(Change(end=TurnEnd(number=number, state="aborted")))
+                number -= 1
+
+    async def recover(self) -> tuple[Entry, ...]:
+        """Answer the calls that a crash left open: with what was staged, else as unknown.
+
+        Looks only at what was there when the thread was opened, and only once.
+        """
+        entries = await self.answer_open_calls(self._unrecovered) if self._unrecovered else ()
+        self._unrecovered = 0
+        return entries
+
+    async def answer_open_calls(self, upto: int | None = None) -> tuple[Entry, ...]:
+        """Answer every open call, up to entry `upto`, for nobody else will any more."""
+        log = self._log
+        last = log.view.upto if upto is None else upto
+        calls = [call for call in log.view.open_calls if (call.seq or 0) <= last]
+        waiting = await staged(log.store, log.id)
+        if not calls and not waiting:
+            return ()
+        drafts = answers(calls, waiting, log.setup.profile.truncation)
+        done = tuple(row.number for row in waiting.values())
+        entries = (await log.commit(Change(entries=drafts, settle=done))).entries
+        log.forget_staged()
+        return entries
+
+    async def finish(
+        self,
+        state: TurnState = "completed",
+        *,
+        outcome: Json | None = None,
+        usage: TokenUsage | None = None,
+    ) -> None:
+        """End the turn."""
+        log = self._log
+        end = TurnEnd(number=log.turn, state=state, outcome=outcome, usage=usage)
+        await log.commit(Change(end=end, outbox=log.end_rows(end)))
+
+    async def abort(self, turn: Turn) -> None:
+        """End a turn that was broken off; the model hears of it where it has seen the input."""
+        log = self._log
+        log.turn = turn.number
+        if await self.was_opened(turn):
+            await log.say(TurnAborted())
+        await self.finish("aborted")
+
+
+def _numbers(mail: Sequence[InboxMessage]) -> tuple[int, ...]:
+    return tuple(message.number for message in mail)
