@@ -24,25 +24,24 @@ from treadle.core.items import (
     Message,
     OutputText,
 )
-from treadle.engines.lossless.writing.expanding import body_of
 from treadle.engines.lossless.writing.extract import extract
-from treadle.engines.lossless.writing.facts import find_facts, missing
+from treadle.engines.lossless.writing.key_facts import find_facts, missing_facts
 from treadle.engines.lossless.writing.passages import passages
-from treadle.engines.lossless.writing.showing import shown
-from treadle.engines.lossless.writing.source import Source, source_tokens
+from treadle.engines.lossless.writing.source import SummarySource, source_tokens, summary_body
+from treadle.engines.lossless.writing.summary_prompts import render_passages
 from treadle.engines.values import ContextItem
 
 TOKENS = 20_000
 WORDS = [f"word{n}" for n in range(600)]
 
 
-def work(seed: int = 1) -> Source:
+def work(seed: int = 1) -> SummarySource:
     """Turns of a person, an agent and its commands."""
     chance = random.Random(seed)
     items: list[ContextItem] = []
     while sum(len(one.body) for one in items) < TOKENS * 4:
         items += map(ContextItem.of, turn(chance, len(items)))
-    return Source(items=tuple(items))
+    return SummarySource(items=tuple(items))
 
 
 def turn(chance: random.Random, number: int) -> list[Item]:
@@ -65,12 +64,12 @@ def prose(chance: random.Random, words: int) -> str:
     return "\n".join(lines)
 
 
-def measured(source: Source, rounds: int) -> dict[str, float]:
+def measured(source: SummarySource, rounds: int) -> dict[str, float]:
     """Milliseconds of each part."""
     read = passages(source)
     parts: dict[str, Callable[[], object]] = {
         "read": lambda: passages(source),
-        "show": lambda: shown(read),
+        "show": lambda: render_passages(read),
         "facts": lambda: find_facts(read),
         "extract": lambda: extract(source),
     }
@@ -83,13 +82,13 @@ def measured(source: Source, rounds: int) -> dict[str, float]:
     return {name: round(statistics.median(values), 2) for name, values in taken.items()}
 
 
-def kept(source: Source, target: int) -> dict[str, float]:
+def kept(source: SummarySource, target: int) -> dict[str, float]:
     """Which part of the facts an extract has in its body, and with its last line."""
     facts = find_facts(passages(source))
     text = extract(source, target).text
     return {
-        where: round(1 - len(missing(facts, said)) / len(facts), 3)
-        for where, said in (("body", body_of(text)), ("with expand line", text))
+        where: round(1 - len(missing_facts(facts, said)) / len(facts), 3)
+        for where, said in (("body", summary_body(text)), ("with expand line", text))
     }
 
 

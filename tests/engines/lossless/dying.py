@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.harness.scenes import hear, opened
+from treadle.engines.lossless.call_limits import CallLimiter, CallLimits
 from treadle.engines.lossless.engine import LosslessEngine
-from treadle.engines.lossless.guards import GuardLimits, Guards
 from treadle.engines.lossless.library import Job, Library
 from treadle.engines.lossless.nodes import Node
 from treadle.engines.lossless.plan import Measures
@@ -114,8 +114,8 @@ async def main(place: Path, point: str, times: int) -> None:
     assert isinstance(store, DyingStore)
     library = DyingLibrary(place / "lossless.db")
     store.fate = library.fate = fate
-    guards = Guards(limits=GuardLimits(calls=10_000))
-    engine = LosslessEngine(library, Measures(), guards, FOREGROUND)
+    limiter = CallLimiter(limits=CallLimits(calls=10_000))
+    engine = LosslessEngine(library, Measures(), limiter, FOREGROUND)
     model: Any = Speaker(mood="good")
     async with opened(
         place,

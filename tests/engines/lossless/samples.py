@@ -16,7 +16,7 @@ from treadle.core.items import (
     Reasoning,
     SummaryText,
 )
-from treadle.engines.lossless.writing.source import Source
+from treadle.engines.lossless.writing.source import SummarySource
 from treadle.engines.values import ContextItem
 
 __all__ = ["SAMPLE", "call", "command", "ran", "says", "source", "sources", "texts", "user"]
@@ -46,9 +46,9 @@ def ran(output: str, code: int | None = 0, call_id: str = "c1") -> FunctionCallO
     return FunctionCallOutput(call_id=call_id, output=text)
 
 
-def source(*items: Item, previous: str = "", depth: int = 0) -> Source:
+def source(*items: Item, previous: str = "", depth: int = 0) -> SummarySource:
     made = tuple(ContextItem.of(item) for item in items)
-    return Source(items=made, previous=previous, depth=depth)
+    return SummarySource(items=made, previous=previous, depth=depth)
 
 
 SAMPLE = source(
@@ -91,6 +91,6 @@ _items = st.one_of(
 
 sources = st.one_of(
     st.lists(_items, max_size=8).map(lambda items: source(*items)),
-    st.lists(texts, max_size=5).map(lambda nodes: Source(children=tuple(nodes), depth=1)),
+    st.lists(texts, max_size=5).map(lambda nodes: SummarySource(children=tuple(nodes), depth=1)),
 )
 """Sources of every kind, in every script."""

@@ -23,8 +23,8 @@ from treadle.core.provenance import SUBAGENT_ANNOUNCE, InputProvenance, Internal
 from treadle.core.stream import Completed, CompletedBody, OutputItemDone
 from treadle.core.wire import Json
 from treadle.engines.log import visible_rows
+from treadle.engines.lossless.call_limits import CallLimiter, CallLimits
 from treadle.engines.lossless.engine import INFO, LosslessEngine
-from treadle.engines.lossless.guards import GuardLimits, Guards
 from treadle.engines.lossless.library import Library
 from treadle.engines.lossless.nodes import Node
 from treadle.engines.lossless.plan import Measures
@@ -197,8 +197,8 @@ async def keeping(
 ) -> AsyncIterator[tuple[Thread, LosslessEngine]]:
     """A thread with the engine over the files in `place`; maintenance is waited for."""
     library = Library(place / "lossless.db", clock=clock)
-    guards = Guards(limits=GuardLimits(calls=calls))
-    engine = LosslessEngine(library, measures or Measures(), guards, FOREGROUND)
+    limiter = CallLimiter(limits=CallLimits(calls=calls))
+    engine = LosslessEngine(library, measures or Measures(), limiter, FOREGROUND)
     options = {"tools": (look,), "facts": f"context_window = {window}"} | options
     try:
         async with opened(place, model, thread=thread, engine=engine, **options) as found:

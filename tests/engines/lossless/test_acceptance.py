@@ -190,7 +190,7 @@ async def test_credentials_that_fail_five_times_are_left_alone(tmp_path: Path):
         await converse(thread, 20)
         assert model.asked == 5
         assert all(node.degraded for node in await nodes_of(thread, engine.library))
-        (breaker,) = engine.guards.status().breakers
+        (breaker,) = engine.limiter.status().breakers
         assert (breaker.model, breaker.failures) == (MODEL, 5)
 
 

@@ -4,7 +4,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.engines.lossless.choose import Chosen, choose, size_of
+from treadle.engines.lossless.choose import Chosen, choose, token_count
 from treadle.engines.lossless.nodes import Node
 from treadle.engines.lossless.plan import stretches
 from treadle.engines.values import ContextItem
@@ -33,9 +33,9 @@ def nodes(items: list[ContextItem], tokens: int = 100) -> dict[str, Node]:
 def test_the_oldest_go_first_and_no_more_than_needed(data):
     items = data.draw(conversations())
     parts = stretches(items, len(items), MEASURES, unfinished=True)
-    target = data.draw(st.integers(0, size_of(items)))
+    target = data.draw(st.integers(0, token_count(items)))
     chosen = choose(items, parts, nodes(items), target)
-    assert chosen.tokens == size_of(chosen.items) <= size_of(items)
+    assert chosen.tokens == token_count(chosen.items) <= token_count(items)
     names = [item.name for item in chosen.items if item not in items]
     worth = [part for part in parts if part.tokens > 100]
     assert names == [f"sum_{part.start}" for part in worth][: len(names)]
@@ -59,7 +59,7 @@ def test_what_has_no_node_yet_stays_and_is_told():
     chosen = choose(items, parts, ready, 0)
     assert chosen == Chosen(
         items=(*items[:6], ready[parts[1].key].item(), *items[12:]),
-        tokens=size_of(items) - parts[1].tokens + 100,
+        tokens=token_count(items) - parts[1].tokens + 100,
         lacking=(parts[0],),
         used=1,
     )
@@ -69,4 +69,4 @@ def test_a_node_that_is_no_smaller_than_what_it_stands_for_is_not_shown():
     items = spoken(*[150] * 10)
     parts = stretches(items, len(items), MEASURES)
     large = {key: msgspec.structs.replace(node, tokens=900) for key, node in nodes(items).items()}
-    assert choose(items, parts, large, 0) == Chosen(items=tuple(items), tokens=size_of(items))
+    assert choose(items, parts, large, 0) == Chosen(items=tuple(items), tokens=token_count(items))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.engines.lossless.writing.clipping import clip, clip_middle, size_of
+from treadle.engines.lossless.writing.clipping import byte_size, clip, clip_middle
 
 from .samples import texts
 
@@ -16,8 +16,8 @@ FAMILY = "👩\u200d👩\u200d👧"
 @given(texts, st.integers(0, 200))
 def test_what_is_clipped_fits_and_what_fits_is_kept(text, size):
     for cut in (clip(text, size), clip_middle(text, size)):
-        assert size_of(cut) <= size
-        assert cut == text or size_of(text) > size
+        assert byte_size(cut) <= size
+        assert cut == text or byte_size(text) > size
 
 
 @given(texts, st.integers(0, 200))
@@ -33,7 +33,7 @@ def test_a_visible_character_is_kept_whole_or_not_at_all(whole):
     visible = ["a", "b", whole, "c", whole, "d"]
     beginnings = {"".join(visible[:end]) for end in range(len(visible))}
     text = "".join(visible)
-    for size in range(size_of(text)):
+    for size in range(byte_size(text)):
         assert clip(text, size).removesuffix("…") in beginnings
 
 

@@ -6,9 +6,9 @@ from inline_snapshot import snapshot
 
 from treadle.context.tokens import estimate_text
 from treadle.engines.lossless.writing.extract import extract
-from treadle.engines.lossless.writing.facts import find_facts, missing
+from treadle.engines.lossless.writing.key_facts import find_facts, missing_facts
 from treadle.engines.lossless.writing.passages import passages
-from treadle.engines.lossless.writing.source import EXPAND, Source, source_tokens
+from treadle.engines.lossless.writing.source import EXPAND, SummarySource, source_tokens
 
 from .samples import SAMPLE, command, ran, says, source, sources, user
 
@@ -52,7 +52,7 @@ def test_a_short_extract_says_what_it_lost():
     made = extract(SAMPLE, 60)
     assert estimate_text(made.text) <= 60
     facts = find_facts(passages(SAMPLE))
-    assert made.missing == tuple(fact.text for fact in missing(facts, made.text))
+    assert made.missing == tuple(fact.text for fact in missing_facts(facts, made.text))
     assert made.missing
 
 
@@ -61,7 +61,7 @@ def test_an_extract_of_nodes_begins_each_of_them():
         f"Goal: part {n} of the work.\nDone: {'much ' * 200}\n{EXPAND} file_{n}.py"
         for n in range(4)
     )
-    text = extract(Source(children=nodes, depth=1), 200).text
+    text = extract(SummarySource(children=nodes, depth=1), 200).text
     for n in range(4):
         assert f"Goal: part {n} of the work." in text
     assert text.count(EXPAND) == 1
@@ -135,5 +135,5 @@ def test_an_extract_is_always_smaller_fits_and_ends_with_its_line(made, target):
 def test_an_extract_has_or_names_every_fact(made, target):
     got = extract(made, target)
     facts = find_facts(passages(made))
-    lost = {fact.text for fact in missing(facts, got.text)}
+    lost = {fact.text for fact in missing_facts(facts, got.text)}
     assert lost <= set(got.missing)

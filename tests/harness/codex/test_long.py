@@ -13,8 +13,8 @@ import treadle_retrieval
 from tests.engines.lossless.scenes import FOREGROUND, check, words
 from treadle import Thread
 from treadle.engines.contract import ContextEngine
+from treadle.engines.lossless.call_limits import CallLimiter, CallLimits
 from treadle.engines.lossless.engine import LosslessEngine
-from treadle.engines.lossless.guards import GuardLimits, Guards
 from treadle.engines.lossless.library import Library
 from treadle.engines.lossless.plan import Measures
 from treadle.engines.registry import EngineContext
@@ -156,8 +156,8 @@ async def test_the_lossless_engine_is_shown_whole_through_many_epochs(tmp_path: 
             "[models.'gpt-5.5']\ncontext_window = 12000\n"
         )
         library = Library(tmp_path / "lossless.db")
-        guards = Guards(limits=GuardLimits(calls=10_000))
-        engine = LosslessEngine(library, Measures(), guards, FOREGROUND)
+        limiter = CallLimiter(limits=CallLimits(calls=10_000))
+        engine = LosslessEngine(library, Measures(), limiter, FOREGROUND)
         async with watched(stage, engine) as (witness, calls):
             await witness.turns(range(TURNS))
             await committed_each_turn_once(witness.thread, calls)

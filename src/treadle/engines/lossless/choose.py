@@ -14,7 +14,7 @@ from ..values import ContextItem
 from .nodes import Node
 from .plan import Stretch
 
-__all__ = ["Chosen", "choose", "size_of"]
+__all__ = ["Chosen", "choose", "token_count"]
 
 
 class Chosen(Struct, frozen=True, kw_only=True):
@@ -28,7 +28,7 @@ class Chosen(Struct, frozen=True, kw_only=True):
     """How many stretches were replaced."""
 
 
-def size_of(items: Sequence[ContextItem]) -> int:
+def token_count(items: Sequence[ContextItem]) -> int:
     """The size of a conversation in tokens."""
     return sum(item.tokens for item in items)
 
@@ -40,7 +40,7 @@ def choose(
     target: int,
 ) -> Chosen:
     """Replace stretches by their nodes, oldest first, until `items` take `target` tokens."""
-    tokens = size_of(items)
+    tokens = token_count(items)
     replaced: dict[int, tuple[int, Node]] = {}
     lacking: list[Stretch] = []
     for stretch in stretches:

@@ -38,8 +38,8 @@ from ..values import (
     Rebase,
     ResetParams,
 )
-from .choose import Chosen, choose, size_of
-from .guards import Guards
+from .call_limits import CallLimiter
+from .choose import Chosen, choose, token_count
 from .library import Library
 from .memory import Memory
 from .mending import mended, restored, written_again
@@ -77,7 +77,7 @@ class LosslessEngine(Service):
 
     library: Library
     measures: Measures = field(default_factory=Measures)
-    guards: Guards = field(default_factory=Guards)
+    limiter: CallLimiter = field(default_factory=CallLimiter)
     info: EngineInfo = INFO
     memory: Memory = later()
     _made: Workshop | None = None
@@ -94,7 +94,7 @@ class LosslessEngine(Service):
         # Many threads end before a summary is due.
         from .workshop import Workshop
 
-        self._made = self._made or Workshop(self.library, self.guards)
+        self._made = self._made or Workshop(self.library, self.limiter)
         return self._made
 
     async def bootstrap(self, given: BootstrapParams, /) -> BootstrapResult:
@@ -130,7 +130,7 @@ class LosslessEngine(Service):
             items = (*items[:at], *recalled, *items[at:])
         return AssembleResult(
             items=items,
-            estimated_tokens=seen.tokens + size_of(recalled),
+            estimated_tokens=seen.tokens + token_count(recalled),
             system_prompt_addition=await self.memory.guidance(given.thread.id, seen),
             projection=_projection(seen.names),
         )
@@ -339,14 +339,14 @@ class LosslessEngine(Service):
         """Summaries that should become one, where they take too much room."""
         shown = [item for item in scene.items if item.covers is not None]
         room = scene.measures.summaries * scene.budget
-        if size_of(shown) <= room:
+        if token_count(shown) <= room:
             return []
         nodes = await self.library.get(names_of(shown))
         depths = {name: node.depth for name, node in nodes.items() if not node.degraded}
         extracts = nodes.keys() - depths.keys()
         found = condensable(scene.items, depths, scene.live, scene.measures)
         found = found or mergeable(scene.items, extracts, scene.live, scene.measures)
-        if found is None and size_of(shown) > _PRESSED * room:
+        if found is None and token_count(shown) > _PRESSED * room:
             # Extracts among summaries that nobody mends must not fill the view for ever.
             found = mergeable(scene.items, nodes.keys(), scene.live, scene.measures)
         return [] if found is None else [found]

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..values import Complete, ContextItem, MaintainParams
-from .choose import size_of
+from .choose import token_count
 from .library import Library
 from .nodes import Node, names_of, recovered
 from .plan import Stretch
@@ -80,5 +80,5 @@ def _part_of(node: Node, items: Sequence[ContextItem]) -> Stretch | None:
     """A node's own range as something to be summarised again."""
     if node.depth or not items:
         return None
-    tokens = size_of(items)
+    tokens = token_count(items)
     return Stretch(start=0, end=len(items), items=tuple(items), key=node.key, tokens=tokens)

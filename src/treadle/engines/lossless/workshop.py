@@ -19,14 +19,14 @@ from ...core.items import encode_item
 from ...prompt.history import history_message
 from ...prompt.registry import builtin_vocabulary
 from ..values import Complete, ContextItem, LogReader
-from .guards import Guards
+from .call_limits import CallLimiter
 from .library import Job, Library
 from .nodes import Node, names_of, node_id, spans_of
 from .plan import Measures, Stretch
 from .writing.extract import extract
-from .writing.showing import source_text
-from .writing.source import Source
-from .writing.summarise import Summary, summarise
+from .writing.source import Summary, SummarySource
+from .writing.summarise import summarise
+from .writing.summary_prompts import render_source
 
 __all__ = ["Workshop"]
 
@@ -41,7 +41,7 @@ class Workshop:
     """Makes nodes and keeps them."""
 
     library: Library
-    guards: Guards
+    limiter: CallLimiter
     owner: str = field(default_factory=platform.node)
     """Who takes jobs: this machine, so that a process takes up what one before it left."""
 
@@ -73,7 +73,7 @@ class Workshop:
             complete=complete,
             model=model,
             target=_target(stretch, measures),
-            guards=self.guards.of(thread, manual=manual),
+            limiter=self.limiter.for_thread(thread, manual=manual),
             cancelled=cancelled,
         )
         node = await self._kept(thread, stretch, summary)
@@ -101,23 +101,25 @@ class Workshop:
         volatile: AbstractSet[str],
         log: LogReader | None,
         previous: str = "",
-    ) -> Source:
+    ) -> SummarySource:
         """What is summarised: never what was only shown and not to be kept."""
         if stretch.depth == 0 and not stretch.merged:
             items = tuple(item for item in stretch.items if item.id not in volatile)
-            return Source(items=items, previous=previous)
+            return SummarySource(items=items, previous=previous)
         nodes = await self.library.get(names_of(stretch.items))
         known = [nodes[name] for name in names_of(stretch.items) if name in nodes]
         if stretch.merged and log is not None and _behind(known) <= _MOST_BEHIND:
             past = await log.spans((await self._covered(stretch))[2])
             pairs = zip(past.items, past.persist, strict=True)
-            return Source(items=tuple(item for item, persist in pairs if persist))
+            return SummarySource(items=tuple(item for item, persist in pairs if persist))
         kept = [item for item in stretch.items if item.id not in volatile]
         texts = tuple(
-            nodes[item.name].text if item.name in nodes else source_text(Source(items=(item,)))
+            nodes[item.name].text
+            if item.name in nodes
+            else render_source(SummarySource(items=(item,)))
             for item in kept
         )
-        return Source(children=texts, depth=max(stretch.depth, 1), previous=previous)
+        return SummarySource(children=texts, depth=max(stretch.depth, 1), previous=previous)
 
     async def _kept(self, thread: str, stretch: Stretch, summary: Summary) -> Node:
         name = node_id(stretch.key, summary.prompt)

@@ -1,1 +1,1 @@
-"""Writing summaries: from a range of a conversation to fewer words that can be checked."""
+"""Write summaries: make a range of a conversation shorter, and check what was lost."""

@@ -1,78 +1,77 @@
-"""Clipping: texts made shorter, never inside what a reader sees as one character.
+"""Shorten texts without a cut inside what a reader sees as one character.
 
 Owns the sizes of excerpts. Sizes are UTF-8 bytes, four to a token, so that text in any
-script is worth what it takes. Invariant: a clipped text fits; one that fits is kept.
+script is worth what it takes. Invariant: a clipped text fits; a text that fits is kept.
 """
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterator
 
-from ....core.patterns import regex
-
-__all__ = ["clip", "clip_middle", "on_one_line", "sentences", "size_of"]
+__all__ = ["byte_size", "clip", "clip_middle", "one_line", "sentences"]
 
 _GAP = "…"
 _MARKS = frozenset({"Mn", "Mc", "Me"})
 _JOINER = "\u200d"
-_END = regex(r"(?<=[.!?])\s+|(?<=[\u3002\uff01\uff1f])|\n+")
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[\u3002\uff01\uff1f])|\n+")
 
 
-def size_of(text: str) -> int:
-    """The bytes of `text`; what cannot be written counts as its replacement."""
+def byte_size(text: str) -> int:
+    """Return the bytes of `text`; what cannot be encoded counts as its replacement."""
     return len(text.encode(errors="replace"))
 
 
 def clip(text: str, size: int) -> str:
-    """The beginning of `text`, with a sign where it was cut."""
-    if size_of(text) <= size:
+    """Return the beginning of `text`, with a sign where it was cut."""
+    if byte_size(text) <= size:
         return text
-    head = _head(text, size - size_of(_GAP))
+    head = _head(text, size - byte_size(_GAP))
     return f"{head.rstrip()}{_GAP}" if head else ""
 
 
 def clip_middle(text: str, size: int, gap: str = _GAP) -> str:
-    """The beginning and the end of `text`, with `gap` for what was between them."""
-    if size_of(text) <= size:
+    """Return the beginning and the end of `text`, with `gap` in place of its middle."""
+    if byte_size(text) <= size:
         return text
-    room = size - size_of(gap)
+    room = size - byte_size(gap)
     if room < 2:
         return clip(text, size)
     head = _head(text, room // 2)
-    return f"{head}{gap}{_tail(text, room - size_of(head))}"
+    return f"{head}{gap}{_tail(text, room - byte_size(head))}"
 
 
-def on_one_line(text: str) -> str:
-    """`text` with every run of white space turned into a blank."""
+def one_line(text: str) -> str:
+    """Return `text` with a blank in place of every run of white space."""
     return " ".join(text.split())
 
 
 def sentences(text: str) -> Iterator[str]:
-    """The sentences of `text`, each on one line; a line break ends one too."""
-    return filter(None, map(on_one_line, _END.split(text)))
+    """Return the sentences of `text`, each on one line; a line break ends a sentence too."""
+    return filter(None, map(one_line, _SENTENCE_END.split(text)))
 
 
 def _head(text: str, size: int) -> str:
-    """As much of the beginning as fits, whole characters only."""
+    """Return as much of the beginning as fits, in whole characters."""
     at = len(text.encode(errors="replace")[: max(size, 0)].decode(errors="ignore"))
-    while at and at < len(text) and _belongs(text[at - 1], text[at]):
+    while at and at < len(text) and _is_one_character(text[at - 1], text[at]):
         at -= 1
     return text[:at]
 
 
 def _tail(text: str, size: int) -> str:
-    """As much of the end as fits, whole characters only."""
+    """Return as much of the end as fits, in whole characters."""
     data = text.encode(errors="replace")
     kept = data[max(len(data) - max(size, 0), 0) :].decode(errors="ignore")
     at = len(text) - len(kept)
-    while at < len(text) and at and _belongs(text[at - 1], text[at]):
+    while at < len(text) and at and _is_one_character(text[at - 1], text[at]):
         at += 1
     return text[at:]
 
 
-def _belongs(before: str, after: str) -> bool:
-    """Whether two neighbours are, or may be, parts of one visible character."""
+def _is_one_character(before: str, after: str) -> bool:
+    """Return whether two neighbours are, or may be, parts of one visible character."""
     if before < "\u0300" and after < "\u0300":
         return before == "\r" and after == "\n"
     return (

@@ -1,7 +1,8 @@
-"""Passages: what a source says, one piece after the other, ready to be read.
+"""Read a source as passages: one piece of text after the other, with its call and status.
 
-Owns how items become text: media are named, reasoning is its summary, every result
-knows its call and how it went. Invariant: a pure function of the source, in its order.
+Owns how items become text and how the status of a tool call is read from its report.
+Media are named, reasoning is its summary. Invariants: the same source gives the same
+passages, in its order; a result that does not report its status is never a success.
 """
 
 from __future__ import annotations
@@ -37,61 +38,113 @@ from ....core.items import (
     item_type,
     text_of,
 )
-from ....core.patterns import regex
 from ....core.wire import json_bytes
-from .clipping import clip, clip_middle, on_one_line
-from .outcomes import outcome, printed
-from .source import Source
+from .clipping import clip, clip_middle, one_line
+from .source import SummarySource
 
-__all__ = ["Kind", "Passage", "passages", "patched"]
+__all__ = [
+    "STATUS_NOT_REPORTED",
+    "Passage",
+    "PassageKind",
+    "error_lines",
+    "is_failure",
+    "passages",
+    "patched_files",
+]
 
-Kind: TypeAlias = Literal["user", "assistant", "call", "result", "thought", "summary", "other"]
+PassageKind: TypeAlias = Literal[
+    "user", "assistant", "call", "result", "thought", "summary", "other"
+]
 
 _LONGEST = 120_000
-"""Bytes of a passage that are looked at; what is longer loses its middle first."""
+"""Bytes of a passage that are read; a longer one loses its middle first."""
 
 _ABOUT_BYTES = 40
-"""How much of the arguments tells one call from another, where there is no command."""
+"""How many bytes of the arguments tell one call from another, where there is no command."""
 
-_MEDIUM = regex(r"data:[\w/+.-]+;base64,[A-Za-z0-9+/=]{64,}")
-_PATCHED = regex(r"^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.+)$", re.MULTILINE)
-_SHELLS = regex(r"(?:.*/)?(?:ba|z|da)?sh")
+_MEDIUM = re.compile(r"data:[\w/+.-]+;base64,[A-Za-z0-9+/=]{64,}")
+_PATCHED_FILE = re.compile(r"^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.+)$", re.MULTILINE)
+_SHELLS = re.compile(r"(?:.*/)?(?:ba|z|da)?sh")
 _COMMANDS = ("cmd", "command", "script")
+
+STATUS_NOT_REPORTED = "status not reported"
+_OK = "exit code 0"
+_RUNNING = "still running"
+_ABORTED = "aborted"
+_UNKNOWN = "outcome unknown"
+_ERROR = "error"
+
+_HEAD_CHARS = 600
+_TAIL_CHARS = 200
+_LINE_BYTES = 160
+_BEFORE_CHARS = 60
+
+_OUTPUT_START = re.compile(r"^Output:$", re.MULTILINE)
+_REPORT = re.compile(
+    r"(?:(?:Chunk ID|Wall time|Exit code|Original token count|Total output lines): .*\n"
+    r"|Process (?:exited|running) with .*\n)+Output:\n"
+)
+_EXIT_CODE = re.compile(r"^(?:Process exited with code|Exit code:) (-?\d+)$", re.MULTILINE)
+_JSON_EXIT_CODE = re.compile(r'"exit_code":\s*(-?\d+)')
+_REPORTS = (
+    (re.compile(r"^Process running with session ID \d+$", re.MULTILINE), _RUNNING),
+    (re.compile(r"^aborted(?: by user.*)?$", re.MULTILINE), _ABORTED),
+    (re.compile(r"\AOutcome unknown\b"), _UNKNOWN),
+    (re.compile(r"\A\W*(?:[\w ]{0,60}error|fatal|failed|failure)\s*:", re.IGNORECASE), _ERROR),
+    (re.compile(r"\A(?:failed to|unable to|cannot|refused|denied)\b", re.IGNORECASE), _ERROR),
+)
+# Every branch begins with a letter of its own, which lets the search skip ahead.
+_ERROR_SIGN = re.compile(
+    r"Error\b|Exception\b|Traceback \(|panicked at\b|error[:\[]|ERROR\b|fatal:|FATAL\b|panic:"
+    r"|FAIL(?:ED)?\b|Failed\b|failed\b|Cannot\b|cannot\b|Permission denied|No such file"
+    r"|错误|失败|エラー|오류"
+)
+_CERTAIN_ERROR = re.compile(
+    r"\w(?:Error|Exception): |\b(?:error|fatal|panic)(?:\[\w+\])?: |panicked at"
+    r"|^\W*(?:FAILED|ERROR|FATAL)\b"
+)
+_NO_ERROR = re.compile(
+    r"^[\s+\-|>]*(?:\d+[:|\s]\s*)?(?:raise|except|class|def|import|from|return|if|elif|assert"
+    r"|catch|throw|with|pub|fn|func|const|let|var|type|async|await)\b"
+    r"|\b(?:0|no) (?:errors?|failures?|failed)\b|Traceback \(",
+    re.IGNORECASE,
+)
+_LINE_PREFIX = re.compile(r"^(?:E\s{2,}|[+>|]\s+)")
 
 
 class Passage(Struct, frozen=True, kw_only=True):
     """One piece of a source."""
 
-    kind: Kind
+    kind: PassageKind
     text: str
     name: str = ""
-    """The tool, or whoever speaks where the kind does not say it."""
+    """The tool, or the speaker where the kind does not say it."""
     about: str = ""
     """The command of a call; for a result, what was called, in one line."""
     status: str = ""
-    """How a call went, as far as its result tells; ``""`` for what is no result."""
+    """The status of a call as its result reports it; ``""`` for what is no result."""
 
 
-def passages(source: Source) -> tuple[Passage, ...]:
-    """The pieces of a source, in order; what says nothing is left out."""
+def passages(source: SummarySource) -> tuple[Passage, ...]:
+    """Return the pieces of a source, in order; items without text are left out."""
     calls: dict[str, str] = {}
-    read = (_passage(one.item, calls) for one in source.items)
+    read = (_read_item(one.item, calls) for one in source.items)
     children = (Passage(kind="summary", text=text) for text in source.children)
-    return tuple(map(_bounded, (*(one for one in read if one is not None), *children)))
+    return tuple(map(_within_limit, (*(one for one in read if one is not None), *children)))
 
 
-def patched(text: str) -> list[str]:
-    """The files that a patch in `text` names, in order."""
-    return list(dict.fromkeys(_PATCHED.findall(text)))
+def patched_files(text: str) -> list[str]:
+    """Return the files that a patch in `text` names, in order."""
+    return list(dict.fromkeys(_PATCHED_FILE.findall(text)))
 
 
-def _bounded(passage: Passage) -> Passage:
+def _within_limit(passage: Passage) -> Passage:
     text = clip_middle(_MEDIUM.sub("[media]", passage.text.strip()), _LONGEST)
     return msgspec.structs.replace(passage, text=text)
 
 
-def _passage(item: Item, calls: dict[str, str]) -> Passage | None:
-    """What an item says; `calls` remembers what was called, by call id."""
+def _read_item(item: Item, calls: dict[str, str]) -> Passage | None:
+    """Return the passage of an item; `calls` keeps what was called, by call id."""
     read = _READERS.get(type(item))
     if read is not None:
         return read(item, calls)
@@ -110,10 +163,10 @@ def _message(item: Message, calls: dict[str, str]) -> Passage | None:
     return Passage(kind="other", text=text, name=item.role)
 
 
-def _mail(item: AgentMessage, calls: dict[str, str]) -> Passage:
+def _agent_message(item: AgentMessage, calls: dict[str, str]) -> Passage:
     del calls
     name = f"message from {item.author} to {item.recipient}"
-    return Passage(kind="other", text=_content(item.content), name=on_one_line(name))
+    return Passage(kind="other", text=_content(item.content), name=one_line(name))
 
 
 def _reasoning(item: Reasoning, calls: dict[str, str]) -> Passage | None:
@@ -129,7 +182,7 @@ def _function_call(item: FunctionCall, calls: dict[str, str]) -> Passage:
 
 def _custom_call(item: CustomToolCall, calls: dict[str, str]) -> Passage:
     made = _call(item.name, item.call_id, "", item.input, calls)
-    if files := patched(item.input):
+    if files := patched_files(item.input):
         calls[item.call_id] = f"{item.name}\n{item.name} {', '.join(files)}"
     return made
 
@@ -140,36 +193,36 @@ def _shell_call(item: LocalShellCall, calls: dict[str, str]) -> Passage:
     return _call("local_shell", item.call_id or item.id or "", command, command, calls)
 
 
-def _tool_search(item: ToolSearchCall, calls: dict[str, str]) -> Passage:
+def _tool_search_call(item: ToolSearchCall, calls: dict[str, str]) -> Passage:
     _, text = _arguments(bytes(item.arguments).decode())
     return _call("tool_search", item.call_id or "", "", text, calls)
 
 
 def _call(name: str, call_id: str, command: str, text: str, calls: dict[str, str]) -> Passage:
-    calls[call_id] = f"{name}\n{on_one_line(command) or clip(on_one_line(text), _ABOUT_BYTES)}"
+    calls[call_id] = f"{name}\n{one_line(command) or clip(one_line(text), _ABOUT_BYTES)}"
     return Passage(kind="call", name=name, about=command, text=text)
 
 
 def _result(item: FunctionCallOutput | CustomToolCallOutput, calls: dict[str, str]) -> Passage:
     name, _, about = calls.get(item.call_id or "", item.name or "").partition("\n")
     text = _content(item.output)
-    status = outcome(text, item.status)
-    return Passage(kind="result", name=name, about=about, text=printed(text), status=status)
+    status = _call_status(text, item.status)
+    return Passage(kind="result", name=name, about=about, text=_command_output(text), status=status)
 
 
-def _found_tools(item: ToolSearchOutput, calls: dict[str, str]) -> Passage:
+def _tool_search_output(item: ToolSearchOutput, calls: dict[str, str]) -> Passage:
     del calls
     text = f"{len(item.tools)} tools found"
     return Passage(kind="result", name="tool_search", text=text, status=item.status)
 
 
-def _web_search(item: WebSearchCall, calls: dict[str, str]) -> Passage:
+def _web_search_call(item: WebSearchCall, calls: dict[str, str]) -> Passage:
     del calls
     text = json_bytes(item.action).decode() if item.action is not None else ""
     return Passage(kind="call", name="web_search", text=text)
 
 
-def _image(item: ImageGenerationCall, calls: dict[str, str]) -> Passage:
+def _image_call(item: ImageGenerationCall, calls: dict[str, str]) -> Passage:
     del calls
     text = f"[image] {item.revised_prompt or ''}"
     return Passage(kind="result", name="image_generation", text=text, status=item.status)
@@ -177,17 +230,17 @@ def _image(item: ImageGenerationCall, calls: dict[str, str]) -> Passage:
 
 _READERS: dict[type, Callable[[Any, dict[str, str]], Passage | None]] = {
     Message: _message,
-    AgentMessage: _mail,
+    AgentMessage: _agent_message,
     Reasoning: _reasoning,
     FunctionCall: _function_call,
     CustomToolCall: _custom_call,
     LocalShellCall: _shell_call,
-    ToolSearchCall: _tool_search,
+    ToolSearchCall: _tool_search_call,
     FunctionCallOutput: _result,
     CustomToolCallOutput: _result,
-    ToolSearchOutput: _found_tools,
-    WebSearchCall: _web_search,
-    ImageGenerationCall: _image,
+    ToolSearchOutput: _tool_search_output,
+    WebSearchCall: _web_search_call,
+    ImageGenerationCall: _image_call,
 }
 
 
@@ -210,7 +263,7 @@ def _part(part: Part) -> str:
 
 
 def _arguments(arguments: str) -> tuple[str, str]:
-    """The command that a call runs, if it runs one, and its arguments for reading."""
+    """Return the command that a call runs, if any, and its arguments as text."""
     try:
         given = msgspec.json.decode(arguments)
     except msgspec.DecodeError:
@@ -218,16 +271,16 @@ def _arguments(arguments: str) -> tuple[str, str]:
     if not isinstance(given, dict):
         return "", arguments
     command = next((_command(given[key]) for key in _COMMANDS if given.get(key)), "")
-    return command, command or "\n".join(_lines(given))
+    return command, command or "\n".join(_argument_lines(given))
 
 
-def _lines(given: dict[str, Any]) -> Iterator[str]:
+def _argument_lines(given: dict[str, Any]) -> Iterator[str]:
     for key, value in given.items():
         yield f"{key}: {value if isinstance(value, str) else json_bytes(value).decode()}"
 
 
 def _command(value: object) -> str:
-    """A command line, without the shell that runs it."""
+    """Return a command line, without the shell that runs it."""
     if isinstance(value, str):
         return value
     if not isinstance(value, list | tuple):
@@ -236,3 +289,47 @@ def _command(value: object) -> str:
     if len(argv) == 3 and _SHELLS.fullmatch(argv[0]) and argv[1].startswith("-"):
         return argv[2]
     return shlex.join(argv)
+
+
+def _call_status(text: str, status: str | None = None) -> str:
+    """Return the status of a call, in the words that summaries use."""
+    # The output of a command may say anything about exit codes; only the report counts.
+    head = _OUTPUT_START.split(text[:_HEAD_CHARS], maxsplit=1)[0]
+    found = _EXIT_CODE.search(head)
+    if found is None and text.startswith("{"):
+        found = _JSON_EXIT_CODE.search(text[-_TAIL_CHARS:]) or _JSON_EXIT_CODE.search(head)
+    if found is not None:
+        return f"exit code {found[1]}"
+    for pattern, found_status in _REPORTS:
+        if pattern.search(head):
+            return found_status
+    return status if status and status != "completed" else STATUS_NOT_REPORTED
+
+
+def _command_output(text: str) -> str:
+    """Return the output of a command, without the report around it."""
+    report = _REPORT.match(text)
+    return text[report.end() :] if report else text
+
+
+def is_failure(status: str) -> bool:
+    """Return whether a call failed, as far as its result reports it."""
+    return status not in ("", _OK, STATUS_NOT_REPORTED, _RUNNING, "completed", "in_progress")
+
+
+def error_lines(text: str, status: str = "") -> Iterator[str]:
+    """Return the lines of an output that report an error, each as a short line, in order.
+
+    In the output of a call that succeeded, only lines that are certainly errors count.
+    """
+    end = 0
+    for sign in _ERROR_SIGN.finditer(text):
+        if sign.start() < end:
+            continue
+        start = text.rfind("\n", 0, sign.start()) + 1
+        end = text.find("\n", sign.end())
+        end = len(text) if end < 0 else end
+        line = text[start:end]
+        if not _NO_ERROR.search(line) and (status != _OK or _CERTAIN_ERROR.search(line)):
+            shown = line[max(0, sign.start() - start - _BEFORE_CHARS) :]
+            yield clip(one_line(_LINE_PREFIX.sub("", shown)), _LINE_BYTES)

@@ -4,9 +4,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treadle.core.items import CustomToolCall, FunctionCallOutput, Item
-from treadle.engines.lossless.writing.facts import MOST, Fact, find_facts, missing
+from treadle.engines.lossless.writing.key_facts import (
+    MOST_FACTS,
+    Fact,
+    add_missing_facts,
+    find_facts,
+    missing_facts,
+)
 from treadle.engines.lossless.writing.passages import passages
-from treadle.engines.lossless.writing.source import Source
+from treadle.engines.lossless.writing.source import (
+    EXPAND,
+    SummarySource,
+    expand_names,
+    summary_body,
+    with_expand_line,
+)
 
 from .samples import SAMPLE, call, command, ran, says, source, sources, user
 
@@ -221,7 +233,9 @@ def test_a_plan_that_cannot_be_read_is_no_task():
 
 
 def test_facts_of_nodes_are_found_in_their_texts():
-    found = find_facts(passages(Source(children=("Files: src/a.py", "Open: still to do"), depth=1)))
+    found = find_facts(
+        passages(SummarySource(children=("Files: src/a.py", "Open: still to do"), depth=1))
+    )
     assert found == (Fact("task", "Open: still to do"), Fact("path", "src/a.py"))
 
 
@@ -232,7 +246,7 @@ def test_a_text_has_what_it_quotes():
         "release notes for v2.4.1. pytest exited with code 1: keyerror: 'charset', 1 failed in "
         "0.2s, see /repo/tests/test_parser.py; parse_header, read_lines"
     )
-    assert missing(told, text) == ()
+    assert missing_facts(told, text) == ()
 
 
 def test_a_text_lacks_what_it_only_resembles():
@@ -244,13 +258,13 @@ def test_a_text_lacks_what_it_only_resembles():
         Fact("id", "1.2.3"),
     )
     text = "make exited with code 1; exit code 12; main.py and read_lines and 1.2.34"
-    assert missing(lost, text) == lost
+    assert missing_facts(lost, text) == lost
 
 
 def test_the_end_of_a_path_is_enough_to_find_it():
     path = Fact("path", "/home/me/repo/src/main.py")
-    assert missing([path], "changed src/main.py") == ()
-    assert missing([path], "changed main.py") == (path,)
+    assert missing_facts([path], "changed src/main.py") == ()
+    assert missing_facts([path], "changed main.py") == (path,)
 
 
 @given(sources)
@@ -258,16 +272,45 @@ def test_a_source_has_its_own_facts_in_bounded_number(made):
     read = passages(made)
     found = find_facts(read)
     assert found == find_facts(read)
-    assert len(found) == len(set(found)) <= sum(MOST.values())
-    assert missing(found, "\n".join(fact.text for fact in found)) == ()
+    assert len(found) == len(set(found)) <= sum(MOST_FACTS.values())
+    assert missing_facts(found, "\n".join(fact.text for fact in found)) == ()
 
 
 @given(sources, st.text(max_size=200))
 def test_more_text_never_loses_a_fact(made, more):
     found = find_facts(passages(made))
     half = "\n".join(fact.text for fact in found[::2])
-    assert set(missing(found, f"{half}\n{more}")) <= set(missing(found, half))
+    assert set(missing_facts(found, f"{half}\n{more}")) <= set(missing_facts(found, half))
 
 
 def test_an_output_without_a_status_is_neither_failed_nor_done():
     assert facts(call("look", "z", at="x"), FunctionCallOutput(call_id="z", output="fine")) == []
+
+
+def test_facts_that_are_lost_are_named_as_far_as_there_is_room():
+    facts = [Fact("path", "src/a.py"), Fact("path", "src/bb.py"), Fact("identifier", "c_d")]
+    text, lost = add_missing_facts(f"Goal.\n{EXPAND} notes", facts, 16)
+    assert text == f"Goal.\n{EXPAND} notes; src/a.py; c_d"
+    assert lost == ("src/bb.py",)
+    assert add_missing_facts(text, facts[:1], 0) == (text, ())
+
+
+def test_a_line_that_names_nothing_makes_room_for_names():
+    bare = with_expand_line("Goal.", ())
+    assert add_missing_facts(bare, [Fact("path", "src/a.py")], 0) == (
+        f"Goal.\n{EXPAND} src/a.py",
+        (),
+    )
+
+
+@given(
+    st.lists(st.sampled_from(["src/a.py", "src/b.py", "read_line", "1.2.3"]), unique=True),
+    st.integers(0, 60),
+)
+def test_naming_facts_stays_within_its_room(names, room):
+    facts = [Fact("identifier", name) for name in names]
+    bare = with_expand_line("Goal.", ())
+    text, lost = add_missing_facts(bare, facts, room)
+    assert len(text) <= len(bare) + room
+    assert {*expand_names(text), *lost} == set(names)
+    assert summary_body(text) == "Goal."
