@@ -12,7 +12,7 @@ from treadle.core.entries import Draft
 from treadle.core.items import Message, OutputText, encode_item
 from treadle.engines.lossless.factory import FILE
 from treadle.engines.lossless.library import Library
-from treadle.engines.lossless.nodes import Node
+from treadle.engines.lossless.nodes import SummaryNode
 from treadle.store import Change, SqliteStore
 from treadle.testing.contracts.drafts import append, says
 
@@ -237,7 +237,7 @@ def test_a_summary_is_opened_to_the_entries_it_stands_for(treadle, past):
     assert treadle.refused("recall", "expand", "sum_1") == (
         "treadle: no summary 'sum_1'; the lossless engine has made none here\n"
     )
-    node = Node(
+    node = SummaryNode(
         id="sum_1",
         key="k",
         thread=alpha,

@@ -20,7 +20,7 @@ from tests.harness.scenes import hear, opened
 from treadle.engines.lossless.call_limits import CallLimiter, CallLimits
 from treadle.engines.lossless.engine import LosslessEngine
 from treadle.engines.lossless.library import Job, Library
-from treadle.engines.lossless.nodes import Node
+from treadle.engines.lossless.nodes import SummaryNode
 from treadle.engines.lossless.plan import Measures
 from treadle.store.contract import Change, Committed, Lease
 from treadle.store.sqlite import SqliteStore
@@ -54,7 +54,7 @@ class DyingLibrary(Library):
 
     fate: Fate
 
-    async def add(self, node: Node) -> Node:
+    async def add(self, node: SummaryNode) -> SummaryNode:
         """Keep a node."""
         self.fate("before add")
         kept = await super().add(node)

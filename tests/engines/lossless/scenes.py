@@ -26,7 +26,7 @@ from treadle.engines.log import visible_rows
 from treadle.engines.lossless.call_limits import CallLimiter, CallLimits
 from treadle.engines.lossless.engine import INFO, LosslessEngine
 from treadle.engines.lossless.library import Library
-from treadle.engines.lossless.nodes import Node
+from treadle.engines.lossless.nodes import SummaryNode
 from treadle.engines.lossless.plan import Measures
 from treadle.harness.events import Event, StepStarted
 from treadle.models.contract import (
@@ -223,7 +223,7 @@ def summaries(thread: Thread) -> list[str]:
     return [row.node.id for row in thread.view.rows if row.node is not None]
 
 
-async def nodes_of(thread: Thread, library: Library) -> list[Node]:
+async def nodes_of(thread: Thread, library: Library) -> list[SummaryNode]:
     """The summaries in view, as the library knows them."""
     known = await library.get(summaries(thread))
     return [known[name] for name in summaries(thread)]
@@ -268,7 +268,7 @@ def first_block(thread: Thread) -> list[bytes]:
     return [row.body for row in first_context(thread.view.rows)]
 
 
-async def _grown(node: Node, library: Library) -> None:
+async def _grown(node: SummaryNode, library: Library) -> None:
     """A node over nodes covers each of them, and none of them is an extract."""
     children = await library.get(node.children)
     below = [seq for child in children.values() for seq in _entries(child)]
@@ -284,7 +284,7 @@ def _whole(rows: Sequence[Row]) -> None:
     assert pairing.open == {}
 
 
-def _entries(node: Node) -> list[int]:
+def _entries(node: SummaryNode) -> list[int]:
     return [seq for low, high in node.spans for seq in range(low, high + 1)]
 
 

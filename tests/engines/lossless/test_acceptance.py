@@ -11,7 +11,7 @@ from tests.harness.scenes import hear, last, of
 from treadle import Thread
 from treadle.context.tokens import estimate_text
 from treadle.core.errors import CannotCompact
-from treadle.engines.lossless.nodes import Node
+from treadle.engines.lossless.nodes import SummaryNode
 from treadle.harness.events import EngineReported, StepStarted
 from treadle.store.contract import Search
 
@@ -352,7 +352,7 @@ async def test_a_lost_library_is_taken_up_from_the_view(tmp_path: Path):
         assert [facts(node) for node in again[: len(before)]] == [facts(node) for node in before]
 
 
-def facts(node: Node) -> tuple[object, ...]:
+def facts(node: SummaryNode) -> tuple[object, ...]:
     """What of a node can be told from the view."""
     return node.id, node.first, node.last, node.depth, node.degraded, node.body, node.tokens
 

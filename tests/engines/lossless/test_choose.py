@@ -5,17 +5,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treadle.engines.lossless.choose import Chosen, choose, token_count
-from treadle.engines.lossless.nodes import Node
+from treadle.engines.lossless.nodes import SummaryNode
 from treadle.engines.lossless.plan import stretches
 from treadle.engines.values import ContextItem
 
 from .test_plan import MEASURES, conversations, spoken
 
 
-def nodes(items: list[ContextItem], tokens: int = 100) -> dict[str, Node]:
+def nodes(items: list[ContextItem], tokens: int = 100) -> dict[str, SummaryNode]:
     """A node for each stretch of a conversation."""
     return {
-        part.key: Node(
+        part.key: SummaryNode(
             id=f"sum_{part.start}",
             key=part.key,
             thread="t",

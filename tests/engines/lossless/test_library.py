@@ -11,9 +11,11 @@ import pytest
 
 from treadle.core.errors import StoreClosed, StoreCorrupt, StoreTooNew
 from treadle.engines.lossless.library import LEASE_MS, Frontier, Job, Library, Note
-from treadle.engines.lossless.nodes import Node, spans_of
+from treadle.engines.lossless.nodes import SummaryNode, join_spans
 
-NODE = Node(id="sum_1", key="k1", thread="t", first=1, last=4, text="short", body=b"{}", tokens=9)
+NODE = SummaryNode(
+    id="sum_1", key="k1", thread="t", first=1, last=4, text="short", body=b"{}", tokens=9
+)
 JOB = Job(key="k1", thread="t", first=1, last=4)
 
 
@@ -39,7 +41,7 @@ async def library(tmp_path: Path, clock: Clock):
     await made.close()
 
 
-def weak(node: Node) -> Node:
+def weak(node: SummaryNode) -> SummaryNode:
     return msgspec.structs.replace(node, id=f"{node.id}x", degraded=True)
 
 
@@ -228,4 +230,4 @@ async def test_a_file_that_is_not_ours_is_left_alone(tmp_path: Path, pragmas: st
 
 
 def test_spans_that_touch_are_one():
-    assert spans_of([(1, 1), (2, 4), (6, 7), (8, 8)]) == ((1, 4), (6, 8))
+    assert join_spans([(1, 1), (2, 4), (6, 7), (8, 8)]) == ((1, 4), (6, 8))

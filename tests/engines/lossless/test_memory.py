@@ -25,7 +25,7 @@ from treadle.core.provenance import InputProvenance
 from treadle.core.specs import spec_name
 from treadle.engines.lossless.library import Library
 from treadle.engines.lossless.memory import MOST_TOKENS, Memory
-from treadle.engines.lossless.nodes import Node
+from treadle.engines.lossless.nodes import SummaryNode
 from treadle.engines.lossless.reading import read
 from treadle.engines.lossless.recall.cues import cue_of
 from treadle.engines.values import AssembleParams, ContextItem, Covered, ThreadRef
@@ -197,7 +197,7 @@ async def test_memory_comes_back_where_there_is_room_and_a_summary_over_it(
 ):
     past.turn("HERON_BLUE_77? " + NEEDLE)
     library = Library(None)
-    kept = Node(
+    kept = SummaryNode(
         id="sum_01",
         key="a",
         thread=past.thread,

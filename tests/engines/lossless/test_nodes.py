@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treadle.core.items import text_of
-from treadle.engines.lossless.nodes import Node, key_of, node_id
+from treadle.engines.lossless.nodes import SummaryNode, node_id, node_key
 from treadle.engines.values import ContextItem, Covered
 from treadle.prompt.history import History, history_message, parse_history
 
@@ -52,7 +52,9 @@ def test_any_other_text_is_just_a_text():
 
 
 def test_a_node_as_an_item_says_what_it_covers():
-    node = Node(id="sum_1", key="k", thread="t", first=2, last=9, text="t", body=b"{}", tokens=5)
+    node = SummaryNode(
+        id="sum_1", key="k", thread="t", first=2, last=9, text="t", body=b"{}", tokens=5
+    )
     assert node.item() == ContextItem(body=b"{}", tokens=5, covers=Covered(2, 9), name="sum_1")
 
 
@@ -60,8 +62,10 @@ def test_a_key_follows_from_entries_words_and_depth():
     said = ContextItem(body=ContextItem.of(user("hello")).body, id="t:1", seq=1)
     forked = ContextItem(body=said.body, id="child:1", seq=1)
     later = ContextItem(body=said.body, id="t:2", seq=2)
-    assert key_of([said], 0) == key_of([forked], 0)
-    assert len({key_of([said], 0), key_of([later], 0), key_of([said], 1), key_of([], 0)}) == 4
+    assert node_key([said], 0) == node_key([forked], 0)
+    assert (
+        len({node_key([said], 0), node_key([later], 0), node_key([said], 1), node_key([], 0)}) == 4
+    )
 
 
 def test_a_name_follows_from_key_and_prompt():

@@ -23,7 +23,7 @@ from tests.tools.scenes import Scene
 from treadle.engines.log import StoredLog
 from treadle.engines.lossless.library import Library
 from treadle.engines.lossless.memory import Memory
-from treadle.engines.lossless.nodes import Node
+from treadle.engines.lossless.nodes import SummaryNode
 from treadle.engines.lossless.recall.desk import Found, records
 from treadle.engines.lossless.recall.noting import MOST_NOTES
 from treadle.store.contract import Change
@@ -58,7 +58,7 @@ async def condensed(place: Path, thread: str) -> str:
     try:
         child = (await library.get([leaf]))[leaf]
         other = msgspec.structs.replace(child, id="sum_00aa", key="other", text="Of otters.")
-        node = Node(
+        node = SummaryNode(
             id="sum_00ff",
             key="both",
             thread=thread,

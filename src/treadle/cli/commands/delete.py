@@ -45,14 +45,14 @@ async def _find(home: Home, name: str) -> ThreadInfo:
 
 
 async def _delete(home: Home, thread: str) -> None:
-    from ...engines.lossless.care.repair import forget
+    from ...engines.lossless.doctor.repair import forget_thread
 
     async with home.store() as store, home.index(store) as index:
         await store.delete(thread)
         await index.forget(thread)
         await asyncio.to_thread(forget_pins, home, thread)
         if not await _shared(store, thread):
-            await forget(home.path / LIBRARY, thread)
+            await forget_thread(home.path / LIBRARY, thread)
 
 
 async def _shared(store: Store, thread: str) -> bool:

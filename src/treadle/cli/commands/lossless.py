@@ -19,10 +19,10 @@ from ..output import Column, iso, say, say_json, table, working
 
 if TYPE_CHECKING:
     from ...engines.health import Failure
-    from ...engines.lossless.care.checkup import Checkup
-    from ...engines.lossless.care.copies import Copied
-    from ...engines.lossless.care.findings import Finding
-    from ...engines.lossless.care.standing import Standing
+    from ...engines.lossless.doctor.check import CheckResult
+    from ...engines.lossless.doctor.inspect import ThreadStatus
+    from ...engines.lossless.doctor.repair import CopiedFile
+    from ...engines.lossless.doctor.rules import DoctorFinding
     from ...store.contract import Store
 
 __all__ = ["command"]
@@ -156,18 +156,17 @@ async def backup(home: Home, destination: Path | None, as_json: bool) -> None:
     say(f"copied to {where}")
 
 
-async def _standings(home: Home, name: str | None) -> list[Standing]:
-    from ...engines.lossless.care.inventory import inventory_of
-    from ...engines.lossless.care.standing import standings
+async def _standings(home: Home, name: str | None) -> list[ThreadStatus]:
+    from ...engines.lossless.doctor.inspect import read_library, thread_statuses
     from ...models.catalog import Catalog
     from ...prompt.registry import installed_registry
 
-    held = await asyncio.to_thread(inventory_of, home.path / LIBRARY)
+    contents = await asyncio.to_thread(read_library, home.path / LIBRARY)
     catalog = await asyncio.to_thread(Catalog.load, home.path / "models.toml")
     registry = await asyncio.to_thread(installed_registry)
     async with home.store() as store:
         thread = None if name is None else (await find_thread(store, name)).id
-        return await standings(store, held, catalog, registry, thread=thread)
+        return await thread_statuses(store, contents, catalog, registry, thread=thread)
 
 
 def _failure(home: Home) -> Failure | None:
@@ -176,36 +175,36 @@ def _failure(home: Home) -> Failure | None:
     return Health(home.path).read().get("lossless")
 
 
-def _files(home: Home) -> list[Copied]:
-    from ...engines.lossless.care.copies import Copied
+def _files(home: Home) -> list[CopiedFile]:
+    from ...engines.lossless.doctor.repair import CopiedFile
 
     there = [name for name in _FILES if (home.path / name).exists()]
-    return [Copied(name, (home.path / name).stat().st_size) for name in there]
+    return [CopiedFile(name, (home.path / name).stat().st_size) for name in there]
 
 
-def _row(one: Standing) -> list[str]:
+def _row(one: ThreadStatus) -> list[str]:
     return [
         one.thread,
         f"{one.turns_known}/{one.turns_in_log}",
         str(one.summaries),
         str(one.degraded),
-        str(len(one.debts)),
+        str(len(one.jobs)),
         f"{one.view_tokens:,}",
         "-" if one.budget is None else f"{one.budget:,}",
         one.title,
     ]
 
 
-def _remarks(one: Standing) -> Iterator[str]:
+def _remarks(one: ThreadStatus) -> Iterator[str]:
     if one.turns_waiting:
         yield f"{one.thread}: {one.turns_waiting} turns wait to be handed over; its next turn does"
-    if one.debts:
-        oldest = _ago(one.debts[0].created)
-        attempts = max(debt.attempts for debt in one.debts)
-        errors = [debt.error for debt in one.debts if debt.error]
+    if one.jobs:
+        oldest = _ago(one.jobs[0].created)
+        attempts = max(job.attempts for job in one.jobs)
+        errors = [job.error for job in one.jobs if job.error]
         last = f", last: {errors[-1]}" if errors else ""
         tried = f", tried up to {attempts} times{last}" if attempts else ""
-        yield f"{one.thread}: {len(one.debts)} summaries are owed, the oldest since {oldest}{tried}"
+        yield f"{one.thread}: {len(one.jobs)} summaries are owed, the oldest since {oldest}{tried}"
     if one.budget is not None and one.view_tokens > one.budget:
         yield f"{one.thread}: the view outgrew its budget; the next turn brings it down"
 
@@ -225,26 +224,26 @@ def _ago(milliseconds: int) -> str:
     return f"{seconds} seconds"
 
 
-async def _checked(home: Home, store: Store, tell: Callable[[str], None]) -> Checkup:
-    from ...engines.lossless.care.checkup import check_up
+async def _checked(home: Home, store: Store, tell: Callable[[str], None]) -> CheckResult:
+    from ...engines.lossless.doctor.check import check_library
 
-    return await check_up(store, home.path / LOG, home.path / LIBRARY, progress=tell)
+    return await check_library(store, home.path / LOG, home.path / LIBRARY, progress=tell)
 
 
 async def _repaired(
-    home: Home, store: Store, found: Checkup, tell: Callable[[str], None]
-) -> tuple[list[str], Checkup]:
+    home: Home, store: Store, found: CheckResult, tell: Callable[[str], None]
+) -> tuple[list[str], CheckResult]:
     """What was done, and what is left; what was taken over may want something in its turn."""
-    from ...engines.lossless.care.repair import repair
+    from ...engines.lossless.doctor.repair import repair_library
 
     done: list[str] = []
     while _fixable(found) and len(done) < _MANY:
-        done += await repair(store, home.path / LIBRARY, found)
+        done += await repair_library(store, home.path / LIBRARY, found)
         found = await _checked(home, store, tell)
     return done, found
 
 
-def _damaged(found: Checkup) -> bool:
+def _damaged(found: CheckResult) -> bool:
     """Whether the library itself cannot be read."""
     return any(
         (finding.kind, finding.subject) == ("damaged_file", Path(LIBRARY).name)
@@ -253,18 +252,18 @@ def _damaged(found: Checkup) -> bool:
 
 
 async def _set_aside(home: Home) -> str:
-    from ...engines.lossless.care.repair import set_aside
+    from ...engines.lossless.doctor.repair import move_aside
 
-    moved = await asyncio.to_thread(set_aside, home.path / LIBRARY)
+    moved = await asyncio.to_thread(move_aside, home.path / LIBRARY)
     return f"the damaged library was moved to {moved}; another is begun from the log"
 
 
-def _fixable(found: Checkup) -> bool:
+def _fixable(found: CheckResult) -> bool:
     return any(finding.fixable for finding in found.findings)
 
 
-async def _saved(home: Home, where: Path) -> list[Copied]:
-    from ...engines.lossless.care.copies import back_up
+async def _saved(home: Home, where: Path) -> list[CopiedFile]:
+    from ...engines.lossless.doctor.repair import back_up
 
     return await asyncio.to_thread(back_up, home.path, where, (LIBRARY, LOG))
 
@@ -274,12 +273,12 @@ def _place(home: Home, what: str) -> Path:
     return home.path / "backups" / f"{what}-{stamp}"
 
 
-def _print(findings: Sequence[Finding], done: Sequence[str], backup: str | None) -> None:
+def _print(findings: Sequence[DoctorFinding], done: Sequence[str], backup: str | None) -> None:
     for line in done:
         say(line)
     if backup is not None:
         say(f"as it was before: {backup}")
-    kinds: dict[str, list[Finding]] = defaultdict(list)
+    kinds: dict[str, list[DoctorFinding]] = defaultdict(list)
     for finding in findings:
         kinds[finding.kind].append(finding)
     for kind, several in kinds.items():

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from ..values import ContextItem
-from .nodes import Node
+from .nodes import SummaryNode
 from .plan import Stretch
 
 __all__ = ["Chosen", "choose", "token_count"]
@@ -36,12 +36,12 @@ def token_count(items: Sequence[ContextItem]) -> int:
 def choose(
     items: Sequence[ContextItem],
     stretches: Sequence[Stretch],
-    nodes: Mapping[str, Node],
+    nodes: Mapping[str, SummaryNode],
     target: int,
 ) -> Chosen:
     """Replace stretches by their nodes, oldest first, until `items` take `target` tokens."""
     tokens = token_count(items)
-    replaced: dict[int, tuple[int, Node]] = {}
+    replaced: dict[int, tuple[int, SummaryNode]] = {}
     lacking: list[Stretch] = []
     for stretch in stretches:
         if tokens <= target:
@@ -58,7 +58,7 @@ def choose(
 
 
 def _with(
-    items: Sequence[ContextItem], replaced: Mapping[int, tuple[int, Node]]
+    items: Sequence[ContextItem], replaced: Mapping[int, tuple[int, SummaryNode]]
 ) -> tuple[ContextItem, ...]:
     result: list[ContextItem] = []
     at = 0

@@ -43,7 +43,7 @@ from .choose import Chosen, choose, token_count
 from .library import Library
 from .memory import Memory
 from .mending import mended, restored, written_again
-from .nodes import Node, names_of
+from .nodes import SummaryNode, summary_names
 from .plan import Measures, Stretch, condensable, mergeable, stretches
 from .reading import Reading, read
 from .recent import Recent
@@ -178,7 +178,7 @@ class LosslessEngine(Service):
         if not parts:
             scene = scene.eager()
             parts = scene.stretches(unfinished=True)
-        nodes: dict[str, Node] = {}
+        nodes: dict[str, SummaryNode] = {}
         left = scene.size
         for part in parts:
             if left <= target or (given.cancelled is not None and given.cancelled.is_set()):
@@ -281,7 +281,7 @@ class LosslessEngine(Service):
             return None
         return chosen
 
-    async def _ready(self, scene: Scene, parts: Sequence[Stretch]) -> dict[str, Node]:
+    async def _ready(self, scene: Scene, parts: Sequence[Stretch]) -> dict[str, SummaryNode]:
         """A node for every stretch, at once; what no model has written yet is extracted."""
         nodes = await self.library.find(part.key for part in parts)
         for part in parts:
@@ -313,7 +313,7 @@ class LosslessEngine(Service):
         cancelled: asyncio.Event | None,
         *,
         manual: bool = False,
-    ) -> Node | None:
+    ) -> SummaryNode | None:
         """A node by the model, or an extract where it fails; None while it must wait."""
         return await self._workshop.prepared(
             scene.thread,
@@ -331,7 +331,7 @@ class LosslessEngine(Service):
     async def _forget_jobs(self, scene: Scene) -> None:
         """Drop work that no view will need any more."""
         parts = [*await self._older(scene), *scene.stretches()]
-        shown = await self.library.get(names_of(scene.items))
+        shown = await self.library.get(summary_names(scene.items))
         weak = [node.key for node in shown.values() if node.degraded]
         await self.library.keep_jobs(scene.thread, [*weak, *(part.key for part in parts)])
 
@@ -341,7 +341,7 @@ class LosslessEngine(Service):
         room = scene.measures.summaries * scene.budget
         if token_count(shown) <= room:
             return []
-        nodes = await self.library.get(names_of(shown))
+        nodes = await self.library.get(summary_names(shown))
         depths = {name: node.depth for name, node in nodes.items() if not node.degraded}
         extracts = nodes.keys() - depths.keys()
         found = condensable(scene.items, depths, scene.live, scene.measures)
@@ -351,14 +351,14 @@ class LosslessEngine(Service):
             found = mergeable(scene.items, nodes.keys(), scene.live, scene.measures)
         return [] if found is None else [found]
 
-    async def _extracted(self, scene: Scene, part: Stretch) -> Node:
+    async def _extracted(self, scene: Scene, part: Stretch) -> SummaryNode:
         return await self._workshop.extracted(
             scene.thread, part, scene.measures, scene.volatile, scene.log
         )
 
     async def _before(self, scene: Scene, part: Stretch) -> str:
         """The text of the summary that stands right before a stretch."""
-        names = names_of(scene.items[: part.start])[-1:]
+        names = summary_names(scene.items[: part.start])[-1:]
         return "".join(node.text for node in (await self.library.get(names)).values())
 
     async def _restore(self, scene: Scene) -> None:
@@ -375,7 +375,7 @@ class LosslessEngine(Service):
         cancelled: asyncio.Event | None,
         *,
         manual: bool,
-    ) -> Node:
+    ) -> SummaryNode:
         known = (await self.library.find([part.key])).get(part.key)
         if known is not None and not known.degraded:
             return known

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from ...core.wire import json_bytes
-from .nodes import Node
+from .nodes import SummaryNode
 from .recent import Recent
 from .shelf import Shelf
 
@@ -68,13 +68,13 @@ class Library:
         """Notes that were read; a thread has one writer, so they are as it wrote them."""
         self._idle: dict[str, bool] = Recent()
         """Threads for which no work waits."""
-        self._nodes: dict[str, Node] = {}
+        self._nodes: dict[str, SummaryNode] = {}
         """The nodes that were asked for last."""
 
-    async def add(self, node: Node) -> Node:
+    async def add(self, node: SummaryNode) -> SummaryNode:
         """Keep a node, and consider its job done; the one that has its name, if there is one."""
 
-        def job(db: sqlite3.Connection) -> Node:
+        def job(db: sqlite3.Connection) -> SummaryNode:
             keep_node(db, node)
             if not node.degraded:
                 db.execute("DELETE FROM jobs WHERE key = ?", (node.key,))
@@ -84,13 +84,13 @@ class Library:
 
         return await self._shelf.change(job)
 
-    async def find(self, keys: Iterable[str]) -> dict[str, Node]:
+    async def find(self, keys: Iterable[str]) -> dict[str, SummaryNode]:
         """The best node for each of `keys` that has one."""
         if not (sought := tuple(keys)):
             return {}
         wanted = json_bytes(sought)
 
-        def job(db: sqlite3.Connection) -> dict[str, Node]:
+        def job(db: sqlite3.Connection) -> dict[str, SummaryNode]:
             rows = db.execute(
                 "SELECT node FROM nodes WHERE key IN (SELECT value FROM json_each(?)) "
                 "ORDER BY degraded DESC, rowid",
@@ -100,13 +100,13 @@ class Library:
 
         return await self._shelf.ask(job)
 
-    async def get(self, ids: Iterable[str]) -> dict[str, Node]:
+    async def get(self, ids: Iterable[str]) -> dict[str, SummaryNode]:
         """Nodes by their names; those that do not exist are left out."""
         sought = tuple(ids)
         known = {name: self._nodes[name] for name in sought if name in self._nodes}
         missing = json_bytes([name for name in sought if name not in known])
 
-        def job(db: sqlite3.Connection) -> dict[str, Node]:
+        def job(db: sqlite3.Connection) -> dict[str, SummaryNode]:
             rows = db.execute(
                 "SELECT node FROM nodes WHERE id IN (SELECT value FROM json_each(?))", (missing,)
             )
@@ -117,10 +117,10 @@ class Library:
             self._nodes = dict(known)
         return known
 
-    async def of_thread(self, thread: str) -> list[Node]:
+    async def of_thread(self, thread: str) -> list[SummaryNode]:
         """The nodes that were made in a thread, in the order of its log."""
 
-        def job(db: sqlite3.Connection) -> list[Node]:
+        def job(db: sqlite3.Connection) -> list[SummaryNode]:
             rows = db.execute(
                 "SELECT node FROM nodes WHERE thread = ? ORDER BY first, depth", (thread,)
             )
@@ -312,7 +312,7 @@ class Library:
         return int(self._clock() * 1000)
 
 
-def keep_node(db: sqlite3.Connection, node: Node) -> None:
+def keep_node(db: sqlite3.Connection, node: SummaryNode) -> None:
     """Write a node, unless its name is taken."""
     db.execute(
         "INSERT INTO nodes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
@@ -330,8 +330,8 @@ def keep_node(db: sqlite3.Connection, node: Node) -> None:
     )
 
 
-def _decoded(row: tuple[bytes]) -> Node:
-    return msgspec.msgpack.decode(row[0], type=Node)
+def _decoded(row: tuple[bytes]) -> SummaryNode:
+    return msgspec.msgpack.decode(row[0], type=SummaryNode)
 
 
 def _job(row: tuple[str, str, int, int, int, int, str | None]) -> Job:

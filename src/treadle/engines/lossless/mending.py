@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ..values import Complete, ContextItem, MaintainParams
 from .choose import token_count
 from .library import Library
-from .nodes import Node, names_of, recovered
+from .nodes import SummaryNode, node_from_log, summary_names
 from .plan import Stretch
 from .scene import Scene, Shown, volatile_of
 
@@ -29,13 +29,13 @@ async def restored(library: Library, scene: Scene) -> Shown:
     for item in scene.items if len(known) < len(names) else ():
         if item.name and item.name not in known and item.covers is not None:
             past = await scene.log.spans([(item.covers.first, item.covers.last)])
-            known[item.name] = await library.add(recovered(scene.thread, item, past.items))
+            known[item.name] = await library.add(node_from_log(scene.thread, item, past.items))
     return Shown(names, weak=any(node.degraded for node in known.values()))
 
 
 async def mended(library: Library, items: tuple[ContextItem, ...]) -> tuple[ContextItem, ...]:
     """`items`, with better summaries where they were written since."""
-    shown = await library.get(names_of(items))
+    shown = await library.get(summary_names(items))
     weak = {name: node.key for name, node in shown.items() if node.degraded}
     if not weak:
         return items
@@ -55,7 +55,7 @@ async def written_again(
 ) -> int:
     """Write, with a model, what was only extracted; how many summaries are better by it."""
     made = 0
-    shown = await library.get(names_of(scene.items))
+    shown = await library.get(summary_names(scene.items))
     best = await library.find(node.key for node in shown.values())
     for node in shown.values():
         if not best[node.key].degraded or (given.cancelled and given.cancelled.is_set()):
@@ -76,7 +76,7 @@ async def written_again(
     return made
 
 
-def _part_of(node: Node, items: Sequence[ContextItem]) -> Stretch | None:
+def _part_of(node: SummaryNode, items: Sequence[ContextItem]) -> Stretch | None:
     """A node's own range as something to be summarised again."""
     if node.depth or not items:
         return None

@@ -16,13 +16,21 @@ from ...core.items import Message, text_of
 from ...prompt.history import parse_history
 from ..values import ContextItem, Covered
 
-__all__ = ["SHAPE", "Node", "key_of", "names_of", "node_id", "recovered", "spans_of"]
+__all__ = [
+    "SHAPE",
+    "SummaryNode",
+    "join_spans",
+    "node_from_log",
+    "node_id",
+    "node_key",
+    "summary_names",
+]
 
 SHAPE = "1"
 """Changes when nodes of older versions should no longer be used."""
 
 
-class Node(Struct, frozen=True, kw_only=True):
+class SummaryNode(Struct, frozen=True, kw_only=True):
     """A summary that stands for a range of entries, and can be opened again."""
 
     id: str
@@ -55,7 +63,7 @@ class Node(Struct, frozen=True, kw_only=True):
         return ContextItem(body=self.body, tokens=self.tokens, covers=covers, name=self.id)
 
 
-def key_of(items: Iterable[ContextItem], depth: int) -> str:
+def node_key(items: Iterable[ContextItem], depth: int) -> str:
     """The key of the summary of `items`."""
     digest = hashlib.sha256(f"{SHAPE}.{depth}".encode())
     for item in items:
@@ -68,7 +76,7 @@ def node_id(key: str, prompt: str) -> str:
     return f"sum_{hashlib.sha256(f'{key}.{prompt}'.encode()).hexdigest()[:16]}"
 
 
-def spans_of(given: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+def join_spans(given: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
     """Ascending stretches of entries, with those that touch made one."""
     spans: list[tuple[int, int]] = []
     for first, last in given:
@@ -79,17 +87,17 @@ def spans_of(given: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
     return tuple(spans)
 
 
-def recovered(thread: str, item: ContextItem, past: Sequence[ContextItem] = ()) -> Node:
+def node_from_log(thread: str, item: ContextItem, past: Sequence[ContextItem] = ()) -> SummaryNode:
     """The node that `item` shows, as far as that and the conversation it covers tell it."""
     assert item.covers is not None
     assert item.name is not None
     message = item.item
     shown = parse_history(text_of(message.content) if isinstance(message, Message) else "")
     first, last = item.covers.first, item.covers.last
-    spans = spans_of((one.seq, one.seq) for one in past if one.seq is not None)
-    return Node(
+    spans = join_spans((one.seq, one.seq) for one in past if one.seq is not None)
+    return SummaryNode(
         id=item.name,
-        key=f"lost:{item.name}" if shown.depth or not past else key_of(past, 0),
+        key=f"lost:{item.name}" if shown.depth or not past else node_key(past, 0),
         thread=thread,
         first=first,
         last=last,
@@ -103,6 +111,6 @@ def recovered(thread: str, item: ContextItem, past: Sequence[ContextItem] = ()) 
     )
 
 
-def names_of(items: Sequence[ContextItem]) -> list[str]:
+def summary_names(items: Sequence[ContextItem]) -> list[str]:
     """The names of the summaries among `items`."""
     return [item.name for item in items if item.name is not None]

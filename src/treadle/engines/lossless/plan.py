@@ -19,7 +19,7 @@ from msgspec import Struct
 from ...context.row import Row, shape_of
 from ...context.rules import legal_cuts
 from ..values import ContextItem
-from .nodes import key_of
+from .nodes import node_key
 
 __all__ = ["Measures", "Stretch", "condensable", "fresh_from", "mergeable", "stretches"]
 
@@ -241,7 +241,7 @@ def _turn_border(
 
 def _stretch(items: Sequence[ContextItem], start: int, end: int, depth: int = 0) -> Stretch:
     part = tuple(items[start:end])
-    key, tokens = key_of(part, depth), sum(item.tokens for item in part)
+    key, tokens = node_key(part, depth), sum(item.tokens for item in part)
     return Stretch(start=start, end=end, items=part, depth=depth, key=key, tokens=tokens)
 
 

@@ -21,7 +21,7 @@ from ...prompt.registry import builtin_vocabulary
 from ..values import Complete, ContextItem, LogReader
 from .call_limits import CallLimiter
 from .library import Job, Library
-from .nodes import Node, names_of, node_id, spans_of
+from .nodes import SummaryNode, join_spans, node_id, summary_names
 from .plan import Measures, Stretch
 from .writing.extract import extract
 from .writing.source import Summary, SummarySource
@@ -58,7 +58,7 @@ class Workshop:
         volatile: AbstractSet[str] = frozenset(),
         manual: bool = False,
         cancelled: asyncio.Event | None = None,
-    ) -> Node | None:
+    ) -> SummaryNode | None:
         """A node for `stretch` by the model; None when someone else is at it or it must wait.
 
         An extract is kept where the model fails, and the job stays for later.
@@ -89,7 +89,7 @@ class Workshop:
         measures: Measures,
         volatile: AbstractSet[str] = frozenset(),
         log: LogReader | None = None,
-    ) -> Node:
+    ) -> SummaryNode:
         """A node for `stretch` at once, without a model; a better one is wanted."""
         await self.library.want([_job(thread, stretch)])
         source = await self._source(stretch, volatile, log)
@@ -106,8 +106,8 @@ class Workshop:
         if stretch.depth == 0 and not stretch.merged:
             items = tuple(item for item in stretch.items if item.id not in volatile)
             return SummarySource(items=items, previous=previous)
-        nodes = await self.library.get(names_of(stretch.items))
-        known = [nodes[name] for name in names_of(stretch.items) if name in nodes]
+        nodes = await self.library.get(summary_names(stretch.items))
+        known = [nodes[name] for name in summary_names(stretch.items) if name in nodes]
         if stretch.merged and log is not None and _behind(known) <= _MOST_BEHIND:
             past = await log.spans((await self._covered(stretch))[2])
             pairs = zip(past.items, past.persist, strict=True)
@@ -121,7 +121,7 @@ class Workshop:
         )
         return SummarySource(children=texts, depth=max(stretch.depth, 1), previous=previous)
 
-    async def _kept(self, thread: str, stretch: Stretch, summary: Summary) -> Node:
+    async def _kept(self, thread: str, stretch: Stretch, summary: Summary) -> SummaryNode:
         name = node_id(stretch.key, summary.prompt)
         first, last, spans = await self._covered(stretch)
         message = history_message(
@@ -135,7 +135,7 @@ class Workshop:
             vocabulary=builtin_vocabulary(),
         )
         body = encode_item(message)
-        node = Node(
+        node = SummaryNode(
             id=name,
             key=stretch.key,
             thread=thread,
@@ -147,7 +147,7 @@ class Workshop:
             body=body,
             tokens=estimate_item(message, len(body)),
             source_tokens=await self._weight(stretch),
-            children=tuple(names_of(stretch.items)),
+            children=tuple(summary_names(stretch.items)),
             model=summary.model,
             prompt=summary.prompt,
             degraded=summary.degraded,
@@ -159,22 +159,22 @@ class Workshop:
     async def _weight(self, stretch: Stretch) -> int:
         """How many tokens of the log stand behind a stretch."""
         raw = sum(item.tokens for item in stretch.items if item.seq is not None)
-        return raw + _behind((await self.library.get(names_of(stretch.items))).values())
+        return raw + _behind((await self.library.get(summary_names(stretch.items))).values())
 
     async def _covered(self, stretch: Stretch) -> tuple[int, int, tuple[tuple[int, int], ...]]:
         """The first and the last entry of a stretch, and exactly which."""
-        nodes = await self.library.get(names_of(stretch.items))
+        nodes = await self.library.get(summary_names(stretch.items))
         spans: list[tuple[int, int]] = []
         for item in stretch.items:
             if item.seq is not None:
                 spans.append((item.seq, item.seq))
             elif item.name is not None:
                 spans += nodes[item.name].spans
-        joined = spans_of(spans)
+        joined = join_spans(spans)
         return joined[0][0], joined[-1][1], joined
 
 
-def _behind(nodes: Iterable[Node]) -> int:
+def _behind(nodes: Iterable[SummaryNode]) -> int:
     return sum(node.source_tokens for node in nodes)
 
 

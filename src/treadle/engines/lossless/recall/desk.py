@@ -14,7 +14,7 @@ from ....core.errors import TreadleError
 from ....core.patterns import regex
 from ...values import ContextItem, LogReader
 from ..library import Library
-from ..nodes import Node
+from ..nodes import SummaryNode
 from ..recent import Recent
 from .records import Record, records_of
 
@@ -39,7 +39,7 @@ class Found(Struct, frozen=True, kw_only=True):
     log: LogReader
     thread: str
     spans: tuple[tuple[int, int], ...]
-    node: Node | None = None
+    node: SummaryNode | None = None
 
     @property
     def first(self) -> int:
@@ -124,7 +124,7 @@ class Desk(Struct):
         spans = node.spans or ((node.first, node.last),)
         return Found(log=log, thread=thread, spans=spans, node=node)
 
-    async def _is_own(self, reader: str, node: Node) -> bool:
+    async def _is_own(self, reader: str, node: SummaryNode) -> bool:
         """Whether a summary stands in the reader's view, or under one that it made or sees."""
         shown = self._seen(reader).nodes
         if node.thread == reader or node.id in shown:

@@ -15,7 +15,7 @@ from ....context.tokens import estimate_text
 from ....core.patterns import regex
 from ....core.text import BYTES_PER_TOKEN, Policy, truncate_text
 from ....tools.contract import ToolContext, ToolResult
-from ..nodes import Node
+from ..nodes import SummaryNode
 from .desk import Desk, Found, Refusal, records
 from .records import Record, records_of, when
 
@@ -82,7 +82,7 @@ class Opening(Struct):
         except Refusal as error:
             return ToolResult(f"recall_expand failed: {error}", success=False)
 
-    async def _node(self, found: Found, node: Node) -> str:
+    async def _node(self, found: Found, node: SummaryNode) -> str:
         ends = await found.log.spans([(found.first, found.first), (found.last, found.last)])
         turns = [item.turn for item in ends.items if item.turn]
         times = await found.log.times((found.first, found.last))
@@ -100,7 +100,7 @@ class Opening(Struct):
         ]
         return "\n".join(lines)
 
-    async def _below(self, node: Node) -> str:
+    async def _below(self, node: SummaryNode) -> str:
         if not node.children:
             return "it was made of the entries themselves."
         known = await self.desk.library.get(node.children)
@@ -132,7 +132,7 @@ class Opening(Struct):
         ]
         return covering[:_LISTED]
 
-    async def _children(self, node: Node, max_tokens: int) -> str:
+    async def _children(self, node: SummaryNode, max_tokens: int) -> str:
         known = await self.desk.library.get(node.children)
         blocks: list[str] = []
         spare = max_tokens - _LAST_LINES
@@ -192,7 +192,7 @@ def _about(record: Record) -> str:
     return head + truncate_text(" ".join(record.text.split()), Policy("bytes", _SHORT))
 
 
-def _range(node: Node | None) -> str:
+def _range(node: SummaryNode | None) -> str:
     return "unknown entries" if node is None else f"entries {node.first}-{node.last}"
 
 
@@ -202,7 +202,7 @@ def _between(turns: list[int]) -> str:
     return str(turns[0]) if turns[0] == turns[-1] else f"{turns[0]} to {turns[-1]}"
 
 
-def _writer(node: Node) -> str:
+def _writer(node: SummaryNode) -> str:
     if node.degraded:
         return "It was put together from excerpts, without a model; it will be written again."
     return f"It was written by {node.model or 'a model'}."

@@ -12,18 +12,18 @@ import pytest
 from msgspec import Raw
 
 from treadle.core.entries import Draft, Epoch, Reason, Recipe, RecipePart, Rollback, control_draft
-from treadle.core.entries import Node as Part
+from treadle.core.entries import Node as RecipeNode
 from treadle.core.entries import Range as Entries
 from treadle.core.errors import StoreTooNew
 from treadle.core.items import encode_item
 from treadle.engines.conversation import conversation_of
 from treadle.engines.log import visible_rows
-from treadle.engines.lossless.care.checkup import Checkup, check_up
-from treadle.engines.lossless.care.findings import Finding
-from treadle.engines.lossless.care.inventory import Inventory, Known, inventory_of
-from treadle.engines.lossless.care.repair import repair
+from treadle.engines.lossless.doctor.check import CheckResult, check_library
+from treadle.engines.lossless.doctor.inspect import KnownTurns, LibraryContents, read_library
+from treadle.engines.lossless.doctor.repair import repair_library
+from treadle.engines.lossless.doctor.rules import DoctorFinding
 from treadle.engines.lossless.library import LEASE_MS, Job, Library
-from treadle.engines.lossless.nodes import Node, recovered
+from treadle.engines.lossless.nodes import SummaryNode, node_from_log
 from treadle.engines.values import ContextItem, Covered
 from treadle.prompt.history import history_message
 from treadle.prompt.registry import builtin_vocabulary
@@ -60,15 +60,15 @@ class Home:
         epoch = Epoch(reason=Reason.PUBLISH, recipe=Recipe(parts), by=by)
         await self.write(thread, control_draft(epoch))
 
-    async def summary(self, thread: str, first: int, last: int, **facts: Any) -> Part:
+    async def summary(self, thread: str, first: int, last: int, **facts: Any) -> RecipeNode:
         """A summary that the library knows, and its place in a recipe."""
         node = made(thread, first, last, **facts)
         await self.library.add(node)
         digest = await self.store.put_blob(thread, node.body)
-        return Part(node.id, digest, first, last, node.tokens)
+        return RecipeNode(node.id, digest, first, last, node.tokens)
 
-    async def found(self) -> Checkup:
-        return await check_up(
+    async def found(self) -> CheckResult:
+        return await check_library(
             self.store,
             self.place / "log.db",
             self.place / "lossless.db",
@@ -79,14 +79,16 @@ class Home:
         return [finding.kind for finding in (await self.found()).findings]
 
     async def mended(self) -> list[str]:
-        checkup = await self.found()
-        return await repair(self.store, self.place / "lossless.db", checkup, clock=lambda: self.now)
+        result = await self.found()
+        return await repair_library(
+            self.store, self.place / "lossless.db", result, clock=lambda: self.now
+        )
 
-    def held(self) -> Inventory:
-        return inventory_of(self.place / "lossless.db")
+    def contents(self) -> LibraryContents:
+        return read_library(self.place / "lossless.db")
 
 
-def made(thread: str, first: int, last: int, **facts: Any) -> Node:
+def made(thread: str, first: int, last: int, **facts: Any) -> SummaryNode:
     name = facts.pop("name", f"sum_{first:08}{last:08}")
     degraded, depth = facts.get("degraded", False), facts.get("depth", 0)
     message = history_message(
@@ -99,7 +101,7 @@ def made(thread: str, first: int, last: int, **facts: Any) -> Node:
         degraded=degraded,
         vocabulary=builtin_vocabulary(),
     )
-    return Node(
+    return SummaryNode(
         id=name,
         key=facts.pop("key", f"key {name}"),
         thread=thread,
@@ -133,7 +135,7 @@ async def test_what_the_engine_does_is_sound(tmp_path):
         store, name = thread.store, thread.id
         await store.fork(name, cut // 2)
         await store.fork(name, cut)
-        found = await check_up(store, tmp_path / "home/log.db", tmp_path / "lossless.db")
+        found = await check_library(store, tmp_path / "home/log.db", tmp_path / "lossless.db")
     assert found.findings == ()
 
 
@@ -142,24 +144,26 @@ async def test_extracts_are_sound_too(tmp_path):
         for number in range(14):
             await talk(thread, f"look at {words(number, 200)}")
         assert summaries(thread)
-        found = await check_up(thread.store, tmp_path / "home/log.db", tmp_path / "lossless.db")
+        found = await check_library(
+            thread.store, tmp_path / "home/log.db", tmp_path / "lossless.db"
+        )
     assert found.findings == ()
 
 
 async def test_a_home_without_a_library_is_sound(home):
     await home.thread()
     assert await home.kinds() == []
-    assert home.held() == Inventory()
+    assert home.contents() == LibraryContents()
 
 
 async def test_a_summary_that_the_library_lost_is_taken_over(home):
     thread = await home.thread()
     node = made(thread, 1, 4)
     digest = await home.store.put_blob(thread, node.body)
-    await home.shows(thread, Part(node.id, digest, 1, 4, 7), Entries(5, 8))
+    await home.shows(thread, RecipeNode(node.id, digest, 1, 4, 7), Entries(5, 8))
     found = await home.found()
     assert found.findings == (
-        Finding(
+        DoctorFinding(
             kind="lost_node",
             thread=thread,
             subject=node.id,
@@ -172,7 +176,7 @@ async def test_a_summary_that_the_library_lost_is_taken_over(home):
     assert await home.mended() == ["took over 1 summaries from the log"]
     shown = ContextItem(body=node.body, tokens=7, covers=Covered(1, 4), name=node.id)
     past = conversation_of(thread, await visible_rows(home.store, thread, 1, 4)).items
-    assert home.held().nodes == {node.id: recovered(thread, shown, past)}
+    assert home.contents().nodes == {node.id: node_from_log(thread, shown, past)}
     assert await home.kinds() == []
 
 
@@ -180,8 +184,8 @@ async def test_older_recipes_count_and_those_that_were_rolled_back_do_not(home):
     thread = await home.thread()
     first, second = made(thread, 1, 2), made(thread, 1, 4)
     blobs = [await home.store.put_blob(thread, node.body) for node in (first, second)]
-    await home.shows(thread, Part(first.id, blobs[0], 1, 2), Entries(3, 8))
-    await home.shows(thread, Part(second.id, blobs[1], 1, 4), Entries(5, 8))
+    await home.shows(thread, RecipeNode(first.id, blobs[0], 1, 2), Entries(3, 8))
+    await home.shows(thread, RecipeNode(second.id, blobs[1], 1, 4), Entries(5, 8))
     assert [found.subject for found in (await home.found()).findings] == [first.id, second.id]
     await home.write(thread, control_draft(Rollback(10)))
     assert [found.subject for found in (await home.found()).findings] == [first.id]
@@ -191,7 +195,7 @@ async def test_the_text_of_a_summary_must_be_in_the_log(home):
     thread = await home.thread()
     await home.summary(thread, 1, 4)
     lost = f"sha256:{'0' * 64}"
-    await home.shows(thread, Part("sum_0000000100000004", lost, 1, 4), Entries(5, 8))
+    await home.shows(thread, RecipeNode("sum_0000000100000004", lost, 1, 4), Entries(5, 8))
     (finding,) = (await home.found()).findings
     assert (finding.kind, finding.fixable, finding.serious) == ("lost_blob", False, True)
     assert finding.remedy == f"go on from before it: treadle fork {thread} --at 8"
@@ -211,7 +215,7 @@ async def test_a_summary_of_nothing_is_dropped_unless_it_is_shown(home):
     stray = await home.summary(thread, 500, 501)
     assert await home.kinds() == ["outside_log"]
     assert await home.mended() == ["dropped 1 summaries of entries that are not there"]
-    assert (set(home.held().nodes), stray.id in home.held().nodes) == ({part.id}, False)
+    assert (set(home.contents().nodes), stray.id in home.contents().nodes) == ({part.id}, False)
 
 
 @pytest.mark.parametrize(
@@ -248,7 +252,7 @@ async def test_what_another_engine_left_out_is_no_gap(home):
 
 async def test_recipes_of_others_are_not_looked_at(home):
     thread = await home.thread()
-    await home.shows(thread, Part("sum_theirs", f"sha256:{'0' * 64}", 1, 4), by="retrieval")
+    await home.shows(thread, RecipeNode("sum_theirs", f"sha256:{'0' * 64}", 1, 4), by="retrieval")
     assert await home.kinds() == []
 
 
@@ -273,7 +277,7 @@ async def test_extracts_may_be_merged(home):
 async def test_a_log_that_is_older_than_the_library_is_told(home):
     thread = await home.thread()
     await home.library.commit("turn", thread, 1, 1, 80)
-    assert home.held().turns == {thread: Known(1, 80)}
+    assert home.contents().turns == {thread: KnownTurns(1, 80)}
     (finding,) = (await home.found()).findings
     assert finding.what == "the engine knows turns up to entry 80, the log ends at 8"
 
@@ -314,7 +318,7 @@ async def test_jobs_about_what_is_gone_are_dropped(home):
         "deleted": "its thread was deleted",
     }
     assert await home.mended() == ["dropped 3 jobs that nobody needs"]
-    assert [debt.key for debt in home.held().debts] == ["kept"]
+    assert [job.key for job in home.contents().jobs] == ["kept"]
 
 
 async def test_a_job_that_spans_what_was_rolled_back_is_still_wanted(home):
@@ -333,8 +337,8 @@ async def test_a_lease_that_ran_out_is_given_back(home):
     home.now = LEASE_MS / 1000 + 1
     assert await home.kinds() == ["expired_lease"]
     assert await home.mended() == ["freed 1 jobs whose worker never ended"]
-    (debt,) = home.held().debts
-    assert (debt.leased, debt.attempts) == (False, 1)
+    (job,) = home.contents().jobs
+    assert (job.leased, job.attempts) == (False, 1)
 
 
 async def test_an_extract_in_view_that_nobody_would_write_anew_is_queued(home):
@@ -343,8 +347,8 @@ async def test_an_extract_in_view_that_nobody_would_write_anew_is_queued(home):
     await home.shows(thread, part, Entries(5, 8))
     assert await home.kinds() == ["degraded_node"]
     assert await home.mended() == ["queued 1 extracts to be written by a model"]
-    (debt,) = home.held().debts
-    assert (debt.thread, debt.key, debt.first, debt.last) == (thread, f"key {part.id}", 1, 4)
+    (job,) = home.contents().jobs
+    assert (job.thread, job.key, job.first, job.last) == (thread, f"key {part.id}", 1, 4)
     assert await home.kinds() == []
 
 
@@ -371,7 +375,7 @@ async def test_what_is_left_of_deleted_threads_is_forgotten(home):
         "1 summaries and 1 notes are left of a thread that was deleted",
     )
     assert await home.mended() == ["forgot what was left of 1 deleted threads"]
-    assert home.held().threads == {stays}
+    assert home.contents().threads == {stays}
     assert await home.kinds() == []
 
 
@@ -390,11 +394,11 @@ async def test_a_summary_that_others_show_outlives_its_thread(home):
     below = await home.summary(gone, 1, 2, name="sum_below")
     other = await home.summary(gone, 5, 6)
     digest = await home.store.put_blob(stays, made(gone, 1, 4, children=("sum_below",)).body)
-    await home.shows(stays, Part(shown.id, digest, 1, 4), Entries(5, 8))
+    await home.shows(stays, RecipeNode(shown.id, digest, 1, 4), Entries(5, 8))
     await home.store.delete(gone)
     await home.mended()
-    assert set(home.held().nodes) == {shown.id, below.id}
-    assert other.id not in home.held().nodes
+    assert set(home.contents().nodes) == {shown.id, below.id}
+    assert other.id not in home.contents().nodes
 
 
 async def test_a_library_of_a_newer_treadle_is_not_touched(home):
@@ -404,6 +408,6 @@ async def test_a_library_of_a_newer_treadle_is_not_touched(home):
     with closing(sqlite3.connect(home.place / "lossless.db")) as db:
         db.execute("PRAGMA user_version = 99")
     with pytest.raises(StoreTooNew):
-        home.held()
+        home.contents()
     with pytest.raises(StoreTooNew):
         await home.found()

@@ -1,1 +1,0 @@
-"""Care for the library: looking it over, repairing it, copying it."""

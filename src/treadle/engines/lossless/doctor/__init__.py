@@ -1,0 +1,1 @@
+"""Look after a library of summaries: inspect it, check it, repair it, copy it."""
