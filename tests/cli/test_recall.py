@@ -250,7 +250,7 @@ def test_a_summary_is_opened_to_the_entries_it_stands_for(treadle, past):
 
     async def keep() -> None:
         library = Library(path)
-        await library.add(node)
+        await library.add_node(node)
         await library.close()
 
     path.parent.mkdir(parents=True)

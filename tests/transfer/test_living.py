@@ -244,6 +244,6 @@ async def test_an_imported_past_is_summarised_by_the_model_where_there_is_time(t
         thread = (await bring(store, write(tmp_path / "ops.jsonl", *said))).threads[0].thread
     async with keeping(tmp_path, Speaker(), thread) as (opened, engine):
         await talk(opened, "Go on.")
-        nodes = await engine.library.of_thread(thread)
+        nodes = await engine.library.nodes_of_thread(thread)
         assert nodes
         assert not any(node.degraded for node in nodes)

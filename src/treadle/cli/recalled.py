@@ -157,7 +157,7 @@ async def _covered(home: Home, name: str) -> list[Stretch]:
         raise NotFound("summary", name, "the lossless engine has made none here")
     library = Library(path)
     try:
-        node = (await library.get([name])).get(name)
+        node = (await library.nodes([name])).get(name)
     finally:
         await library.close()
     if node is None:

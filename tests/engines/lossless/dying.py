@@ -19,7 +19,7 @@ from typing import Any
 from tests.harness.scenes import hear, opened
 from treadle.engines.lossless.call_limits import CallLimiter, CallLimits
 from treadle.engines.lossless.engine import LosslessEngine
-from treadle.engines.lossless.library import Job, Library
+from treadle.engines.lossless.library import Library, SummaryJob
 from treadle.engines.lossless.nodes import SummaryNode
 from treadle.engines.lossless.plan import Measures
 from treadle.store.contract import Change, Committed, Lease
@@ -54,36 +54,38 @@ class DyingLibrary(Library):
 
     fate: Fate
 
-    async def add(self, node: SummaryNode) -> SummaryNode:
+    async def add_node(self, node: SummaryNode) -> SummaryNode:
         """Keep a node."""
         self.fate("before add")
-        kept = await super().add(node)
+        kept = await super().add_node(node)
         self.fate("after add")
         return kept
 
-    async def want(self, jobs: Sequence[Job]) -> None:
+    async def add_jobs(self, jobs: Sequence[SummaryJob]) -> None:
         """Note work."""
         self.fate("before want")
-        await super().want(jobs)
+        await super().add_jobs(jobs)
         self.fate("after want")
 
-    async def take(self, thread: str, key: str, owner: str, *, at_once: bool = False) -> Job | None:
+    async def lease_job(
+        self, thread: str, key: str, owner: str, *, at_once: bool = False
+    ) -> SummaryJob | None:
         """Lease a job."""
         self.fate("before take")
-        job = await super().take(thread, key, owner, at_once=at_once)
+        job = await super().lease_job(thread, key, owner, at_once=at_once)
         self.fate("after take")
         return job
 
-    async def put_back(self, job: Job, error: str, wait: float = 0.0) -> None:
+    async def return_job(self, job: SummaryJob, error: str, wait: float = 0.0) -> None:
         """Give a job back."""
         self.fate("before put_back")
-        await super().put_back(job, error, wait)
+        await super().return_job(job, error, wait)
         self.fate("after put_back")
 
-    async def commit(self, key: str, thread: str, number: int, first: int, last: int) -> bool:
+    async def commit_turn(self, key: str, thread: str, number: int, first: int, last: int) -> bool:
         """Note a turn."""
         self.fate("before commit")
-        new = await super().commit(key, thread, number, first, last)
+        new = await super().commit_turn(key, thread, number, first, last)
         self.fate("after commit")
         return new
 

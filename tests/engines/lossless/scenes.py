@@ -225,14 +225,14 @@ def summaries(thread: Thread) -> list[str]:
 
 async def nodes_of(thread: Thread, library: Library) -> list[SummaryNode]:
     """The summaries in view, as the library knows them."""
-    known = await library.get(summaries(thread))
+    known = await library.nodes(summaries(thread))
     return [known[name] for name in summaries(thread)]
 
 
 async def reached(thread: Thread, library: Library, first: int = 1) -> list[int]:
     """The entries that the view leads to, in its order: raw ones, and those under summaries."""
     said = {row.seq for row in await _conversation(thread, first)}
-    known = await library.get(summaries(thread))
+    known = await library.nodes(summaries(thread))
     found: list[int] = []
     for row in thread.view.rows:
         if row.contextual:
@@ -253,7 +253,7 @@ async def check(thread: Thread, library: Library, first: int = 1) -> None:
     """Everything from entry `first` on is reached once, in order, and no pair is parted."""
     said = await _conversation(thread, first)
     assert await reached(thread, library, first) == [row.seq for row in said]
-    known = await library.get(summaries(thread))
+    known = await library.nodes(summaries(thread))
     rows = {row.seq: row for row in said}
     for row in thread.view.rows:
         node = known.get(row.node.id) if row.node else None
@@ -270,7 +270,7 @@ def first_block(thread: Thread) -> list[bytes]:
 
 async def _grown(node: SummaryNode, library: Library) -> None:
     """A node over nodes covers each of them, and none of them is an extract."""
-    children = await library.get(node.children)
+    children = await library.nodes(node.children)
     below = [seq for child in children.values() for seq in _entries(child)]
     assert set(below) <= set(_entries(node))
     if node.depth:

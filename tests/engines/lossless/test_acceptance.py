@@ -11,6 +11,7 @@ from tests.harness.scenes import hear, last, of
 from treadle import Thread
 from treadle.context.tokens import estimate_text
 from treadle.core.errors import CannotCompact
+from treadle.engines.lossless.doctor.inspect import read_library
 from treadle.engines.lossless.nodes import SummaryNode
 from treadle.harness.events import EngineReported, StepStarted
 from treadle.store.contract import Search
@@ -236,7 +237,7 @@ async def test_leaves_are_condensed_when_summaries_take_too_much_room(tmp_path: 
         nodes = await nodes_of(thread, engine.library)
         deep = [node for node in nodes if node.depth]
         assert deep
-        children = await engine.library.get(deep[0].children)
+        children = await engine.library.nodes(deep[0].children)
         assert {child.depth for child in children.values()} == {deep[0].depth - 1}
         assert deep[0].source_tokens >= sum(child.source_tokens for child in children.values())
         await check(thread, engine.library)
@@ -259,7 +260,7 @@ async def test_volatile_input_is_shown_once_and_never_summarised(tmp_path: Path)
         assert model.sent[-1].count(b"SECRET_NEWS") == 1
         await converse(thread, 16)
         assert [asked for asked in model.asks if "SECRET_NEWS" in asked] == []
-        known = await engine.library.of_thread(thread.id)
+        known = await engine.library.nodes_of_thread(thread.id)
         assert not any("SECRET_NEWS" in node.text for node in known)
         await check(thread, engine.library)
 
@@ -280,7 +281,10 @@ async def test_nothing_to_fold_is_said_and_changes_nothing(tmp_path: Path):
         before = thread.request().body
         with pytest.raises(CannotCompact):
             await thread.compact()
-        assert (thread.request().body, await engine.library.of_thread(thread.id)) == (before, [])
+        assert (thread.request().body, await engine.library.nodes_of_thread(thread.id)) == (
+            before,
+            [],
+        )
 
 
 async def test_a_compaction_by_hand_tells_sizes_and_keeps_what_is_fresh(tmp_path: Path):
@@ -321,13 +325,13 @@ async def test_a_rollback_shows_what_stood_before_and_nodes_stay_usable(tmp_path
 async def test_after_a_reset_the_past_is_out_of_view_and_can_still_be_found(tmp_path: Path):
     async with keeping(tmp_path, Speaker()) as (thread, engine):
         await converse(thread, 14)
-        known = await engine.library.of_thread(thread.id)
+        known = await engine.library.nodes_of_thread(thread.id)
         await thread.reset()
         assert summaries(thread) == []
         await talk(thread, "Hello again.")
         hits = await thread.index.search(Search("part_3", threads=(thread.id,)))
         assert hits
-        assert await engine.library.of_thread(thread.id) == known
+        assert await engine.library.nodes_of_thread(thread.id) == known
 
 
 async def test_threads_share_a_library_and_keep_out_of_each_others_way(tmp_path: Path):
@@ -373,6 +377,6 @@ async def test_a_library_that_cannot_be_opened_stops_no_turn(tmp_path: Path):
         assert last(heard).status == "completed"
         assert "lossless" in notices(heard)[0]
     (tmp_path / "lossless.db").unlink()
-    async with keeping(tmp_path, Speaker(), thread.id) as (thread, engine):
+    async with keeping(tmp_path, Speaker(), thread.id) as (thread, _):
         assert notices(await hear(thread, "Are you back?")) == []
-        assert (await engine.library.frontier(thread.id)).turns == 2
+        assert read_library(tmp_path / "lossless.db").turns[thread.id].turns == 2

@@ -22,7 +22,7 @@ from treadle.engines.lossless.doctor.check import CheckResult, check_library
 from treadle.engines.lossless.doctor.inspect import KnownTurns, LibraryContents, read_library
 from treadle.engines.lossless.doctor.repair import repair_library
 from treadle.engines.lossless.doctor.rules import DoctorFinding
-from treadle.engines.lossless.library import LEASE_MS, Job, Library
+from treadle.engines.lossless.library import LEASE_MS, Library, SummaryJob
 from treadle.engines.lossless.nodes import SummaryNode, node_from_log
 from treadle.engines.values import ContextItem, Covered
 from treadle.prompt.history import history_message
@@ -63,7 +63,7 @@ class Home:
     async def summary(self, thread: str, first: int, last: int, **facts: Any) -> RecipeNode:
         """A summary that the library knows, and its place in a recipe."""
         node = made(thread, first, last, **facts)
-        await self.library.add(node)
+        await self.library.add_node(node)
         digest = await self.store.put_blob(thread, node.body)
         return RecipeNode(node.id, digest, first, last, node.tokens)
 
@@ -276,7 +276,7 @@ async def test_extracts_may_be_merged(home):
 
 async def test_a_log_that_is_older_than_the_library_is_told(home):
     thread = await home.thread()
-    await home.library.commit("turn", thread, 1, 1, 80)
+    await home.library.commit_turn("turn", thread, 1, 1, 80)
     assert home.contents().turns == {thread: KnownTurns(1, 80)}
     (finding,) = (await home.found()).findings
     assert finding.what == "the engine knows turns up to entry 80, the log ends at 8"
@@ -309,8 +309,10 @@ async def test_jobs_about_what_is_gone_are_dropped(home):
     thread = await home.thread()
     await home.write(thread, control_draft(Rollback(5)))
     ranges = {"kept": (1, 4), "hidden": (1, 6), "beyond": (1, 90)}
-    jobs = [Job(key=key, thread=thread, first=a, last=b) for key, (a, b) in ranges.items()]
-    await home.library.want([*jobs, Job(key="deleted", thread="thr_gone", first=1, last=4)])
+    jobs = [SummaryJob(key=key, thread=thread, first=a, last=b) for key, (a, b) in ranges.items()]
+    await home.library.add_jobs(
+        [*jobs, SummaryJob(key="deleted", thread="thr_gone", first=1, last=4)]
+    )
     found = (await home.found()).findings
     assert {one.subject: one.what.partition("but ")[2] for one in found} == {
         "hidden": "they were rolled back",
@@ -324,14 +326,14 @@ async def test_jobs_about_what_is_gone_are_dropped(home):
 async def test_a_job_that_spans_what_was_rolled_back_is_still_wanted(home):
     thread = await home.thread()
     await home.write(thread, control_draft(Rollback(5)), Draft(body=encode_item(user("again"))))
-    await home.library.want([Job(key="around", thread=thread, first=1, last=10)])
+    await home.library.add_jobs([SummaryJob(key="around", thread=thread, first=1, last=10)])
     assert await home.kinds() == []
 
 
 async def test_a_lease_that_ran_out_is_given_back(home):
     thread = await home.thread()
-    await home.library.want([Job(key="key", thread=thread, first=1, last=4)])
-    assert await home.library.take(thread, "key", "worker") is not None
+    await home.library.add_jobs([SummaryJob(key="key", thread=thread, first=1, last=4)])
+    assert await home.library.lease_job(thread, "key", "worker") is not None
     home.now = LEASE_MS / 1000 - 1
     assert await home.kinds() == []
     home.now = LEASE_MS / 1000 + 1
@@ -365,8 +367,8 @@ async def test_what_is_left_of_deleted_threads_is_forgotten(home):
     for thread in (gone, stays):
         await home.summary(thread, 1, 4, name=f"sum_of_{thread}")
         await home.library.write_note(thread, "plan", "go on")
-        await home.library.commit(f"turn of {thread}", thread, 1, 1, 8)
-        await home.library.tell_once(thread, "prefix", "how to recall")
+        await home.library.commit_turn(f"turn of {thread}", thread, 1, 1, 8)
+        await home.library.pin_guidance(thread, "prefix", "how to recall")
     await home.store.delete(gone)
     (finding,) = (await home.found()).findings
     assert (finding.kind, finding.subject, finding.what) == (

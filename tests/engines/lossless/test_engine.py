@@ -131,7 +131,7 @@ async def test_summaries_are_prepared_unseen_and_published_when_it_is_time(
     done = await engine.maintain(maintaining(said, writer))
     assert (done.changed, done.rebase) == (True, None)
     assert writer.calls
-    prepared = await engine.library.of_thread(said.thread)
+    prepared = await engine.library.nodes_of_thread(said.thread)
     filled(engine.measures.high, said)
     result = await assembled(engine, said)
     assert set(names(result.items)) <= {node.id for node in prepared}
@@ -149,7 +149,7 @@ async def test_above_the_hard_mark_nothing_is_waited_for(engine: LosslessEngine)
     result = await assembled(engine, said)
     assert names(result.items)
     assert result.estimated_tokens <= BUDGET
-    nodes = await engine.library.get(names(result.items))
+    nodes = await engine.library.nodes(names(result.items))
     assert all(node.degraded for node in nodes.values())
 
 
@@ -158,7 +158,7 @@ async def test_without_a_model_the_engine_works_whole(engine: LosslessEngine):
     done = await engine.maintain(maintaining(said))
     assert done.rebase is not None
     assert sum(item.tokens for item in done.rebase.items) <= BUDGET * engine.measures.low
-    known = await engine.library.get(names(done.rebase.items))
+    known = await engine.library.nodes(names(done.rebase.items))
     spans = [
         known[item.name].spans if item.name else ((item.seq, item.seq),)
         for item in done.rebase.items
@@ -213,7 +213,7 @@ async def test_a_call_that_nobody_waits_for_any_more_is_broken_off(engine: Lossl
     nobody.set()
     with pytest.raises(asyncio.CancelledError):
         await folds
-    assert await engine.library.of_thread(said.thread) == []
+    assert await engine.library.nodes_of_thread(said.thread) == []
 
 
 async def test_after_an_overflow_the_view_is_folded_to_low_water_and_no_further(
@@ -264,9 +264,9 @@ async def test_without_a_home_summaries_end_with_the_engine():
     for _ in range(2):
         engine = lossless(EngineContext(home=None))
         said = past(34)
-        assert await engine.library.of_thread(said.thread) == []
+        assert await engine.library.nodes_of_thread(said.thread) == []
         assert names((await assembled(engine, said)).items)
-        assert await engine.library.of_thread(said.thread) != []
+        assert await engine.library.nodes_of_thread(said.thread) != []
         await engine.dispose()
 
 

@@ -219,7 +219,7 @@ async def test_summaries_that_a_sibling_made_first_open_where_they_were_taken_ov
         (shared,) = nodes(found)
         child, sibling = await found.fork(), await found.fork()
     library = Library(tmp_path / "lossless.db")
-    made = (await library.get([shared]))[shared]
+    made = (await library.nodes([shared]))[shared]
     theirs = [
         msgspec.structs.replace(made, id=name, key=name, thread=sibling)
         for name in ("sum_0a", "sum_0b")
@@ -228,7 +228,7 @@ async def test_summaries_that_a_sibling_made_first_open_where_they_were_taken_ov
         theirs[0], id="sum_0c", key="c", depth=1, children=("sum_0a",), thread=child
     )
     for node in (*theirs, over):
-        await library.add(node)
+        await library.add_node(node)
     await library.close()
     taken = await use(tmp_path, child, "recall_expand", id="sum_0a")
     assert taken.startswith(f"[{child}:4] user, turn 1:\n{NEEDLE}")

@@ -10,13 +10,14 @@ import msgspec
 import pytest
 
 from treadle.core.errors import StoreClosed, StoreCorrupt, StoreTooNew
-from treadle.engines.lossless.library import LEASE_MS, Frontier, Job, Library, Note
+from treadle.engines.lossless.doctor.inspect import KnownTurns, read_library
+from treadle.engines.lossless.library import LEASE_MS, Library, Note, SummaryJob
 from treadle.engines.lossless.nodes import SummaryNode, join_spans
 
 NODE = SummaryNode(
     id="sum_1", key="k1", thread="t", first=1, last=4, text="short", body=b"{}", tokens=9
 )
-JOB = Job(key="k1", thread="t", first=1, last=4)
+JOB = SummaryJob(key="k1", thread="t", first=1, last=4)
 
 
 class Clock:
@@ -46,17 +47,17 @@ def weak(node: SummaryNode) -> SummaryNode:
 
 
 async def test_a_node_is_found_by_name_and_by_what_it_summarises(library: Library):
-    await library.add(NODE)
-    assert await library.get(["sum_1", "sum_none"]) == {"sum_1": NODE}
-    assert await library.find(["k1", "none"]) == {"k1": NODE}
-    assert await library.of_thread("t") == [NODE]
+    await library.add_node(NODE)
+    assert await library.nodes(["sum_1", "sum_none"]) == {"sum_1": NODE}
+    assert await library.best_nodes(["k1", "none"]) == {"k1": NODE}
+    assert await library.nodes_of_thread("t") == [NODE]
 
 
 async def test_a_node_never_changes_once_it_is_kept(library: Library):
-    await library.add(NODE)
+    await library.add_node(NODE)
     other = msgspec.structs.replace(NODE, text="other words", body=b"[]")
-    assert await library.add(other) == NODE
-    assert await library.get(["sum_1"]) == {"sum_1": NODE}
+    assert await library.add_node(other) == NODE
+    assert await library.nodes(["sum_1"]) == {"sum_1": NODE}
 
 
 @pytest.mark.parametrize("weak_first", [True, False])
@@ -64,64 +65,68 @@ async def test_a_summary_is_better_than_an_extract_whichever_came_first(
     library: Library, weak_first: bool
 ):
     for node in (weak(NODE), NODE) if weak_first else (NODE, weak(NODE)):
-        await library.add(node)
-    assert await library.find(["k1"]) == {"k1": NODE}
+        await library.add_node(node)
+    assert await library.best_nodes(["k1"]) == {"k1": NODE}
 
 
 async def test_a_job_belongs_to_one_worker_at_a_time(library: Library):
-    await library.want([JOB, JOB])
-    taken = await library.take("t", "k1", "one")
+    await library.add_jobs([JOB, JOB])
+    taken = await library.lease_job("t", "k1", "one")
     assert taken == msgspec.structs.replace(JOB, attempts=1)
-    assert await library.take("t", "k1", "two") is None
-    assert await library.take("t", "none", "two") is None
+    assert await library.lease_job("t", "k1", "two") is None
+    assert await library.lease_job("t", "none", "two") is None
 
 
 async def test_a_job_of_a_worker_that_died_is_free_when_its_lease_is_over(
     library: Library, clock: Clock
 ):
-    await library.want([JOB])
-    await library.take("t", "k1", "one")
+    await library.add_jobs([JOB])
+    await library.lease_job("t", "k1", "one")
     clock.now += LEASE_MS / 1000
-    assert await library.take("t", "k1", "two") == msgspec.structs.replace(JOB, attempts=2)
+    assert await library.lease_job("t", "k1", "two") == msgspec.structs.replace(JOB, attempts=2)
 
 
 async def test_a_job_that_was_put_back_waits_and_is_not_lost(library: Library, clock: Clock):
-    await library.want([JOB])
-    taken = await library.take("t", "k1", "one")
+    await library.add_jobs([JOB])
+    taken = await library.lease_job("t", "k1", "one")
     assert taken is not None
-    await library.put_back(taken, "no model wrote it", 300.0)
-    assert await library.take("t", "k1", "two") is None
+    await library.return_job(taken, "no model wrote it", 300.0)
+    assert await library.lease_job("t", "k1", "two") is None
     clock.now += 300.0
-    again = await library.take("t", "k1", "two")
+    again = await library.lease_job("t", "k1", "two")
     assert again == msgspec.structs.replace(JOB, attempts=2, error="no model wrote it")
 
 
 async def test_a_summary_ends_its_job_and_an_extract_does_not(library: Library):
-    await library.want([JOB])
-    await library.add(weak(NODE))
+    await library.add_jobs([JOB])
+    await library.add_node(weak(NODE))
     assert await library.jobs() == [JOB]
-    await library.add(NODE)
+    await library.add_node(NODE)
     assert await library.jobs() == []
 
 
 async def test_work_that_nobody_needs_is_forgotten_thread_by_thread(library: Library):
     later = msgspec.structs.replace(JOB, key="k2", first=5, last=9)
     elsewhere = msgspec.structs.replace(JOB, thread="u")
-    await library.want([JOB, later, elsewhere])
+    await library.add_jobs([JOB, later, elsewhere])
     await library.drop_jobs("t", 5)
     assert await library.jobs("t") == [JOB]
-    await library.want([later])
-    await library.keep_jobs("t", ["k2"])
+    await library.add_jobs([later])
+    await library.keep_only_jobs("t", ["k2"])
     assert await library.jobs() == [elsewhere, later]
 
 
-async def test_a_turn_is_noted_once(library: Library):
-    assert await library.commit("t/1", "t", 1, 1, 4)
-    assert not await library.commit("t/1", "t", 1, 1, 4)
-    assert await library.commit("t/2", "t", 2, 5, 9)
-    assert (await library.committed("t"), await library.committed("u")) == (9, 0)
-    await library.add(weak(NODE))
-    assert await library.frontier("t") == Frontier(turns=2, last=9, nodes=1, degraded=1)
+async def test_a_turn_is_noted_once(library: Library, tmp_path: Path):
+    assert await library.commit_turn("t/1", "t", 1, 1, 4)
+    assert not await library.commit_turn("t/1", "t", 1, 1, 4)
+    assert await library.commit_turn("t/2", "t", 2, 5, 9)
+    assert await library.last_committed_entry("t") == 9
+    assert await library.last_committed_entry("u") == 0
+    await library.add_node(weak(NODE))
+    contents = read_library(tmp_path / "engines" / "lossless.db")
+    assert contents.turns == {"t": KnownTurns(turns=2, last=9)}
+    assert [node.degraded for node in contents.nodes.values()] == [True]
+    assert contents.jobs == ()
 
 
 async def test_notes_are_replaced_by_name_and_removed_when_empty(library: Library, clock: Clock):
@@ -140,26 +145,26 @@ async def test_notes_are_replaced_by_name_and_removed_when_empty(library: Librar
 
 
 async def test_what_was_told_with_a_prefix_is_told_again(library: Library):
-    assert await library.tell_once("t", "p", "one") == "one"
-    assert await library.tell_once("t", "p", "two") == "one"
-    assert await library.tell_once("t", "q", "two") == "two"
+    assert await library.pin_guidance("t", "p", "one") == "one"
+    assert await library.pin_guidance("t", "p", "two") == "one"
+    assert await library.pin_guidance("t", "q", "two") == "two"
 
 
 async def test_everything_is_there_when_it_is_opened_again(tmp_path: Path):
     first = Library(tmp_path / "lossless.db")
-    await first.add(NODE)
-    await first.want([msgspec.structs.replace(JOB, key="k2")])
+    await first.add_node(NODE)
+    await first.add_jobs([msgspec.structs.replace(JOB, key="k2")])
     await first.close()
     again = Library(tmp_path / "lossless.db")
-    assert await again.of_thread("t") == [NODE]
+    assert await again.nodes_of_thread("t") == [NODE]
     assert [job.key for job in await again.jobs()] == ["k2"]
     await again.close()
 
 
 async def test_without_a_place_it_lives_in_memory():
     library = Library(None)
-    await library.add(NODE)
-    assert await library.get(["sum_1"]) == {"sum_1": NODE}
+    await library.add_node(NODE)
+    assert await library.nodes(["sum_1"]) == {"sum_1": NODE}
     await library.close()
 
 
@@ -169,10 +174,10 @@ async def test_two_writers_wait_for_each_other(tmp_path: Path):
     async def fill(at: int) -> None:
         for number in range(25):
             name = f"sum_{at}{number:03}"
-            await libraries[at].add(msgspec.structs.replace(NODE, id=name, key=name))
+            await libraries[at].add_node(msgspec.structs.replace(NODE, id=name, key=name))
 
     await asyncio.gather(*map(fill, range(4)))
-    assert len(await libraries[0].of_thread("t")) == 100
+    assert len(await libraries[0].nodes_of_thread("t")) == 100
     for library in libraries:
         await library.close()
 
@@ -186,19 +191,19 @@ async def test_all_libraries_of_a_file_share_one_thread_until_the_last_is_closed
     assert threads() == before
     await asyncio.gather(*(library.jobs() for library in libraries))
     assert threads() == before + 1
-    await libraries[0].add(NODE)
+    await libraries[0].add_node(NODE)
     for library in libraries[:-1]:
         await library.close()
-    assert await libraries[-1].get(["sum_1"]) == {"sum_1": NODE}
+    assert await libraries[-1].nodes(["sum_1"]) == {"sum_1": NODE}
     await libraries[-1].close()
     assert threads() == before
 
 
 async def test_only_one_of_many_workers_gets_a_job(tmp_path: Path):
     libraries = [Library(tmp_path / "lossless.db") for _ in range(4)]
-    await libraries[0].want([JOB])
+    await libraries[0].add_jobs([JOB])
     taken = await asyncio.gather(
-        *(library.take("t", "k1", f"worker {at}") for at, library in enumerate(libraries))
+        *(library.lease_job("t", "k1", f"worker {at}") for at, library in enumerate(libraries))
     )
     assert len([job for job in taken if job is not None]) == 1
     for library in libraries:

@@ -97,7 +97,7 @@ class Remembering(RuleBasedStateMachine):
         now = summaries(self.thread)
         stayed = [name for name in before if name in now]
         assert [name for name in now if name in before] == stayed
-        known = await self.library.get([*before, *now])
+        known = await self.library.nodes([*before, *now])
         for name in set(before) - set(now):
             gone = known.get(name)
             if gone is not None:

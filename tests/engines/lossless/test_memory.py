@@ -207,9 +207,9 @@ async def test_memory_comes_back_where_there_is_room_and_a_summary_over_it(
         text="",
         body=b"",
     )
-    await library.add(kept)
+    await library.add_node(kept)
     other = msgspec.structs.replace(kept, id="sum_02", key="b", spans=((2, 4),))
-    await library.add(other)
+    await library.add_node(other)
     given = under_a_summary(past, name)
     found = await Memory(library).recalled(given, read(given.items[:1]), spare)
     assert len(found) == recalled

@@ -32,9 +32,9 @@ async def main():
     while not (place / "enough").exists() or rounds < 3:
         rounds += 1
         found += len(await index.search(Search("src/part_1.py", threads=(thread,), limit=5)))
-        nodes = await library.of_thread(thread)
-        assert set(await library.get(node.id for node in nodes)) == {node.id for node in nodes}
-        await library.frontier(thread)
+        nodes = await library.nodes_of_thread(thread)
+        assert set(await library.nodes(node.id for node in nodes)) == {node.id for node in nodes}
+        await library.last_committed_entry(thread)
         await library.jobs()
     for each in (library, index, store):
         await each.close()

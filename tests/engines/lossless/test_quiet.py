@@ -7,43 +7,43 @@ from typing import Any
 from tests.harness.scenes import hear, opened
 from treadle.engines.lossless.engine import LosslessEngine
 from treadle.engines.lossless.library import Library
-from treadle.engines.lossless.shelf import Shelf
+from treadle.engines.lossless.sqlite_file import SqliteFile
 from treadle.harness.events import Event, StepStarted
 
 from .scenes import Speaker, look, summaries, talk, words
 
 
-class NotingShelf(Shelf):
-    """A shelf that counts how often its file is used."""
+class CountingFile(SqliteFile):
+    """A file that counts how often it is used."""
 
     uses = 0
 
-    async def ask(self, job: Any) -> Any:
+    async def read(self, job: Any) -> Any:
         self.uses += 1
-        return await super().ask(job)
+        return await super().read(job)
 
-    async def change(self, job: Any) -> Any:
+    async def write(self, job: Any) -> Any:
         self.uses += 1
-        return await super().change(job)
+        return await super().write(job)
 
 
-class NotingLibrary(Library):
-    """A library that can tell how often its file is used."""
+class CountingLibrary(Library):
+    """A library that can tell how often it is used."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
-        self.shelf = self._shelf = NotingShelf(path)
+        self.file = self._file = CountingFile(path)
 
 
 async def test_steps_and_upkeep_beside_a_summary_leave_the_file_alone(tmp_path: Path):
-    library = NotingLibrary(tmp_path / "lossless.db")
+    library = CountingLibrary(tmp_path / "lossless.db")
     engine: Any = LosslessEngine(library)
     model: Any = Speaker(steps=3)
     uses: list[int] = []
 
     def note(event: Event) -> None:
         if isinstance(event, StepStarted):
-            uses.append(library.shelf.uses)
+            uses.append(library.file.uses)
 
     facts = "context_window = 200000"
     async with opened(tmp_path, model, engine=engine, tools=(look,), facts=facts) as thread:
@@ -56,7 +56,7 @@ async def test_steps_and_upkeep_beside_a_summary_leave_the_file_alone(tmp_path: 
             uses.clear()
             await hear(thread, said, at=note)
             await thread.settled(10.0)
-            uses.append(library.shelf.uses)
+            uses.append(library.file.uses)
     assert len(uses) >= 5
     # Within the turn nothing is read; its commit is the only use after it.
     assert [after - before for before, after in pairwise(uses)] == [0] * (len(uses) - 2) + [1]
@@ -64,7 +64,7 @@ async def test_steps_and_upkeep_beside_a_summary_leave_the_file_alone(tmp_path: 
 
 
 async def test_a_turn_that_cannot_be_folded_is_not_looked_at_again_at_each_step(tmp_path: Path):
-    library = NotingLibrary(tmp_path / "lossless.db")
+    library = CountingLibrary(tmp_path / "lossless.db")
     engine: Any = LosslessEngine(library)
     model: Any = Speaker(steps=6)
     uses: list[int] = []
@@ -72,7 +72,7 @@ async def test_a_turn_that_cannot_be_folded_is_not_looked_at_again_at_each_step(
 
     def note(event: Event) -> None:
         if isinstance(event, StepStarted):
-            uses.append(library.shelf.uses)
+            uses.append(library.file.uses)
             shares.append(thread.view.tokens / 20_000)
 
     facts = "context_window = 20000"

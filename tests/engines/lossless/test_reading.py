@@ -3,8 +3,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from treadle.engines.lossless.library import MOST_THREADS, RecentThreads
 from treadle.engines.lossless.reading import Reading, read
-from treadle.engines.lossless.recent import MOST, Recent
 from treadle.engines.values import ContextItem, Covered
 
 WISH = b'{"type":"function_call","call_id":"c","name":"new_context","arguments":"%s"}'
@@ -62,10 +62,10 @@ def test_a_reading_tells_sizes_summaries_wishes_and_notes():
 
 
 def test_of_many_threads_the_one_that_was_quiet_longest_is_forgotten():
-    known: Recent[int] = Recent()
-    for number in range(MOST):
+    known: RecentThreads[int] = RecentThreads()
+    for number in range(MOST_THREADS):
         known[str(number)] = number
     known["0"] = 0
     known["new"] = 1
-    assert len(known) == MOST
+    assert len(known) == MOST_THREADS
     assert [name in known for name in ("0", "1", "2", "new")] == [True, False, True, True]

@@ -56,7 +56,7 @@ async def condensed(place: Path, thread: str) -> str:
     (leaf,) = await shown(place, thread)
     library = Library(place / "lossless.db")
     try:
-        child = (await library.get([leaf]))[leaf]
+        child = (await library.nodes([leaf]))[leaf]
         other = msgspec.structs.replace(child, id="sum_00aa", key="other", text="Of otters.")
         node = SummaryNode(
             id="sum_00ff",
@@ -74,8 +74,8 @@ async def condensed(place: Path, thread: str) -> str:
             degraded=True,
             missing=("src/otters/otter.py",),
         )
-        await library.add(other)
-        await library.add(node)
+        await library.add_node(other)
+        await library.add_node(node)
         return node.id
     finally:
         await library.close()

@@ -40,13 +40,12 @@ from ..values import (
 )
 from .call_limits import CallLimiter
 from .choose import Chosen, choose, token_count
-from .library import Library
+from .library import Library, RecentThreads
 from .memory import Memory
 from .mending import mended, restored, written_again
 from .nodes import SummaryNode, summary_names
 from .plan import Measures, Stretch, condensable, mergeable, stretches
 from .reading import Reading, read
-from .recent import Recent
 from .scene import Full, Scene, Shown, newest_turn
 
 if TYPE_CHECKING:
@@ -81,10 +80,10 @@ class LosslessEngine(Service):
     info: EngineInfo = INFO
     memory: Memory = later()
     _made: Workshop | None = None
-    _read: dict[str, Reading] = field(default_factory=Recent)
+    _read: dict[str, Reading] = field(default_factory=RecentThreads)
     """The conversations of threads, as far as they were read."""
-    _shown: dict[str, Shown] = field(default_factory=Recent)
-    _full: dict[str, Full] = field(default_factory=Recent)
+    _shown: dict[str, Shown] = field(default_factory=RecentThreads)
+    _full: dict[str, Full] = field(default_factory=RecentThreads)
 
     def __post_init__(self) -> None:
         self.memory = Memory(self.library)
@@ -99,7 +98,7 @@ class LosslessEngine(Service):
 
     async def bootstrap(self, given: BootstrapParams, /) -> BootstrapResult:
         """Nothing to read: the thread's log is the store."""
-        self.library.open_soon()
+        self.library.open_in_background()
         self.memory.forget(given.thread.id)
         self._shown.pop(given.thread.id, None)
         return BootstrapResult(bootstrapped=True, reason="the log has it all")
@@ -111,7 +110,7 @@ class LosslessEngine(Service):
 
     async def commit_turn(self, given: CommitParams, /) -> CommitResult:
         """Note how far the thread has come."""
-        new = await self.library.commit(
+        new = await self.library.commit_turn(
             given.key, given.thread.id, given.number, given.first, given.last
         )
         return CommitResult("committed" if new else "duplicate")
@@ -161,7 +160,7 @@ class LosslessEngine(Service):
     def _is_due(self, scene: Scene) -> bool:
         """Whether there is anything to make, to mend or to forget."""
         weak = self._is_weak(scene.thread)
-        return scene.is_filling or weak or not self.library.idle(scene.thread)
+        return scene.is_filling or weak or not self.library.is_idle(scene.thread)
 
     def _is_weak(self, thread: str) -> bool:
         """Whether summaries in view may only have been extracted."""
@@ -230,7 +229,7 @@ class LosslessEngine(Service):
 
     async def _under_way(self, given: MaintainParams) -> int:
         """Where a turn begins that runs beside maintenance, or may; the end where none does."""
-        known = await self.library.committed(given.thread.id)
+        known = await self.library.last_committed_entry(given.thread.id)
         items = given.items
         if not items or items[-1].seq is None or items[-1].seq <= known:
             return len(items)
@@ -260,7 +259,7 @@ class LosslessEngine(Service):
             return None
         low = int(measures.low * scene.budget)
         parts = [*await self._older(scene), *scene.stretches(unfinished=force)]
-        nodes = await self.library.find(part.key for part in parts)
+        nodes = await self.library.best_nodes(part.key for part in parts)
         # Extracts need no model, so there is nothing to wait for.
         merged = [part for part in parts if part.merged and part.key not in nodes]
         nodes |= await self._ready(scene, merged)
@@ -283,7 +282,7 @@ class LosslessEngine(Service):
 
     async def _ready(self, scene: Scene, parts: Sequence[Stretch]) -> dict[str, SummaryNode]:
         """A node for every stretch, at once; what no model has written yet is extracted."""
-        nodes = await self.library.find(part.key for part in parts)
+        nodes = await self.library.best_nodes(part.key for part in parts)
         for part in parts:
             if part.key not in nodes:
                 nodes[part.key] = await self._extracted(scene, part)
@@ -294,7 +293,7 @@ class LosslessEngine(Service):
     ) -> int:
         """Make the summaries that the next step down will need."""
         parts = [*await self._older(scene), *scene.stretches()]
-        nodes = await self.library.find(part.key for part in parts)
+        nodes = await self.library.best_nodes(part.key for part in parts)
         made = 0
         for part in parts:
             if cancelled is not None and cancelled.is_set():
@@ -331,9 +330,9 @@ class LosslessEngine(Service):
     async def _forget_jobs(self, scene: Scene) -> None:
         """Drop work that no view will need any more."""
         parts = [*await self._older(scene), *scene.stretches()]
-        shown = await self.library.get(summary_names(scene.items))
+        shown = await self.library.nodes(summary_names(scene.items))
         weak = [node.key for node in shown.values() if node.degraded]
-        await self.library.keep_jobs(scene.thread, [*weak, *(part.key for part in parts)])
+        await self.library.keep_only_jobs(scene.thread, [*weak, *(part.key for part in parts)])
 
     async def _older(self, scene: Scene) -> list[Stretch]:
         """Summaries that should become one, where they take too much room."""
@@ -341,7 +340,7 @@ class LosslessEngine(Service):
         room = scene.measures.summaries * scene.budget
         if token_count(shown) <= room:
             return []
-        nodes = await self.library.get(summary_names(shown))
+        nodes = await self.library.nodes(summary_names(shown))
         depths = {name: node.depth for name, node in nodes.items() if not node.degraded}
         extracts = nodes.keys() - depths.keys()
         found = condensable(scene.items, depths, scene.live, scene.measures)
@@ -359,7 +358,7 @@ class LosslessEngine(Service):
     async def _before(self, scene: Scene, part: Stretch) -> str:
         """The text of the summary that stands right before a stretch."""
         names = summary_names(scene.items[: part.start])[-1:]
-        return "".join(node.text for node in (await self.library.get(names)).values())
+        return "".join(node.text for node in (await self.library.nodes(names)).values())
 
     async def _restore(self, scene: Scene) -> None:
         """See, once for each set of summaries in view, that the library has them."""
@@ -376,7 +375,7 @@ class LosslessEngine(Service):
         *,
         manual: bool,
     ) -> SummaryNode:
-        known = (await self.library.find([part.key])).get(part.key)
+        known = (await self.library.best_nodes([part.key])).get(part.key)
         if known is not None and not known.degraded:
             return known
         made = await self._written(scene, part, complete, cancelled, manual=manual)

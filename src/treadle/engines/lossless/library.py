@@ -1,9 +1,9 @@
-"""The library: the nodes of all threads, the work that waits for them, and notes.
+"""The library: the summaries of all threads, the jobs to write them, and notes.
 
-Owns what is kept in ``lossless.db``. Invariants: a node never changes once it is
-kept; a job belongs to one worker at a time and is free again when its lease runs out;
-what is lost with the file can be made again from the log; and what cannot have changed
-since it was read is not read again.
+Owns what is stored in ``lossless.db``. Invariants: a node never changes once it is
+stored; a job belongs to one worker at a time and is free again when its lease runs out;
+what is lost with the file can be made again from the log, except notes; and what cannot
+have changed since it was read is not read again.
 """
 
 from __future__ import annotations
@@ -12,24 +12,34 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 from msgspec import Struct
 
 from ...core.wire import json_bytes
 from .nodes import SummaryNode
-from .recent import Recent
-from .shelf import Shelf
+from .sqlite_file import SqliteFile
 
-__all__ = ["Frontier", "Job", "Library", "Note", "keep_node"]
+__all__ = [
+    "LEASE_MS",
+    "MOST_THREADS",
+    "Library",
+    "Note",
+    "RecentThreads",
+    "SummaryJob",
+    "insert_node",
+]
 
-_EVER = 1 << 62
+_FOREVER = 1 << 62
 LEASE_MS = 300_000
 """How long a job belongs to the worker that took it."""
+MOST_THREADS = 256
+"""How many threads are remembered."""
 
 
-class Job(Struct, frozen=True, kw_only=True):
-    """A summary that is to be made."""
+class SummaryJob(Struct, frozen=True, kw_only=True):
+    """A summary that a model should write."""
 
     key: str
     thread: str
@@ -41,97 +51,103 @@ class Job(Struct, frozen=True, kw_only=True):
 
 
 class Note(Struct, frozen=True, kw_only=True):
-    """Something that an agent wrote down for itself."""
+    """A note that an agent wrote for itself."""
 
     name: str
     text: str
     time: int
 
 
-class Frontier(Struct, frozen=True, kw_only=True):
-    """How far a thread's turns are known, and what is kept of it."""
+V = TypeVar("V")
 
-    turns: int = 0
-    last: int = 0
-    nodes: int = 0
-    degraded: int = 0
-    jobs: int = 0
+
+class RecentThreads(dict[str, V]):
+    """A dict by thread that forgets the thread that was written longest ago.
+
+    An engine that serves many threads for a long time does not grow with them.
+    """
+
+    def __setitem__(self, thread: str, value: V) -> None:
+        self.pop(thread, None)
+        super().__setitem__(thread, value)
+        if len(self) > MOST_THREADS:
+            del self[next(iter(self))]
 
 
 class Library:
-    """Nodes in a file, or in memory where there is no home; opened at first use."""
+    """The library in a file, or in memory where there is no home; opened at first use."""
 
     def __init__(self, path: Path | None, *, clock: Callable[[], float] = time.time) -> None:
-        self._shelf = Shelf(path)
+        self._file = SqliteFile(path)
         self._clock = clock
-        self._notes: dict[str, list[Note]] = Recent()
-        """Notes that were read; a thread has one writer, so they are as it wrote them."""
-        self._idle: dict[str, bool] = Recent()
-        """Threads for which no work waits."""
+        self._notes: dict[str, list[Note]] = RecentThreads()
+        """Notes that were read; a thread has one writer, so they are still as it wrote them."""
+        self._idle: dict[str, bool] = RecentThreads()
+        """Threads for which no job waits."""
         self._nodes: dict[str, SummaryNode] = {}
-        """The nodes that were asked for last."""
+        """The nodes of the last call of `nodes`."""
 
-    async def add(self, node: SummaryNode) -> SummaryNode:
-        """Keep a node, and consider its job done; the one that has its name, if there is one."""
+    async def add_node(self, node: SummaryNode) -> SummaryNode:
+        """Store a node and end its job; return the stored node that has its name."""
 
-        def job(db: sqlite3.Connection) -> SummaryNode:
-            keep_node(db, node)
+        def query(db: sqlite3.Connection) -> SummaryNode:
+            insert_node(db, node)
             if not node.degraded:
                 db.execute("DELETE FROM jobs WHERE key = ?", (node.key,))
-            return _decoded(
+            return _decode_node(
                 db.execute("SELECT node FROM nodes WHERE id = ?", (node.id,)).fetchone()
             )
 
-        return await self._shelf.change(job)
+        return await self._file.write(query)
 
-    async def find(self, keys: Iterable[str]) -> dict[str, SummaryNode]:
-        """The best node for each of `keys` that has one."""
-        if not (sought := tuple(keys)):
+    async def best_nodes(self, keys: Iterable[str]) -> dict[str, SummaryNode]:
+        """Return the best node for each of `keys` that has one, by key."""
+        if not (wanted := tuple(keys)):
             return {}
-        wanted = json_bytes(sought)
+        keys_json = json_bytes(wanted)
 
-        def job(db: sqlite3.Connection) -> dict[str, SummaryNode]:
+        def query(db: sqlite3.Connection) -> dict[str, SummaryNode]:
             rows = db.execute(
                 "SELECT node FROM nodes WHERE key IN (SELECT value FROM json_each(?)) "
                 "ORDER BY degraded DESC, rowid",
-                (wanted,),
+                (keys_json,),
             )
-            return {node.key: node for node in map(_decoded, rows)}
+            return {node.key: node for node in map(_decode_node, rows)}
 
-        return await self._shelf.ask(job)
+        return await self._file.read(query)
 
-    async def get(self, ids: Iterable[str]) -> dict[str, SummaryNode]:
-        """Nodes by their names; those that do not exist are left out."""
-        sought = tuple(ids)
-        known = {name: self._nodes[name] for name in sought if name in self._nodes}
-        missing = json_bytes([name for name in sought if name not in known])
+    async def nodes(self, ids: Iterable[str]) -> dict[str, SummaryNode]:
+        """Return nodes by their ids; ids without a node are left out."""
+        wanted = tuple(ids)
+        known = {name: self._nodes[name] for name in wanted if name in self._nodes}
+        missing = json_bytes([name for name in wanted if name not in known])
 
-        def job(db: sqlite3.Connection) -> dict[str, SummaryNode]:
+        def query(db: sqlite3.Connection) -> dict[str, SummaryNode]:
             rows = db.execute(
                 "SELECT node FROM nodes WHERE id IN (SELECT value FROM json_each(?))", (missing,)
             )
-            return {node.id: node for node in map(_decoded, rows)}
+            return {node.id: node for node in map(_decode_node, rows)}
 
-        if len(known) < len(sought):
-            known |= await self._shelf.ask(job)
+        if len(known) < len(wanted):
+            known |= await self._file.read(query)
             self._nodes = dict(known)
         return known
 
-    async def of_thread(self, thread: str) -> list[SummaryNode]:
-        """The nodes that were made in a thread, in the order of its log."""
+    async def nodes_of_thread(self, thread: str) -> list[SummaryNode]:
+        """Return the nodes that were made in a thread, in the order of its log."""
 
-        def job(db: sqlite3.Connection) -> list[SummaryNode]:
+        def query(db: sqlite3.Connection) -> list[SummaryNode]:
             rows = db.execute(
                 "SELECT node FROM nodes WHERE thread = ? ORDER BY first, depth", (thread,)
             )
-            return list(map(_decoded, rows))
+            return list(map(_decode_node, rows))
 
-        return await self._shelf.ask(job)
+        return await self._file.read(query)
 
-    async def want(self, jobs: Sequence[Job]) -> None:
-        """Note work that is to be done; what is noted already stays as it is."""
+    async def add_jobs(self, jobs: Sequence[SummaryJob]) -> None:
+        """Add jobs; one that exists already stays as it is."""
 
-        def job(db: sqlite3.Connection) -> None:
+        def query(db: sqlite3.Connection) -> None:
             db.executemany(
                 "INSERT INTO jobs (key, thread, first, last, depth, created) "
                 "VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
@@ -141,29 +157,31 @@ class Library:
         if not jobs:
             return
         try:
-            await self._shelf.change(job)
+            await self._file.write(query)
         finally:
             for each in jobs:
                 self._idle.pop(each.thread, None)
 
-    async def take(self, thread: str, key: str, owner: str, *, at_once: bool = False) -> Job | None:
-        """Lease one job, unless someone has it or it should wait; `at_once` it need not."""
+    async def lease_job(
+        self, thread: str, key: str, owner: str, *, at_once: bool = False
+    ) -> SummaryJob | None:
+        """Lease one job; None if another worker has it or, without `at_once`, it must wait."""
 
-        def job(db: sqlite3.Connection) -> Job | None:
+        def query(db: sqlite3.Connection) -> SummaryJob | None:
             now = self._now()
             row = db.execute(
                 "UPDATE jobs SET owner = ?, until = ?, attempts = attempts + 1 "
                 "WHERE thread = ? AND key = ? AND after <= ? "
                 "AND (owner IS NULL OR owner = ? OR until <= ?) "
                 "RETURNING key, thread, first, last, depth, attempts, error",
-                (owner, now + LEASE_MS, thread, key, _EVER if at_once else now, owner, now),
+                (owner, now + LEASE_MS, thread, key, _FOREVER if at_once else now, owner, now),
             ).fetchone()
-            return None if row is None else _job(row)
+            return None if row is None else _decode_job(row)
 
-        return await self._shelf.change(job)
+        return await self._file.write(query)
 
-    async def put_back(self, job: Job, error: str, wait: float = 0.0) -> None:
-        """Give a job back; it is not taken again for `wait` seconds."""
+    async def return_job(self, job: SummaryJob, error: str, wait: float = 0.0) -> None:
+        """End the lease of a job; it is not leased again for `wait` seconds."""
 
         def work(db: sqlite3.Connection) -> None:
             db.execute(
@@ -172,98 +190,83 @@ class Library:
                 (self._now() + int(wait * 1000), error, job.thread, job.key),
             )
 
-        await self._shelf.change(work)
+        await self._file.write(work)
 
-    async def jobs(self, thread: str | None = None) -> list[Job]:
-        """The work that waits, oldest first."""
+    async def jobs(self, thread: str | None = None) -> list[SummaryJob]:
+        """Return the jobs that wait, oldest first."""
 
-        def job(db: sqlite3.Connection) -> list[Job]:
+        def query(db: sqlite3.Connection) -> list[SummaryJob]:
             rows = db.execute(
                 "SELECT key, thread, first, last, depth, attempts, error FROM jobs "
                 "WHERE ?1 IS NULL OR thread = ?1 ORDER BY created, first",
                 (thread,),
             )
-            return list(map(_job, rows))
+            return list(map(_decode_job, rows))
 
-        return await self._shelf.ask(job)
+        return await self._file.read(query)
 
-    async def keep_jobs(self, thread: str, keys: Iterable[str]) -> None:
-        """Forget a thread's work but for `keys`."""
+    async def keep_only_jobs(self, thread: str, keys: Iterable[str]) -> None:
+        """Delete the jobs of a thread except those of `keys`."""
         wanted = json_bytes(tuple(keys))
 
-        def job(db: sqlite3.Connection) -> bool:
+        def query(db: sqlite3.Connection) -> bool:
             db.execute(
                 "DELETE FROM jobs WHERE thread = ? AND key NOT IN (SELECT value FROM json_each(?))",
                 (thread, wanted),
             )
             return db.execute("SELECT 1 FROM jobs WHERE thread = ?", (thread,)).fetchone() is None
 
-        if await self._shelf.change(job):
+        if await self._file.write(query):
             self._idle[thread] = True
 
-    def idle(self, thread: str) -> bool:
-        """Whether it is known that no work waits for a thread."""
+    def is_idle(self, thread: str) -> bool:
+        """Return whether it is known that no job waits for a thread."""
         return thread in self._idle
 
-    def open_soon(self) -> None:
-        """A thread with a past begins a turn, and what is known of it will be asked for."""
-        self._shelf.open_soon()
+    def open_in_background(self) -> None:
+        """Open the file while others work: a turn begins, and will read it."""
+        self._file.open_in_background()
 
-    def forget(self, thread: str) -> None:
-        """Read about a thread anew when it is asked for."""
+    def drop_cache(self, thread: str) -> None:
+        """Read a thread's jobs and notes from the file again at their next use."""
         self._idle.pop(thread, None)
         self._notes.pop(thread, None)
 
     async def drop_jobs(self, thread: str, first: int) -> None:
-        """Forget work about entries from `first` on."""
+        """Delete jobs about entries from `first` on."""
 
-        def job(db: sqlite3.Connection) -> None:
+        def query(db: sqlite3.Connection) -> None:
             db.execute("DELETE FROM jobs WHERE thread = ? AND last >= ?", (thread, first))
 
-        await self._shelf.change(job)
+        await self._file.write(query)
 
-    async def commit(self, key: str, thread: str, number: int, first: int, last: int) -> bool:
-        """Note a turn; whether it was new."""
+    async def commit_turn(self, key: str, thread: str, number: int, first: int, last: int) -> bool:
+        """Record a turn; return whether it is new."""
 
-        def job(db: sqlite3.Connection) -> bool:
+        def query(db: sqlite3.Connection) -> bool:
             done = db.execute(
                 "INSERT INTO turns VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
                 (key, thread, number, first, last),
             )
             return done.rowcount == 1
 
-        return await self._shelf.change(job)
+        return await self._file.write(query)
 
-    async def committed(self, thread: str) -> int:
-        """The last entry of the newest turn that was noted; 0 where none was."""
+    async def last_committed_entry(self, thread: str) -> int:
+        """Return the last entry of the newest recorded turn; 0 where there is none."""
 
-        def job(db: sqlite3.Connection) -> int:
+        def query(db: sqlite3.Connection) -> int:
             row = db.execute(
                 "SELECT last FROM turns WHERE thread = ? ORDER BY number DESC LIMIT 1", (thread,)
             ).fetchone()
             return 0 if row is None else int(row[0])
 
-        return await self._shelf.ask(job)
-
-    async def frontier(self, thread: str) -> Frontier:
-        """How far a thread is known."""
-
-        def job(db: sqlite3.Connection) -> Frontier:
-            turns, last = db.execute(
-                "SELECT count(*), coalesce(max(last), 0) FROM turns WHERE thread = ?", (thread,)
-            ).fetchone()
-            nodes, degraded = db.execute(
-                "SELECT count(*), coalesce(sum(degraded), 0) FROM nodes WHERE thread = ?", (thread,)
-            ).fetchone()
-            (jobs,) = db.execute("SELECT count(*) FROM jobs WHERE thread = ?", (thread,)).fetchone()
-            return Frontier(turns=turns, last=last, nodes=nodes, degraded=degraded, jobs=jobs)
-
-        return await self._shelf.ask(job)
+        return await self._file.read(query)
 
     async def write_note(self, thread: str, name: str, text: str) -> None:
-        """Write a note down, in place of one with the same name; an empty text removes it."""
+        """Write a note in place of one with the same name; an empty text removes it."""
 
-        def job(db: sqlite3.Connection) -> None:
+        def query(db: sqlite3.Connection) -> None:
             if not text.strip():
                 db.execute("DELETE FROM notes WHERE thread = ? AND name = ?", (thread, name))
                 return
@@ -274,26 +277,26 @@ class Library:
                 (thread, name, text, self._now()),
             )
 
-        await self._shelf.change(job)
+        await self._file.write(query)
         self._notes.pop(thread, None)
 
     async def notes(self, thread: str) -> list[Note]:
-        """The notes of a thread, oldest first."""
+        """Return the notes of a thread, oldest first."""
 
-        def job(db: sqlite3.Connection) -> list[Note]:
+        def query(db: sqlite3.Connection) -> list[Note]:
             rows = db.execute(
                 "SELECT name, text, time FROM notes WHERE thread = ? ORDER BY number", (thread,)
             )
             return [Note(name=name, text=text, time=at) for name, text, at in rows]
 
         if thread not in self._notes:
-            self._notes[thread] = await self._shelf.ask(job)
+            self._notes[thread] = await self._file.read(query)
         return list(self._notes[thread])
 
-    async def tell_once(self, thread: str, prefix: str, text: str) -> str:
-        """What was told with a prefix the first time; `text` when this is the first time."""
+    async def pin_guidance(self, thread: str, prefix: str, text: str) -> str:
+        """Store the guidance for a prefix of the view, once; return what is stored for it."""
 
-        def job(db: sqlite3.Connection) -> str:
+        def query(db: sqlite3.Connection) -> str:
             db.execute(
                 "INSERT INTO told VALUES (?, ?, ?) ON CONFLICT DO NOTHING", (thread, prefix, text)
             )
@@ -302,18 +305,18 @@ class Library:
             ).fetchone()
             return str(row[0])
 
-        return await self._shelf.change(job)
+        return await self._file.write(query)
 
     async def close(self) -> None:
-        """Let go of the file. Harmless when called twice."""
-        await self._shelf.close()
+        """Close the file. Harmless when called twice."""
+        await self._file.close()
 
     def _now(self) -> int:
         return int(self._clock() * 1000)
 
 
-def keep_node(db: sqlite3.Connection, node: SummaryNode) -> None:
-    """Write a node, unless its name is taken."""
+def insert_node(db: sqlite3.Connection, node: SummaryNode) -> None:
+    """Insert a node, unless its id is taken."""
     db.execute(
         "INSERT INTO nodes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
         (
@@ -330,13 +333,13 @@ def keep_node(db: sqlite3.Connection, node: SummaryNode) -> None:
     )
 
 
-def _decoded(row: tuple[bytes]) -> SummaryNode:
+def _decode_node(row: tuple[bytes]) -> SummaryNode:
     return msgspec.msgpack.decode(row[0], type=SummaryNode)
 
 
-def _job(row: tuple[str, str, int, int, int, int, str | None]) -> Job:
+def _decode_job(row: tuple[str, str, int, int, int, int, str | None]) -> SummaryJob:
     key, thread, first, last, depth, attempts, error = row
-    return Job(
+    return SummaryJob(
         key=key,
         thread=thread,
         first=first,

@@ -22,12 +22,11 @@ from ...prompt.registry import builtin_vocabulary
 from ...store.contract import Search
 from ...tools.contract import Tool
 from ..values import AssembleParams, ContextItem, LogReader
-from .library import Library, Note
+from .library import Library, Note, RecentThreads
 from .reading import Reading
 from .recall import Desk, recall_tools
 from .recall.desk import Seen
 from .recall.records import Record, records_of
-from .recent import Recent
 
 if TYPE_CHECKING:
     from .recall.cues import Cue
@@ -63,11 +62,11 @@ class Memory(Service):
     tools: tuple[Tool, ...] = later()
     """The tools that open the past; the same for good."""
     _desk: Desk = later()
-    _offered: dict[str, frozenset[str]] = field(default_factory=Recent)
+    _offered: dict[str, frozenset[str]] = field(default_factory=RecentThreads)
     """The tools that the model of a thread really has."""
-    _granted: dict[str, int] = field(default_factory=Recent)
+    _granted: dict[str, int] = field(default_factory=RecentThreads)
     """The turn whose wish for a fresh start was dealt with last."""
-    _told: dict[str, tuple[str, str]] = field(default_factory=Recent)
+    _told: dict[str, tuple[str, str]] = field(default_factory=RecentThreads)
     """What a thread's view stands on, and what was told with it: the same for good."""
 
     def __post_init__(self) -> None:
@@ -124,14 +123,14 @@ class Memory(Service):
         if base is None or not text:
             return text or None
         if told is None or told[0] != base:
-            told = base, await self.library.tell_once(thread, base, text)
+            told = base, await self.library.pin_guidance(thread, base, text)
             self._told[thread] = told
         return told[1]
 
     def forget(self, thread: str) -> None:
         """Look at a thread's notes anew: somebody else may have served it meanwhile."""
         self._told.pop(thread, None)
-        self.library.forget(thread)
+        self.library.drop_cache(thread)
 
     async def _found(
         self,
@@ -141,7 +140,7 @@ class Memory(Service):
     ) -> list[Record]:
         """Entries under the summaries in view that speak of what the input names."""
         thread = given.thread.id
-        nodes = await self.library.get(seen.names)
+        nodes = await self.library.nodes(seen.names)
         spans = [span for node in nodes.values() for span in node.spans]
         visible = {item.seq for item in seen.items}
         # What came after them is in sight, and need not be indexed while the turn waits.

@@ -25,21 +25,21 @@ __all__ = ["mended", "restored", "written_again"]
 async def restored(library: Library, scene: Scene) -> Shown:
     """Take nodes in that the view shows and the library has lost."""
     names = scene.seen.names
-    known = await library.get(names)
+    known = await library.nodes(names)
     for item in scene.items if len(known) < len(names) else ():
         if item.name and item.name not in known and item.covers is not None:
             past = await scene.log.spans([(item.covers.first, item.covers.last)])
-            known[item.name] = await library.add(node_from_log(scene.thread, item, past.items))
+            known[item.name] = await library.add_node(node_from_log(scene.thread, item, past.items))
     return Shown(names, weak=any(node.degraded for node in known.values()))
 
 
 async def mended(library: Library, items: tuple[ContextItem, ...]) -> tuple[ContextItem, ...]:
     """`items`, with better summaries where they were written since."""
-    shown = await library.get(summary_names(items))
+    shown = await library.nodes(summary_names(items))
     weak = {name: node.key for name, node in shown.items() if node.degraded}
     if not weak:
         return items
-    best = await library.find(weak.values())
+    best = await library.best_nodes(weak.values())
     return tuple(
         best[weak[item.name]].item() if item.name is not None and item.name in weak else item
         for item in items
@@ -55,8 +55,8 @@ async def written_again(
 ) -> int:
     """Write, with a model, what was only extracted; how many summaries are better by it."""
     made = 0
-    shown = await library.get(summary_names(scene.items))
-    best = await library.find(node.key for node in shown.values())
+    shown = await library.nodes(summary_names(scene.items))
+    best = await library.best_nodes(node.key for node in shown.values())
     for node in shown.values():
         if not best[node.key].degraded or (given.cancelled and given.cancelled.is_set()):
             continue

@@ -1,8 +1,8 @@
-"""Nodes: summaries over ranges of a log, and how they are named.
+"""Nodes: summaries of ranges of a log, and their keys and ids.
 
-Owns the value and its keys. Invariant: the key of a range depends on its entries and what
-they say and on nothing else, so that forks, restarts and rebuilt files find the same node,
-and what is said twice has a node for each time.
+Owns the value and how it is named. Invariant: the key of a range depends only on its
+entries and their content, so that forks, restarts and rebuilt files find the same node,
+and text that appears twice has a node for each time.
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ SHAPE = "1"
 
 
 class SummaryNode(Struct, frozen=True, kw_only=True):
-    """A summary that stands for a range of entries, and can be opened again."""
+    """A summary of a range of entries, which can be opened again."""
 
     id: str
     key: str
-    """What it summarises; a better summary of the same has the same key."""
+    """Names the range; a better summary of the same range has the same key."""
     thread: str
-    """The thread it was made in."""
+    """The thread in which it was made."""
     first: int
     last: int
     spans: tuple[tuple[int, int], ...] = ()
-    """The entries it covers, exactly."""
+    """Exactly the entries that it covers."""
     depth: int = 0
     text: str
     body: bytes
-    """The item that shows it."""
+    """The item that shows it in a view."""
     tokens: int = 0
     source_tokens: int = 0
     children: tuple[str, ...] = ()
-    """For a condensed node: the nodes it stands for."""
+    """For a condensed node: the nodes below it."""
     model: str = ""
     prompt: str = ""
     degraded: bool = False
@@ -58,13 +58,13 @@ class SummaryNode(Struct, frozen=True, kw_only=True):
     created: int = 0
 
     def item(self) -> ContextItem:
-        """The node as a part of a conversation."""
+        """Return the item that shows the node in a conversation."""
         covers = Covered(self.first, self.last)
         return ContextItem(body=self.body, tokens=self.tokens, covers=covers, name=self.id)
 
 
 def node_key(items: Iterable[ContextItem], depth: int) -> str:
-    """The key of the summary of `items`."""
+    """Return the key of a summary of `items`."""
     digest = hashlib.sha256(f"{SHAPE}.{depth}".encode())
     for item in items:
         digest.update(f".{item.seq}.".encode() + hashlib.sha256(item.body).digest())
@@ -72,14 +72,14 @@ def node_key(items: Iterable[ContextItem], depth: int) -> str:
 
 
 def node_id(key: str, prompt: str) -> str:
-    """The name of the summary of a range by one prompt; models and people read it."""
+    """Return the id of a summary of a range by one prompt; models and people read it."""
     return f"sum_{hashlib.sha256(f'{key}.{prompt}'.encode()).hexdigest()[:16]}"
 
 
-def join_spans(given: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """Ascending stretches of entries, with those that touch made one."""
+def join_spans(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """Return ascending ranges of entries, with neighbours joined."""
     spans: list[tuple[int, int]] = []
-    for first, last in given:
+    for first, last in ranges:
         if spans and spans[-1][1] == first - 1:
             spans[-1] = spans[-1][0], last
         else:
@@ -87,17 +87,19 @@ def join_spans(given: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
     return tuple(spans)
 
 
-def node_from_log(thread: str, item: ContextItem, past: Sequence[ContextItem] = ()) -> SummaryNode:
-    """The node that `item` shows, as far as that and the conversation it covers tell it."""
+def node_from_log(
+    thread: str, item: ContextItem, entries: Sequence[ContextItem] = ()
+) -> SummaryNode:
+    """Return the node that `item` shows, as far as it and the entries it covers tell."""
     assert item.covers is not None
     assert item.name is not None
     message = item.item
     shown = parse_history(text_of(message.content) if isinstance(message, Message) else "")
     first, last = item.covers.first, item.covers.last
-    spans = join_spans((one.seq, one.seq) for one in past if one.seq is not None)
+    spans = join_spans((one.seq, one.seq) for one in entries if one.seq is not None)
     return SummaryNode(
         id=item.name,
-        key=f"lost:{item.name}" if shown.depth or not past else node_key(past, 0),
+        key=f"lost:{item.name}" if shown.depth or not entries else node_key(entries, 0),
         thread=thread,
         first=first,
         last=last,
@@ -106,11 +108,11 @@ def node_from_log(thread: str, item: ContextItem, past: Sequence[ContextItem] = 
         text=shown.text,
         body=item.body,
         tokens=item.tokens,
-        source_tokens=sum(one.tokens for one in past),
+        source_tokens=sum(one.tokens for one in entries),
         degraded=shown.degraded,
     )
 
 
 def summary_names(items: Sequence[ContextItem]) -> list[str]:
-    """The names of the summaries among `items`."""
+    """Return the ids of the summaries among `items`."""
     return [item.name for item in items if item.name is not None]

@@ -20,7 +20,7 @@ from ...prompt.history import history_message
 from ...prompt.registry import builtin_vocabulary
 from ..values import Complete, ContextItem, LogReader
 from .call_limits import CallLimiter
-from .library import Job, Library
+from .library import Library, SummaryJob
 from .nodes import SummaryNode, join_spans, node_id, summary_names
 from .plan import Measures, Stretch
 from .writing.extract import extract
@@ -63,8 +63,8 @@ class Workshop:
 
         An extract is kept where the model fails, and the job stays for later.
         """
-        await self.library.want([_job(thread, stretch)])
-        job = await self.library.take(thread, stretch.key, self.owner, at_once=manual)
+        await self.library.add_jobs([_job(thread, stretch)])
+        job = await self.library.lease_job(thread, stretch.key, self.owner, at_once=manual)
         if job is None:
             return None
         source = await self._source(stretch, volatile, log, previous)
@@ -79,7 +79,7 @@ class Workshop:
         node = await self._kept(thread, stretch, summary)
         if node.degraded:
             wait = min(_MOST_RETRY_SECONDS, _RETRY_SECONDS * 2 ** (job.attempts - 1))
-            await self.library.put_back(job, "no model wrote it", wait)
+            await self.library.return_job(job, "no model wrote it", wait)
         return node
 
     async def extracted(
@@ -91,7 +91,7 @@ class Workshop:
         log: LogReader | None = None,
     ) -> SummaryNode:
         """A node for `stretch` at once, without a model; a better one is wanted."""
-        await self.library.want([_job(thread, stretch)])
+        await self.library.add_jobs([_job(thread, stretch)])
         source = await self._source(stretch, volatile, log)
         return await self._kept(thread, stretch, extract(source, _target(stretch, measures)))
 
@@ -106,7 +106,7 @@ class Workshop:
         if stretch.depth == 0 and not stretch.merged:
             items = tuple(item for item in stretch.items if item.id not in volatile)
             return SummarySource(items=items, previous=previous)
-        nodes = await self.library.get(summary_names(stretch.items))
+        nodes = await self.library.nodes(summary_names(stretch.items))
         known = [nodes[name] for name in summary_names(stretch.items) if name in nodes]
         if stretch.merged and log is not None and _behind(known) <= _MOST_BEHIND:
             past = await log.spans((await self._covered(stretch))[2])
@@ -154,16 +154,16 @@ class Workshop:
             missing=summary.missing,
             created=int(time.time() * 1000),
         )
-        return await self.library.add(node)
+        return await self.library.add_node(node)
 
     async def _weight(self, stretch: Stretch) -> int:
         """How many tokens of the log stand behind a stretch."""
         raw = sum(item.tokens for item in stretch.items if item.seq is not None)
-        return raw + _behind((await self.library.get(summary_names(stretch.items))).values())
+        return raw + _behind((await self.library.nodes(summary_names(stretch.items))).values())
 
     async def _covered(self, stretch: Stretch) -> tuple[int, int, tuple[tuple[int, int], ...]]:
         """The first and the last entry of a stretch, and exactly which."""
-        nodes = await self.library.get(summary_names(stretch.items))
+        nodes = await self.library.nodes(summary_names(stretch.items))
         spans: list[tuple[int, int]] = []
         for item in stretch.items:
             if item.seq is not None:
@@ -178,12 +178,12 @@ def _behind(nodes: Iterable[SummaryNode]) -> int:
     return sum(node.source_tokens for node in nodes)
 
 
-def _job(thread: str, stretch: Stretch) -> Job:
+def _job(thread: str, stretch: Stretch) -> SummaryJob:
     covered = [item.covers for item in stretch.items if item.covers is not None]
     entries = [item.seq for item in stretch.items if item.seq is not None]
     first = covered[0].first if covered else min(entries, default=0)
     last = covered[-1].last if covered else max(entries, default=0)
-    return Job(key=stretch.key, thread=thread, first=first, last=last, depth=stretch.depth)
+    return SummaryJob(key=stretch.key, thread=thread, first=first, last=last, depth=stretch.depth)
 
 
 def _target(stretch: Stretch, measures: Measures) -> int:

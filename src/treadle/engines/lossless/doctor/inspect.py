@@ -29,7 +29,7 @@ from ....store.database import closed_on_error, connect, sqlite_errors
 from ...advance import topic_of
 from ...frame import reserve_for
 from ..nodes import SummaryNode
-from ..shelf import APPLICATION_ID, VERSION
+from ..sqlite_file import APPLICATION_ID, VERSION
 
 __all__ = [
     "ENGINE",

@@ -29,9 +29,9 @@ from ....store.database import connect, sqlite_errors
 from ...conversation import conversation_of
 from ...log import visible_rows
 from ...values import ContextItem, Covered
-from ..library import keep_node
+from ..library import insert_node
 from ..nodes import SummaryNode, node_from_log
-from ..shelf import Shelf
+from ..sqlite_file import SqliteFile
 from .check import CheckResult
 from .rules import DoctorFinding, FindingKind
 
@@ -64,10 +64,10 @@ async def repair_library(
         for finding in fixable
         if (part := found.lost.get(finding.subject)) is not None
     }
-    file = Shelf(library)
+    file = SqliteFile(library)
     try:
         now = int(clock() * 1000)
-        await file.change(lambda db: _apply_fixes(db, fixable, lost, found.in_use, now))
+        await file.write(lambda db: _apply_fixes(db, fixable, lost, found.in_use, now))
     finally:
         await file.close()
     counted = Counter(finding.kind for finding in fixable)
@@ -81,9 +81,9 @@ async def forget_thread(library: Path, thread: str) -> None:
     """
     if not await asyncio.to_thread(library.exists):
         return
-    file = Shelf(library)
+    file = SqliteFile(library)
     try:
-        await file.change(lambda db: _delete_thread(db, thread, frozenset()))
+        await file.write(lambda db: _delete_thread(db, thread, frozenset()))
     finally:
         await file.close()
 
@@ -108,7 +108,7 @@ def _apply_fixes(
         thread, subject = finding.thread, finding.subject
         match finding.kind:
             case "lost_node":
-                keep_node(db, lost[subject])
+                insert_node(db, lost[subject])
             case "outside_log":
                 db.execute("DELETE FROM nodes WHERE id = ?", (subject,))
             case "orphaned_job":

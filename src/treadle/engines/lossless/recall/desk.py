@@ -13,9 +13,8 @@ from msgspec import Struct, field
 from ....core.errors import TreadleError
 from ....core.patterns import regex
 from ...values import ContextItem, LogReader
-from ..library import Library
+from ..library import Library, RecentThreads
 from ..nodes import SummaryNode
-from ..recent import Recent
 from .records import Record, records_of
 
 __all__ = ["Desk", "Found", "Refusal", "Seen", "records"]
@@ -68,9 +67,9 @@ class Desk(Struct):
     """What the tools of one engine share."""
 
     library: Library
-    seen: dict[str, Seen] = field(default_factory=Recent)
+    seen: dict[str, Seen] = field(default_factory=RecentThreads)
     """Threads by their ids."""
-    fresh: dict[str, int] = field(default_factory=Recent)
+    fresh: dict[str, int] = field(default_factory=RecentThreads)
     """Threads whose agents want to start afresh, and the turn in which they said so."""
 
     async def log(self, reader: str, thread: str = "") -> LogReader:
@@ -115,7 +114,7 @@ class Desk(Struct):
         return seen
 
     async def _node(self, reader: str, name: str) -> Found:
-        node = (await self.library.get([name])).get(name)
+        node = (await self.library.nodes([name])).get(name)
         if node is None:
             raise Refusal(f"there is no summary {name!r}; use an id that stands in the context")
         # What is shown, or was, is the reader's own past, whoever summarised it first.
@@ -129,12 +128,12 @@ class Desk(Struct):
         shown = self._seen(reader).nodes
         if node.thread == reader or node.id in shown:
             return True
-        made = await self.library.of_thread(reader)
+        made = await self.library.nodes_of_thread(reader)
         level = {child for each in made for child in each.children} | set(shown)
         known: set[str] = set()
         while node.id not in level and (new := level - known):
             known |= new
-            below = await self.library.get(new)
+            below = await self.library.nodes(new)
             level = {child for each in below.values() for child in each.children}
         return node.id in level
 

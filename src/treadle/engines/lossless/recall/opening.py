@@ -103,7 +103,7 @@ class Opening(Struct):
     async def _below(self, node: SummaryNode) -> str:
         if not node.children:
             return "it was made of the entries themselves."
-        known = await self.desk.library.get(node.children)
+        known = await self.desk.library.nodes(node.children)
         return "it was made of " + ", ".join(
             f"{name} (entries {known[name].first}-{known[name].last})" if name in known else name
             for name in node.children
@@ -124,7 +124,7 @@ class Opening(Struct):
         return "\n".join(lines)
 
     async def _above(self, found: Found) -> list[str]:
-        nodes = await self.desk.library.of_thread(found.thread)
+        nodes = await self.desk.library.nodes_of_thread(found.thread)
         covering = [
             node.id
             for node in nodes
@@ -133,7 +133,7 @@ class Opening(Struct):
         return covering[:_LISTED]
 
     async def _children(self, node: SummaryNode, max_tokens: int) -> str:
-        known = await self.desk.library.get(node.children)
+        known = await self.desk.library.nodes(node.children)
         blocks: list[str] = []
         spare = max_tokens - _LAST_LINES
         for at, name in enumerate(node.children):

@@ -1,8 +1,8 @@
-"""The shelf: one SQLite file on one thread.
+"""Use one SQLite file on one thread.
 
-Owns how ``lossless.db`` is opened, laid out and used. Invariants: the event loop never
-waits for the disk, a change is applied whole or not at all, and however many shelves of
-a process stand for one file, they share one connection and one thread.
+Owns how ``lossless.db`` is opened, created and used. Invariants: the event loop never
+waits for the disk; a write is applied completely or not at all; all users of a file in
+one process share one connection and one thread.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ...store.database import (
     start_wal,
 )
 
-__all__ = ["Shelf"]
+__all__ = ["APPLICATION_ID", "VERSION", "SqliteFile"]
 
 T = TypeVar("T")
 _Job: TypeAlias = Callable[[sqlite3.Connection], T]
@@ -97,39 +97,39 @@ _TABLES = (
 )
 
 
-class _Keeper:
+class _SharedConnection:
     """The connection to a file, and the thread on which it is used.
 
-    What reads and changes is called on that thread.
+    `read`, `write` and `open` are called on that thread.
     """
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
-        self.shelves = 0
+        self.users = 0
         self.pool = ThreadPoolExecutor(1, thread_name_prefix="treadle-lossless")
         self._connection: sqlite3.Connection | None = None
 
     def read(self, job: _Job[T]) -> T:
-        """What a job reads; a file is there only once something was changed."""
+        """Return what a job reads; the file is created only by the first write."""
         if self._connection is None and self.path is not None and not self.path.exists():
-            with closing(_in_memory()) as nothing:
+            with closing(_connect_in_memory()) as nothing:
                 return job(nothing)
         return self._transact("BEGIN", job)
 
     def open(self) -> None:
-        """Open the file, if there is one; whoever asks first hears what is wrong with it."""
+        """Open the file, if there is one; the first job that uses it gets the errors."""
         with suppress(TreadleError):
             self.read(lambda _: None)
 
-    def change(self, job: _Job[T]) -> T:
-        """What a job did, durable."""
+    def write(self, job: _Job[T]) -> T:
+        """Return what a job did, durable."""
         return self._transact("BEGIN IMMEDIATE", job)
 
     def _transact(self, begin: str, job: _Job[T]) -> T:
         """Run a job as one transaction."""
         with sqlite_errors(self.path or Path("lossless.db")):
             if self._connection is None:
-                self._connection = self._open()
+                self._connection = self._connect()
             connection = self._connection
             connection.execute(begin)
             try:
@@ -141,88 +141,88 @@ class _Keeper:
         return result
 
     def close(self) -> None:
-        """Finish what was accepted, then let go of the file."""
+        """Finish the jobs that were accepted, then close the file."""
         self.pool.shutdown()
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
-    def _open(self) -> sqlite3.Connection:
+    def _connect(self) -> sqlite3.Connection:
         if self.path is None:
-            return _in_memory()
+            return _connect_in_memory()
         ensure_writable(self.path)
         connection = connect(self.path, "mode=rwc")
         with closed_on_error(connection):
-            _check(connection, self.path)
+            _check_version(connection, self.path)
             start_wal(connection, self.path, BUSY_SECONDS)
-            return _laid_out(connection)
+            return _create_tables(connection)
 
 
-_keepers: dict[Path, _Keeper] = {}
-_keeping = Lock()
+_connections: dict[Path, _SharedConnection] = {}
+_connections_lock = Lock()
 
 
-def _kept(path: Path | None) -> _Keeper:
-    """The keeper of a file; a place in memory is nobody else's."""
+def _acquire(path: Path | None) -> _SharedConnection:
+    """Return the connection to a file; memory is never shared."""
     if path is None:
-        return _Keeper(None)
-    with _keeping:
-        keeper = _keepers.setdefault(path.absolute(), _Keeper(path))
-        keeper.shelves += 1
-    return keeper
+        return _SharedConnection(None)
+    with _connections_lock:
+        shared = _connections.setdefault(path.absolute(), _SharedConnection(path))
+        shared.users += 1
+    return shared
 
 
-def _let_go(keeper: _Keeper) -> None:
-    """Close a file that no shelf stands for any more."""
-    if keeper.path is not None:
-        with _keeping:
-            keeper.shelves -= 1
-            if keeper.shelves:
+def _release(shared: _SharedConnection) -> None:
+    """Close a file that has no users any more."""
+    if shared.path is not None:
+        with _connections_lock:
+            shared.users -= 1
+            if shared.users:
                 return
-            del _keepers[keeper.path.absolute()]
-    keeper.close()
+            del _connections[shared.path.absolute()]
+    shared.close()
 
 
-class Shelf:
-    """A file, or memory where there is no place for one; opened at first use."""
+class SqliteFile:
+    """A file, or memory where there is no path; opened at first use."""
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
-        self._keeper: _Keeper | None = None
+        self._shared: _SharedConnection | None = None
         self._closed = False
 
-    def open_soon(self) -> None:
-        """Have the file opened while others work."""
-        keeper = self._kept()
-        keeper.pool.submit(keeper.open)
+    def open_in_background(self) -> None:
+        """Open the file on its thread; do not wait for it."""
+        shared = self._connection()
+        shared.pool.submit(shared.open)
 
-    async def ask(self, job: _Job[T]) -> T:
-        """What `job` reads."""
-        return await self._run(_Keeper.read, job)
+    async def read(self, job: _Job[T]) -> T:
+        """Return what `job` reads."""
+        return await self._run(_SharedConnection.read, job)
 
-    async def change(self, job: _Job[T]) -> T:
-        """What `job` did, durable."""
-        return await self._run(_Keeper.change, job)
+    async def write(self, job: _Job[T]) -> T:
+        """Return what `job` did, durable."""
+        return await self._run(_SharedConnection.write, job)
 
     async def close(self) -> None:
-        """Let go of the file. Harmless when called twice."""
-        keeper, self._keeper, self._closed = self._keeper, None, True
-        if keeper is not None:
-            await asyncio.to_thread(_let_go, keeper)
+        """Close the file. Harmless when called twice."""
+        shared, self._shared, self._closed = self._shared, None, True
+        if shared is not None:
+            await asyncio.to_thread(_release, shared)
 
-    async def _run(self, use: Callable[[_Keeper, _Job[T]], T], job: _Job[T]) -> T:
-        keeper, loop = self._kept(), asyncio.get_running_loop()
-        return await loop.run_in_executor(keeper.pool, use, keeper, job)
+    async def _run(self, use: Callable[[_SharedConnection, _Job[T]], T], job: _Job[T]) -> T:
+        shared, loop = self._connection(), asyncio.get_running_loop()
+        return await loop.run_in_executor(shared.pool, use, shared, job)
 
-    def _kept(self) -> _Keeper:
+    def _connection(self) -> _SharedConnection:
         if self._closed:
             raise StoreClosed("the library of summaries was closed; open it again")
-        if self._keeper is None:
-            self._keeper = _kept(self.path)
-        return self._keeper
+        if self._shared is None:
+            self._shared = _acquire(self.path)
+        return self._shared
 
 
-def _check(connection: sqlite3.Connection, path: Path) -> None:
+def _check_version(connection: sqlite3.Connection, path: Path) -> None:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     if version > VERSION:
@@ -231,17 +231,19 @@ def _check(connection: sqlite3.Connection, path: Path) -> None:
         raise StoreCorrupt(f"{str(path)!r} is no library of summaries; move it away")
 
 
-def _in_memory() -> sqlite3.Connection:
-    return _laid_out(sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False))
+def _connect_in_memory() -> sqlite3.Connection:
+    connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    return _create_tables(connection)
 
 
-def _laid_out(connection: sqlite3.Connection) -> sqlite3.Connection:
+def _create_tables(connection: sqlite3.Connection) -> sqlite3.Connection:
+    """Create the tables where there are none."""
     # What a power cut may lose here can be made again from the log.
     connection.execute("PRAGMA synchronous = NORMAL")
-    if _is_laid_out(connection):
+    if _has_tables(connection):
         return connection
     connection.execute("BEGIN IMMEDIATE")
-    if not _is_laid_out(connection):
+    if not _has_tables(connection):
         for table in _TABLES:
             connection.execute(table)
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
@@ -250,6 +252,6 @@ def _laid_out(connection: sqlite3.Connection) -> sqlite3.Connection:
     return connection
 
 
-def _is_laid_out(connection: sqlite3.Connection) -> bool:
+def _has_tables(connection: sqlite3.Connection) -> bool:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     return bool(version)
