@@ -37,7 +37,7 @@ Called: TypeAlias = tuple[int, int, float, float]
 Profiled: TypeAlias = Mapping[Function, tuple[int, int, float, float, Mapping[Function, Called]]]
 
 PARTS = (
-    ("store/requests.py", "ledger"),
+    ("store/index_tables.py", "ledger"),
     ("store/index.py", "ledger"),
     ("store/", "store"),
     ("whole.py", "store"),

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 from fuzz.cutting import head_and_rest
 from treadle.core.errors import SearchRefused
-from treadle.store.finding.automaton import Automaton, Work, WorkSpent
-from treadle.store.finding.literals import literals_of
-from treadle.store.finding.pattern import parsed
-from treadle.store.finding.question import question_of
+from treadle.store.search.scan import regex_matcher
+from treadle.store.search.terms import fold, parse_query
 
 __all__ = ["WORDS", "check"]
 
@@ -45,17 +41,18 @@ WORDS = (
     ),
     *(b"****", b"NEAR(", b"AND", b'"', b"words:", b"\xc4\xb0", b"\xe4\xb8\xad", b"\0"),
 )
-_MOST_WORK = 200_000
 
 
 def check(data: bytes) -> None:
     """A pattern of the first half, looked for in the second."""
     size, body = head_and_rest(data)
     pattern, text = (part.decode(errors="replace") for part in (body[: size[0]], body[size[0] :]))
-    assert all(term.match.startswith('"') for term in question_of(pattern).terms)
-    with suppress(SearchRefused, WorkSpent):
-        tree = parsed(pattern)
-        found = Automaton(tree).search(text, Work(_MOST_WORK))
-        assert found is None or 0 <= found <= len(text)
-        if found is not None and not tree.ignores_case:
-            assert all(literal in text for literal in literals_of(tree.tree))
+    assert all(term.match.startswith('"') for term in parse_query(pattern).terms)
+    try:
+        matcher = regex_matcher(pattern)
+    except SearchRefused:
+        return
+    found = matcher.find(text)
+    assert found is None or 0 <= found <= len(text)
+    if found is not None:
+        assert all(fold(literal) in fold(text) for literal in matcher.literals)

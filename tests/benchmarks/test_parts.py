@@ -8,7 +8,7 @@ from benchmarks.parts import REST, Function, Profiled, by_part, part_of
 
 from treadle.core.items import InputText, Message, encode_item
 
-STORE: Function = ("/x/src/treadle/store/writer.py", 1, "write")
+STORE: Function = ("/x/src/treadle/store/workers.py", 1, "write")
 LEDGER: Function = ("/x/src/treadle/context/ledger.py", 1, "compare")
 LIBRARY: Function = ("/lib/json/encoder.py", 1, "encode")
 BUILTIN: Function = ("~", 0, "<built-in>")

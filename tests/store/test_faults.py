@@ -20,7 +20,7 @@ from treadle.core.errors import (
     StoreTooNew,
 )
 from treadle.store import Change, SqliteStore
-from treadle.store.database import translate
+from treadle.store.database import translate_error
 from treadle.testing.contracts.drafts import append, said, says
 
 from .children import Child
@@ -72,7 +72,7 @@ asyncio.run(main())
 
 UNPRIVILEGED = """
 # What loads at first use must not have to be read by nobody.
-import treadle.store.searching
+import treadle.store.search.searcher
 if os.getuid() == 0:
     os.setgid(65534)
     os.setuid(65534)
@@ -356,6 +356,6 @@ async def test_an_error_of_one_job_reaches_its_caller_unchanged(tmp_path):
 def test_result_codes_become_our_errors(code, kind):
     error = sqlite3.OperationalError("boom")
     error.sqlite_errorcode = code
-    told = translate(error, Path("somewhere") / "log.db")
+    told = translate_error(error, Path("somewhere") / "log.db")
     assert type(told) is kind
     assert repr(str(Path("somewhere") / "log.db")) in str(told)

@@ -155,7 +155,7 @@ async def test_a_request_whose_predecessor_was_lost_is_not_taken_for_a_whole_one
         # The second was to be written while there was no room.
         third = ledger_row("thr_1", 3, shared=5)
         await index.record(third, [Segment(5, "item", 1, "three:5")])
-        assert await index.last("thr_1") == (first, whole)
+        assert await index.newest_request("thr_1") == (first, whole)
         again = ledger_row("thr_1", 2, shared=4)
         await index.record(again, [Segment(4, "item", 1, "two:4")])
         assert [row.number for row in await index.rows("thr_1")] == [1, 2]

@@ -16,7 +16,7 @@ from ..core.errors import NotFound
 from ..core.patterns import regex
 from ..core.text import Policy, approx_tokens, truncate_text
 from ..store.contract import Store, ThreadInfo
-from ..store.finding.spoken import Spoken, spoken
+from ..store.search.documents import EntryText, entry_text
 from .home import LIBRARY, Home, find_thread
 
 __all__ = [
@@ -122,17 +122,17 @@ async def open_stretches(home: Home, store: Store, names: Sequence[str], tokens:
     return Opened(opened, [])
 
 
-async def _said(store: Store, stretch: Stretch) -> AsyncIterator[tuple[Entry, Spoken]]:
+async def _said(store: Store, stretch: Stretch) -> AsyncIterator[tuple[Entry, EntryText]]:
     """The entries of a stretch that say something."""
     for first in range(stretch.first, stretch.last + 1, _PAGE):
         last = min(first + _PAGE - 1, stretch.last)
         for entry in await store.read(stretch.thread, first, last):
-            said = spoken(entry)
+            said = entry_text(entry)
             if said.text.strip():
                 yield entry, said
 
 
-def _recalled(thread: str, entry: Entry, said: Spoken, room: int) -> Recalled:
+def _recalled(thread: str, entry: Entry, said: EntryText, room: int) -> Recalled:
     """An entry; one that alone is too large for the room is cut."""
     text = truncate_text(said.text, Policy("tokens", max(room, 1)))
     return Recalled(

@@ -81,7 +81,7 @@ class Ledger(Struct):
     async def newest(self) -> LedgerRow | None:
         """The newest request that it knows of."""
         if not self._loaded:
-            self._before = await self.index.newest(self.thread)
+            self._before = await self.index.newest_row(self.thread)
             self._loaded = True
         return self._before
 
@@ -100,7 +100,7 @@ class Ledger(Struct):
         if previous.digest == request.digest_of(previous.segments):
             return Comparison(previous.segments)
         if self._segments is None:
-            found = await self.index.last(self.thread)
+            found = await self.index.newest_request(self.thread)
             self._segments = found[1] if found else ()
         return compare(self._segments, request.segments)
 

@@ -90,7 +90,7 @@ class _Replay:
         elif entry.kind == "response":
             mark = entry.control
             if isinstance(mark, ResponseMark) and mark.usage is not None:
-                await self._index.report(self._view.thread, mark.request, mark.usage)
+                await self._index.record_usage(self._view.thread, mark.request, mark.usage)
 
     async def _record(self, entry: Entry) -> None:
         mark = entry.control

@@ -147,7 +147,7 @@ class Requests:
         committed = await log.commit(Change(entries=entries, end=end, outbox=log.end_rows(end)))
         if usage is not None:
             self._counted, self.usage = (usage.total_tokens, len(log.view.rows)), usage
-            await log.index.report(log.id, self._newest_entry, usage)
+            await log.index.record_usage(log.id, self._newest_entry, usage)
             if calibrates:
                 learnt = partial(learn, estimated=estimated, reported=usage.input_tokens)
                 await log.index.calibrate(log.setup.model, learnt)

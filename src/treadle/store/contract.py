@@ -17,9 +17,10 @@ from ..core.entries import Draft, Entry
 from ..core.provenance import InputProvenance, InternalEvent
 from ..core.usage import TokenUsage
 from ..core.wire import Json
-from .hits import Hit, Hits, Search, SearchMode
+from .search.query import Hit, Hits, Search, SearchMode
 
 __all__ = [
+    "ENDED_STATES",
     "THIS_TURN",
     "Admission",
     "Calibration",
@@ -51,6 +52,8 @@ __all__ = [
 ]
 
 TurnState: TypeAlias = Literal["admitted", "running", "completed", "failed", "aborted"]
+ENDED_STATES: frozenset[TurnState] = frozenset({"completed", "failed", "aborted"})
+"""The states that a turn never leaves."""
 OutboxState: TypeAlias = Literal["admitted", "accepted", "ready", "blocked"]
 
 
@@ -411,7 +414,7 @@ class Index(Protocol):
         """Keep one request; `segments` are those from `row.shared_segments` on."""
         ...
 
-    async def report(self, thread: str, seq: int, usage: TokenUsage) -> None:
+    async def record_usage(self, thread: str, seq: int, usage: TokenUsage) -> None:
         """Note what the provider said of the request at `seq`."""
         ...
 
@@ -419,11 +422,11 @@ class Index(Protocol):
         """The requests of a thread, oldest first."""
         ...
 
-    async def newest(self, thread: str) -> LedgerRow | None:
+    async def newest_row(self, thread: str) -> LedgerRow | None:
         """The newest request of a thread."""
         ...
 
-    async def last(self, thread: str) -> tuple[LedgerRow, list[Segment]] | None:
+    async def newest_request(self, thread: str) -> tuple[LedgerRow, list[Segment]] | None:
         """The newest request of a thread with all of its segments."""
         ...
 

@@ -28,7 +28,7 @@ __all__ = [
     "open_writer",
     "sqlite_errors",
     "start_wal",
-    "translate",
+    "translate_error",
 ]
 
 BUSY_SECONDS = 10.0
@@ -148,13 +148,13 @@ def sqlite_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        raise translate(error, path) from error
+        raise translate_error(error, path) from error
     except UNREADABLE as error:
         # A column that holds something else than we wrote, or a name that is no text.
         raise StoreCorrupt(_damaged(path, error)) from error
 
 
-def translate(error: sqlite3.Error, path: Path) -> StoreError:
+def translate_error(error: sqlite3.Error, path: Path) -> StoreError:
     """Our error for one of SQLite's, told by its result code."""
     extended = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
     # The kernel's ENOSPC becomes SQLITE_FULL; quotas and size limits become write errors.

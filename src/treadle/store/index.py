@@ -1,8 +1,8 @@
 """The index: what can be rebuilt from the log.
 
-Owns `index.db` (ledger, calibrations, search) and its own small thread. Nobody waits
-for what is noted here. Invariant: it may be lost, damaged or foreign at any time; it is
-then moved aside and started anew, and only a logged warning tells of it.
+Owns `index.db` (ledger, calibrations, search) and the one thread that works on it. Nobody
+waits for what the ledger records. Invariant: the file may be lost, damaged or foreign at any
+time; it is then moved aside and built again, and only a logged warning says so.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ import msgspec
 
 from ..core.errors import StoreClosed, StoreCorrupt, StoreFull, StoreReadOnly
 from ..core.usage import TokenUsage
-from . import cursors, requests
-from .behind import Behind
+from . import index_tables
 from .contract import Calibration, Hits, LedgerRow, Progress, Search, Segment, Store
 from .database import (
     BUSY_SECONDS,
@@ -32,14 +31,14 @@ from .database import (
     sqlite_errors,
     start_wal,
 )
+from .workers import DelayedWrites, Job
 
 if TYPE_CHECKING:
-    from .searching import Searching
+    from .search.searcher import Searcher
 
-__all__ = ["MemoryIndex", "SqliteIndex"]
+__all__ = ["APPLICATION_ID", "VERSION", "MemoryIndex", "SqliteIndex"]
 
 T = TypeVar("T")
-Job = Callable[[sqlite3.Connection], T]
 
 APPLICATION_ID = 0x57454649
 VERSION = 2
@@ -59,47 +58,41 @@ class SqliteIndex:
         self._store = store
         self._path = None if directory is None else directory / "index.db"
         self._connection: sqlite3.Connection | None = None
-        self._built = 0
-        self._searching: Searching | None = None
+        self._rebuilds = 0
+        self._searcher: Searcher | None = None
         self._closed = False
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="treadle-index")
-        self._behind: Behind[Job[None]] = Behind(lambda: self._pool.submit(self._note_all))
+        self._delayed: DelayedWrites[Job[None]] = DelayedWrites(
+            lambda: self._pool.submit(self._write_delayed)
+        )
 
     async def record(self, row: LedgerRow, segments: Sequence[Segment]) -> None:
-        """Keep one request; `segments` are those from `row.shared_segments` on."""
-        self._note(
-            lambda db: requests.keep_request(db, cursors.number_for(db, row.thread), row, segments)
-        )
+        """Record one request; `segments` are those from `row.shared_segments` on."""
+        self._write_later(lambda db: index_tables.save_request(db, row, segments))
 
-    async def report(self, thread: str, seq: int, usage: TokenUsage) -> None:
-        """Note what the provider said of the request at `seq`."""
-        self._note(lambda db: requests.note_usage(db, cursors.number_for(db, thread), seq, usage))
+    async def record_usage(self, thread: str, seq: int, usage: TokenUsage) -> None:
+        """Record what the provider reported of the request at `seq`."""
+        self._write_later(lambda db: index_tables.save_usage(db, thread, seq, usage))
 
     async def rows(self, thread: str) -> list[LedgerRow]:
-        """The requests of a thread, oldest first."""
-        return await self._ask(
-            lambda db: requests.requests_of(db, cursors.number_of(db, thread), thread)
-        )
+        """Return the requests of a thread, oldest first."""
+        return await self._read(lambda db: index_tables.thread_requests(db, thread))
 
-    async def newest(self, thread: str) -> LedgerRow | None:
-        """The newest request of a thread."""
-        return await self._ask(
-            lambda db: requests.newest_row(db, cursors.number_of(db, thread), thread)
-        )
+    async def newest_row(self, thread: str) -> LedgerRow | None:
+        """Return the newest request of a thread."""
+        return await self._read(lambda db: index_tables.newest_row(db, thread))
 
-    async def last(self, thread: str) -> tuple[LedgerRow, list[Segment]] | None:
-        """The newest request of a thread with all of its segments."""
-        return await self._ask(
-            lambda db: requests.newest_request(db, cursors.number_of(db, thread), thread)
-        )
+    async def newest_request(self, thread: str) -> tuple[LedgerRow, list[Segment]] | None:
+        """Return the newest request of a thread with all of its segments."""
+        return await self._read(lambda db: index_tables.newest_request(db, thread))
 
     async def calibration(self, model: str) -> Calibration:
-        """What was learnt about a model's tokens."""
-        return await self._ask(lambda db: requests.find_calibration(db, model))
+        """Return what is known of a model's tokens."""
+        return await self._read(lambda db: index_tables.find_calibration(db, model))
 
     async def calibrate(self, model: str, learn: Callable[[Calibration], Calibration]) -> None:
-        """Keep what `learn` makes of what was learnt before."""
-        self._note(lambda db: requests.change_calibration(db, model, learn))
+        """Replace what is known of a model's tokens by what `learn` makes of it."""
+        self._write_later(lambda db: index_tables.update_calibration(db, model, learn))
 
     async def search(
         self,
@@ -109,7 +102,7 @@ class SqliteIndex:
         limit: int = 20,
         catch_up: bool = True,
     ) -> Hits:
-        """Entries that hold what `query` asks for, in the order that its mode says.
+        """Find the entries that `query` asks for, in the order of its mode.
 
         Within threads their shared prefix counts as their own. Elsewhere a hit names
         the thread that wrote the entry, or one that still shares it.
@@ -118,84 +111,84 @@ class SqliteIndex:
             query = Search(query, limit=limit)
         if thread is not None:
             query = msgspec.structs.replace(query, threads=(thread,))
-        # A file that turns out to be broken on the way starts anew, and empty.
-        built = -1
-        while built != self._built:
-            built = self._built
-            hits = await self._search_engine().search(query, catch_up=catch_up)
+        # A file that turns out to be damaged meanwhile is built again, and starts empty.
+        rebuilds = -1
+        while rebuilds != self._rebuilds:
+            rebuilds = self._rebuilds
+            hits = await self._get_searcher().search(query, catch_up=catch_up)
         return hits
 
     async def catch_up(
         self, threads: Sequence[str] | None = None, *, progress: Progress | None = None
     ) -> None:
         """Index all that is new in these threads, or everywhere."""
-        await self._search_engine().catch_up(threads, progress)
+        await self._get_searcher().catch_up(threads, progress)
 
-    def _search_engine(self) -> Searching:
+    def _get_searcher(self) -> Searcher:
         # Most who record requests never search.
-        from .searching import Searching
+        from .search.searcher import Searcher
 
-        if self._searching is None:
-            self._searching = Searching(self._ask, self._change, self._store)
-        return self._searching
+        if self._searcher is None:
+            self._searcher = Searcher(self._read, self._write, self._store)
+        return self._searcher
 
     async def forget(self, thread: str | None = None) -> None:
-        """Drop what is known of a thread, or everything."""
-        await self._change(lambda db: cursors.forget(db, thread))
+        """Delete what is known of a thread, or everything."""
+        from .search.tables import forget_thread
+
+        await self._write(lambda db: forget_thread(db, thread))
 
     async def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._closed = True
-        self._behind.stop()
+        self._delayed.stop()
         await asyncio.to_thread(self._close)
 
     def _close(self) -> None:
         with suppress(RuntimeError):  # it was closed before
-            self._pool.submit(self._note_all)
+            self._pool.submit(self._write_delayed)
         self._pool.shutdown()
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
-    def _note(self, job: Job[None]) -> None:
+    def _write_later(self, job: Job[None]) -> None:
         if self._closed:
             raise StoreClosed(_CLOSED)
-        self._behind.add(job)
+        self._delayed.add(job)
 
-    def _note_all(self) -> None:
-        """Write what was noted, in one transaction; what fails is lost, and can be rebuilt."""
-        if not (notes := self._behind.taken()):
+    def _write_delayed(self) -> None:
+        """Do the delayed writes in one transaction; what fails is lost, and can be rebuilt."""
+        if not (jobs := self._delayed.take_all()):
             return
 
         def write(connection: sqlite3.Connection) -> None:
-            for note in notes:
-                note(connection)
+            for job in jobs:
+                job(connection)
 
         try:
-            self._attempt("BEGIN IMMEDIATE", write)
-        except Exception as error:  # noqa: BLE001 - nobody waits who could be told
+            self._run_job("BEGIN IMMEDIATE", write)
+        except Exception as error:  # noqa: BLE001 - no caller waits for it
             _log.warning("the ledger misses a moment (treadle cache --rebuild mends it): %s", error)
 
-    async def _ask(self, job: Job[T]) -> T:
+    async def _read(self, job: Job[T]) -> T:
         return await self._run("BEGIN", job)
 
-    async def _change(self, job: Job[T]) -> T:
+    async def _write(self, job: Job[T]) -> T:
         return await self._run("BEGIN IMMEDIATE", job)
 
     async def _run(self, begin: Literal["BEGIN", "BEGIN IMMEDIATE"], job: Job[T]) -> T:
+        def run() -> T:
+            self._write_delayed()
+            return self._run_job(begin, job)
+
         try:
-            answer = asyncio.get_running_loop().run_in_executor(
-                self._pool, self._answer, begin, job
-            )
+            result = asyncio.get_running_loop().run_in_executor(self._pool, run)
         except RuntimeError as error:  # the pool was shut down
             raise StoreClosed(_CLOSED) from error
-        return await answer
+        return await result
 
-    def _answer(self, begin: str, job: Job[T]) -> T:
-        self._note_all()
-        return self._attempt(begin, job)
-
-    def _attempt(self, begin: str, job: Job[T]) -> T:
+    def _run_job(self, begin: str, job: Job[T]) -> T:
         try:
             return self._transact(begin, job)
         except StoreCorrupt as error:
@@ -219,18 +212,18 @@ class SqliteIndex:
     def _open(self) -> sqlite3.Connection:
         if self._path is None:
             memory = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-            return _started(memory, None)
+            return _prepare(memory, None)
         try:
             ensure_writable(self._path)
             with sqlite_errors(self._path):
-                return _started(connect(self._path, "mode=rwc"), self._path)
+                return _prepare(connect(self._path, "mode=rwc"), self._path)
         except (StoreReadOnly, StoreFull) as error:
             _log.info("the index is kept in memory: %s", error)
             self._path = None
             return self._open()
 
     def _move_aside(self, why: str) -> None:
-        self._built += 1
+        self._rebuilds += 1
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -253,8 +246,8 @@ class MemoryIndex(SqliteIndex):
         super().__init__(store, None)
 
 
-def _started(connection: sqlite3.Connection, path: Path | None) -> sqlite3.Connection:
-    """The connection, with our tables in it."""
+def _prepare(connection: sqlite3.Connection, path: Path | None) -> sqlite3.Connection:
+    """Return the connection, with our tables in it."""
     with closed_on_error(connection):
         if not _is_ours(connection) and path is not None:
             start_wal(connection, path, BUSY_SECONDS)
@@ -264,13 +257,13 @@ def _started(connection: sqlite3.Connection, path: Path | None) -> sqlite3.Conne
         if not _is_ours(connection):
             connection.execute("BEGIN IMMEDIATE")
             if not _is_ours(connection):
-                _create(connection)
+                _create_tables(connection)
             connection.execute("COMMIT")
     return connection
 
 
 def _is_ours(connection: sqlite3.Connection) -> bool:
-    """Whether it holds our tables; raises for a file that holds something else."""
+    """Return whether the file holds our tables; raise if it holds something else."""
     if connection.execute("SELECT 1 FROM sqlite_schema").fetchone() is None:
         return False
     (application,) = connection.execute("PRAGMA application_id").fetchone()
@@ -280,10 +273,10 @@ def _is_ours(connection: sqlite3.Connection) -> bool:
     return True
 
 
-def _create(connection: sqlite3.Connection) -> None:
-    from .finding import tables
+def _create_tables(connection: sqlite3.Connection) -> None:
+    from .search import tables
 
-    for statement in (*cursors.TABLES, *requests.TABLES, *tables.TABLES):
+    for statement in (*index_tables.TABLES, *tables.TABLES):
         connection.execute(statement)
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {VERSION}")

@@ -14,8 +14,8 @@ import msgspec
 from ..core.entries import Draft, Entry
 from ..core.errors import NotFound, TurnConflict
 from .ancestry import Link
-from .changes import ENDED
 from .contract import (
+    ENDED_STATES,
     THIS_TURN,
     Admission,
     Change,
@@ -181,7 +181,7 @@ class StagedChange:
         self.turns[number] = msgspec.structs.replace(
             turn,
             state=end.state,
-            ended=self.now if end.state in ENDED else None,
+            ended=self.now if end.state in ENDED_STATES else None,
             outcome=end.outcome,
             usage=end.usage,
         )

@@ -18,7 +18,7 @@ from typing import Self, TypeVar
 from ..core.entries import Entry
 from ..core.errors import NotFound, StoreError, StoreFull, StoreReadOnly
 from ..core.home import home
-from . import changes, families, queries
+from . import queries, updates
 from .contract import (
     Change,
     Committed,
@@ -39,9 +39,8 @@ from .lease import (
     take_lease,
     this_process,
 )
-from .readers import Readers
 from .rows import digest_of
-from .writer import Job, Writer, holds_nothing
+from .workers import Job, LogReaders, LogWriter, keep_nothing
 
 __all__ = ["SqliteStore"]
 
@@ -57,11 +56,11 @@ class SqliteStore:
     """
 
     def __init__(
-        self, directory: Path, writer: Writer | StoreError, clock: Callable[[], float]
+        self, directory: Path, writer: LogWriter | StoreError, clock: Callable[[], float]
     ) -> None:
         self.directory = directory
         self._writer = writer
-        self._readers = Readers(directory / "log.db")
+        self._readers = LogReaders(directory / "log.db")
         self._clock = clock
         self._leases: set[SqliteLease] = set()
 
@@ -88,7 +87,7 @@ class SqliteStore:
         directory = home() if directory is None else directory
         path = directory / "log.db"
         try:
-            return cls(directory, Writer(open_writer(path, busy_seconds), path), clock)
+            return cls(directory, LogWriter(open_writer(path, busy_seconds), path), clock)
         except (StoreReadOnly, StoreFull) as error:
             if not path.exists():
                 raise
@@ -109,16 +108,16 @@ class SqliteStore:
     @property
     def read_only(self) -> bool:
         """Whether the directory could only be opened for reading."""
-        return not isinstance(self._writer, Writer)
+        return not isinstance(self._writer, LogWriter)
 
     async def create(self, *, cwd: str = "", title: str = "") -> ThreadInfo:
         """A new, empty thread."""
-        return await self._write(lambda db: families.create_thread(db, cwd, title, self._now()))
+        return await self._write(lambda db: updates.create_thread(db, cwd, title, self._now()))
 
     async def fork(self, thread: str, cut: int, *, title: str = "") -> ThreadInfo:
         """A thread that shares the entries up to `cut` without copying them."""
         return await self._write(
-            lambda db: families.fork_thread(db, thread, cut, title, self._now())
+            lambda db: updates.fork_thread(db, thread, cut, title, self._now())
         )
 
     async def delete(self, thread: str) -> None:
@@ -128,7 +127,7 @@ class SqliteStore:
         def forget(db: sqlite3.Connection) -> FileLock:
             lock_thread(db, thread, lock)
             with lock.released_on_error():
-                families.delete_thread(db, thread, self._now())
+                updates.delete_thread(db, thread, self._now())
                 lock.path.unlink(missing_ok=True)
             return lock
 
@@ -178,7 +177,7 @@ class SqliteStore:
         landed; it landed whole or not at all.
         """
         return await self._write(
-            lambda db: changes.apply(db, lease.thread, lease.fence, change, self._now()),
+            lambda db: updates.apply(db, lease.thread, lease.fence, change, self._now()),
             light=change.light,
         )
 
@@ -213,7 +212,7 @@ class SqliteStore:
 
         def put(db: sqlite3.Connection) -> str:
             last = queries.thread_info(db, thread).last
-            changes.use_blob(db, queries.thread_number(db, thread), last + 1, data)
+            updates.use_blob(db, queries.thread_number(db, thread), last + 1, data)
             return digest_of(data)
 
         return await self._write(put)
@@ -230,7 +229,7 @@ class SqliteStore:
 
     async def post(self, thread: str, message: Post) -> InboxMessage:
         """Leave a message for the thread's writer. Needs no lease."""
-        return await self._write(lambda db: changes.post_message(db, thread, message, self._now()))
+        return await self._write(lambda db: updates.post_message(db, thread, message, self._now()))
 
     async def inbox(self, thread: str) -> list[InboxMessage]:
         """The messages that wait, oldest first."""
@@ -244,7 +243,7 @@ class SqliteStore:
 
     async def retry(self, row: int, error: str) -> None:
         """Count a failed attempt at an outbox row."""
-        await self._write(lambda db: changes.count_attempt(db, row, error, self._now()))
+        await self._write(lambda db: updates.count_attempt(db, row, error, self._now()))
 
     async def close(self) -> None:
         """Give back every lease, finish what was accepted, then let go of the files."""
@@ -255,13 +254,13 @@ class SqliteStore:
     def _close(self) -> None:
         # The writer goes last: whoever closes last folds the WAL into the file.
         self._readers.close()
-        if isinstance(self._writer, Writer):
+        if isinstance(self._writer, LogWriter):
             self._writer.close()
 
     async def _write(
-        self, job: Job[T], discard: Callable[[T], None] = holds_nothing, *, light: bool = False
+        self, job: Job[T], discard: Callable[[T], None] = keep_nothing, *, light: bool = False
     ) -> T:
-        if not isinstance(self._writer, Writer):
+        if not isinstance(self._writer, LogWriter):
             raise type(self._writer)(*self._writer.args)
         return await self._writer.run(job, discard, light=light)
 

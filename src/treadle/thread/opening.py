@@ -34,8 +34,8 @@ from ..prompt.contributions import installed_overlays
 from ..prompt.observation import ApprovalPolicy, PromptContext, SandboxMode
 from ..prompt.registry import Registry, installed_registry
 from ..store.contract import Index, Store, ThreadInfo
-from ..store.homes import at_home
 from ..store.index import SqliteIndex
+from ..store.shared import open_shared
 
 if TYPE_CHECKING:
     from ..delivery.channel import Channel
@@ -253,7 +253,7 @@ async def _placed(stack: AsyncExitStack, said: Options) -> _Place:
     home, store, index = said.get("home"), said.get("store"), said.get("index")
     if store is None:
         home = default_home() if home is None else home
-        kept = await stack.enter_async_context(at_home(home))
+        kept = await stack.enter_async_context(open_shared(home))
         return _Place(home, kept.store, index or kept.index)
     if index is None:
         index = SqliteIndex(store, home)

@@ -95,7 +95,7 @@ def _words(entry: Entry) -> str:
 async def _search(home: Home, store: Store, words: str, limit: int, *, as_json: bool) -> None:
     async with home.index(store) as index:
         with working("searching"):
-            hits = await index.search(Search(words, limit=limit, every=True))
+            hits = await index.search(Search(words, limit=limit, all_words=True))
     if as_json:
         say_json(hits)
     elif hits:

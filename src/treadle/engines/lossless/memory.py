@@ -145,7 +145,9 @@ class Memory(Service):
         visible = {item.seq for item in seen.items}
         # What came after them is in sight, and need not be indexed while the turn waits.
         newest = max((last for _, last in spans), default=0)
-        asked = Search(cue.text, threads=(thread,), limit=_LOOKED_AT, telling=True, indexed=newest)
+        asked = Search(
+            cue.text, threads=(thread,), limit=_LOOKED_AT, skip_common=True, indexed_upto=newest
+        )
         hidden = [
             hit.seq
             for hit in await given.log.find(asked)

@@ -65,8 +65,8 @@ class IndexContract:
 
     async def test_requests_come_back_oldest_first(self, index: Index) -> None:
         assert await index.rows("thr_1") == []
-        assert await index.last("thr_1") is None
-        assert await index.newest("thr_1") is None
+        assert await index.newest_request("thr_1") is None
+        assert await index.newest_row("thr_1") is None
         odd = msgspec.structs.replace(
             _row(2, segments=5, shared=3),
             reason="compaction",
@@ -78,7 +78,7 @@ class IndexContract:
         await index.record(odd, _segments(2, 3, 5))
         await index.record(_row(1, thread="thr_2", segments=1, shared=0), _segments(1, 0, 1))
         assert await index.rows("thr_1") == [first, odd]
-        assert await index.newest("thr_1") == odd
+        assert await index.newest_row("thr_1") == odd
 
     async def test_the_last_request_has_all_of_its_segments(self, index: Index) -> None:
         await index.record(_row(1, segments=5, shared=0), _segments(1, 0, 5))
@@ -86,23 +86,25 @@ class IndexContract:
         third = _row(3, segments=4, shared=3)
         await index.record(third, _segments(3, 3, 4))
         expected = [*_segments(1, 0, 3), *_segments(3, 3, 4)]
-        assert await index.last("thr_1") == (third, expected)
+        assert await index.newest_request("thr_1") == (third, expected)
         fourth = _row(4, segments=6, shared=4)
         await index.record(fourth, _segments(4, 4, 6))
-        assert await index.last("thr_1") == (fourth, [*expected, *_segments(4, 4, 6)])
+        assert await index.newest_request("thr_1") == (fourth, [*expected, *_segments(4, 4, 6)])
 
     async def test_recording_a_number_again_replaces_it(self, index: Index) -> None:
         await index.record(_row(1, segments=3, shared=0), _segments(7, 0, 3))
         again = _row(1, segments=2, shared=0)
         await index.record(again, _segments(1, 0, 2))
         assert await index.rows("thr_1") == [again]
-        assert await index.last("thr_1") == (again, _segments(1, 0, 2))
+        assert await index.newest_request("thr_1") == (again, _segments(1, 0, 2))
 
     async def test_what_the_provider_said_is_noted(self, index: Index) -> None:
         row = _row(1, segments=1, shared=0)
         await index.record(row, _segments(1, 0, 1))
-        await index.report("thr_1", row.seq, TokenUsage(input_tokens=50, cached_input_tokens=40))
-        await index.report("thr_1", 999, TokenUsage(input_tokens=1))
+        await index.record_usage(
+            "thr_1", row.seq, TokenUsage(input_tokens=50, cached_input_tokens=40)
+        )
+        await index.record_usage("thr_1", 999, TokenUsage(input_tokens=1))
         expected = msgspec.structs.replace(row, input_tokens=50, cached_tokens=40)
         assert await index.rows("thr_1") == [expected]
 
@@ -122,17 +124,17 @@ class IndexContract:
         await append(store, thread, Change(entries=(says("another fox"),)))
         assert await _found(index, "fox") == [(thread, 1), (thread, 3)]
         assert await _found(index, "fox dog") == [(thread, 1), (thread, 2), (thread, 3)]
-        assert await index.search(Search("fox dog", every=True)) == []
+        assert await index.search(Search("fox dog", all_words=True)) == []
         (hit,) = await index.search("brown")
         assert hit.snippet == "the quick brown fox"
-        assert await index.search(Search("brown", telling=True)) == [hit]
+        assert await index.search(Search("brown", skip_common=True)) == [hit]
 
     async def test_what_must_be_indexed_is_found_and_what_need_not_is_found_later(
         self, store: Store, index: Index
     ) -> None:
         thread = (await store.create()).id
         await append(store, thread, Change(entries=(says("the first fox"), says("a second fox"))))
-        asked = Search("first", threads=(thread,), indexed=1)
+        asked = Search("first", threads=(thread,), indexed_upto=1)
         assert [hit.seq for hit in await index.search(asked)] == [1]
         await append(store, thread, Change(entries=(says("the third fox"),)))
         assert [hit.seq for hit in await index.search(asked)] == [1]

@@ -10,8 +10,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from ....core.patterns import regex
-from ....store.finding.stem import stem
-from ....store.finding.terms import STOP_WORDS, fold, is_unspaced
+from ....store.search.terms import STOP_WORDS, fold, is_unspaced, stem
 
 __all__ = ["Cue", "cue_of"]
 

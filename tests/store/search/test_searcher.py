@@ -21,7 +21,7 @@ from treadle.core.items import (
 )
 from treadle.store import Change, MemoryIndex, MemoryStore, SqliteIndex, SqliteStore
 from treadle.store.contract import Hit, Hits, Index, Search, Store
-from treadle.store.finding.terms import fold
+from treadle.store.search.terms import fold
 from treadle.testing.contracts.drafts import append, says
 
 
@@ -114,7 +114,7 @@ async def test_scripts_without_spaces_are_found_by_any_of_their_characters(home)
 async def test_more_words_rarer_words_and_all_words_come_first(home):
     await home.say(*["gateway timeout"] * 5, "rollout of Kestrel", "Kestrel gateway", "gateway")
     assert (await home.seqs("Kestrel gateway"))[:2] == [7, 6]
-    assert await home.seqs(Search("Kestrel gateway", every=True)) == [7]
+    assert await home.seqs(Search("Kestrel gateway", all_words=True)) == [7]
 
 
 async def test_quoted_words_count_as_a_phrase(home):
@@ -257,8 +257,14 @@ async def test_a_search_that_looked_at_too_much_says_so(home):
     await home.say(*["x" * 5_000] * 2_500)
     hits = await home.index.search(Search("x+y|x+z", mode="regex"))
     assert list(hits) == []
-    assert hits.note.startswith("only the newest 1,800 entries that could match were looked at")
+    assert hits.note.startswith("only the newest 2,000 entries that could match were looked at")
     assert "narrow the search" in hits.note
+
+
+async def test_a_pattern_that_is_long_when_compiled_looks_at_fewer_entries(home):
+    await home.say(*["x" * 5_000] * 200)
+    hits = await home.index.search(Search("x[xy]{500}z", mode="regex"))
+    assert hits.note.startswith("only the newest 125 entries that could match were looked at")
 
 
 def word(number: int) -> str:
@@ -293,19 +299,19 @@ async def test_very_common_words_find_the_newest_and_tell_apart_what_rare_ones_f
 async def test_words_that_stand_everywhere_tell_nothing(home):
     await home.say("alpha gamma", *["alpha"] * 5_000)
     assert len(await home.index.search("alpha")) > 0
-    assert await home.seqs(Search("alpha", telling=True)) == []
-    assert await home.seqs(Search("alpha gamma", telling=True)) == [1]
-    assert await home.seqs(Search("gamma", telling=True)) == [1]
+    assert await home.seqs(Search("alpha", skip_common=True)) == []
+    assert await home.seqs(Search("alpha gamma", skip_common=True)) == [1]
+    assert await home.seqs(Search("gamma", skip_common=True)) == [1]
 
 
 async def test_what_need_not_be_indexed_is_not_waited_for(home):
     await home.say("alpha one")
-    assert await home.seqs(Search("alpha", threads=(home.thread,), indexed=1)) == [1]
+    assert await home.seqs(Search("alpha", threads=(home.thread,), indexed_upto=1)) == [1]
     await home.say("alpha two")
-    assert await home.seqs(Search("alpha", threads=(home.thread,), indexed=1)) == [1]
-    assert await home.seqs(Search("alpha", threads=(home.thread,), indexed=2)) == [2, 1]
+    assert await home.seqs(Search("alpha", threads=(home.thread,), indexed_upto=1)) == [1]
+    assert await home.seqs(Search("alpha", threads=(home.thread,), indexed_upto=2)) == [2, 1]
     with pytest.raises(NotFound):
-        await home.index.search(Search("alpha", threads=("thr_none",), indexed=1))
+        await home.index.search(Search("alpha", threads=("thr_none",), indexed_upto=1))
     await home.say("alpha three")
     assert await home.seqs(Search("alpha", threads=(home.thread,))) == [3, 2, 1]
 

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from treadle.store.database import open_writer
-from treadle.store.writer import Writer
+from treadle.store.workers import LogWriter
 
 NORMAL, FULL = 1, 2
 
@@ -19,7 +19,7 @@ def synced(connection: sqlite3.Connection) -> int:
 
 async def test_only_light_jobs_do_not_wait_for_the_disk(tmp_path: Path) -> None:
     path = tmp_path / "log.db"
-    writer = Writer(await asyncio.to_thread(open_writer, path), path)
+    writer = LogWriter(await asyncio.to_thread(open_writer, path), path)
     modes = [await writer.run(synced, light=light) for light in (False, True, True, False)]
     assert modes == [FULL, NORMAL, NORMAL, FULL]
     await asyncio.to_thread(writer.close)
@@ -27,7 +27,7 @@ async def test_only_light_jobs_do_not_wait_for_the_disk(tmp_path: Path) -> None:
 
 async def test_a_light_job_in_company_waits_for_the_disk(tmp_path: Path) -> None:
     path = tmp_path / "log.db"
-    writer = Writer(await asyncio.to_thread(open_writer, path), path)
+    writer = LogWriter(await asyncio.to_thread(open_writer, path), path)
     begun, go = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
 
@@ -48,7 +48,7 @@ async def test_a_light_job_in_company_waits_for_the_disk(tmp_path: Path) -> None
 WAITS_ALONE = """
 import asyncio, pathlib, sys, threading
 from treadle.store.database import open_writer
-from treadle.store.writer import Writer
+from treadle.store.workers import LogWriter
 
 path, opened = pathlib.Path(sys.argv[1]), threading.Event()
 
@@ -57,7 +57,7 @@ def hear(event, given):
         opened.set()
 
 async def main():
-    writer = Writer(open_writer(path), path)
+    writer = LogWriter(open_writer(path), path)
     sys.addaudithook(hear)
     await writer.run(lambda db: db.execute("CREATE TABLE t (a)"), light=True)
     print(await asyncio.to_thread(opened.wait, 20))

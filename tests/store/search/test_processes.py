@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from treadle.store import Change, SqliteIndex, SqliteStore
 from treadle.testing.contracts.drafts import append, says
 
-from .children import Child
+from ..children import Child
 
 SEARCHERS = 8
 ROUNDS = int(os.environ.get("SOAK_ROUNDS", "40"))

@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.store.finding.question import question_of
-from treadle.store.finding.stem import stem
-from treadle.store.finding.terms import fold, tokens, words_of
+from treadle.store.search.terms import fold, parse_query, split_words, stem, word_terms
+
+STEMS = Path(__file__).with_name("stems.txt")
+"""Words of the documentation, as Porter's paper of 1980 stems them: a stem, then its words."""
 
 
 @pytest.mark.parametrize(
@@ -28,6 +32,29 @@ from treadle.store.finding.terms import fold, tokens, words_of
 )
 def test_the_forms_of_a_word_have_one_stem(words, expected):
     assert {stem(word) for word in words.split()} == {expected}
+
+
+def test_stems_are_those_of_porters_paper():
+    listed = [line.split() for line in STEMS.read_text().splitlines()]
+    assert len(listed) > 1_000
+    found = {word: stem(word) for _, *words in listed for word in words}
+    assert found == {word: expected for expected, *words in listed for word in words}
+
+
+def test_stems_differ_from_the_paper_after_consonants_that_english_rarely_doubles():
+    assert {word: stem(word) for word in ("trekking", "revved")} == {
+        "trekking": "trekk",
+        "revved": "revv",
+    }
+
+
+def test_stems_are_found_by_many_threads_at_once():
+    words = [word for line in STEMS.read_text().splitlines() for word in line.split()[1:]]
+    expected = [*map(stem, words)]
+    stem.cache_clear()
+    with ThreadPoolExecutor(8) as pool:
+        found = [*pool.map(lambda _: [*map(stem, words)], range(8))]
+    assert found == [expected] * 8
 
 
 @given(st.text())
@@ -52,7 +79,7 @@ def test_case_accents_and_widths_are_folded(text, folded):
 
 
 def terms(text: str) -> tuple[list[str], list[str]]:
-    found = tokens(words_of(text))
+    found = word_terms(split_words(text))
     return (
         [term for each in found for term in each.whole],
         [term for each in found for term in each.parts],
@@ -79,22 +106,22 @@ def test_names_come_apart_and_scripts_without_spaces_are_cut_in_pairs(text, whol
 
 def test_long_words_are_indexed_in_overlapping_pieces():
     word = "".join(chr(ord("a") + n % 26) for n in range(200))
-    (found,) = tokens([word])
+    (found,) = word_terms([word])
     assert [len(piece) for piece in found.whole] == [64, 64, 64, 64, 64, 40]
     assert all(word[at : at + 32] in " ".join(found.whole) for at in range(168))
 
 
-def test_a_question_is_its_telling_words_its_phrases_and_its_wording():
-    asked = question_of('What did "The  Gateway" do to us?')
+def test_a_query_is_its_significant_words_its_phrases_and_its_wording():
+    asked = parse_query('What did "The  Gateway" do to us?')
     assert [term.text for term in asked.terms] == ["gatewai"]
     assert asked.phrases == ("the gateway",)
-    assert [term.text for term in question_of("to be or not").terms] == ["to", "be", "or", "not"]
-    assert question_of('" ... "').terms == ()
+    assert [term.text for term in parse_query("to be or not").terms] == ["to", "be", "or", "not"]
+    assert parse_query('" ... "').terms == ()
 
 
 def test_the_parts_of_a_name_count_less_than_the_name():
-    asked = question_of("parseRequest request")
-    assert [(term.text, term.whole) for term in asked.terms] == [
+    asked = parse_query("parseRequest request")
+    assert [(term.text, term.is_whole) for term in asked.terms] == [
         ("parserequest", True),
         ("pars", False),
         ("request", True),

@@ -11,11 +11,11 @@ import pytest
 from tests.harness.scenes import hear, last, opened, scripted
 from tests.store.children import Child
 from treadle.core.errors import StoreClosed, StoreCorrupt, ThreadBusy
-from treadle.store.homes import at_home
+from treadle.store.shared import open_shared
 from treadle.testing.script import Answer
 
 FOREIGN = """
-from treadle.store.homes import at_home
+from treadle.store.shared import open_shared
 
 if os.getuid() == 0:
     os.chown(directory, 65534, 65534)
@@ -23,13 +23,13 @@ if os.getuid() == 0:
     os.setuid(65534)
 
 async def main():
-    async with at_home(directory):
+    async with open_shared(directory):
         pass
     directory.chmod(0o500)
-    async with at_home(directory) as first:
+    async with open_shared(directory) as first:
         print(first.store.read_only)
         directory.chmod(0o700)
-        async with at_home(directory) as second:
+        async with open_shared(directory) as second:
             print(second.store.read_only)
         print(first.store.read_only)
 
@@ -38,22 +38,22 @@ asyncio.run(main())
 
 
 async def test_all_who_are_at_home_in_a_directory_share_its_store_and_its_index(tmp_path: Path):
-    async with at_home(tmp_path) as first, at_home(tmp_path) as second:
+    async with open_shared(tmp_path) as first, open_shared(tmp_path) as second:
         assert first is second
-        async with at_home(tmp_path / "elsewhere") as other:
+        async with open_shared(tmp_path / "elsewhere") as other:
             assert other.store is not first.store
 
 
 async def test_who_comes_together_opens_it_once(tmp_path: Path):
     async with AsyncExitStack() as stack:
-        entered = [stack.enter_async_context(at_home(tmp_path)) for _ in range(8)]
+        entered = [stack.enter_async_context(open_shared(tmp_path)) for _ in range(8)]
         kept = await asyncio.gather(*entered)
         assert len({id(each.store) for each in kept}) == 1
 
 
 async def test_only_the_last_to_leave_closes_it(tmp_path: Path):
-    async with at_home(tmp_path) as kept:
-        async with at_home(tmp_path):
+    async with open_shared(tmp_path) as kept:
+        async with open_shared(tmp_path):
             pass
         made = await kept.store.create()
         assert (await kept.store.info(made.id)).id == made.id
@@ -67,9 +67,9 @@ async def test_a_relative_name_is_that_of_the_place_it_meant(
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
     monkeypatch.chdir(tmp_path / "one")
-    async with at_home(Path("home")) as first:
+    async with open_shared(Path("home")) as first:
         monkeypatch.chdir(tmp_path / "two")
-        async with at_home(Path("home")) as second:
+        async with open_shared(Path("home")) as second:
             assert second.store.directory == tmp_path / "two" / "home"
         assert first.store.directory == tmp_path / "one" / "home"
 
@@ -77,10 +77,10 @@ async def test_a_relative_name_is_that_of_the_place_it_meant(
 async def test_one_that_cannot_be_opened_is_tried_again_by_the_next(tmp_path: Path):
     (tmp_path / "log.db").write_bytes(b"no database at all, and long enough to be none" * 40)
     with pytest.raises(StoreCorrupt):
-        async with at_home(tmp_path):
+        async with open_shared(tmp_path):
             pass
     (tmp_path / "log.db").unlink()
-    async with at_home(tmp_path) as kept:
+    async with open_shared(tmp_path) as kept:
         assert await kept.store.threads() == []
 
 

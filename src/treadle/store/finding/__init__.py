@@ -1,1 +1,0 @@
-"""Finding what was said: words and their index, candidates, and their order."""

@@ -1,0 +1,1 @@
+"""Full-text search over the log: words, substrings and regular expressions."""

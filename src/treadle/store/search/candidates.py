@@ -1,0 +1,261 @@
+"""Candidates: the documents that are worth reading for a query.
+
+Owns how much of the index a query touches. Rare terms are looked up; common terms only
+order what the rare ones found; where all terms are common, the newest documents stand for
+the rest. Invariant: the work is bounded whatever the size of the index.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+import sqlite3
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from itertools import combinations
+from typing import NamedTuple
+
+from ..ancestry import MAX_SEQ
+from ..rows import place
+from .query import Search
+from .scope import Scope, match_documents
+from .tables import Totals, read_totals
+from .terms import Term, WordQuery
+
+__all__ = [
+    "Place",
+    "SearchCandidate",
+    "WeightedTerm",
+    "WordCandidates",
+    "find_candidates",
+    "load_candidates",
+    "neighbour_seqs",
+]
+
+_MOST_OCCURRENCES = 20_000
+"""How many occurrences of terms are read; a term with more is too common to be looked up."""
+_MOST_COUNTED = 100_000
+"""More occurrences than this are not counted."""
+_COMMON = 5_000
+"""A term with more occurrences is ignored by a query that skips common words."""
+_MOST_COMMON_TERMS = 2
+"""Common terms that may order candidates."""
+_SHARE = 20
+"""A term in more than one of so many documents orders nothing."""
+_PAIRED_TERMS = 3
+"""Terms that are looked up two by two where all are common."""
+_DEPTH = 400
+"""Candidates whose length is read."""
+
+
+class WeightedTerm(NamedTuple):
+    """A term and its weight."""
+
+    term: Term
+    documents: int
+    weight: float
+
+
+class Place(NamedTuple):
+    """An entry: the number of the thread that wrote it, and its sequence number."""
+
+    number: int
+    seq: int
+
+
+class SearchCandidate(NamedTuple):
+    """A document that may be a hit."""
+
+    id: int
+    place: Place
+    length: int
+    known_terms: int = 0
+    """One bit for each term that it is known to hold."""
+
+
+class WordCandidates(NamedTuple):
+    """The candidates of a query for words, and the weights of its terms."""
+
+    terms: tuple[WeightedTerm, ...]
+    candidates: list[SearchCandidate]
+    average_length: float
+
+
+def find_candidates(
+    connection: sqlite3.Connection, words: WordQuery, scope: Scope, most: int, query: Search
+) -> WordCandidates:
+    """Return the best `most` candidates, as far as the index can order them."""
+    totals, scope = read_totals(connection), scope.with_bounds(connection)
+    sought = words.terms
+    if query.skip_common:
+        sought = tuple(term for term in sought if not _is_common(connection, term))
+    terms = tuple(_weigh_terms(connection, sought, totals))
+    depth = max(most, _DEPTH)
+    if query.all_words:
+        bits = _match_all_words(connection, terms, scope, depth)
+    else:
+        bits = _match_any_term(connection, terms, scope, totals, depth)
+    best = _heaviest(bits, terms, depth)
+    found = [
+        candidate._replace(known_terms=bits[candidate.id])
+        for candidate in load_candidates(connection, best)
+    ]
+    found.sort(key=lambda each: (-_estimate(each, terms, totals.average_length), -each.id))
+    return WordCandidates(terms, found[:most], totals.average_length)
+
+
+def _is_common(connection: sqlite3.Connection, term: Term) -> bool:
+    found = connection.execute(
+        "SELECT 1 FROM words WHERE words MATCH ? LIMIT 1 OFFSET ?", (term.match, _COMMON)
+    )
+    return found.fetchone() is not None
+
+
+def _weigh_terms(
+    connection: sqlite3.Connection, terms: Iterable[Term], totals: Totals
+) -> Iterable[WeightedTerm]:
+    """Yield the terms and their weights, the rarest first.
+
+    The parts of an identifier are left out where a document holds the identifier itself.
+    """
+    counted = {term: min(_count(connection, term), totals.documents) for term in terms}
+    known = {term.text for term, documents in counted.items() if term.is_whole and documents}
+    for term, documents in sorted(counted.items(), key=lambda each: each[1]):
+        if term.is_whole or (documents and term.part_of not in known):
+            odds = (totals.documents - documents + 0.5) / (documents + 0.5)
+            yield WeightedTerm(term, documents, term.weight * math.log1p(odds))
+
+
+def _count(connection: sqlite3.Connection, term: Term) -> int:
+    """Return in how many documents a term occurs, up to a limit."""
+    (documents,) = connection.execute(
+        "SELECT count(*) FROM (SELECT 1 FROM words WHERE words MATCH ? LIMIT ?)",
+        (term.match, _MOST_COUNTED),
+    ).fetchone()
+    return int(documents)
+
+
+def _match_all_words(
+    connection: sqlite3.Connection, terms: Sequence[WeightedTerm], scope: Scope, most: int
+) -> dict[int, int]:
+    """Return the newest documents that hold every word of the query."""
+    wholes = [each.term.match for each in terms if each.term.is_whole]
+    if not wholes:
+        return {}
+    found = match_documents(connection, " AND ".join(wholes), scope, newest=most)
+    return dict.fromkeys(found, sum(1 << at for at, each in enumerate(terms) if each.term.is_whole))
+
+
+def _match_any_term(
+    connection: sqlite3.Connection,
+    terms: Sequence[WeightedTerm],
+    scope: Scope,
+    totals: Totals,
+    most: int,
+) -> dict[int, int]:
+    """Return documents and the terms, as bits, that they are known to hold."""
+    occurring = [(at, each) for at, each in enumerate(terms) if each.documents]
+    rare = _affordable_terms(occurring, scope)
+    if not rare or len(occurring) == 1:
+        return _match_newest(connection, occurring, scope, most)
+    bits: dict[int, int] = {}
+    for at, each in rare:
+        found, bit = match_documents(connection, each.term.match, scope), 1 << at
+        both = {document: bits[document] | bit for document in bits.keys() & set(found)}
+        bits.update(dict.fromkeys(found, bit))
+        bits.update(both)
+    among = " OR ".join(each.term.match for _, each in rare)
+    useful = [
+        (at, each)
+        for at, each in occurring
+        if (at, each) not in rare and each.documents * _SHARE <= totals.documents
+    ]
+    for at, each in useful[:_MOST_COMMON_TERMS]:
+        for document in match_documents(connection, f"{each.term.match} AND ({among})", scope):
+            if document in bits:
+                bits[document] |= 1 << at
+    return bits
+
+
+def _affordable_terms(
+    terms: Sequence[tuple[int, WeightedTerm]], scope: Scope
+) -> list[tuple[int, WeightedTerm]]:
+    """Return the rarest terms, as many as may be looked up."""
+    rare: list[tuple[int, WeightedTerm]] = []
+    cost = 0
+    for at, each in terms:
+        cost += min(each.documents, scope.size)
+        if cost > _MOST_OCCURRENCES:
+            break
+        rare.append((at, each))
+    return rare
+
+
+def _match_newest(
+    connection: sqlite3.Connection,
+    terms: Sequence[tuple[int, WeightedTerm]],
+    scope: Scope,
+    most: int,
+) -> dict[int, int]:
+    """Return the newest documents with all of the terms, and with one or two of the rarest."""
+    rarest = terms[:_PAIRED_TERMS]
+    found: dict[int, int] = {}
+    for chosen in {tuple(terms), *combinations(rarest, 1), *combinations(rarest, 2)} - {()}:
+        expression = " AND ".join(each.term.match for _, each in chosen)
+        bits = sum(1 << at for at, _ in chosen)
+        for document in match_documents(connection, expression, scope, newest=most):
+            found[document] = found.get(document, 0) | bits
+    return found
+
+
+def _heaviest(bits: dict[int, int], terms: Sequence[WeightedTerm], most: int) -> list[int]:
+    """Return the documents whose terms weigh most; the newest among equals."""
+    alike: dict[int, list[int]] = defaultdict(list)
+    for document, known in bits.items():
+        alike[known].append(document)
+    best: list[int] = []
+    for known in sorted(alike, key=lambda known: -_weight(known, terms)):
+        best += heapq.nlargest(most - len(best), alike[known])
+        if len(best) >= most:
+            break
+    return best
+
+
+def _weight(bits: int, terms: Sequence[WeightedTerm]) -> float:
+    return sum(each.weight for at, each in enumerate(terms) if bits >> at & 1)
+
+
+def _estimate(
+    candidate: SearchCandidate, terms: Sequence[WeightedTerm], average_length: float
+) -> float:
+    """Return the rough score of a document: the longer it is, the less its terms count."""
+    penalty = 1.0 + 0.5 * candidate.length / average_length
+    return _weight(candidate.known_terms, terms) / penalty
+
+
+def load_candidates(connection: sqlite3.Connection, ids: Sequence[int]) -> list[SearchCandidate]:
+    """Load the documents that still exist, in the order given."""
+    found: dict[int, SearchCandidate] = {}
+    for start in range(0, len(ids), 500):
+        some = ids[start : start + 500]
+        rows = connection.execute(
+            f"SELECT id, place, length FROM documents WHERE id IN ({', '.join('?' * len(some))})",
+            some,
+        )
+        for at, where, length in rows:
+            found[at] = SearchCandidate(at, Place(where >> 32, where & MAX_SEQ), length)
+    return [found[at] for at in ids if at in found]
+
+
+def neighbour_seqs(connection: sqlite3.Connection, entry: Place, distance: int) -> list[int]:
+    """Return the nearest `distance` entries with text before and after an entry of a thread."""
+    at = place(*entry)
+    before = connection.execute(
+        "SELECT place FROM documents WHERE place >= ? AND place < ? ORDER BY place DESC LIMIT ?",
+        (place(entry.number, 0), at, distance),
+    ).fetchall()
+    after = connection.execute(
+        "SELECT place FROM documents WHERE place > ? AND place <= ? ORDER BY place LIMIT ?",
+        (at, place(entry.number, MAX_SEQ), distance),
+    ).fetchall()
+    return [where & MAX_SEQ for (where,) in (*before[::-1], *after)]

@@ -1,0 +1,71 @@
+"""Search queries and their results.
+
+Owns the values of `Index.search`. Invariant: a query is a plain value; the same query
+over the same log finds the same entries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+__all__ = ["Hit", "Hits", "Search", "SearchMode"]
+
+SearchMode: TypeAlias = Literal["words", "substring", "regex"]
+
+
+class Search(Struct, frozen=True, omit_defaults=True):
+    """What to look for, and where.
+
+    ``words`` ranks the entries that hold any of the words, in whatever form, best first;
+    a "quoted phrase" counts more. ``substring`` finds the text as it stands, in upper or
+    lower case, and ``regex`` what a regular expression matches; both newest first.
+    """
+
+    text: str
+    mode: SearchMode = "words"
+    threads: tuple[str, ...] | None = None
+    """Search only these threads; None for all."""
+    roles: tuple[str, ...] = ()
+    """``user``, ``assistant``, ``tool``, ``thinking`` …; empty for all."""
+    tools: tuple[str, ...] = ()
+    """Search only calls of these tools and their outputs."""
+    since: int | None = None
+    """Milliseconds since 1970, included."""
+    until: int | None = None
+    limit: int = 20
+    neighbours: int = 0
+    """How many entries before and after each hit to name."""
+    all_words: bool = False
+    """Find only entries that hold every word."""
+    skip_common: bool = False
+    """Ignore words that occur in thousands of entries."""
+    indexed_upto: int | None = None
+    """The last entry that must be indexed before the search answers; None for all entries."""
+
+
+class Hit(Struct, frozen=True):
+    """One entry that a search found."""
+
+    thread: str
+    seq: int
+    score: float
+    snippet: str
+    time: int = 0
+    role: str = ""
+    turn: int = 0
+    source_id: str | None = None
+    """The id that the entry had where it was imported from."""
+    neighbours: tuple[int, ...] = ()
+    """The entries with text around it, in log order."""
+
+
+class Hits(list[Hit]):
+    """The hits of a search, in order."""
+
+    def __init__(self, hits: Iterable[Hit] = (), note: str = "") -> None:
+        super().__init__(hits)
+        self.note = note
+        """What was not searched, and how to reach it; empty when everything was searched."""
