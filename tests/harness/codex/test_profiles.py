@@ -103,7 +103,7 @@ async def test_the_key_of_a_profile_pays_and_the_next_one_where_it_is_refused(tm
             (failed,) = of(events, AttemptFailed)
             assert (failed.tried.profile, failed.tried.reason) == ("openai:a", "auth")
             assert last(await hear(thread, "more")).text == "again"
-            binding = await stage.harness.threads.load_binding(thread)
+            binding = await stage.harness.threads.load_binding(thread.log)
         assert bearers(stage) == ["sk-planted-a", "sk-planted-b", "sk-planted-b"]
         assert binding is not None
         assert binding.profile == ""
@@ -120,7 +120,7 @@ async def test_a_subscription_signs_the_server_in_and_its_binding_says_as_whom(t
             credential = Token(provider="openai", token=jwt("first", **claims), expires=LONG)
         async with stage.thread(wallet=wallet_at(stage, me=credential)) as thread:
             assert last(await hear(thread, "hi")).text == "hello"
-            binding = await stage.harness.threads.load_binding(thread)
+            binding = await stage.harness.threads.load_binding(thread.log)
         (request,) = stage.requests
         assert request.headers["authorization"] == f"Bearer {credential.bearer}"
         assert request.headers["chatgpt-account-id"] == "acct-1"
@@ -206,7 +206,7 @@ async def test_codex_folds_only_with_the_profile_that_a_thread_is_bound_to(tmp_p
             with pytest.raises(CannotCompact, match="bound to profile 'openai:a'"):
                 await thread.compact()
             assert last(await hear(thread, "more")).text == "fine"
-            binding = await stage.harness.threads.load_binding(thread)
+            binding = await stage.harness.threads.load_binding(thread.log)
         assert binding is not None
         assert (binding.profile, binding.reason) == ("openai:b", "auth-profile-mismatch")
         assert bearers(stage) == [jwt("first"), jwt("other")]
