@@ -54,6 +54,7 @@ from treadle.prompt.input import user_message
 from treadle.store.contract import THIS_TURN, Change, Past
 from treadle.store.sqlite import SqliteStore
 from treadle.testing.fake import FakeServer
+from treadle.testing.options import grouped
 from treadle.testing.script import Answer, Script
 
 Figures: TypeAlias = dict[str, float]
@@ -111,13 +112,15 @@ class Place:
         """A thread on the harness."""
         return Thread.open(
             name,
-            model=MODEL,
-            harness=self.harness,
-            cwd=self.directory / "project",
-            sandbox="danger-full-access",
-            approval="never",
-            **self.settings,
-            **options,
+            **grouped(
+                model=MODEL,
+                harness=self.harness,
+                cwd=self.directory / "project",
+                sandbox="danger-full-access",
+                approval="never",
+                **self.settings,
+                **options,
+            ),
         )
 
     async def connection(self) -> AppServerConnection:

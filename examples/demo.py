@@ -15,6 +15,7 @@ import tempfile
 from pathlib import Path
 
 import treadle
+from treadle import Rights
 from treadle.harness.events import Event, TextDelta, ToolFinished, ToolStarted, TurnCompleted
 from treadle.testing import ScriptedModel
 from treadle.testing.script import Answer, Call
@@ -72,7 +73,11 @@ async def mend(home: Path, project: Path) -> str:
     say("make test_calc.py pass")
     model = ScriptedModel(MENDING, "demo")
     async with treadle.Thread.open(
-        model=model, cwd=project, home=home, tools=None, sandbox="workspace-write", approval="never"
+        model=model,
+        cwd=project,
+        home=home,
+        tools=None,
+        rights=Rights(sandbox="workspace-write", approval="never"),
     ) as thread:
         async for event in thread.run("make test_calc.py pass"):
             tell(event)

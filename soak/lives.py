@@ -19,7 +19,7 @@ from msgspec import Struct, structs
 
 from soak.acting import acting
 from soak.roles import Life, Stint
-from treadle import Thread
+from treadle import Rights, Routing, Thread
 from treadle.core.errors import CannotCompact, CompletionFailed, TreadleError
 from treadle.core.ids import new_id
 from treadle.harness.codex.harness import CodexHarness
@@ -165,12 +165,13 @@ class Worker:
             model=life.model,
             home=self.home,
             cwd=self.project,
-            sandbox="danger-full-access" if self.chance.random() < 0.7 else "workspace-write",
-            approval="never",
+            rights=Rights(
+                sandbox="danger-full-access" if self.chance.random() < 0.7 else "workspace-write",
+                approval="never",
+            ),
             tools=self._tools(life),
             harness=self._harness(life.harness),
-            environ=self.environ,
-            providers=self.providers,
+            routing=Routing(environ=self.environ, providers=self.providers),
             engine=life.engine,
         )
 
@@ -277,7 +278,7 @@ class Worker:
             async with self._opened(life) as thread:
                 self.witness.say(thread.id, turn, text)
                 ended = await self._heard(thread, turn, text, "listen")
-                await thread.settled(5)
+                await thread.wait_for_engine(5)
         except Exception:  # noqa: BLE001 - whatever it is, the auditor must hear of it
             self.witness.note(Surprised(f"{life.thread} did not go on: {traceback.format_exc()}"))
             return

@@ -29,6 +29,15 @@ if TYPE_CHECKING:
     from .store.index import SqliteIndex
     from .store.memory import MemoryStore
     from .store.sqlite import SqliteStore
+    from .thread.options import (
+        EngineOptions,
+        HarnessOptions,
+        PromptOptions,
+        Rights,
+        Routing,
+        ThreadOptions,
+        ToolOptions,
+    )
     from .thread.thread import Thread
     from .tools.decorator import tool
 
@@ -37,10 +46,12 @@ __version__ = "0.1.0"
 __all__ = [
     "Catalog",
     "Choices",
+    "EngineOptions",
     "Entry",
     "Event",
     "Flags",
     "Fragment",
+    "HarnessOptions",
     "Head",
     "Hooks",
     "InputProvenance",
@@ -49,15 +60,20 @@ __all__ = [
     "MemoryStore",
     "Origin",
     "PromptContext",
+    "PromptOptions",
     "Reason",
     "Recipe",
     "Registry",
     "Request",
+    "Rights",
+    "Routing",
     "SqliteIndex",
     "SqliteStore",
     "StateFragment",
     "Store",
     "Thread",
+    "ThreadOptions",
+    "ToolOptions",
     "TreadleError",
     "TurnCompleted",
     "View",
@@ -87,6 +103,8 @@ __getattr__ = deferred(
         "store.index": "SqliteIndex",
         "store.memory": "MemoryStore",
         "store.sqlite": "SqliteStore",
+        "thread.options": "EngineOptions HarnessOptions PromptOptions Rights Routing ThreadOptions"
+        " ToolOptions",
         "thread.thread": "Thread",
         "tools.decorator": "tool",
     },

@@ -134,9 +134,9 @@ class Thread:
         """Leave a message in the inbox of another thread; options as of `treadle.Thread.send`."""
         return self._loop.wait(self._thread.send(thread, *said, **options))
 
-    def settled(self, seconds: float) -> None:
+    def wait_for_engine(self, seconds: float) -> None:
         """Wait, no longer than `seconds`, for what the engine does beside the turns."""
-        self._loop.wait(self._thread.settled(seconds))
+        self._loop.wait(self._thread.wait_for_engine(seconds))
 
     def expects(self) -> bool:
         """Whether `run` with nothing said has, or will have, something to be about."""

@@ -12,7 +12,7 @@ import pytest
 
 from tests.engines.lossless.recalling import talking
 from tests.harness.scenes import hear
-from treadle import Thread
+from treadle import Rights, Thread
 
 from .scripts import scripted
 from .terminal import Treadle
@@ -47,8 +47,7 @@ async def past(treadle: Treadle, *said: str, title: str = "ducks") -> str:
             cwd=treadle.project,
             tools=(),
             engine="lossless",
-            sandbox="danger-full-access",
-            approval="never",
+            rights=Rights(sandbox="danger-full-access", approval="never"),
             title=title,
         ) as thread:
             for text in said:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from inline_snapshot import snapshot
 
+from treadle import Rights
 from treadle.context.head import Choices
 from treadle.core.items import FunctionCall
 from treadle.core.specs import FunctionTool
@@ -27,9 +28,7 @@ async def truth(treadle, said, thread=None, **options) -> bytes:
     async with Thread.open(
         thread,
         home=treadle.home,
-        tools=None,
-        sandbox="workspace-write",
-        approval="never",
+        rights=Rights(sandbox="workspace-write", approval="never"),
         agents=AgentLimits(),
         **options,
     ) as opened:
@@ -122,7 +121,7 @@ async def hosted(treadle) -> str:
         model="openai:gpt-5.5",
         cwd=treadle.project,
         home=treadle.home,
-        settings=settings,
+        rights=Rights(settings=settings),
         tools=[tool],
         choices=Choices(effort="high"),
     ) as thread:

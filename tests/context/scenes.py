@@ -25,6 +25,7 @@ from treadle.prompt import AgentsDocs, PromptContext
 from treadle.store.contract import LedgerRow, Store
 from treadle.store.index import MemoryIndex
 from treadle.store.memory import MemoryStore
+from treadle.testing.options import grouped
 from treadle.thread.thread import Thread
 
 MODEL, OTHER_MODEL, BLIND_MODEL = "openai:gpt-5.5", "openai:gpt-5.2", "openai:unheard-of"
@@ -126,7 +127,7 @@ async def opened(
     index = MemoryIndex(store)
     try:
         async with Thread.open(
-            thread, store=store, index=index, model=model, cwd="/repo", **options
+            thread, **grouped(store=store, index=index, model=model, cwd="/repo", **options)
         ) as found:
             yield found
     finally:

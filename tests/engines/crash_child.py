@@ -17,7 +17,7 @@ from collections.abc import AsyncGenerator, Iterator, Sequence
 from pathlib import Path
 
 from tests.engines.notebook import Notebook
-from treadle import Thread
+from treadle import Rights, Thread
 from treadle.engines.info import MaintenanceMode
 from treadle.harness.events import StepStarted, TextDelta
 from treadle.models.contract import ModelEvent, ModelRequest
@@ -153,8 +153,7 @@ async def main(place: Path, point: str, turn: str, mode: MaintenanceMode) -> Non
         home=place / "home",
         cwd=place,
         tools=(look,),
-        sandbox="danger-full-access",
-        approval="never",
+        rights=Rights(sandbox="danger-full-access", approval="never"),
         store=store,
         engine=engine,
     ) as thread:

@@ -51,6 +51,7 @@ from treadle.engines.values import (
 )
 from treadle.harness.events import EngineReported, Event, NoticeRaised
 from treadle.store.sqlite import SqliteStore
+from treadle.testing.options import grouped
 from treadle.testing.script import Answer
 from treadle.testing.scripted import ScriptedModel
 
@@ -232,7 +233,7 @@ class Twins:
         project = self.place / "project"
         try:
             async with Thread.open(
-                self.thread, model=model, home=home, cwd=project, **options
+                self.thread, **grouped(model=model, home=home, cwd=project, **options)
             ) as opened_thread:
                 yield opened_thread
         finally:

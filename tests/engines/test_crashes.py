@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests.harness.scenes import unanswered
-from treadle import Thread
+from treadle import Rights, Thread
 from treadle.context.ledger import watch
 from treadle.context.rebuild import rebuild_ledger
 from treadle.context.row import Row
@@ -80,8 +80,7 @@ async def reopened(
                 home=place / "home",
                 cwd=place,
                 tools=(look,),
-                sandbox="danger-full-access",
-                approval="never",
+                rights=Rights(sandbox="danger-full-access", approval="never"),
                 engine=wrapped(engine, around or Stuck()),
             ) as thread:
                 yield thread, engine

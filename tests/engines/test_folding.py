@@ -291,9 +291,9 @@ async def test_an_engine_has_three_minutes_to_compact():
 async def test_a_compaction_that_hangs_is_told_to_stop_and_not_waited_for(tmp_path, wanted):
     info = EngineInfo(id="slow", name="Slow", owns_compaction=True, accepted_host_params=wanted)
     engine = Probe(info, compact=lambda _: asyncio.Event().wait())
-    patience = EngineTimeouts(compact=0.05)
+    timeouts = EngineTimeouts(compact=0.05)
     async with opened(
-        tmp_path, scripted(Answer(text="a")), engine=engine, patience=patience
+        tmp_path, scripted(Answer(text="a")), engine=engine, timeouts=timeouts
     ) as thread:
         await hear(thread, "first")
         with pytest.raises(EngineFailed, match=r"no answer within 0\.05 s"):
@@ -324,8 +324,8 @@ async def test_a_compaction_that_nobody_waits_for_is_told_to_stop(tmp_path):
 
 async def test_the_runtime_s_own_fold_takes_the_time_it_needs(tmp_path):
     model = scripted(Answer(text=LONG), Answer(text="A summary.", delay=0.3))
-    patience = EngineTimeouts(compact=0.05)
-    async with opened(tmp_path, model, engine=Probe(), patience=patience) as thread:
+    timeouts = EngineTimeouts(compact=0.05)
+    async with opened(tmp_path, model, engine=Probe(), timeouts=timeouts) as thread:
         await hear(thread, "first")
         assert (await thread.compact()).by == "linear"
 

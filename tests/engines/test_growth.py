@@ -105,7 +105,7 @@ async def test_a_turn_costs_the_lossless_engine_what_is_new_however_long_the_vie
             before = rows.reads
             heard = await hear(thread, f"question {number}")
             assert (last(heard).status, notices(heard)) == ("completed", [])
-            await thread.settled(10.0)
+            await thread.wait_for_engine(10.0)
             costs.append(rows.reads - before)
     assert len(set(costs[1:])) == 1
     assert 0 < costs[-1] <= 20

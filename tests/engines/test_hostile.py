@@ -139,7 +139,7 @@ async def outlived(place: Path, engine: Probe, method: str) -> list[list[str]]:
     name = await with_a_past(place)
     model = scripted(Answer(text="The zebra?"), Answer(text="Fine."))
     async with opened(
-        place, model, thread=name, engine=engine, facts=FACTS, tools=(look,), patience=SOON
+        place, model, thread=name, engine=engine, facts=FACTS, tools=(look,), timeouts=SOON
     ) as thread:
         await thread.log.configure(goal="none")
         if method == "thread_reset":
@@ -466,7 +466,7 @@ async def test_tools_that_cannot_be_offered_are_left_out(tmp_path: Path, what: s
         events = await hear(thread, "Look.")
         told_once(events, "tools")
         assert last(events).text == "A duck."
-        offered: tuple[Tool, ...] = tuple(thread.toolset or ())
+        offered: tuple[Tool, ...] = thread.policy.tools
         assert [getattr(each.spec, "name", None) for each in offered] == expected
 
 

@@ -118,9 +118,9 @@ async def test_items_that_were_given_twice_or_cut_apart_leave_the_view_as_it_is(
 
 async def test_an_engine_that_hangs_is_not_waited_for(tmp_path):
     engine = Probe(assemble=lambda _: asyncio.Event().wait())
-    patience = EngineTimeouts(assemble=0.05)
+    timeouts = EngineTimeouts(assemble=0.05)
     model = scripted(Answer(text="a"))
-    async with opened(tmp_path, model, engine=engine, patience=patience) as thread:
+    async with opened(tmp_path, model, engine=engine, timeouts=timeouts) as thread:
         heard = await hear(thread, "first")
     assert last(heard).text == "a"
     assert "no answer within 0.05 s" in notices(heard)[0]
@@ -139,8 +139,8 @@ async def test_an_engine_that_swallows_its_cancellation_is_left_behind(tmp_path)
 
     engine = Probe(assemble=stubborn)
     model = scripted(Answer(text="a"))
-    patience = EngineTimeouts(assemble=0.05)
-    async with opened(tmp_path, model, engine=engine, patience=patience) as thread:
+    timeouts = EngineTimeouts(assemble=0.05)
+    async with opened(tmp_path, model, engine=engine, timeouts=timeouts) as thread:
         heard = await hear(thread, "first")
     assert done.is_set()
     assert (last(heard).text, shows(model.requests[0])) == ("a", ["first"])

@@ -202,9 +202,9 @@ async def test_an_engine_that_does_not_let_go_is_left(tmp_path):
     engine = Closing(dispose=lambda _: asyncio.Event().wait())
     engines = EngineRegistry()
     engines.register("own", lambda _: engine)
-    patience = EngineTimeouts(dispose=0.05)
+    timeouts = EngineTimeouts(dispose=0.05)
     async with opened(
-        tmp_path, scripted(Answer(text="a")), engine="own", engines=engines, patience=patience
+        tmp_path, scripted(Answer(text="a")), engine="own", engines=engines, timeouts=timeouts
     ) as thread:
         await hear(thread, "first")
     assert engine.calls[-1] == "dispose"

@@ -239,8 +239,8 @@ async def test_maintenance_that_fails_beside_the_turns_is_told_and_tried_after_t
 async def test_maintenance_that_hangs_in_the_foreground_is_not_waited_for(tmp_path):
     gate = Gate()
     engine = Tidying(maintain=gate)
-    patience = EngineTimeouts(maintain=0.05)
-    async with opened(tmp_path, answers("a"), engine=engine, patience=patience) as thread:
+    timeouts = EngineTimeouts(maintain=0.05)
+    async with opened(tmp_path, answers("a"), engine=engine, timeouts=timeouts) as thread:
         heard = await hear(thread, "first")
     assert last(heard).status == "completed"
     assert "no answer within 0.05 s" in notices(heard)[0]

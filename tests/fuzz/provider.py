@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.models.transport.servers import Peer, serving
-from treadle import Thread
+from treadle import Rights, Thread
 from treadle.harness.events import TurnCompleted
 from treadle.harness.loop import LoopHarness
 from treadle.models.connect import Api, ProviderConfig, connect
@@ -94,8 +94,7 @@ async def turns(place: Path, villain: Villain, *said: str, idle: float = 2.0) ->
                 model=model,
                 home=place / "home",
                 cwd=place / "project",
-                sandbox="danger-full-access",
-                approval="never",
+                rights=Rights(sandbox="danger-full-access", approval="never"),
                 harness=LoopHarness(patience=Backoff(retries=0)),
             ) as thread:
                 name = thread.id

@@ -36,6 +36,7 @@ from treadle.harness.events import (
 )
 from treadle.harness.loop import LoopHarness
 from treadle.models.retry import Backoff
+from treadle.testing.options import grouped
 from treadle.testing.script import Answer, Call, Script
 from treadle.testing.scripted import ScriptedModel
 
@@ -100,12 +101,14 @@ async def opened(
     try:
         async with Thread.open(
             thread,
-            model=model,
-            home=home,
-            cwd=project,
-            tools=tools,
-            harness=LoopHarness(patience=patience),
-            **options,
+            **grouped(
+                model=model,
+                home=home,
+                cwd=project,
+                tools=tools,
+                harness=LoopHarness(patience=patience),
+                **options,
+            ),
         ) as opened_thread:
             yield opened_thread
     finally:

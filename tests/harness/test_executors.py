@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 
+from treadle import Rights, ToolOptions
 from treadle.testing.script import Answer, Call
 from treadle.thread.thread import Thread
 from treadle.tools.pipe import PipeExecutor
@@ -31,7 +32,11 @@ async def test_the_loop_works_on_a_directory_at_the_other_end_of_a_pipe(tmp_path
     model = scripted(run("cat calc.py"), run(PATCH), run("cat calc.py"), Answer(text="mended"))
     far = await PipeExecutor.connect(env={**os.environ, "TREADLE_HOME": str(home)})
     async with Thread.open(
-        model=model, cwd=project, home=home, executor=far, approval="never"
+        model=model,
+        cwd=project,
+        home=home,
+        tools=ToolOptions(executor=far),
+        rights=Rights(approval="never"),
     ) as thread:
         events = await hear(thread, "mend it")
         assert await calls_answered_once(thread)

@@ -21,6 +21,7 @@ from treadle.harness.registry import HarnessRegistry
 from treadle.harness.select import HarnessRules
 from treadle.models.connect import ProviderConfig
 from treadle.testing.fake import FakeServer
+from treadle.testing.options import grouped
 from treadle.testing.script import Answer, Script
 from treadle.testing.scripted import ScriptedModel
 from treadle.tools.decorator import tool
@@ -71,7 +72,7 @@ async def opened(place, cage: Cage, thread: str | None = None, **options) -> Asy
     (place / "home").mkdir(exist_ok=True)
     options = {"model": "birds:grey", "environ": {}, "tools": ()} | options
     async with Thread.open(
-        thread, home=place / "home", cwd=place, harnesses=cage.registry, **options
+        thread, **grouped(home=place / "home", cwd=place, harnesses=cage.registry, **options)
     ) as found:
         yield found
 
@@ -212,7 +213,7 @@ async def test_built_in_tools_are_not_offered_beside_hands_of_its_own(tmp_path):
     async with opened(tmp_path, cage, tools=None) as thread:
         assert [spec_name(spec) for spec in thread.log.setup.tools] == []
         thread.use("openai:gpt-5.5", harness="treadle")
-        await thread._seat_harness()
+        await thread.foresee()
         assert "apply_patch" in [spec_name(spec) for spec in thread.log.setup.tools]
     async with opened(tmp_path, cage, tools=[wave]) as thread:
         assert [spec_name(spec) for spec in thread.log.setup.tools] == ["wave"]

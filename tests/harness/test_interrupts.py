@@ -77,8 +77,10 @@ async def aborted_and_usable(thread: Thread, events: list[Event]) -> None:
     assert len(aborted) == 1
     assert not thread.view.open_calls
     assert last(await hear(thread, "go on")).text == "going on"
-    assert isinstance(thread.client, ScriptedModel)
-    assert any(b"<turn_aborted>" in request.body for request in thread.client.requests)
+    assert isinstance(thread.policy.options.client, ScriptedModel)
+    assert any(
+        b"<turn_aborted>" in request.body for request in thread.policy.options.client.requests
+    )
 
 
 # First in every script: it is given as soon as it fits.

@@ -3,17 +3,18 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from treadle import sync
+from treadle import Routing, sync
 from treadle.core.errors import ConfigError
 from treadle.models.contract import AuthFailed
 from treadle.policy.turn_plan import Authority, TurnPlan
 from treadle.testing import ScriptedModel
+from treadle.testing.options import grouped
 from treadle.testing.script import Answer
 from treadle.thread.thread import Thread
 
 
 async def foreseen(tmp_path, **options) -> TurnPlan:
-    async with Thread.open(cwd=tmp_path, home=tmp_path / "home", **options) as thread:
+    async with Thread.open(**grouped(cwd=tmp_path, home=tmp_path / "home", **options)) as thread:
         plan = await thread.foresee()
         assert (thread.plan, thread.view.upto) == (None, 0)
         return plan
@@ -31,7 +32,7 @@ async def test_what_was_foreseen_is_what_the_turn_goes_by(tmp_path):
 
 async def test_a_missing_key_is_told_and_the_turn_says_the_same(tmp_path):
     async with Thread.open(
-        model="openai:gpt-5.5", cwd=tmp_path, home=tmp_path / "home", environ={}
+        model="openai:gpt-5.5", cwd=tmp_path, home=tmp_path / "home", routing=Routing(environ={})
     ) as thread:
         plan = await thread.foresee()
         with pytest.raises(AuthFailed) as refused:
@@ -63,12 +64,16 @@ async def test_a_missing_key_is_told_also_where_others_would_be_asked(tmp_path):
 async def test_parameters_are_looked_up_anew_for_another_model(tmp_path):
     params = {"openai": {"textVerbosity": "high"}, "openai:gpt-5.4": {"verbosity": "medium"}}
     async with Thread.open(
-        model="openai:gpt-5.5", cwd=tmp_path, home=tmp_path / "home", environ={}, params=params
+        model="openai:gpt-5.5",
+        cwd=tmp_path,
+        home=tmp_path / "home",
+        routing=Routing(environ={}, params=params),
     ) as thread:
         assert (await thread.foresee()).params.verbosity == "high"
         thread.use("openai:gpt-5.4")
         assert (await thread.foresee()).params.verbosity == "medium"
-        thread.params = {"gpt-5.4": {"parallelToolCalls": "maybe"}}
+        routing = Routing(environ={}, params={"gpt-5.4": {"parallelToolCalls": "maybe"}})
+        thread.policy.options = thread.policy.options.changed(routing=routing)
         with pytest.raises(ConfigError, match="'parallel_tool_calls' cannot be 'maybe'; use true"):
             await thread.foresee()
 

@@ -22,6 +22,7 @@ from treadle.models.retry import Backoff
 from treadle.policy.auth import ApiKey, Wallet
 from treadle.policy.auth.order import Pin
 from treadle.testing.fake import FakeServer
+from treadle.testing.options import grouped
 from treadle.testing.script import Answer, Break, Failure, Script
 from treadle.tools.decorator import tool
 
@@ -55,7 +56,7 @@ async def opened(
             "harness": LoopHarness(patience=Backoff(retries=0)),
             "tools": (),
         }
-        async with Thread.open(**(given | options)) as thread:
+        async with Thread.open(**grouped(**(given | options))) as thread:
             yield thread, server
 
 

@@ -296,9 +296,7 @@ async def test_a_model_speaks_with_its_agents_through_tools(tmp_path: Path):
         await gates.reached["hole"].wait()
         (child,) = thread.subagents.known
         tools = {
-            each.spec.name: each
-            for each in thread.toolset or ()
-            if isinstance(each, FunctionBacked)
+            each.spec.name: each for each in thread.policy.tools if isinstance(each, FunctionBacked)
         }
         assert sorted(tools) == [
             "hold",

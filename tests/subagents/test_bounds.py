@@ -15,6 +15,7 @@ from treadle.harness.events import AgentReported, ApprovalRequested, Event, Tool
 from treadle.sandbox.approvals import No, Once
 from treadle.subagents import AgentLimits, Descent, descent_of
 from treadle.testing.script import Answer
+from treadle.thread.options import ToolOptions
 from treadle.tools.agents import AgentInfo, Refused, SpawnOrder, Waited
 
 from .scenes import Gates, announced, crew, listed, rights, spawn
@@ -190,7 +191,9 @@ async def test_a_question_that_came_while_nobody_listened_is_put_when_somebody_d
     gates = Gates()
     seen = asyncio.Event()
     async with crew(tmp_path, model, tools=None, approval="untrusted") as thread:
-        thread._offer((*(thread.toolset or ())[:-5], gates.tool))
+        tools = ToolOptions(tools=(*thread.policy.tools[:-5], gates.tool))
+        thread.policy.options = thread.policy.options.changed(tools=tools)
+        thread.policy.offer_tools()
         thread.observers.append(
             lambda event: (
                 seen.set()

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.harness.scenes import hear
-from treadle import Thread
+from treadle import Routing, Thread
 from treadle.harness.events import Event, NoticeRaised, ToolFinished, TurnStarted
 from treadle.testing import ScriptedModel
 from treadle.testing.audit import Evidence, Report, Witness, audit, read_acks
@@ -52,7 +52,12 @@ async def lived(home: Path) -> Evidence:
         ]
     )
     async with Thread.open(
-        model=model, home=home, cwd=home, engine="lossless", tools=(act,), environ={}
+        model=model,
+        home=home,
+        cwd=home,
+        engine="lossless",
+        tools=(act,),
+        routing=Routing(environ={}),
     ) as thread:
 
         def heard(event: Event) -> None:
@@ -61,7 +66,7 @@ async def lived(home: Path) -> Evidence:
         for number, words in enumerate(TURNS):
             witness.say(thread.id, f"turn{number}", words)
             await hear(thread, words, turn_id=f"turn{number}", at=heard)
-        await thread.settled(5)
+        await thread.wait_for_engine(5)
     await model.close()
     return Evidence(
         homes=(home,),

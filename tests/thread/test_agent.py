@@ -19,6 +19,7 @@ from tests.harness.scenes import (
     outline,
     scripted,
 )
+from treadle import Routing
 from treadle.core.entries import Reason
 from treadle.core.errors import LeaseLost, StoreError, ThreadBusy
 from treadle.core.stream import OutputItemDone
@@ -139,7 +140,7 @@ async def test_a_model_nobody_can_reach_is_told_at_the_first_run(tmp_path: Path)
     from treadle import Thread
 
     async with Thread.open(
-        model="openai:gpt-5.5", home=tmp_path, cwd=tmp_path, environ={}
+        model="openai:gpt-5.5", home=tmp_path, cwd=tmp_path, routing=Routing(environ={})
     ) as thread:
         with pytest.raises(ModelError, match="OPENAI_API_KEY"):
             await hear(thread, "hi")

@@ -21,6 +21,7 @@ from treadle.policy.overlays import Overlays
 from treadle.prompt.contributions import Audience, Contribution
 from treadle.prompt.observation import PromptContext
 from treadle.testing.fake import FakeServer
+from treadle.testing.options import grouped
 from treadle.testing.script import Answer, Failure, Script
 from treadle.tools.decorator import tool
 
@@ -58,13 +59,15 @@ async def opened(
             "beta": ProviderConfig(api="responses", base_url=beta.base_url, **keys),
         }
         async with Thread.open(
-            model=FIRST,
-            home=place / "home",
-            cwd=place / "project",
-            environ={},
-            providers=providers,
-            harness=LoopHarness(patience=Backoff(retries=0)),
-            **({"tools": (), "fallbacks": (SECOND,)} | options),
+            **grouped(
+                model=FIRST,
+                home=place / "home",
+                cwd=place / "project",
+                environ={},
+                providers=providers,
+                harness=LoopHarness(patience=Backoff(retries=0)),
+                **{"tools": (), "fallbacks": (SECOND,)} | options,
+            )
         ) as thread:
             yield thread, alpha, beta
 

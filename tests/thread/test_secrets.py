@@ -37,6 +37,7 @@ from treadle.models.retry import Backoff
 from treadle.models.transport import AsyncTransport
 from treadle.policy.auth import ApiKey, Wallet
 from treadle.testing.fake import FakeServer
+from treadle.testing.options import grouped
 from treadle.testing.script import Answer, Failure, Script
 from treadle.tools.decorator import tool
 
@@ -170,7 +171,7 @@ async def staged(
             "harness": runs,
             "tools": (),
         }
-        yield await stack.enter_async_context(Thread.open(**(given | options)))
+        yield await stack.enter_async_context(Thread.open(**grouped(**(given | options))))
 
 
 async def listen(thread: Thread, witness: Witness, *said: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from treadle import sync
+from treadle import Rights, sync
 from treadle.core.errors import NotFound
 from treadle.harness.events import ApprovalRequested, TextDelta, ToolStarted, TurnCompleted
 from treadle.sandbox.approvals import Once
@@ -27,15 +27,18 @@ def shell(command: str, **more: Any) -> dict[str, Any]:
     return {"name": "exec_command", "arguments": {"cmd": command, "login": False, **more}}
 
 
+FULL = Rights(sandbox="danger-full-access", approval="never")
+
+
 @pytest.fixture
 def options(tmp_path: Path) -> dict[str, Any]:
     (tmp_path / "home").mkdir()
-    return {"home": tmp_path / "home", "cwd": tmp_path, "sandbox": "danger-full-access"}
+    return {"home": tmp_path / "home", "cwd": tmp_path, "rights": FULL}
 
 
 def test_a_script_runs_turns_without_awaiting(tmp_path, options):
     model = scripted(tmp_path, {"text": "One."}, {"text": "Two."})
-    with sync.Thread.open(model=model, approval="never", **options) as thread:
+    with sync.Thread.open(model=model, **options) as thread:
         texts = [
             [event.text for event in thread.run(said) if isinstance(event, TurnCompleted)]
             for said in ("first", "second")
@@ -60,7 +63,7 @@ def test_a_script_writes_to_a_thread_and_lets_it_read(tmp_path, options):
         *_, done = reader.run()
         assert isinstance(done, TurnCompleted)
         assert done.text == "Hello."
-        reader.settled(0)
+        reader.wait_for_engine(0)
 
 
 def test_no_thread_is_left_behind(tmp_path, options):
@@ -71,10 +74,10 @@ def test_no_thread_is_left_behind(tmp_path, options):
 
 
 def test_an_approval_is_answered_inside_the_loop(tmp_path, options):
-    options["sandbox"] = "workspace-write"
+    options["rights"] = Rights(sandbox="workspace-write", approval="on-request")
     escalated = shell("echo out", sandbox_permissions="require_escalated", justification="May I?")
     model = scripted(tmp_path, {"calls": [escalated]}, {"text": "Done."})
-    with sync.Thread.open(model=model, approval="on-request", **options) as thread:
+    with sync.Thread.open(model=model, **options) as thread:
         for event in thread.run("go"):
             if isinstance(event, ApprovalRequested):
                 thread.answer(event.id, Once())
@@ -90,7 +93,7 @@ def test_a_turn_is_steered_from_inside_the_loop(tmp_path, options):
     model = scripted(
         tmp_path, {"calls": [shell(f"cat {gate}")]}, {"when": "and this", "text": "Both."}
     )
-    with sync.Thread.open(model=model, approval="never", **options) as thread:
+    with sync.Thread.open(model=model, **options) as thread:
         for event in thread.run("do that"):
             if isinstance(event, ToolStarted):
                 thread.steer("and this")
@@ -101,7 +104,7 @@ def test_a_turn_is_steered_from_inside_the_loop(tmp_path, options):
 
 def test_leaving_the_loop_interrupts_the_turn(tmp_path, options):
     model = scripted(tmp_path, {"text": "Half", "stall": {"events": 5}}, {"text": "Whole."})
-    with sync.Thread.open(model=model, approval="never", **options) as thread:
+    with sync.Thread.open(model=model, **options) as thread:
         for event in thread.run("go"):
             if isinstance(event, TextDelta):
                 break
@@ -112,7 +115,7 @@ def test_leaving_the_loop_interrupts_the_turn(tmp_path, options):
 
 def test_what_a_turn_raises_reaches_the_script(options):
     with (
-        sync.Thread.open(model="nobody:nothing", approval="never", **options) as thread,
+        sync.Thread.open(model="nobody:nothing", **options) as thread,
         pytest.raises(Exception, match="there is no provider 'nobody'"),
     ):
         list(thread.run("go"))
@@ -121,11 +124,15 @@ def test_what_a_turn_raises_reaches_the_script(options):
 SCRIPT = """
 import sys
 from pathlib import Path
+import treadle
 import treadle.sync
 from treadle.harness.events import ToolProgress
 model, home = sys.argv[1:]
 with treadle.sync.Thread.open(
-    model=model, home=Path(home), cwd=home, sandbox="danger-full-access", approval="never"
+    model=model,
+    home=Path(home),
+    cwd=home,
+    rights=treadle.Rights(sandbox="danger-full-access", approval="never"),
 ) as thread:
     try:
         for event in thread.run("go"):

@@ -5,7 +5,7 @@ from pathlib import Path
 from tests.harness.scenes import call, hear, opened, scripted
 from treadle.core.items import FunctionCallOutput
 from treadle.testing.script import Answer
-from treadle.thread.agent import StoredBytes
+from treadle.thread.turn import StoredBytes
 from treadle.tools.decorator import tool
 from treadle.tools.keeping import open_kept, read_range
 

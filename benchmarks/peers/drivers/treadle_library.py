@@ -11,7 +11,7 @@ from typing import Any
 import common
 from common import MODEL, Job, Scenarios, drive
 
-from treadle import Hooks, SqliteIndex, SqliteStore, Thread, TurnCompleted, tool
+from treadle import Hooks, Rights, Routing, SqliteIndex, SqliteStore, Thread, TurnCompleted, tool
 from treadle.hooks.payloads import AfterToolCall, BeforePromptBuild, BeforeToolCall, TurnEnded
 from treadle.models.connect import ProviderConfig
 
@@ -87,8 +87,8 @@ async def opened(job: Job, script: str, name: str) -> AsyncIterator[Treadle]:
         hooks=hooks(),
         cwd=project,
         home=home,
-        providers={"openai": provider},
-        approval="never",
+        routing=Routing(providers={"openai": provider}),
+        rights=Rights(approval="never"),
         **settings,
     ) as thread:
         NAMES[name] = thread.id

@@ -51,7 +51,6 @@ class Breaker(Struct):
     async def _leave(self) -> None:
         try:
             async with asyncio.timeout(_PATIENCE):
-                if self.thread.executor is not None:
-                    await self.thread.executor.close()
+                await self.thread.end_commands()
         finally:
             os._exit(INTERRUPTED)

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ..delivery.channel import Channel
     from ..harness.select import HarnessRules
     from ..subagents import AgentLimits
+    from ..thread.options import EngineOptions, HarnessOptions, ThreadOptions
     from ..thread.thread import Thread
 
 _OTHERWISE = ("harness", "profiles", "params")
@@ -46,16 +47,16 @@ __all__ = [
     "agents_of",
     "choices_of",
     "docs_rules",
-    "engine_of",
-    "harness_of",
+    "engine_options",
+    "harness_options",
     "harness_rules",
     "open_thread",
-    "options_of",
     "params_of",
     "prepare",
     "prompt_settings",
     "providers_of",
     "shown_model",
+    "thread_options",
     "warn_of_project",
 ]
 
@@ -141,7 +142,7 @@ def about(setup: Setup, thread: Thread) -> str:
 
 def shown_model(thread: Thread) -> str:
     """The model that is asked, and the harness unless that is Treadle's own loop."""
-    harness = thread.served.select(thread.model).harness
+    harness = thread.policy.harnesses.select(thread.model).harness
     return thread.model if harness == "treadle" else f"{thread.model} on {harness}"
 
 
@@ -170,10 +171,9 @@ async def open_thread(
 
 async def adapt(thread: Thread, setup: Setup) -> None:
     """Let an open thread follow the rest of what was settled."""
-    thread.log.setup.docs = docs_rules(setup.settings)
     follow(thread, setup.config)
-    assert thread.routes.wallet is not None, "it was opened with one"
-    await pin_profile(thread.routes.wallet, thread.id, setup.profile)
+    assert thread.policy.routes.wallet is not None, "it was opened with one"
+    await pin_profile(thread.policy.routes.wallet, thread.id, setup.profile)
 
 
 async def _forget_if_empty(home: Path, thread: str) -> None:
@@ -187,33 +187,36 @@ def _opened(
 ) -> AbstractAsyncContextManager[Thread]:
     from ..thread.thread import Thread
 
-    thread = setup.info.id if setup.info else None
-    return Thread.open(thread, **options_of(setup), channel=channels, title=title)
+    options = thread_options(setup).changed(channels=channels, title=title)
+    return Thread.open_with(options, setup.info.id if setup.info else None)
 
 
-def options_of(setup: Setup) -> dict[str, Any]:
-    """What a thread is opened with, whoever opens it and for what."""
+def thread_options(setup: Setup) -> ThreadOptions:
+    """Return what a thread is opened with, whoever opens it and for what."""
     from ..hooks.configured import configured_hooks
+    from ..thread.options import PromptOptions, Rights, Routing, ThreadOptions, ToolOptions
 
     settings = setup.settings
-    return {
-        "model": setup.model,
-        "default_model": settings.model,
-        "cwd": setup.cwd,
-        "home": setup.home,
-        "settings": prompt_settings(settings),
-        "tools": None,
-        "choices": choices_of(settings),
-        "hooks": configured_hooks(setup.config, setup.home),
-        "environ": os.environ,
-        "wallet": wallet_of(Home(setup.home), settings),
-        "providers": providers_of(settings),
-        "params": params_of(settings),
-        "output_limit": settings.tool_output_token_limit,
-        "agents": agents_of(settings),
-        **engine_of(settings),
-        **harness_of(setup.config),
-    }
+    return ThreadOptions(
+        model=setup.model,
+        cwd=setup.cwd,
+        home=setup.home,
+        tools=ToolOptions(output_limit=settings.tool_output_token_limit),
+        choices=choices_of(settings),
+        hooks=configured_hooks(setup.config, setup.home),
+        rights=Rights(settings=prompt_settings(settings)),
+        engine=engine_options(settings),
+        harness=harness_options(setup.config),
+        routing=Routing(
+            default_model=settings.model,
+            environ=os.environ,
+            wallet=wallet_of(Home(setup.home), settings),
+            providers=providers_of(settings),
+            params=params_of(settings),
+        ),
+        prompt=PromptOptions(docs=docs_rules(settings)),
+        agents=agents_of(settings),
+    )
 
 
 def prompt_settings(settings: Settings) -> PromptContext:
@@ -228,30 +231,33 @@ def prompt_settings(settings: Settings) -> PromptContext:
     )
 
 
-def engine_of(settings: Settings) -> dict[str, Any]:
-    """The engine that is chosen, as threads are opened with it."""
+def engine_options(settings: Settings) -> EngineOptions:
+    """Return the engine that is chosen, as threads are opened with it."""
     from ..engines.registry import canonical
+    from ..thread.options import EngineOptions
 
     engine = canonical(settings.engine)
-    return {
-        "engine": engine,
-        "engine_config": settings.engines.get(engine, {}),
-        "citations": settings.citations,
-        "recall_threads": settings.recall_threads,
-    }
+    return EngineOptions(
+        engine=engine,
+        config=settings.engines.get(engine, {}),
+        citations=settings.citations,
+        recall_threads=settings.recall_threads,
+    )
 
 
-def harness_of(config: Config) -> dict[str, Any]:
-    """Which harness is wanted, as threads are opened with it.
+def harness_options(config: Config) -> HarnessOptions:
+    """Return which harness is wanted, as threads are opened with it.
 
     A flag and a variable are about this run; what a file says holds where neither the
     model nor its provider have a harness of their own.
     """
+    from ..thread.options import HarnessOptions
+
     chosen = config.layer_of("harness") in ("flag", "environment")
-    return {
-        "harness": config.settings.harness if chosen else "auto",
-        "harness_rules": harness_rules(config.settings, general=not chosen),
-    }
+    return HarnessOptions(
+        harness=config.settings.harness if chosen else "auto",
+        rules=harness_rules(config.settings, general=not chosen),
+    )
 
 
 def harness_rules(settings: Settings, *, general: bool = True) -> HarnessRules:

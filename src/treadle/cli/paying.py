@@ -37,12 +37,12 @@ def fallbacks_of(config: Config, model: str, *, chosen: bool) -> tuple[str, ...]
 def follow(thread: Thread, config: Config) -> None:
     """Let a thread that was opened fall back as it is configured."""
     chosen = config.layer_of("model") in _NAMED
-    thread.routes.fallbacks = fallbacks_of(config, thread.model, chosen=chosen)
+    thread.policy.routes.fallbacks = fallbacks_of(config, thread.model, chosen=chosen)
 
 
 def follow_choice(thread: Thread, config: Config) -> None:
     """Let a thread whose model a person has just chosen fall back to that model's own list."""
-    thread.routes.fallbacks = fallbacks_of(config, thread.model, chosen=True)
+    thread.policy.routes.fallbacks = fallbacks_of(config, thread.model, chosen=True)
 
 
 async def pin_profile(wallet: Wallet, thread: str, profile: str | None) -> None:

@@ -25,11 +25,12 @@ from ..store.contract import Lease, Store
 from ..store.memory import MemoryStore
 from .channels import chosen_channels
 from .home import Home
-from .opening import Setup, adapt, options_of
+from .opening import Setup, adapt, thread_options
 from .output import printable
 
 if TYPE_CHECKING:
     from ..engines.contract import ContextEngine
+    from ..thread.options import EngineOptions
     from ..thread.thread import Thread
 
 __all__ = ["rehearsed"]
@@ -41,19 +42,21 @@ async def rehearsed(setup: Setup) -> AsyncIterator[Thread]:
     from ..store.index import SqliteIndex
     from ..thread.thread import Thread
 
-    options = options_of(setup)
-    options["wallet"].state = _Imagined(setup.home)
+    options = thread_options(setup)
+    assert options.routing.wallet is not None, "settings always give one"
+    options.routing.wallet.state = _Imagined(setup.home)
     async with (
         _store(setup) as store,
-        _engine(setup, options) as engine,
+        _engine(setup, options.engine) as engine,
         chosen_channels(setup.settings, os.environ, sys.stdout) as channels,
     ):
         index = SqliteIndex(store, None)
-        options |= {"store": store, "index": index, "engine": engine}
+        chosen = msgspec.structs.replace(options.engine, engine=engine)
+        options = options.changed(store=store, index=index, engine=chosen)
         try:
-            async with Thread.open(setup.info.id if setup.info else None, **options) as thread:
+            async with Thread.open_with(options, setup.info.id if setup.info else None) as thread:
                 # Only now: a thread that is opened with channels delivers what is left.
-                thread.channels = channels
+                thread.policy.options = options.changed(channels=channels)
                 await adapt(thread, setup)
                 yield thread
         finally:
@@ -70,13 +73,14 @@ async def _store(setup: Setup) -> AsyncIterator[Store]:
 
 
 @asynccontextmanager
-async def _engine(setup: Setup, options: dict[str, Any]) -> AsyncIterator[str | ContextEngine]:
+async def _engine(setup: Setup, options: EngineOptions) -> AsyncIterator[str | ContextEngine]:
     """The engine that was chosen, with nothing to keep anything in."""
-    name = options["engine"]
+    name = options.engine
+    assert isinstance(name, str), "settings name engines"
     if name == DEFAULT:
         yield name
         return
-    context = EngineContext(config=dict(options["engine_config"]), cwd=setup.cwd)
+    context = EngineContext(config=dict(options.config), cwd=setup.cwd)
     made = await engine_registry().resolve(name, context)
     if made.problem is not None:
         said = f"treadle: {made.problem}; the turn would run without engine {name!r}"

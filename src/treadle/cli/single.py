@@ -59,7 +59,7 @@ class Single(Service):
     async def tidied(self) -> None:
         """Give the engine the time that it never finds where each turn has its own process."""
         with working("tidying up"):
-            await self._heard(self.thread.settled(_UPKEEP_SECONDS))
+            await self._heard(self.thread.wait_for_engine(_UPKEEP_SECONDS))
 
     async def _one(self, *said: UserPart, schema: Json | UnsetType) -> TurnCompleted:
         done: TurnCompleted | None = None

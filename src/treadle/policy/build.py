@@ -24,13 +24,13 @@ from .target import target_of
 from .transport import extra_params, resolve
 from .turn_plan import Authority, HarnessPlan, Outlets, TurnPlan
 
-__all__ = ["Given", "build"]
+__all__ = ["PlanInputs", "build_plan"]
 
 _TRANSPORTS = {"codex": "codex-app-server"}
 """How requests travel where not by our own connections."""
 
 
-class Given(Struct, frozen=True, kw_only=True):
+class PlanInputs(Struct, frozen=True, kw_only=True):
     """What an attempt is planned from."""
 
     profile: ModelProfile
@@ -48,7 +48,7 @@ class Given(Struct, frozen=True, kw_only=True):
     delivery: Outlets = Outlets()
 
 
-def build(given: Given, overlays: Overlays | None = None) -> TurnPlan:
+def build_plan(given: PlanInputs, overlays: Overlays | None = None) -> TurnPlan:
     """The plan of one attempt. Raises `ConfigError` for parameters that cannot be sent."""
     profile, harness = given.profile, given.harness
     target = target_of(profile, api=given.api, base_url=given.base_url, harness=harness.id)

@@ -1,29 +1,33 @@
 """Opening: from what a host says to a thread that can take turns.
 
-Owns what `Thread.open` accepts, and the order in which a thread's parts are found, made and
-given back. Invariant: a thread is made only when all it needs is there, and where opening
-fails nothing stays open.
+Owns the order in which a thread's parts are found, made and given back. Invariant: a thread
+is made only when all it needs is there, and where opening fails nothing stays open.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import UNSET, Struct
 
-from ..context.head import Choices, named_model
+from ..context.head import named_model
 from ..context.view import load_view
 from ..core.errors import ConfigError
 from ..core.home import home as default_home
 from ..core.home import home_path
 from ..core.redact import guard_logs
-from ..core.specs import ToolSpec
+from ..engines.registry import engine_registry
+from ..engines.session import EngineSession, EngineTimeouts
+from ..engines.slot import EngineSlot
+from ..harness.event_stream import EventStream
+from ..harness.registry import harness_registry
+from ..harness.select import HarnessRules
+from ..harness.slot import HarnessSlot
 from ..log.setup import RequestSetup
 from ..log.thread_log import ThreadLog
 from ..models.catalog import Catalog
@@ -31,91 +35,29 @@ from ..policy.overlays import Overlays
 from ..policy.permissions import told
 from ..policy.routes import Routes
 from ..prompt.contributions import installed_overlays
-from ..prompt.observation import ApprovalPolicy, PromptContext, SandboxMode
 from ..prompt.registry import Registry, installed_registry
 from ..store.contract import Index, Store, ThreadInfo
 from ..store.index import SqliteIndex
 from ..store.shared import open_shared
+from ..subagents import Kinship
+from .options import HarnessOptions, PromptOptions, Rights, ThreadOptions
 
 if TYPE_CHECKING:
-    from ..delivery.channel import Channel
-    from ..engines.contract import ContextEngine
-    from ..engines.registry import EngineRegistry
-    from ..engines.session import EngineTimeouts
-    from ..engines.values import CitationsMode
-    from ..harness.contract import Harness
-    from ..harness.registry import HarnessRegistry
-    from ..harness.select import HarnessRules
-    from ..harness.slot import HarnessSlot
-    from ..hooks import Hooks
-    from ..models.connect import ProviderConfig
-    from ..models.contract import Model
-    from ..policy.auth.wallet import Wallet
-    from ..subagents import AgentLimits
-    from ..tools.contract import Tool
     from ..tools.executor import ToolExecutor
-    from .thread import Thread
+    from .policy import ThreadPolicy
 
-__all__ = ["Options", "gathered", "opened_child"]
+__all__ = ["Parts", "child_options", "open_engine", "open_parts"]
 
 
-class Options(TypedDict, total=False):
-    """What a host may say of the thread that it opens; all of it may be left out."""
+class Parts(Struct, frozen=True, kw_only=True):
+    """What a thread is put together from."""
 
-    model: str | Model | None
-    """Asked from now on; else a thread goes on with the model it asked last."""
-    default_model: str | None
-    """Asked by a thread that has asked none, such as an imported one."""
-    cwd: Path | str | None
-    """Where it works; else where it was made."""
-    home: Path | None
-    """Where threads live: else `TREADLE_HOME`, or the platform's data directory."""
-    sandbox: SandboxMode | None
-    approval: ApprovalPolicy | None
-    network: bool | None
-    writable_roots: Sequence[str] | None
-    settings: PromptContext | None
-    """Everything the model is told of its rights; the four above change some of it."""
-    tools: Sequence[Tool | ToolSpec] | None
-    """Else the built-in ones."""
-    choices: Choices | None
-    executor: ToolExecutor | None
-    """Where tools act; else on this machine."""
-    harness: str | Harness
-    """Runs the turns: by name, ``auto``, or the host's own, which is left and not closed."""
-    harness_rules: HarnessRules | None
-    harnesses: HarnessRegistry | None
-    hooks: Hooks | None
-    store: Store | None
-    """Else the one in `home`, shared with the threads that are open there."""
-    index: Index | None
-    registry: Registry | None
-    """The fragments; else the built-in ones and those of installed packages."""
-    environ: Mapping[str, str] | None
-    """Where keys and addresses of providers are looked up; else the process's own."""
-    providers: Mapping[str, ProviderConfig] | None
-    wallet: Wallet | None
-    """Profiles to pay with; where one does not answer, the next is tried."""
-    fallbacks: Sequence[str]
-    """Models to ask where the first does not answer."""
-    strict: bool
-    """Whether only the model that was asked for may answer."""
-    output_limit: int | None
-    engine: str | ContextEngine
-    engine_config: Mapping[str, Any] | None
-    engines: EngineRegistry | None
-    citations: CitationsMode
-    patience: EngineTimeouts | None
-    recall_threads: Collection[str]
-    agents: AgentLimits | None
-    """With it the model gets tools to start others."""
-    overlays: Overlays | None
-    """What is added to prompts; else what installed packages add."""
-    params: Mapping[str, Mapping[str, Any]] | None
-    """What requests say besides, by provider or model."""
-    channel: Channel | Mapping[str, Channel] | None
-    """Where replies go, too; of several, by name, the first takes what has no origin."""
-    title: str
+    log: ThreadLog
+    options: ThreadOptions
+    routes: Routes
+    harnesses: HarnessSlot
+    overlays: Overlays
+    events: EventStream
 
 
 class _Place(Struct, frozen=True):
@@ -134,198 +76,161 @@ class _Facts(Struct, frozen=True):
     overlays: Overlays
 
 
-async def gathered(stack: AsyncExitStack, thread: str | None, said: Options) -> dict[str, Any]:
-    """The parts that a thread is made of; what must be given back leaves with the `stack`."""
-    _check(said)
-    model, environ = said.get("model"), said.get("environ")
-    environ = os.environ if environ is None else environ
-    named = model if isinstance(model, str) or model is None else model.name
-    if thread is None and named is None:
+async def open_parts(stack: AsyncExitStack, thread: str | None, options: ThreadOptions) -> Parts:
+    """Find and make the parts of a thread; what must be given back leaves with the `stack`."""
+    model = options.model_name
+    if thread is None and model is None:
         raise ConfigError("a new thread needs a model; say which, such as 'openai:gpt-5.5'")
     guard_logs()
-    place = await _placed(stack, said)
-    facts = await asyncio.to_thread(_read, place.home, said)
-    slot = _slot(place.home, facts.catalog, environ, said)
-    stack.push_async_callback(slot.close)
+    place = await _open_place(stack, options)
+    facts = await asyncio.to_thread(_read_facts, place.home, options)
+    harnesses = _harness_slot(place.home, facts.catalog, options)
+    stack.push_async_callback(harnesses.close)
     if thread is None:
-        await slot.seat(named or "")  # so that no thread is made in vain
-        cwd = _absolute(said.get("cwd"))
-        thread = (await place.store.create(cwd=cwd, title=said.get("title", ""))).id
+        await harnesses.seat(model or "")  # so that no thread is made in vain
+        cwd = _absolute(options.cwd)
+        thread = (await place.store.create(cwd=cwd, title=options.title)).id
     lease = await place.store.acquire(thread)
     stack.push_async_callback(lease.release)
     info = await place.store.info(thread)
     view = await load_view(place.store, info.id, facts.registry, info=info)
-    asked = named or named_model(view.head, said.get("default_model"))
-    await slot.seat(asked, info.id)
-    setup = RequestSetup(
-        catalog=facts.catalog,
-        model=asked,
-        cwd=Path(said.get("cwd") or info.cwd),
-        home=place.home,
-        choices=said.get("choices") or Choices(),
-        settings=_settings(said),
-    )
-    return {
-        "log": ThreadLog(
-            info.id,
-            store=place.store,
-            index=place.index,
-            registry=facts.registry,
-            lease=lease,
-            view=view,
-            setup=setup,
-            turn=info.turns,
-            step=await _newest_step(place.store, info),
+    model = model or named_model(view.head, options.routing.default_model)
+    await harnesses.seat(model, info.id)
+    rights = options.rights
+    log = ThreadLog(
+        info.id,
+        store=place.store,
+        index=place.index,
+        registry=facts.registry,
+        lease=lease,
+        view=view,
+        setup=RequestSetup(
+            catalog=facts.catalog,
+            model=model,
+            cwd=Path(options.cwd or info.cwd),
+            home=place.home,
+            choices=options.choices,
+            docs=options.prompt.docs,
+            settings=told(
+                rights.settings,
+                rights.sandbox,
+                rights.approval,
+                rights.network,
+                rights.writable_roots,
+            ),
         ),
-        "served": slot,
-        "client": None if isinstance(model, str) else model,
-        "environ": environ,
-        "providers": slot.providers,
-        "routes": _routes(info.id, facts.catalog, environ, slot, said),
-        "overlays": facts.overlays,
-        **_as_said(said),
-    }
+        turn=info.turns,
+        step=await _newest_step(place.store, info),
+    )
+    return Parts(
+        log=log,
+        options=options,
+        routes=_routes(info.id, facts.catalog, options),
+        harnesses=harnesses,
+        overlays=facts.overlays,
+        events=EventStream(),
+    )
 
 
-def _as_said(said: Options) -> dict[str, Any]:
-    """The parts that are what the host says, or the usual."""
-    return {
-        "executor": said.get("executor"),
-        "hooks": said.get("hooks"),
-        "output_limit": said.get("output_limit"),
-        "engine": said.get("engine", "linear"),
-        "engine_config": said.get("engine_config") or {},
-        "engines": said.get("engines"),
-        "citations": said.get("citations", "auto"),
-        "patience": said.get("patience"),
-        "recall_threads": said.get("recall_threads", ()),
-        "agents": said.get("agents"),
-        "params": said.get("params") or {},
-        "channels": _named(said.get("channel")),
-    }
+def open_engine(parts: Parts) -> EngineSession:
+    """Give the thread's engine its session; it follows the log from now on."""
+    log, options, harness = parts.log, parts.options.engine, parts.harnesses.harness
+    if isinstance(options.engine, str):
+        slot = EngineSlot.named(
+            options.engine,
+            options.registry or engine_registry(),
+            home=log.setup.home,
+            cwd=log.setup.cwd,
+            config=dict(options.config),
+        )
+    else:
+        slot = EngineSlot.brought(options.engine, log.setup.home)
+    return EngineSession(
+        log=log,
+        slot=slot,
+        harness=harness.name,
+        capabilities=harness.capabilities,
+        citations=options.citations,
+        grants=Kinship(log.store, options.recall_threads),
+        notify=parts.events.warn,
+        report=parts.events.emit,
+        timeouts=options.timeouts or EngineTimeouts(),
+    )
 
 
-@asynccontextmanager
-async def opened_child(parent: Thread, child: str) -> AsyncIterator[Thread]:
-    """An agent's thread: with the model, the tools and no more rights than its parent has."""
-    from ..subagents import Lent
-
-    async with type(parent).open(
-        child,
-        model=parent.client or parent.log.setup.model,
-        cwd=parent.log.setup.cwd,
-        home=parent.log.setup.home,
-        tools=parent.brought,
-        choices=msgspec.structs.replace(parent.log.setup.choices, output_schema=UNSET),
-        settings=parent.log.setup.settings,
-        executor=Lent(parent.lent) if parent.lent else None,
-        harness=parent.harness,
-        hooks=parent.hooks,
-        store=parent.store,
-        index=parent.index,
-        registry=parent.registry,
-        environ=parent.environ,
-        providers=parent.providers,
-        wallet=parent.routes.wallet,
-        fallbacks=parent.routes.fallbacks,
-        strict=parent.routes.strict,
-        output_limit=parent.output_limit,
-        engine=parent.engine,
-        engine_config=parent.engine_config,
-        engines=parent.engines,
-        citations=parent.citations,
-        patience=parent.patience,
-        recall_threads=parent.recall_threads,
-        agents=parent.agents,
-        overlays=parent.overlays,
-        params=parent.params,
-    ) as opened:
-        opened.log.setup.docs = parent.log.setup.docs
-        yield opened
+def child_options(
+    policy: ThreadPolicy, log: ThreadLog, executor: ToolExecutor | None
+) -> ThreadOptions:
+    """Return how an agent's thread is opened: with no more rights than its parent has."""
+    options, setup = policy.options, log.setup
+    return options.changed(
+        model=options.client or setup.model,
+        cwd=setup.cwd,
+        home=setup.home,
+        title="",
+        choices=msgspec.structs.replace(setup.choices, output_schema=UNSET),
+        rights=Rights(settings=setup.settings),
+        tools=msgspec.structs.replace(options.tools, executor=executor),
+        harness=HarnessOptions(harness=policy.harness),
+        prompt=PromptOptions(registry=log.registry, overlays=policy.overlays, docs=setup.docs),
+        channels={},
+        store=log.store,
+        index=log.index,
+    )
 
 
-def _check(said: Options) -> None:
-    if unknown := said.keys() - Options.__annotations__.keys():
-        raise TypeError(f"Thread.open() got an unexpected keyword argument {min(unknown)!r}")
-
-
-async def _placed(stack: AsyncExitStack, said: Options) -> _Place:
-    home, store, index = said.get("home"), said.get("store"), said.get("index")
-    if store is None:
+async def _open_place(stack: AsyncExitStack, options: ThreadOptions) -> _Place:
+    home, index = options.home, options.index
+    if options.store is None:
         home = default_home() if home is None else home
         kept = await stack.enter_async_context(open_shared(home))
         return _Place(home, kept.store, index or kept.index)
     if index is None:
-        index = SqliteIndex(store, home)
+        index = SqliteIndex(options.store, home)
         stack.push_async_callback(index.close)
-    return _Place(home, store, index)
+    return _Place(home, options.store, index)
 
 
-def _read(home: Path | None, said: Options) -> _Facts:
+def _read_facts(home: Path | None, options: ThreadOptions) -> _Facts:
     """Read files and what is installed; in a thread of its own, all at once."""
     known = Catalog.load(home / "models.toml" if home else None)
-    registry, overlays = said.get("registry"), said.get("overlays")
+    registry, overlays = options.prompt.registry, options.prompt.overlays
     return _Facts(
-        known.with_providers(said.get("providers") or ()),
+        known.with_providers(options.routing.providers),
         installed_registry() if registry is None else registry,
         Overlays(installed_overlays()) if overlays is None else overlays,
     )
 
 
-def _slot(
-    home: Path | None, catalog: Catalog, environ: Mapping[str, str], said: Options
-) -> HarnessSlot:
-    from ..harness.registry import harness_registry
-    from ..harness.select import HarnessRules
-    from ..harness.slot import HarnessSlot
-
+def _harness_slot(home: Path | None, catalog: Catalog, options: ThreadOptions) -> HarnessSlot:
+    harness, routing = options.harness, options.routing
     return HarnessSlot(
-        wish=said.get("harness", "auto"),
+        wish=harness.harness,
         catalog=catalog,
-        brought=not isinstance(said.get("model"), str | None),
+        brought=options.client is not None,
         home=home or home_path(),
-        environ=environ,
-        providers=said.get("providers") or {},
-        rules=said.get("harness_rules") or HarnessRules(),
-        registry=said.get("harnesses") or harness_registry(),
+        environ=os.environ if routing.environ is None else routing.environ,
+        providers=routing.providers,
+        rules=harness.rules or HarnessRules(),
+        registry=harness.registry or harness_registry(),
     )
 
 
-def _routes(
-    thread: str, catalog: Catalog, environ: Mapping[str, str], slot: HarnessSlot, said: Options
-) -> Routes:
+def _routes(thread: str, catalog: Catalog, options: ThreadOptions) -> Routes:
+    routing = options.routing
     return Routes(
         thread=thread,
         catalog=catalog,
-        environ=environ,
-        providers=slot.providers,
-        wallet=said.get("wallet"),
-        fallbacks=() if slot.brought else tuple(said.get("fallbacks", ())),
-        strict=said.get("strict", False),
+        environ=os.environ if routing.environ is None else routing.environ,
+        providers=routing.providers,
+        wallet=routing.wallet,
+        fallbacks=() if options.client is not None else tuple(routing.fallbacks),
+        strict=routing.strict,
     )
-
-
-def _settings(said: Options) -> PromptContext:
-    return told(
-        said.get("settings"),
-        said.get("sandbox"),
-        said.get("approval"),
-        said.get("network"),
-        said.get("writable_roots"),
-    )
-
-
-def _named(channel: Channel | Mapping[str, Channel] | None) -> Mapping[str, Channel]:
-    """Channels by the names that replies call them."""
-    if channel is None or isinstance(channel, Mapping):
-        return channel or {}
-    from ..delivery.outgoing import HOST
-
-    return {HOST: channel}
 
 
 async def _newest_step(store: Store, info: ThreadInfo) -> int:
-    """The step that the newest turn had reached, for a writer that goes on with it."""
+    """Return the step that the newest turn had reached, for a writer that goes on with it."""
     newest = await store.read(info.id, info.last, info.last) if info.last else []
     return newest[0].step if newest and newest[0].turn == info.turns else 0
 

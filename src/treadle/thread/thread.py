@@ -1,84 +1,189 @@
 """Thread: a durable conversation with a coding agent.
 
-Owns how a thread is found, made and given back, and what a host can ask of it: `run`
-a turn, `steer` or `interrupt` it, `answer` its questions, `send`, `compact`, `fork`, `reset`.
-Invariant: one writer per thread and one turn at a time; a second `run` waits.
+Owns what a host can ask of it: `run` a turn, `steer` or `interrupt` it, `answer` its
+questions, `send`, `compact`, `fork`, `reset`. It has a log, an engine session, a policy and a
+turn runner, and does nothing that they can do. Invariant: one writer per thread and one turn
+at a time; a second `run` waits.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from functools import partial
-from typing import TYPE_CHECKING, Self, Unpack
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
 
 import msgspec
-from msgspec import UNSET, Raw, UnsetType, field
+from msgspec import UNSET, Raw, UnsetType
 
+from ..context.head import Choices
 from ..core.aio import finish_uncancelled
 from ..core.entries import Reason, Recipe
 from ..core.errors import ConfigError, NothingToSend
+from ..core.home import home as default_home
 from ..core.ids import new_id
-from ..core.items import Message, decode_item, encode_item
+from ..core.items import Message, encode_item
 from ..core.provenance import InputProvenance, InternalEvent
 from ..core.wire import Json
+from ..harness.event_stream import EventQueue
+from ..harness.events import TurnCompleted
 from ..prompt.input import UserPart, user_message
 from ..store.contract import Post
-from .opening import Options, gathered, opened_child
-from .workplace import Workplace
+from ..subagents import AgentLimits, Lent, Subagents, post_message
+from .opening import Parts, child_options, open_engine, open_parts
+from .options import (
+    EngineOptions,
+    HarnessOptions,
+    PromptOptions,
+    Rights,
+    Routing,
+    ThreadOptions,
+    ToolOptions,
+)
+from .policy import ThreadPolicy
 
 if TYPE_CHECKING:
     from ..context.request import Request
     from ..context.view import View
+    from ..core.specs import ToolSpec
+    from ..delivery.channel import Channel
+    from ..delivery.outgoing import Desk
     from ..delivery.route import Origin
+    from ..engines.contract import ContextEngine
     from ..engines.linear import Compacted
+    from ..harness.contract import Harness
     from ..harness.events import Event
+    from ..hooks import Hooks
+    from ..models.contract import Model
     from ..policy.turn_plan import TurnPlan
+    from ..prompt.observation import PromptContext
     from ..prompt.registry import Registry
     from ..sandbox.approvals import Decision
     from ..store.contract import Index, Store
-    from ..tools.contract import Answers
-    from .agent import Input
+    from ..tools.contract import Answers, Tool
+    from .turn import Input, TurnRunner
 
 __all__ = ["Thread"]
 
-_log = logging.getLogger(__name__)
-
-_PLAIN = ("linear", "legacy")
-"""Names of the engine that needs no looking for."""
+_logger = logging.getLogger(__name__)
 
 
-class Thread(Workplace):
+class Thread:
     """A conversation that this process writes.
 
     `Thread.open` takes the lease and gives it back. What it needs to run turns (the
     model's connection, tools, the sandbox) is made at the first `run`.
     """
 
-    _turns: asyncio.Lock = field(default_factory=asyncio.Lock)
-    _task: asyncio.Task[None] | None = None
-    _interrupted: bool = False
-
-    def __post_init__(self) -> None:
-        from ..subagents import AgentLimits, Subagents
-
-        self.log.setup.extend_context = self._extend_context
-        self.lent = self.executor
+    def __init__(self, parts: Parts) -> None:
+        self.log = parts.log
+        """What writes the thread."""
+        self.observers = parts.events.observers
+        """Everyone who is told what happens, also between turns."""
         self.subagents = Subagents(
-            parent=self.log,
-            opened=partial(opened_child, self),
-            limits=self.agents or AgentLimits(depth=0),
-            emit=self._hear,
+            parent=parts.log,
+            opened=self._open_child,
+            limits=parts.options.agents or AgentLimits(depth=0),
+            emit=parts.events.emit,
         )
-        if self.engine not in _PLAIN:
-            # From now on, so that it misses nothing that happens before the first turn.
-            self._engaged()
+        """The agents that it has started."""
+        self._events = parts.events
+        self.policy = ThreadPolicy(
+            parts.log,
+            parts.options,
+            routes=parts.routes,
+            harnesses=parts.harnesses,
+            overlays=parts.overlays,
+            subagents=self.subagents,
+            warn=parts.events.warn,
+        )
+        """What is decided before each attempt."""
+        # From now on, so that it misses nothing that happens before the first turn.
+        self.engine = open_engine(parts)
+        """Who decides what the model sees of the conversation."""
+        self.engine.completes = lambda purpose: self._turn_runner().complete(purpose)
+        self.subagents.watcher = self.engine
+        self._delivery: Desk | None = None
+        self._runner: TurnRunner | None = None
+        self._turns = asyncio.Lock()
+        self._task: asyncio.Task[None] | None = None
+        self._interrupted = False
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls,
+        thread: str | None = None,
+        *,
+        model: str | Model | None = None,
+        cwd: Path | str | None = None,
+        home: Path | None = None,
+        title: str = "",
+        tools: Sequence[Tool | ToolSpec] | ToolOptions | None = None,
+        hooks: Hooks | None = None,
+        choices: Choices | None = None,
+        rights: Rights | None = None,
+        engine: str | ContextEngine | EngineOptions = "linear",
+        harness: str | Harness | HarnessOptions = "auto",
+        routing: Routing | None = None,
+        prompt: PromptOptions | None = None,
+        agents: AgentLimits | None = None,
+        channel: Channel | Mapping[str, Channel] | None = None,
+        store: Store | None = None,
+        index: Index | None = None,
+    ) -> AsyncIterator[Self]:
+        """Open a thread for writing, or make a new one.
+
+        A thread goes on with the model it asked last unless there is a `model`. Commands may
+        write in `cwd` and below unless `rights` say otherwise, and `tools` are the built-in
+        ones unless you bring your own. The `engine` decides what the model sees of the
+        conversation, the `harness` runs the turns: a name, an object of yours, or options.
+        `routing` says who else may answer, and with whose credentials. With `agents` the model
+        gets tools to start others. Replies go to the `channel` too, once or at least once as it
+        promises, also those that a crash held up; of several, by name, the first takes what has
+        no origin. Without a `store`, threads live in `home` (by default `TREADLE_HOME`, or the
+        platform's data directory). Raises `ThreadBusy` when someone else writes the thread.
+        """
+        options = ThreadOptions(
+            model=model,
+            cwd=cwd,
+            home=home,
+            title=title,
+            tools=tools if isinstance(tools, ToolOptions) else ToolOptions(tools=tools),
+            hooks=hooks,
+            choices=choices or Choices(),
+            rights=rights or Rights(),
+            engine=engine if isinstance(engine, EngineOptions) else EngineOptions(engine=engine),
+            harness=harness
+            if isinstance(harness, HarnessOptions)
+            else HarnessOptions(harness=harness),
+            routing=routing or Routing(),
+            prompt=prompt or PromptOptions(),
+            agents=agents,
+            channels=_by_name(channel),
+            store=store,
+            index=index,
+        )
+        async with cls.open_with(options, thread) as opened:
+            yield opened
+
+    @classmethod
+    @asynccontextmanager
+    async def open_with(
+        cls, options: ThreadOptions, thread: str | None = None
+    ) -> AsyncIterator[Self]:
+        """Open a thread as `open` does, with options that were made before."""
+        async with AsyncExitStack() as stack:
+            opened = cls(await open_parts(stack, thread, options))
+            stack.push_async_callback(opened._close)
+            await opened._open_delivery()
+            yield opened
 
     @property
     def id(self) -> str:
-        """Its name."""
+        """Its id, to open it by later."""
         return self.log.id
 
     @property
@@ -106,9 +211,151 @@ class Thread(Workplace):
         """The model that it asks."""
         return self.log.setup.model
 
+    @property
+    def harness(self) -> Harness:
+        """What runs the turns; another one from the next turn on, if `use` says so."""
+        return self.policy.harness
+
+    @property
+    def plan(self) -> TurnPlan | None:
+        """What was decided for the newest attempt."""
+        return self.policy.plan
+
     def request(self) -> Request:
         """Return the request that would be sent now, byte for byte."""
         return self.log.requests.render()
+
+    async def run(
+        self,
+        *said: UserPart | Message,
+        turn_id: str | None = None,
+        schema: Json | UnsetType = UNSET,
+        provenance: InputProvenance | None = None,
+        events: Sequence[InternalEvent] = (),
+        origin: Origin | None = None,
+    ) -> AsyncGenerator[Event, None]:
+        """Run a turn and yield what happens, until `TurnCompleted`.
+
+        A second `run` waits for the first. With a `schema` the answer is JSON that fits
+        it. Leaving the loop early interrupts the turn. With nothing said, the turn is
+        about what waits in the inbox, or about what the first agent to end has to tell;
+        without either it raises `NothingToSend`. `origin` says by which channel and to whom
+        the reply goes back.
+        """
+        from .turn import Input
+
+        given = None
+        if said:
+            given = Input(
+                message=await _message(said),
+                turn_id=turn_id or "",
+                provenance=provenance,
+                events=events,
+            )
+        async with self._turns:
+            queue, setup = EventQueue(), self.log.setup
+            usual = setup.choices
+            if schema is not UNSET:
+                setup.choices = msgspec.structs.replace(usual, output_schema=schema)
+            self._events.listener = queue.put
+            self._interrupted = False
+            for question in self.subagents.open_questions:
+                queue.put(question)
+            self._task = asyncio.create_task(self._run_turn(given, turn_id, origin))
+            self._task.add_done_callback(lambda _: queue.close())
+            try:
+                while taken := await queue.take():
+                    for event in taken:
+                        yield event
+                if self._interrupted and self._task.cancelled():
+                    # It was interrupted before it could do anything.
+                    yield TurnCompleted(turn=turn_id or "", status="interrupted")
+                else:
+                    await self._task
+            finally:
+                await self._stop_turn()
+                setup.choices = usual
+                self._events.listener = self._task = None
+
+    async def _run_turn(
+        self, given: Input | None, turn_id: str | None, origin: Origin | None
+    ) -> None:
+        runner = self._turn_runner()
+        try:
+            await runner.run(given, turn_id=turn_id, origin=origin)
+        except asyncio.CancelledError:
+            if not (self._interrupted and runner.began):
+                raise
+
+    async def steer(self, *said: UserPart) -> None:
+        """Say something to the turn under way; the model reads it before its next step."""
+        if self._task is None:
+            raise NothingToSend(f"no turn of thread {self.id!r} is under way; use run()")
+        message = await _message(said)
+        await self.store.post(
+            self.id, Post(key=new_id("post"), kind="input", body=Raw(encode_item(message)))
+        )
+        self.subagents.wake()
+
+    async def send(
+        self, thread: str, *said: UserPart, channel: str | None = None, key: str | None = None
+    ) -> str:
+        """Leave a message in the inbox of another thread; return its key.
+
+        The other reads that this thread sent it. The same `key` is left once.
+        """
+        message = await _message(said)
+        post = await post_message(
+            self.store, thread, message, source=self.id, channel=channel, key=key
+        )
+        return post.key
+
+    async def expects(self) -> bool:
+        """Whether `run` with nothing said has, or will have, something to be about."""
+        await self.subagents.recover()
+        return bool(self.subagents.working) or bool(await self.log.inbox())
+
+    async def wait_for_engine(self, seconds: float) -> None:
+        """Wait, no longer than `seconds`, for what the engine does beside the turns.
+
+        Closing breaks it off; a later process takes it up again after its own first turn.
+        """
+        await self.engine.wait_idle(seconds)
+
+    def interrupt(self) -> None:
+        """Break the turn off. Every open call gets its result; harmless when nothing runs."""
+        if self._task is not None and not self._task.done() and not self._interrupted:
+            self._interrupted = True
+            self._task.cancel()
+
+    def answer(self, question: str, answer: Decision | Answers) -> None:
+        """Answer an approval or a question, also an agent's, by the id of its event."""
+        if self.subagents.answer(question, answer):
+            return
+        if self._runner is None:
+            raise NothingToSend(f"thread {self.id!r} has asked nothing")
+        self._runner.questions.answer(question, answer)
+
+    async def foresee(self) -> TurnPlan:
+        """Return the plan of a turn that began now; nothing is sent, recorded or let go of.
+
+        Where no request could be sent, its `auth` says what is missing. Waits for a turn
+        under way.
+        """
+        async with self._turns:
+            return await self._turn_runner().foresee()
+
+    async def compact(self) -> Compacted:
+        """Fold the view into a summary now. Waits for a turn under way."""
+        async with self._turns:
+            return await self._turn_runner().compact()
+
+    async def fork(self, at: int | None = None, *, title: str = "") -> str:
+        """Make a thread that shares this one up to entry `at`; return its id.
+
+        Inside a step, the cut moves to the step's start.
+        """
+        return await self.log.fork(at, title=title)
 
     async def rollback(self, turns: int = 1) -> None:
         """Hide the last `turns` turns. Raises `IllegalCut` when there are fewer."""
@@ -121,164 +368,13 @@ class Thread(Workplace):
         """
         return await self.log.epochs.revert(seq)
 
-    @classmethod
-    @asynccontextmanager
-    async def open(
-        cls, thread: str | None = None, **options: Unpack[Options]
-    ) -> AsyncIterator[Self]:
-        """Open a thread for writing, or make a new one.
-
-        A thread goes on with the model it asked last unless there is a `model`; one that
-        has asked none, such as an imported one, takes the `default_model`.
-        Commands may write in `cwd` and below unless `sandbox` or `settings` say otherwise,
-        and `tools` are the built-in ones unless you bring your own. With `agents` the model
-        also gets tools to start others. A `harness` runs the turns: one by name, ``auto`` for
-        what the model's provider and the `harness_rules` want, or one of the host's own,
-        which the thread leaves and does not close. Where the model does not answer, other
-        profiles in the `wallet` are tried, then the models among the `fallbacks`, unless it
-        is `strict`. `overlays` add to prompts, by default those of installed packages; `params`
-        are what requests say besides, by provider or model. Replies go to the `channel` too,
-        once or at least once as it promises, also those that a crash held up; of several, by
-        name, the first takes what has no origin. Without a `store`, threads live in `home` (by
-        default `TREADLE_HOME`, or the platform's data directory).
-        Raises `ThreadBusy` when someone else writes the thread.
-        """
-        async with AsyncExitStack() as stack:
-            opened = cls(**await gathered(stack, thread, options))
-            opened._offer(options.get("tools"))
-            stack.push_async_callback(opened._close)
-            await opened._open_desk()
-            yield opened
-
-    async def run(
-        self,
-        *said: UserPart | Message,
-        turn_id: str | None = None,
-        schema: Json | UnsetType = UNSET,
-        provenance: InputProvenance | None = None,
-        events: Sequence[InternalEvent] = (),
-        origin: Origin | None = None,
-    ) -> AsyncGenerator[Event, None]:
-        """Run a turn and hear what happens, until `TurnCompleted`.
-
-        A second `run` waits for the first. With a `schema` the answer is JSON that fits
-        it. Leaving the loop early interrupts the turn. With nothing said, the turn is
-        about what waits in the inbox, or about what the first agent to end has to tell;
-        without either it raises `NothingToSend`. `origin` says by which channel and to whom
-        the reply goes back.
-        """
-        from ..harness.hearing import Heard
-        from .agent import Input
-
-        given = None
-        if said:
-            message = await _message(said)
-            given = Input(said=message, turn_id=turn_id, provenance=provenance, events=events)
-        async with self._turns:
-            heard = Heard()
-            usual = self.log.setup.choices
-            if schema is not UNSET:
-                self.log.setup.choices = msgspec.structs.replace(usual, output_schema=schema)
-            self._hearing.listener = heard.put
-            self._interrupted = False
-            for question in self.subagents.open_questions:
-                heard.put(question)
-            self._task = asyncio.create_task(self._turn(given, turn_id, origin))
-            self._task.add_done_callback(lambda _: heard.end())
-            try:
-                while came := await heard.next():
-                    for event in came:
-                        yield event
-                if self._interrupted and self._task.cancelled():
-                    yield never_began(turn_id)
-                else:
-                    await self._task
-            finally:
-                await self._settle()
-                self.log.setup.choices = usual
-                self._hearing.listener = self._task = None
-
-    async def steer(self, *said: UserPart) -> None:
-        """Say something to the turn under way; the model reads it before its next step."""
-        if self._task is None:
-            raise NothingToSend(f"no turn of thread {self.log.id!r} is under way; use run()")
-        message = await _message(said)
-        await self.log.store.post(
-            self.log.id, Post(key=new_id("post"), kind="input", body=Raw(encode_item(message)))
-        )
-        self.subagents.wake()
-
-    async def send(
-        self, thread: str, *said: UserPart, channel: str | None = None, key: str | None = None
-    ) -> str:
-        """Leave a message in the inbox of another thread; its key.
-
-        The other reads that this thread sent it. The same `key` is left once.
-        """
-        from ..subagents import post_message
-
-        message = await _message(said)
-        left = await post_message(
-            self.log.store, thread, message, source=self.log.id, channel=channel, key=key
-        )
-        return left.key
-
-    async def expects(self) -> bool:
-        """Whether `run` with nothing said has, or will have, something to be about."""
-        await self.subagents.recover()
-        return bool(self.subagents.working) or bool(await self.log.inbox())
-
-    async def settled(self, seconds: float) -> None:
-        """Wait, no longer than `seconds`, for what the engine does beside the turns.
-
-        Closing breaks it off; a later process takes it up again after its own first turn.
-        """
-        if self._lifecycle is not None:
-            await self._lifecycle.wait_idle(seconds)
-
-    def interrupt(self) -> None:
-        """Break the turn off. Every open call gets its result; harmless when nothing runs."""
-        if self._task is not None and not self._task.done() and not self._interrupted:
-            self._interrupted = True
-            self._task.cancel()
-
-    def answer(self, question: str, answer: Decision | Answers) -> None:
-        """Answer an approval or a question, also an agent's, by the id of its event."""
-        if self.subagents.answer(question, answer):
-            return
-        if self._agent is None:
-            raise NothingToSend(f"thread {self.log.id!r} has asked nothing")
-        self._agent.answer(question, answer)
-
-    async def foresee(self) -> TurnPlan:
-        """The plan of a turn that began now; nothing is sent, recorded or let go of.
-
-        Where no request could be sent, its `auth` says what is missing. Waits for a turn
-        under way.
-        """
-        async with self._turns:
-            return await self._foreseen()
-
-    async def compact(self) -> Compacted:
-        """Fold the view into a summary now. Waits for a turn under way."""
-        async with self._turns:
-            done = await (await self._ready()).compact()
-            await self._cooled()
-            return done
-
-    async def fork(self, at: int | None = None, *, title: str = "") -> str:
-        """A new thread that shares this one up to entry `at`; its id.
-
-        Inside a step, the cut moves to the step's start.
-        """
-        return await self.log.fork(at, title=title)
-
     async def reset(self) -> None:
         """Start from an empty view. The log keeps everything."""
         async with self._turns:
-            await self.log.epochs.publish(Recipe(), epoch=self.log.view.epoch, reason=Reason.RESET)
-            await self.served.forget(self.log)
-            await self.routes.released()
+            epochs, epoch = self.log.epochs, self.view.epoch
+            await epochs.publish(Recipe(), epoch=epoch, reason=Reason.RESET)
+            await self.policy.harnesses.forget(self.log)
+            await self.policy.routes.released()
 
     def use(self, model: str | None = None, *, harness: str | None = None) -> None:
         """Ask another model, or run on another harness, from the next turn on.
@@ -286,91 +382,88 @@ class Thread(Workplace):
         Built-in tools become those that the model knows; ``auto`` leaves the harness to what
         the thread was opened with. Raises `ConfigError`, and then nothing has changed.
         """
-        if model is not None and self.client is not None:
-            raise ConfigError(
-                f"the host brought {self.client.name!r}; open the thread with {model!r}"
+        client, harnesses = self.policy.options.client, self.policy.harnesses
+        if model is not None and client is not None:
+            raise ConfigError(f"the host brought {client.name!r}; open the thread with {model!r}")
+        harnesses.select(model or self.model, harness)
+        harnesses.pin = harnesses.pin if harness is None else harness
+        self.policy.ask_model(model or self.model)
+
+    async def end_commands(self) -> None:
+        """End every command that tools have started and that still runs."""
+        if self._runner is not None:
+            await self._runner.executor.close()
+
+    def adopt(self, settings: PromptContext) -> None:
+        """Hold itself to other settings; commands from the next step on."""
+        self.log.setup.settings = settings
+        self.subagents.follow(settings)
+
+    def _turn_runner(self) -> TurnRunner:
+        if self._runner is None:
+            from ..hooks import Hooks
+            from ..sandbox.memory import Approvals
+            from ..tools.local.executor import LocalExecutor
+            from .questions import Questions
+            from .turn import TurnRunner
+
+            options = self.policy.options
+            home = self.log.setup.home or default_home()
+            self._runner = TurnRunner(
+                self.log,
+                self.engine,
+                self.policy,
+                hooks=options.hooks or Hooks(),
+                executor=options.tools.executor or LocalExecutor(home=home),
+                approvals=Approvals(home),
+                questions=Questions(self.log, self._events.emit),
+                subagents=self.subagents,
+                delivery=self._delivery,
+                events=self._events,
             )
-        self.served.select(model or self.log.setup.model, harness)
-        self.served.pin = self.served.pin if harness is None else harness
-        self._ask(model or self.log.setup.model)
+        return self._runner
 
-    async def _turn(self, given: Input | None, turn_id: str | None, origin: Origin | None) -> None:
-        agent = await self._ready()
-        await self.subagents.recover()
-        given = given or await self._mailed(turn_id)
-        if self._desk is not None:
-            self._desk.expect(origin, given.provenance)
-        try:
-            ended = await agent.turn(given)
-            if self._desk is not None:
-                await self._desk.send()
-            self._hear(ended)
-        except asyncio.CancelledError:
-            if self._desk is not None:
-                await finish_uncancelled(self._desk.send())
-            if not self._interrupted:
-                raise
-        finally:
-            self._return()
-            await self._cooled()
+    @asynccontextmanager
+    async def _open_child(self, child: str) -> AsyncIterator[Thread]:
+        """Open an agent's thread: with the model, the tools and no more rights than this one."""
+        executor = self.policy.options.tools.executor
+        options = child_options(self.policy, self.log, Lent(executor) if executor else None)
+        async with type(self).open_with(options, child) as opened:
+            yield opened
 
-    async def _mailed(self, turn_id: str | None) -> Input:
-        """The input of a turn about what others left; waits for agents to leave something."""
-        from .agent import Input
+    async def _open_delivery(self) -> None:
+        """Have replies delivered, first those that were left undelivered."""
+        if channels := self.policy.options.channels:
+            from ..delivery.outgoing import Desk
 
-        turns = await self.log.store.turns(self.log.id) if turn_id else []
-        for turn in turns:
-            if turn.id == turn_id and await self.log.turns.was_opened(turn):
-                return Input(said=_of_mail(turn.input), turn_id=turn_id)
-        while True:
-            # Looked at before the mail: who ended meanwhile has left some.
-            working = self.subagents.working
-            if mail := await self.log.inbox():
-                break
-            if not working:
-                raise NothingToSend(
-                    f"nothing waits for thread {self.log.id!r}; say something to it"
-                )
-            await self.subagents.next_ended()
-        first = mail[0]
-        return Input(
-            said=_of_mail(first.body),
-            turn_id=turn_id,
-            provenance=first.provenance,
-            events=first.events,
-            mail=mail,
-        )
+            self._delivery = Desk(self.log, channels, self._events.warn)
+            await self._delivery.send()
 
-    async def _settle(self) -> None:
+    async def _stop_turn(self) -> None:
         task = self._task
         if task is not None and not task.done():
             self.interrupt()
-            await finish_uncancelled(_ended(task))
+            await finish_uncancelled(_wait_unheard(task))
 
     async def _close(self) -> None:
-        await self._settle()
+        await self._stop_turn()
         await finish_uncancelled(self.subagents.close())
-        if self._desk is not None:
-            await finish_uncancelled(self._desk.close())
-        if self._lifecycle is not None:
-            await finish_uncancelled(self._lifecycle.close())
-        if self._agent is not None:
-            await self._agent.executor.close()
-            await self._close_model()
-        await finish_uncancelled(self.served.close())  # while the thread is still ours
+        if self._delivery is not None:
+            await finish_uncancelled(self._delivery.close())
+        await finish_uncancelled(self.engine.close())
+        if self._runner is not None:
+            await self._runner.close()
+        # While the thread is still ours:
+        await finish_uncancelled(self.policy.harnesses.close())
 
 
-def never_began(turn_id: str | None) -> Event:
-    """What is heard of a turn that was interrupted before it could do anything."""
-    from ..harness.events import TurnCompleted
+def _by_name(channel: Channel | Mapping[str, Channel] | None) -> Mapping[str, Channel]:
+    """Return channels by the names that replies call them."""
+    if channel is None or isinstance(channel, Mapping):
+        return channel or {}
+    from ..delivery.outgoing import HOST
 
-    return TurnCompleted(turn=turn_id or "", status="interrupted")
-
-
-def _of_mail(body: Json) -> Message:
-    item = decode_item(body)
-    assert isinstance(item, Message), "what is left in an inbox as input is a message"
-    return item
+    return {HOST: channel}
 
 
 async def _message(said: Sequence[UserPart | Message]) -> Message:
@@ -382,8 +475,8 @@ async def _message(said: Sequence[UserPart | Message]) -> Message:
     return await asyncio.to_thread(user_message, *parts)
 
 
-async def _ended(task: asyncio.Task[None]) -> None:
+async def _wait_unheard(task: asyncio.Task[None]) -> None:
     """Wait for a turn that nobody listens to any more."""
     await asyncio.wait((task,))
     if not task.cancelled() and (error := task.exception()) is not None:
-        _log.warning("a turn that was left failed: %s", error)
+        _logger.warning("a turn that was left failed: %s", error)

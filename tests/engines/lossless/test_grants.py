@@ -8,7 +8,7 @@ from msgspec import Raw
 
 from tests.engines.lossless.recalling import NEEDLE, folded, keeping, nodes, talking, use
 from tests.harness.scenes import call, hear, opened
-from treadle.cli.opening import engine_of
+from treadle.cli.opening import engine_options
 from treadle.config.settings import Settings as Configured
 from treadle.core.entries import Rollback, Settings, control_draft
 from treadle.core.wire import json_bytes
@@ -64,7 +64,7 @@ async def test_what_the_user_allows_may_be_read_by_all():
 
 def test_the_configuration_says_what_the_user_allows():
     settings = Configured(recall_threads=("thr_1",))
-    assert engine_of(settings)["recall_threads"] == ("thr_1",)
+    assert engine_options(settings).recall_threads == ("thr_1",)
 
 
 async def test_a_thread_that_only_claims_to_be_an_agent_is_a_stranger():

@@ -55,7 +55,7 @@ async def test_steps_and_upkeep_beside_a_summary_leave_the_file_alone(tmp_path: 
             model.steps = 6
             uses.clear()
             await hear(thread, said, at=note)
-            await thread.settled(10.0)
+            await thread.wait_for_engine(10.0)
             uses.append(library.file.uses)
     assert len(uses) >= 5
     # Within the turn nothing is read; its commit is the only use after it.

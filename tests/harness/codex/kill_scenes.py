@@ -22,6 +22,7 @@ from treadle import Thread
 from treadle.harness.codex.harness import CodexHarness
 from treadle.harness.codex.options import CodexOptions
 from treadle.models.connect import ProviderConfig
+from treadle.testing.options import grouped
 from treadle.testing.script import Answer, Break, Call, Script
 from treadle.tools.contract import Tool
 from treadle.tools.decorator import tool
@@ -99,7 +100,7 @@ async def opened(
         "providers": providers(base_url),
         "engine": engine,
     }
-    async with Thread.open(thread, **(given | options)) as found:
+    async with Thread.open(thread, **grouped(**(given | options))) as found:
         yield found, engine
 
 

@@ -19,6 +19,7 @@ from treadle.models.connect import ProviderConfig
 from treadle.prompt.codex import find_codex
 from treadle.testing.appserver import AppScript, scripted_command
 from treadle.testing.fake import FakeServer
+from treadle.testing.options import grouped
 from treadle.testing.script import Answer, Script
 
 __all__ = ["MODEL", "Stage", "codex", "hear", "last", "of", "shown", "staged", "talk", "unreal"]
@@ -57,7 +58,7 @@ class Stage:
             "environ": self.environ,
             "providers": self.providers,
         }
-        async with Thread.open(thread, **(given | options)) as opened:
+        async with Thread.open(thread, **grouped(**(given | options))) as opened:
             yield opened
 
 

@@ -30,7 +30,7 @@ from treadle.hooks.payloads import AfterToolCall, BeforeToolCall, ToolResultRead
 from treadle.hooks.registry import Answer as Said
 from treadle.log.staging import TOPIC
 from treadle.testing.script import Answer, Call
-from treadle.thread.agent import StoredBytes
+from treadle.thread.turn import StoredBytes
 from treadle.tools.contract import ToolCall, ToolContext, ToolResult
 from treadle.tools.decorator import tool
 from treadle.tools.keeping import open_kept, read_range

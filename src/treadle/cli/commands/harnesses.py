@@ -12,11 +12,12 @@ from ...config import Config, load_config
 from ...core.errors import ConfigError
 from ...harness.offers import Registration
 from ...harness.registry import HarnessRegistry
+from ...harness.select import HarnessRules
 from ...harness.slot import HarnessSlot
 from ...models.catalog import Catalog
 from ..home import Home
 from ..lazy import examples
-from ..opening import harness_of, providers_of
+from ..opening import harness_options, providers_of
 from ..options import as_json, model_option, runs
 from ..output import Column, say, say_json, table
 
@@ -87,14 +88,14 @@ def _config(home: Home, model: str | None) -> Config:
 
 async def choice(config: Config, home: Path, registry: HarnessRegistry) -> Chosen:
     """Which harness the configured model would get; nothing is made or started."""
-    wanted = harness_of(config)
+    wanted = harness_options(config)
     slot = HarnessSlot(
-        wish=wanted["harness"],
+        wish=wanted.harness,
         catalog=Catalog.load(home / "models.toml").with_providers(config.settings.providers),
         home=home,
         environ=os.environ,
         providers=providers_of(config.settings),
-        rules=wanted["harness_rules"],
+        rules=wanted.rules or HarnessRules(),
         registry=registry,
     )
     await registry.load()

@@ -35,7 +35,7 @@ async def command(home: Home, name: str, turns: int | None, to: int | None, as_j
     Nothing is deleted: `treadle show --all` still shows what was hidden.
     """
     from ...thread.thread import Thread
-    from ..opening import engine_of
+    from ..opening import engine_options
 
     if turns is not None and to is not None:
         raise click.UsageError("Give either TURNS or --to, not both.")
@@ -48,7 +48,7 @@ async def command(home: Home, name: str, turns: int | None, to: int | None, as_j
             home=home.path,
             store=store,
             index=index,
-            **engine_of(settings),  # it has to forget what is hidden
+            engine=engine_options(settings),  # it has to forget what is hidden
         ) as thread:
             await (thread.rollback(turns or 1) if to is None else thread.revert(to))
         newest = (await store.info(found.id)).last

@@ -86,14 +86,17 @@ class Slash:
             names = (catalog.profile(entry) for entry in catalog.entries)
             return sorted(f"{profile.provider}:{profile.slug}" for profile in names)
         if text.startswith("/harness "):
-            return ["auto", *(each.id for each in self.talk.thread.served.registry.harnesses())]
+            return [
+                "auto",
+                *(each.id for each in self.talk.thread.policy.harnesses.registry.harnesses()),
+            ]
         return ()
 
     async def new(self, rest: str) -> Leave | None:
         """Leave for a new thread with the same settings, model and harness."""
         del rest
         thread = self.talk.thread
-        harness = thread.served.pin or self.wishes.harness
+        harness = thread.policy.harnesses.pin or self.wishes.harness
         return Leave(msgspec.structs.replace(self.wishes, model=thread.model, harness=harness))
 
     async def resume(self, rest: str) -> Leave | None:
@@ -155,7 +158,7 @@ class Slash:
     def _harness(self) -> str:
         """What will run the next turn, and why."""
         thread = self.talk.thread
-        chosen = thread.served.select(thread.model)
+        chosen = thread.policy.harnesses.select(thread.model)
         return f"{chosen.harness} ({chosen.reason})"
 
     async def diff(self, rest: str) -> None:

@@ -20,6 +20,7 @@ from ...engines.log import StoredLog
 from ...engines.registry import EngineContext, EngineRegistry
 from ...engines.session import EngineTimeouts
 from ...harness.events import Event, TurnCompleted
+from ...thread.options import EngineOptions, Rights
 from ...thread.thread import Thread
 from ...tools.decorator import tool
 from ..script import Answer, Call, Script
@@ -88,11 +89,10 @@ class Stage:
                 home=self.place,
                 cwd=self.place,
                 tools=(look,),
-                sandbox="danger-full-access",
-                approval="never",
-                engine=_NAME,
-                engines=engines,
-                patience=patience or EngineTimeouts(),
+                rights=Rights(sandbox="danger-full-access", approval="never"),
+                engine=EngineOptions(
+                    engine=_NAME, registry=engines, timeouts=patience or EngineTimeouts()
+                ),
             ) as opened:
                 yield opened
         finally:

@@ -36,6 +36,7 @@ from ...thread.thread import Thread
 from ...tools.contract import Tool
 from ...tools.decorator import tool
 from ..fake import FakeServer
+from ..options import grouped
 from ..script import Answer, Call, Script
 
 __all__ = [
@@ -107,16 +108,18 @@ class HarnessStage:
         """A thread on the harness."""
         async with Thread.open(
             thread,
-            model=self.model,
-            home=self.offer.home,
-            cwd=self.place / "project",
-            harness=self.harness,
-            environ=self.offer.environ,
-            providers=self.offer.providers,
-            sandbox="danger-full-access",
-            approval="never",
-            tools=tools,
-            **options,
+            **grouped(
+                model=self.model,
+                home=self.offer.home,
+                cwd=self.place / "project",
+                harness=self.harness,
+                environ=self.offer.environ,
+                providers=self.offer.providers,
+                sandbox="danger-full-access",
+                approval="never",
+                tools=tools,
+                **options,
+            ),
         ) as opened:
             yield opened
 

@@ -23,6 +23,7 @@ from ...harness.contract import Closes, Harness
 from ...harness.events import Event
 from ...models.connect import ProviderConfig
 from ..fake import FakeServer
+from ..options import grouped
 from ..script import Answer, Script
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ class Stage:
             "environ": self.environ,
             "providers": self.providers,
         }
-        async with Thread.open(thread, **(given | options)) as opened:
+        async with Thread.open(thread, **grouped(**(given | options))) as opened:
             yield opened
 
     async def turn(self, thread: Thread, *said: Any, **options: Any) -> list[Event]:

@@ -91,7 +91,7 @@ async def turns(given: Given, stage: Stage) -> Given:
     )
     async with stage.thread(settings=settings, overlays=Overlays()) as thread:
         for place, overlays in enumerate(given["turns"], 1):
-            thread.overlays = _overlays(overlays)
+            thread.policy.overlays = _overlays(overlays)
             heard += await stage.turn(thread, f"Question {place}?")
             plans.append(list(thread.plan.prompt.sources) if thread.plan else [])
     words: Sequence[str] = given["look_for"]

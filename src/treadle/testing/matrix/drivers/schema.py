@@ -18,8 +18,7 @@ from ....core.specs import FunctionTool, Namespace, ToolSpec
 from ....core.wire import json_bytes
 from ....harness.events import HarnessReported, NoticeRaised, TurnCompleted
 from ....models.catalog import Catalog
-from ....policy.build import Given as Planned
-from ....policy.build import build
+from ....policy.build import PlanInputs, build_plan
 from ....policy.fallback import Chain
 from ....policy.schema import normalise
 from ....policy.target import Target, target_of
@@ -148,8 +147,8 @@ def _target(given: Given) -> Target:
 def _body(given: Given, address: str) -> bytes:
     model = given.get("model", "openai:gpt-5.5")
     profile, api = Catalog.load().profile(model), given.get("api", "responses")
-    plan = build(
-        Planned(
+    plan = build_plan(
+        PlanInputs(
             profile=profile,
             api=api,
             base_url=address,

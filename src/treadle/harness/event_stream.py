@@ -1,0 +1,99 @@
+"""The event stream: the way of events from a turn to those who listen.
+
+Owns who gets what, the events that wait for whoever runs the turn, and which words of an
+event are redacted. Invariants: nobody who listens can break the turn or sees a secret; what
+the model said and what tools answered is passed on as it was kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from ..core.redact import redact
+from .events import CompactionFinished, Event, NoticeRaised, Retrying, TurnCompleted
+
+__all__ = ["EventQueue", "EventStream"]
+
+_logger = logging.getLogger(__name__)
+
+_QUOTING = (NoticeRaised, Retrying, CompactionFinished, TurnCompleted)
+"""Events with words of others in them; nearly all events are deltas."""
+
+
+class EventStream:
+    """Everyone who is told what happens in a thread."""
+
+    def __init__(self) -> None:
+        self.observers: list[Callable[[Event], None]] = []
+        self.listener: Callable[[Event], None] | None = None
+        """Who runs the turn; nobody in between."""
+        self.compacted = False
+        """The view was compacted since somebody last looked."""
+
+    def emit(self, event: Event) -> None:
+        """Tell everyone."""
+        event = _without_secrets(event)
+        if isinstance(event, CompactionFinished) and not event.error:
+            self.compacted = True
+        for observer in self.observers:
+            try:
+                observer(event)
+            except Exception as error:  # noqa: BLE001 - who only watches must not end the turn
+                _logger.warning("an observer failed: %r", error)
+        if self.listener is not None:
+            self.listener(event)
+            if isinstance(event, TurnCompleted):
+                # Agents go on; what they do from here on is not of this turn.
+                self.listener = None
+
+    def warn(self, text: str) -> None:
+        """Tell the user something in one line."""
+        self.emit(NoticeRaised(level="warning", text=text))
+
+
+class EventQueue:
+    """Events that wait for whoever runs a turn."""
+
+    def __init__(self) -> None:
+        self._waiting: list[Event] = []
+        self._closed = False
+        self._reader: asyncio.Future[None] | None = None
+
+    def put(self, event: Event) -> None:
+        """Add one."""
+        self._waiting.append(event)
+        self._wake()
+
+    def close(self) -> None:
+        """Say that there will be no more."""
+        self._closed = True
+        self._wake()
+
+    async def take(self) -> list[Event]:
+        """Return all that wait, or will next; empty when there will be no more."""
+        while not (self._waiting or self._closed):
+            self._reader = asyncio.get_running_loop().create_future()
+            await self._reader
+        taken, self._waiting = self._waiting, []
+        return taken
+
+    def _wake(self) -> None:
+        if self._reader is not None and not self._reader.done():
+            self._reader.set_result(None)
+
+
+def _without_secrets(event: Event) -> Event:
+    if not isinstance(event, _QUOTING):
+        return event
+    match event:
+        case NoticeRaised():
+            return replace(event, text=redact(event.text))
+        case Retrying():
+            return replace(event, reason=redact(event.reason))
+        case CompactionFinished() | TurnCompleted() if event.error:
+            return replace(event, error=redact(event.error))
+    return event

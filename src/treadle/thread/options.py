@@ -1,0 +1,167 @@
+"""Thread options: what a host may say of the thread that it opens.
+
+Owns one frozen value of small groups. Agents copy it with `msgspec.structs.replace`, the
+command line fills it from settings. Invariant: whatever is left out has a usual value, and
+nothing in here acts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import Struct
+
+from ..context.head import Choices
+
+if TYPE_CHECKING:
+    from ..core.specs import ToolSpec
+    from ..delivery.channel import Channel
+    from ..engines.contract import ContextEngine
+    from ..engines.registry import EngineRegistry
+    from ..engines.session import EngineTimeouts
+    from ..engines.values import CitationsMode
+    from ..harness.contract import Harness
+    from ..harness.registry import HarnessRegistry
+    from ..harness.select import HarnessRules
+    from ..hooks import Hooks
+    from ..models.connect import ProviderConfig
+    from ..models.contract import Model
+    from ..policy.auth.wallet import Wallet
+    from ..policy.overlays import Overlays
+    from ..prompt.discovery import DocsRules
+    from ..prompt.observation import ApprovalPolicy, PromptContext, SandboxMode
+    from ..prompt.registry import Registry
+    from ..store.contract import Index, Store
+    from ..subagents import AgentLimits
+    from ..tools.contract import Tool
+    from ..tools.executor import ToolExecutor
+
+__all__ = [
+    "EngineOptions",
+    "HarnessOptions",
+    "PromptOptions",
+    "Rights",
+    "Routing",
+    "ThreadOptions",
+    "ToolOptions",
+]
+
+
+class Rights(Struct, frozen=True, kw_only=True):
+    """What commands may do, and when the user is asked."""
+
+    sandbox: SandboxMode | None = None
+    """``workspace-write`` unless the settings say otherwise."""
+    approval: ApprovalPolicy | None = None
+    network: bool | None = None
+    writable_roots: Sequence[str] | None = None
+    settings: PromptContext | None = None
+    """Everything the model is told of its rights; the four above change some of it."""
+
+
+class ToolOptions(Struct, frozen=True, kw_only=True):
+    """What the model may call, and where tools act."""
+
+    tools: Sequence[Tool | ToolSpec] | None = None
+    """The host's own tools; None for the built-in ones."""
+    executor: ToolExecutor | None = None
+    """Where tools act; None for this machine."""
+    output_limit: int | None = None
+    """Tokens of a result that the built-in tools return; None for the model's own limit."""
+
+
+class EngineOptions(Struct, frozen=True, kw_only=True):
+    """Who decides what the model sees of the conversation."""
+
+    engine: str | ContextEngine = "linear"
+    """A name, or an engine of the host's."""
+    config: Mapping[str, Any] = {}
+    """What an engine that is named is made with."""
+    registry: EngineRegistry | None = None
+    """Where engines are found by name; None for those that are installed."""
+    citations: CitationsMode = "auto"
+    timeouts: EngineTimeouts | None = None
+    """How long an engine may take; None for the usual."""
+    recall_threads: Collection[str] = ()
+    """Threads beyond its family that the engine may read; ``*`` for all."""
+
+
+class HarnessOptions(Struct, frozen=True, kw_only=True):
+    """Who runs the turns."""
+
+    harness: str | Harness = "auto"
+    """A name, ``auto`` for what the provider and the rules want, or a harness of the host's."""
+    rules: HarnessRules | None = None
+    registry: HarnessRegistry | None = None
+    """Where harnesses are found by name; None for those that are installed."""
+
+
+class Routing(Struct, frozen=True, kw_only=True):
+    """Who may answer, at which address, and with whose credentials."""
+
+    default_model: str | None = None
+    """Asked by a thread that has asked none, such as an imported one."""
+    environ: Mapping[str, str] | None = None
+    """Where keys and addresses of providers are looked up; None for the process's own."""
+    providers: Mapping[str, ProviderConfig] = {}
+    """Providers beside those that Treadle knows, or changes to them."""
+    wallet: Wallet | None = None
+    """Profiles to pay with; where one does not answer, the next is tried."""
+    fallbacks: Sequence[str] = ()
+    """Models to ask where the first does not answer."""
+    strict: bool = False
+    """Whether only the model that was asked for may answer."""
+    params: Mapping[str, Mapping[str, Any]] = {}
+    """What requests say besides, by the name of a provider or of a model."""
+
+
+class PromptOptions(Struct, frozen=True, kw_only=True):
+    """What the runtime tells the model."""
+
+    registry: Registry | None = None
+    """The fragments; None for the built-in ones and those of installed packages."""
+    overlays: Overlays | None = None
+    """What is added to prompts; None for what installed packages add."""
+    docs: DocsRules | None = None
+    """How AGENTS.md files are found."""
+
+
+class ThreadOptions(Struct, frozen=True, kw_only=True):
+    """Everything a host may say of a thread; `Thread.open` takes the same by keyword."""
+
+    model: str | Model | None = None
+    cwd: Path | str | None = None
+    home: Path | None = None
+    title: str = ""
+    choices: Choices = Choices()
+    tools: ToolOptions = ToolOptions()
+    hooks: Hooks | None = None
+    rights: Rights = Rights()
+    engine: EngineOptions = EngineOptions()
+    harness: HarnessOptions = HarnessOptions()
+    routing: Routing = Routing()
+    prompt: PromptOptions = PromptOptions()
+    agents: AgentLimits | None = None
+    """With it the model gets tools to start others."""
+    channels: Mapping[str, Channel] = {}
+    """Where replies go, too; the first takes what has no origin."""
+    store: Store | None = None
+    """Where threads live; None for the one in `home`, shared with those open there."""
+    index: Index | None = None
+
+    @property
+    def client(self) -> Model | None:
+        """The model that the host brought, if it did."""
+        return None if isinstance(self.model, str) else self.model
+
+    @property
+    def model_name(self) -> str | None:
+        """The model to ask from now on; None to go on with the one asked last."""
+        return self.model if isinstance(self.model, str) or self.model is None else self.model.name
+
+    def changed(self, **changes: Any) -> ThreadOptions:
+        """Return these options with some of them changed."""
+        return msgspec.structs.replace(self, **changes)

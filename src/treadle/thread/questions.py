@@ -1,0 +1,68 @@
+"""Questions: what a turn asks its host, and who waits for which answer.
+
+Owns approvals and the questions of a model that are still open. Invariant: when the process
+ends before an answer comes, the call reads as withdrawn, and what was asked for was not done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeVar
+
+from ..core.errors import NotFound
+from ..core.ids import new_id
+from ..harness.contract import CALL
+from ..harness.events import ApprovalRequested, ApprovalWithdrawn, Event, QuestionsAsked
+from ..log.thread_log import ThreadLog
+from ..sandbox.approvals import Ask, Decision
+from ..tools.contract import Answers, ToolResult, UserQuestion
+from ..tools.dispatch import output_item
+
+__all__ = ["Questions"]
+
+_WITHDRAWN = "Withdrawn: the run ended before the user answered; what was asked for was not done."
+
+T = TypeVar("T")
+
+
+class Questions:
+    """The open questions of one thread."""
+
+    def __init__(self, log: ThreadLog, emit: Callable[[Event], None]) -> None:
+        self._log = log
+        self._emit = emit
+        self._waiting: dict[str, asyncio.Future[object]] = {}
+
+    async def ask_approval(self, call: Ask) -> Decision:
+        """Ask the host whether a call may be done."""
+        question = new_id("ask")
+        return await self._ask(question, ApprovalRequested(id=question, call=call))
+
+    async def ask_user(self, questions: tuple[UserQuestion, ...]) -> Answers:
+        """Put the model's questions to the user."""
+        question = new_id("ask")
+        return await self._ask(question, QuestionsAsked(id=question, questions=questions))
+
+    def answer(self, question: str, answer: Decision | Answers) -> None:
+        """Answer what the host was asked. Raises `NotFound` when nobody waits for it."""
+        waiting = self._waiting.get(question)
+        if waiting is None or waiting.done():
+            raise NotFound("open question", question, "it was answered or withdrawn before")
+        waiting.set_result(answer)
+
+    async def _ask(self, question: str, event: Event) -> T:
+        withdrawn = output_item(CALL.get(), ToolResult(_WITHDRAWN, success=False))
+        await self._log.stage_output(withdrawn)
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._waiting[question] = future  # type: ignore[assignment]
+        self._emit(event)
+        try:
+            answer = await future
+        except asyncio.CancelledError:
+            self._emit(ApprovalWithdrawn(id=question))
+            raise
+        finally:
+            del self._waiting[question]
+        await self._log.unstage_output(withdrawn)
+        return answer
