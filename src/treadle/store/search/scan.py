@@ -46,7 +46,9 @@ _REASONS = {
     "unexpected )": "has a ')' too many",
     "missing ]": "has a '[' that is not closed",
     "trailing \\": "ends with a backslash; write two to mean one",
-    "no argument for repetition operator": "has a {!r} with nothing to repeat; escape it",
+    "no argument for repetition operator": (
+        "has a {!r} with nothing to repeat; escape it to mean itself"
+    ),
     "bad repetition operator": "repeats a repeat ({!r}); put the first in a group, or drop one",
     "invalid repetition size": (
         "repeats {} times; repeat at most 1,000 times in all, the smaller number first"
@@ -206,10 +208,10 @@ def _reason(error: Exception) -> str:
     problem, _, place = text.partition(": ")
     if problem == "invalid perl operator":
         if place.startswith(("(?=", "(?!", "(?<")):
-            return "looks ahead or behind, which is not supported; search for less"
-        return f"has a group {place!r}, which is not supported; use '(?:…)' or '(…)'"
+            return "looks ahead or behind, which is not known here; search for less"
+        return "has a kind of group that is not known here; use '(?:…)' or '(…)'"
     if problem == "invalid escape sequence":
         if place[1:].isdigit():
-            return "refers back to a group, which is not supported; write the text again"
-        return f"has an escape {place}, which is not supported{_INSTEAD.get(place, '')}"
+            return "refers back to a group, which is not known here; write the text again"
+        return f"has an escape {place} that is not known here{_INSTEAD.get(place, '')}"
     return _REASONS.get(problem, f"cannot be used: {text}").format(place)
