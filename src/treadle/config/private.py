@@ -5,7 +5,6 @@ Invariant: a file is replaced whole, with mode 0600 from its first byte on.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TypeVar
 
@@ -13,9 +12,9 @@ import msgspec
 from msgspec import Struct
 
 from ..core.errors import ConfigError
-from ..core.files import read_bounded
+from ..core.files import read_bounded, replace_file
 
-__all__ = ["MOST_BYTES", "read_private", "replace_file", "write_private"]
+__all__ = ["MOST_BYTES", "read_private", "write_private"]
 
 MOST_BYTES = 16 << 20
 """The largest file that is read."""
@@ -37,29 +36,3 @@ def read_private(path: Path, kind: type[T]) -> T:
 def write_private(path: Path, value: Struct) -> None:
     """Put `value` in the place of the file."""
     replace_file(path, msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
-
-
-def replace_file(path: Path, body: bytes) -> None:
-    """Put `body` in the place of the file, durably, with mode 0600 from its first byte on."""
-    import tempfile
-
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(body)
-            stream.flush()
-            os.fsync(stream.fileno())
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-    _sync(path.parent)
-
-
-def _sync(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -1,7 +1,8 @@
-"""Bounded reading: files of others, read whole up to a size.
+"""Files: read up to a size, and replaced whole.
 
-Invariant: memory is bounded by the limit, whatever size a file claims to have, and a pipe
-or a device is refused without waiting for it.
+Owns how a file of others is read and how a file of ours is replaced. Invariants: memory is
+bounded by the limit, whatever size a file claims to have, and a pipe or a device is refused
+without waiting for it; a reader finds the old file or the new one, never a part of it.
 """
 
 from __future__ import annotations
@@ -10,13 +11,16 @@ import errno
 import io
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
-__all__ = ["open_regular", "read_bounded"]
+__all__ = ["open_regular", "open_replacement", "read_bounded", "replace_file"]
 
 
 def read_bounded(path: Path, most: int) -> bytes:
-    """The bytes of a regular file. Raises `OSError`, also where there are more than `most`."""
+    """Read a regular file. Raises `OSError`, also where it has more than `most` bytes."""
     with open_regular(path) as file:
         data = file.read(most + 1)
     if len(data) > most:
@@ -25,18 +29,55 @@ def read_bounded(path: Path, most: int) -> bytes:
 
 
 def open_regular(path: Path) -> io.BufferedReader:
-    """A regular file, open for reading. Raises `OSError` for anything else."""
+    """Open a regular file for reading. Raises `OSError` for anything else."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     try:
-        _check(os.fstat(descriptor).st_mode, path)
+        _check_regular(os.fstat(descriptor).st_mode, path)
         return open(descriptor, "rb")  # noqa: PTH123 - a descriptor, closed by the caller
     except BaseException:
         os.close(descriptor)
         raise
 
 
-def _check(mode: int, path: Path) -> None:
+def _check_regular(mode: int, path: Path) -> None:
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if not stat.S_ISREG(mode):
         raise OSError(errno.EINVAL, "it is no regular file", str(path))
+
+
+def replace_file(path: Path, body: bytes) -> None:
+    """Replace a file by `body`, durably; make its directory if there is none."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with open_replacement(path) as file:
+        file.write(body)
+
+
+@contextmanager
+def open_replacement(path: Path) -> Iterator[BinaryIO]:
+    """Open a new file that replaces `path`, durably, when the block ends without an error.
+
+    Only its owner can read it, from its first byte on.
+    """
+    import tempfile
+
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name[:40]}-", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(descriptor)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+    _sync_directory(path.parent)
+
+
+def _sync_directory(directory: Path) -> None:
+    """Make the names in a directory durable."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -26,6 +26,7 @@ from ..prompt.input import user_message
 from ..prompt.observation import PromptContext
 from ..prompt.tell import take_snapshots
 from ..store.contract import (
+    ENDED_STATES,
     THIS_TURN,
     Admission,
     Change,
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Turns"]
 
-_ENDED = frozenset({"completed", "failed", "aborted"})
 _OPENING_ENTRIES = 1_000
 """Within so many entries after its admission, a turn's input stands."""
 
@@ -152,7 +152,7 @@ class Turns:
 
     async def was_opened(self, turn: Turn) -> bool:
         """Return whether a turn that was admitted before got as far as its input."""
-        if turn.state in _ENDED:
+        if turn.state in ENDED_STATES:
             return True
         log = self._log
         entries = await log.store.read(log.id, turn.first, limit=_OPENING_ENTRIES)
@@ -166,7 +166,7 @@ class Turns:
             self._unended = 0
         # A turn that a fork shares is its parent's to end.
         with suppress(NotFound):
-            while number > 0 and (await log.store.turn(log.id, number)).state not in _ENDED:
+            while number > 0 and (await log.store.turn(log.id, number)).state not in ENDED_STATES:
                 await log.write(Change(end=TurnEnd(number=number, state="aborted")))
                 number -= 1
 

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct, field
 
 from ..core.errors import ConfigError
-from ..core.files import read_bounded
+from ..core.files import read_bounded, replace_file
 from .approvals import Ask, Decision, ForPrefix, ForThread, Remembered
 from .prefixes import Argv, PrefixRule, is_banned, matching
 
@@ -81,7 +81,7 @@ class Approvals(Struct):
             known = self.prefixes()
             if rule not in known:
                 rules = msgspec.json.encode(_Rules(prefixes=(*known, rule)))
-                _replace(self.file, msgspec.json.format(rules, indent=2) + b"\n")
+                replace_file(self.file, msgspec.json.format(rules, indent=2) + b"\n")
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -105,19 +105,3 @@ def _accepted(ask: Ask, prefix: Argv) -> PrefixRule:
             "use its first words, each as one argument"
         )
     return rule
-
-
-def _replace(file: Path, body: bytes) -> None:
-    """Put `body` in the place of `file`; a reader finds the old or the new, never a part."""
-    import tempfile
-
-    descriptor, name = tempfile.mkstemp(prefix=".rules-", dir=file.parent)
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(body)
-            stream.flush()
-            os.fsync(stream.fileno())
-        Path(name).replace(file)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise

@@ -20,7 +20,6 @@ from ..tools.agents import AgentStatus
 from .values import Order
 
 __all__ = [
-    "ENDED",
     "SEND_TOOL",
     "announcement",
     "instructed",
@@ -42,8 +41,6 @@ _STATUS: dict[str, AgentStatus] = {
     "failed": "failed",
     "aborted": "interrupted",
 }
-ENDED = frozenset(_STATUS)
-"""States that no turn leaves."""
 
 _ANNOUNCED: dict[AgentStatus, Literal["ok", "error"]] = {
     "completed": "ok",

@@ -20,8 +20,8 @@ from ..core.redact import redact
 from ..core.service import Service, later
 from ..harness.events import AgentReported, TurnCompleted
 from ..prompt.input import user_message
-from ..store.contract import Post, Store
-from .mail import ENDED, instructed
+from ..store.contract import ENDED_STATES, Post, Store
+from .mail import instructed
 from .values import Child, Opener, Order
 
 __all__ = ["Work"]
@@ -118,10 +118,10 @@ class Work(Service):
         """The turn to run next, as the log of the agent has it."""
         turns = {turn.id: turn for turn in await self.store.turns(self.order.child)}
         first = turns.get(self.order.turn)
-        if first is None or first.state not in ENDED:
+        if first is None or first.state not in ENDED_STATES:
             return _Turn(self.order.turn, user_message(self.order.message))
         newest = list(turns.values())[-1]
-        if newest.state not in ENDED:
+        if newest.state not in ENDED_STATES:
             return _Turn(newest.id)
         waiting = await self.store.inbox(self.order.child)
         return _Turn() if any(message.kind == "input" for message in waiting) else None

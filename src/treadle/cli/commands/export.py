@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import aclosing, contextmanager
 from pathlib import Path
 
 import click
 
+from ...core.files import open_replacement
 from ...transfer.exporting import EXPORTS, ExportFormat, export_thread
 from ..home import Home, find_thread
 from ..lazy import examples
@@ -85,14 +84,8 @@ def _writing(output: Path | None) -> Iterator[Callable[[bytes], None]]:
     if output is None:
         yield _show if sys.stdout.isatty() else say_bytes
         return
-    handle, name = tempfile.mkstemp(prefix=f".{output.name[:40]}.", dir=output.absolute().parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            yield lambda line: _put(file.write, line)
-        Path(name).replace(output)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    with open_replacement(output) as file:
+        yield lambda line: _put(file.write, line)
 
 
 def _put(write: Callable[[bytes], int], line: bytes) -> None:

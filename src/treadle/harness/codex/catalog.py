@@ -17,8 +17,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from ...config.private import replace_file
 from ...core.errors import ConfigError
+from ...core.files import replace_file
 from ...prompt.codex import bundled_models
 from .errors import CodexMissing
 

@@ -27,6 +27,7 @@ from ...log.turn_input import TurnInput
 from ...models.connect import ProviderConfig
 from ...models.contract import Model
 from ...policy.auth.aliases import Forwarded, check_bound
+from ...store.contract import ENDED_STATES
 from ..contract import (
     Identifies,
     NativeCompaction,
@@ -57,7 +58,6 @@ from .turn import CodexTurn
 __all__ = ["CodexHarness"]
 
 _log = logging.getLogger(__name__)
-_ENDED = frozenset({"completed", "failed", "aborted"})
 
 
 class CodexHarness:
@@ -138,7 +138,7 @@ class CodexHarness:
             turn = await log.store.turn(log.id, binding.turn)
         except NotFound:
             return
-        if turn.state in _ENDED or turn.number != log.turn:
+        if turn.state in ENDED_STATES or turn.number != log.turn:
             return
         await wait_until_settled(binding.path)
         left = await reconcile(run, binding)
@@ -228,7 +228,7 @@ class CodexHarness:
         owing = self._owing.get(log.id)
         if owing is None:
             return
-        if (await log.store.turn(log.id, log.turn)).state not in _ENDED:
+        if (await log.store.turn(log.id, log.turn)).state not in ENDED_STATES:
             await owing.write_end()
         del self._owing[log.id]
 

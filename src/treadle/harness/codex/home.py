@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...config.private import replace_file
 from ...core.errors import ConfigError
+from ...core.files import replace_file
 from ...core.redact import know
 from ...sandbox.environment import is_secret
 from .launch import ServerCommand

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace as changed
 
-from ...config.private import replace_file
+from ...core.files import replace_file
 from ...core.redact import know
 from ...core.service import Service
 from ...core.wire import UNREADABLE, json_bytes
