@@ -21,7 +21,7 @@ target = Path(sys.argv[1])
 def watch(event, args):
     if event == "os.rename":
         print("rename", Path(args[1]).name, flush=True)
-    if event == "open" and args[0] == target.parent:
+    if event == "open" and str(args[0]) == str(target.parent):
         print("open directory", flush=True)
 
 sys.addaudithook(watch)
