@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from ..core.errors import ConfigError
 from ..core.files import read_bounded
+from ..core.former_name import PROJECT_DIRECTORY
 from .check import Key
 
 __all__ = ["DEEPEST", "MOST_BYTES", "ConfigFile", "project_file"]
@@ -66,7 +67,11 @@ def project_file(cwd: Path, root_marker: str = ".git") -> Path | None:
     """The configuration of the project around `cwd`: the nearest, not above its root."""
     line = [cwd, *cwd.parents]
     depth = next((i for i, place in enumerate(line) if (place / root_marker).exists()), 0)
-    candidates = (place / ".treadle" / "config.toml" for place in line[: depth + 1])
+    candidates = (
+        place / name / "config.toml"
+        for place in line[: depth + 1]
+        for name in (".treadle", PROJECT_DIRECTORY)
+    )
     return next((path for path in candidates if path.is_file()), None)
 
 

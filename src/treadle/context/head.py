@@ -12,12 +12,14 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from ..core.entries import Head
 from ..core.errors import ConfigError
+from ..core.former_name import SCHEMA_NAME
 from ..core.specs import SPECS, ToolSpec
 from ..core.wire import Json
 from ..models.profile import ModelProfile
 
 __all__ = ["Choices", "build_head", "named_model"]
 
+_SCHEMA_NAME = "treadle_output"
 _APIS = {
     "anthropic": "messages",
     "azure": "responses",
@@ -66,6 +68,7 @@ def build_head(
         include=("reasoning.encrypted_content",),
         images=profile.images,
         audio=profile.audio,
+        schema_name=SCHEMA_NAME if asked.output_schema is UNSET else _SCHEMA_NAME,
     )
 
 

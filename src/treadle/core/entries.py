@@ -15,6 +15,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from .errors import StoreCorrupt, StoreError, StoreTooNew
+from .former_name import SCHEMA_NAME, renamed_harness
 from .items import Item, Part, decode_item
 from .provenance import InputProvenance, InternalEvent
 from .usage import TokenUsage
@@ -74,6 +75,10 @@ class Origin(Struct, frozen=True, omit_defaults=True):
     model: str = ""
     account: str = ""
     harness: str = ""
+
+    def __post_init__(self) -> None:
+        if (name := renamed_harness(self.harness)) != self.harness:
+            msgspec.structs.force_setattr(self, "harness", name)
 
     def same_home(self, other: "Self | Head") -> bool:
         """Whether opaque parts made by one can be read by the other."""
@@ -259,6 +264,8 @@ class Head(Struct, frozen=True, omit_defaults=True, kw_only=True):
     audio: bool = False
     repairs: tuple[str, ...] = ()
     """What is repaired in items that the provider could not read otherwise."""
+    schema_name: str = SCHEMA_NAME
+    """What `output_schema` is called; old heads do not say it, and stay what they were."""
 
 
 class Projected(Struct, frozen=True, omit_defaults=True):

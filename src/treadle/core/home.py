@@ -10,8 +10,9 @@ import os
 from pathlib import Path
 
 from .errors import ConfigError
+from .former_name import find_home, is_home
 
-__all__ = ["home", "home_path"]
+__all__ = ["home", "home_path", "new_home_path"]
 
 
 def home() -> Path:
@@ -28,6 +29,14 @@ def home() -> Path:
 
 
 def home_path() -> Path:
+    """The home in use: `new_home_path`, or one of the former name where there is only that."""
+    place = new_home_path()
+    if os.environ.get("TREADLE_HOME") or is_home(place):
+        return place
+    return find_home(os.environ) or place
+
+
+def new_home_path() -> Path:
     """`TREADLE_HOME`, or the platform's data directory for users; it need not be there."""
     if named := os.environ.get("TREADLE_HOME"):
         return Path(named).expanduser().absolute()

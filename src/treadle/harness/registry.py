@@ -16,6 +16,7 @@ from msgspec import field
 from msgspec.structs import replace
 
 from ..core.errors import ConfigError, HarnessConflict, MissingHarness, TreadleError
+from ..core.former_name import LOOP
 from ..core.patterns import regex
 from ..core.service import Service, later
 from ..engines.offers import Offer, installed, seconded
@@ -31,7 +32,13 @@ __all__ = ["ENTRY_POINTS", "HarnessRegistry", "canonical", "harness_registry"]
 ENTRY_POINTS = "treadle.harnesses"
 """The entry point group under which packages offer registrations."""
 
-_ALIASES = {"": TREADLE, "loop": TREADLE, "codex-app-server": "codex", "default": AUTO}
+_ALIASES = {
+    "": TREADLE,
+    "loop": TREADLE,
+    LOOP: TREADLE,
+    "codex-app-server": "codex",
+    "default": AUTO,
+}
 _RESERVED = frozenset({AUTO, *_ALIASES})
 _ID = regex(r"[a-z][a-z0-9_-]{0,63}")
 

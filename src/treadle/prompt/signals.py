@@ -13,12 +13,13 @@ from itertools import groupby
 import msgspec
 from msgspec import Struct
 
+from ..core import former_name
 from ..core.entries import FragmentMark
 from ..core.items import InputText, Message, Part
 from ..core.provenance import InputProvenance, InternalEvent, inter_session, plain_text
-from .completion import TaskCompletion
+from .completion import REPORTED, TaskCompletion
 from .fragment import Fragment
-from .inter_session import InterSession, InterSessionEnd
+from .inter_session import ROUTED, InterSession, InterSessionEnd
 from .markers import Vocabulary
 
 __all__ = ["AnnotatedMessage", "annotate"]
@@ -77,8 +78,16 @@ def _without(
     """The sender's parts of a message that was annotated before; else all of it."""
     first, last = len(before), len(content) - len(after)
     told = _parts(before, words), _parts(after, words)
-    annotated = first <= last and (content[:first], content[last:]) == told
+    found = content[:first], content[last:]
+    annotated = first <= last and found in (told, tuple(map(_formerly, told)))
     return content[first:last] if annotated else content
+
+
+def _formerly(parts: tuple[Part, ...]) -> tuple[Part, ...]:
+    """Runtime parts in the words they had under the former name."""
+    texts = [_text(part) or "" for part in parts]
+    routed = [text.replace(ROUTED, former_name.ROUTED) for text in texts]
+    return tuple(InputText(text.replace(REPORTED, former_name.REPORTED)) for text in routed)
 
 
 def _parts(fragments: Sequence[Fragment], words: Vocabulary) -> tuple[Part, ...]:

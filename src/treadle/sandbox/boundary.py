@@ -16,6 +16,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from ..core.errors import ConfigError
+from ..core.former_name import PROJECT_DIRECTORY
 from .gitdir import git_directories
 from .pinned import PinnedPath, pinned
 from .policy import PROTECTED_NAMES, SOCKET_DIRECTORIES, Limits, SandboxPolicy
@@ -93,7 +94,7 @@ class Boundary(Struct, frozen=True, kw_only=True):
         if not self.confined or path == root:
             return False
         first = path.relative_to(root).parts[0]
-        return first.casefold().rstrip(". ") in PROTECTED_NAMES
+        return first.casefold().rstrip(". ") in (*PROTECTED_NAMES, PROJECT_DIRECTORY)
 
 
 def draw(
@@ -169,8 +170,10 @@ def _protected(root: Path) -> Iterator[Path]:
     """What stays read-only in `root`; a link is protected together with its target."""
     if not root.is_dir():
         return
-    for name in PROTECTED_NAMES:
-        path = root / name
+    names = (root / name for name in PROTECTED_NAMES)
+    # The project's directory of the former name is kept, and never kept free.
+    former = (path for path in (root / PROJECT_DIRECTORY,) if os.path.lexists(path))
+    for path in (*names, *former):
         yield path
         if path.is_symlink():
             yield _real(path)

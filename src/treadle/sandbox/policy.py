@@ -11,6 +11,8 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
+from ..core.former_name import DATA_DIRECTORY
+
 __all__ = [
     "CREDENTIALS",
     "PROTECTED_NAMES",
@@ -42,6 +44,7 @@ CREDENTIALS = (
     "~/.pypirc",
     "~/.codex/auth.json",
     "~/.claude/.credentials.json",
+    DATA_DIRECTORY,
 )
 """What commands cannot read unless the user says so."""
 

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from ..core.errors import NotFound
+from ..core.former_name import OUTPUT_KIND
 from ..core.wire import json_bytes
 from .contract import Kept
 
@@ -32,6 +33,10 @@ class KeptOutput(Struct, frozen=True, kw_only=True, tag=_KIND):
     dropped: int = 0
     """Bytes that came after `CAP`."""
     pieces: tuple[str, ...]
+
+
+class _FormerPage(KeptOutput, frozen=True, kw_only=True, tag=OUTPUT_KIND):
+    """A page that was written under the former name."""
 
 
 class Match(Struct, frozen=True):
@@ -75,7 +80,7 @@ async def open_kept(kept: Kept, handle: str) -> KeptOutput:
     """The page under `handle`. Raises `NotFound`, also for bytes that are no page."""
     data = await kept.get(handle)
     try:
-        page = msgspec.json.decode(data, type=KeptOutput)
+        page = msgspec.json.decode(data, type=KeptOutput | _FormerPage)
     except msgspec.DecodeError:
         page = None
     # A command may print what looks like a page; only a page of ours adds up.

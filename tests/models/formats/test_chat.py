@@ -38,6 +38,7 @@ def test_a_body_has_its_parameters_then_tools_then_messages():
         effort="high",
         verbosity="low",
         output_schema=Raw(b'{"type":"object"}'),
+        schema_name="treadle_output",
         parallel_tool_calls=False,
         tools=ENCODED[:1],
     )

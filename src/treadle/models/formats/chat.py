@@ -61,7 +61,7 @@ def _params(head: Head, cache_key: str, tools: tuple[FlatTool, ...]) -> dict[str
             "prompt_cache_key": cache_key or None,
         }
     if head.output_schema is not UNSET:
-        schema = {"name": "treadle_output", "strict": True, "schema": Raw(head.output_schema)}
+        schema = {"name": head.schema_name, "strict": True, "schema": Raw(head.output_schema)}
         fields["response_format"] = {"type": "json_schema", "json_schema": schema}
     if tools:
         fields["tool_choice"] = _tool_choice(head.tool_choice)

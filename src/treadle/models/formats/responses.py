@@ -79,7 +79,7 @@ def _text(head: Head) -> dict[str, object]:
             "type": "json_schema",
             "strict": True,
             "schema": Raw(head.output_schema),
-            "name": "treadle_output",
+            "name": head.schema_name,
         }
     return _present(text)
 
