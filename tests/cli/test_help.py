@@ -23,6 +23,8 @@ COMMAND_NAMES = [
     "auth pin",
     "auth test",
     "config explain",
+    "home path",
+    "home migrate",
     "engines check",
     "codex status",
     "lossless status",

@@ -48,6 +48,7 @@ COMMANDS = {
     "patch": "Apply a patch from standard input, whole or not at all.",
     "contracts": "Play the contract matrix: every promise, on every harness.",
     "fake": "Serve a script as a model endpoint, for tests and demos.",
+    "home": "Tell where threads and settings live, and move an old home.",
     "doctor": "Check what is installed and what works.",
 }
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import cache
 from pathlib import Path
 
 import click
@@ -34,9 +35,21 @@ class Home(Struct, frozen=True):
     @property
     def path(self) -> Path:
         """Where it is; whoever writes there makes it."""
+        if self.given is not None:
+            return self.given.expanduser().absolute()
         from ..core.home import home_path
 
-        return home_path() if self.given is None else self.given.expanduser().absolute()
+        place = home_path()
+        if self.is_former:
+            _tell_of_former(place)
+        return place
+
+    @property
+    def is_former(self) -> bool:
+        """Whether it was written under the former name and has not moved."""
+        from ..core.home import home_path, new_home_path
+
+        return self.given is None and home_path() != new_home_path()
 
     @asynccontextmanager
     async def store(self) -> AsyncIterator[Store]:
@@ -61,6 +74,16 @@ class Home(Struct, frozen=True):
             yield index
         finally:
             await index.close()
+
+
+@cache
+def _tell_of_former(place: Path) -> None:
+    """Say once that a home of the former name is used, and what moves it."""
+    from ..core.former_name import remember_telling
+
+    if remember_telling(place):
+        said = f"treadle: using {str(place)!r}, which has the former name of this program; "
+        click.echo(f"{said}`treadle home migrate` moves it", err=True)
 
 
 async def find_thread(store: Store, name: str) -> ThreadInfo:

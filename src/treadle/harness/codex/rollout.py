@@ -25,6 +25,7 @@ __all__ = [
     "LONGEST_LINE",
     "MOST_BYTES",
     "RolloutTurn",
+    "locate_rollout",
     "newest_compaction",
     "read_turn",
     "rollout_size",
@@ -88,6 +89,15 @@ def rollout_size(path: str | None) -> int:
         return Path(path).stat().st_size if path else 0
     except OSError:
         return 0
+
+
+def locate_rollout(path: str | None, home: Path) -> str | None:
+    """Where a rollout lies now, also where it moved with the `home` that it was written in."""
+    if path is None or Path(path).exists():
+        return path
+    head, below, tail = path.rpartition("/codex/home/")
+    moved = home / "codex" / "home" / tail
+    return str(moved) if head and below and moved.exists() else path
 
 
 async def wait_until_settled(path: str | None) -> int:

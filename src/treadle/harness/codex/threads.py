@@ -46,6 +46,7 @@ from .protocol.requests import (
     TurnStart,
 )
 from .rights import approval_of, collaboration_of, sandbox_config, sandbox_of, sandbox_policy_of
+from .rollout import locate_rollout
 from .route import PROVIDER
 from .servers import ServerPool
 from .shown import TURN_TEXT_LIMIT, thread_instructions
@@ -176,7 +177,11 @@ class CodexThreads:
     async def _kept(self, log: ThreadLog) -> Binding | None:
         """The binding in the store, whosever it is."""
         rows = await log.store.outbox(thread=log.id, topic=TOPIC)
-        return next(filter(None, map(read_binding, rows)), None)
+        binding = next(filter(None, map(read_binding, rows)), None)
+        if binding is None:
+            return None
+        path = await asyncio.to_thread(locate_rollout, binding.path, self.servers.home)
+        return msgspec.structs.replace(binding, path=path)
 
     async def _quietly(self, attachment: CodexThread, request: Any) -> None:
         with suppress(CodexError):
