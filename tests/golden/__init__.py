@@ -1,0 +1,1 @@
+"""Golden conversations: what was sent and logged, byte for byte, before the insides were moved."""
