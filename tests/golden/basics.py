@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from .drive import (
     AfterToolCall,
     ApprovalRequested,
+    BeforeCompaction,
     BeforePromptBuild,
     BeforeToolCall,
     Break,
@@ -28,8 +29,12 @@ from .drive import (
     Stage,
     StepStarted,
     TextDelta,
+    ThreadStarted,
+    ToolResultReady,
     ToolStarted,
+    TurnEnded,
     TurnStartedHook,
+    builtins_of,
     call,
     freeform,
     says,
@@ -321,7 +326,7 @@ async def approvals(stage: Stage) -> None:
         says("", run("touch stopped")),
         says("Ended."),
     )
-    decisions = [Once(), No("use a copy"), ForPrefix(("mkdir",)), NoAndStop()]
+    decisions: list[Any] = [Once(), No("use a copy"), ForPrefix(("mkdir",)), NoAndStop()]
     async with stage.thread(model, sandbox="workspace-write", approval="untrusted") as thread:
 
         def decide(event: Any) -> None:
@@ -354,11 +359,13 @@ async def sandboxed_commands(stage: Stage) -> None:
 
 
 async def hooks_that_add_and_block(stage: Stage) -> None:
-    """Hooks that add context, change parameters, block a call, change a result and block a turn."""
-    hooks = Hooks()
+    """Hooks that add context, change parameters and results, block a call, a fold and a turn."""
+    hooks, told = Hooks(), stage.extra.setdefault("hooks told", [])
 
     def saying(**fields: Any) -> Any:
-        async def hook(_: Any) -> Any:
+        async def hook(payload: Any) -> Any:
+            heard = builtins_of(payload)
+            told.append({name: each for name, each in heard.items() if name != "seconds"})
             return HookSays(**fields)
 
         return hook
@@ -366,16 +373,29 @@ async def hooks_that_add_and_block(stage: Stage) -> None:
     async def block(payload: Any) -> Any:
         return HookSays(block="not today") if "lead" in payload.arguments else None
 
+    async def refuse(payload: Any) -> Any:
+        return HookSays(block="enough is said") if "secret" in payload.prompt else None
+
+    hooks.on(ThreadStarted, saying(context="The house is old."))
+    hooks.on(BeforePromptBuild, refuse)
     hooks.on(BeforePromptBuild, saying(context="The scales are new."))
     hooks.on(BeforeToolCall, block)
     hooks.on(BeforeToolCall, saying(parameters={"twice": True}))
+    hooks.on(ToolResultReady, saying(output="about 6 kg"), tools=("weigh",))
     hooks.on(AfterToolCall, saying())
+    hooks.on(TurnStartedHook, saying())
+    hooks.on(TurnEnded, saying())
+    hooks.on(BeforeCompaction, saying())
     model = stage.model(
-        says("", call("weigh", what="wool"), call("weigh", what="lead")), says("6 kg."), says("On.")
+        says("", call("weigh", what="wool"), call("weigh", what="lead")),
+        says("6 kg. " + "So heavy. " * 200),
+        says("They weighed."),
+        says("On."),
     )
     async with stage.thread(model, tools=(weigh,), hooks=hooks) as thread:
         await stage.turn(thread, "Weigh.")
-        hooks.on(TurnStartedHook, saying())
+        await stage.turn(thread, "Tell a secret.")
+        await thread.compact()
         await stage.turn(thread, "Again.")
 
 
@@ -475,7 +495,7 @@ async def steering_and_mail(stage: Stage) -> None:
             if isinstance(event, ToolStarted):
                 await thread.steer("Hurry up.")
 
-        await stage.turn(thread, "Go.", at=lambda event: steer(event))
+        await stage.turn(thread, "Go.", at=steer)
         await stage.turn(sender, "Send it.")
         await sender.send(thread.id, "Are you there?", channel="lab", key="first")
         await sender.send(thread.id, "Are you there?", channel="lab", key="first")

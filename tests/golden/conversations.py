@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from types import ModuleType
 
-from . import bases, basics
+from . import bases, basics, corners, crews, memories, on_codex, pasts
 from .playing import Conversation
 
 __all__ = ["CONVERSATIONS"]
@@ -23,5 +23,7 @@ def _told(module: ModuleType) -> dict[str, Conversation]:
 
 
 CONVERSATIONS: dict[str, Conversation] = {
-    name: each for module in (basics, bases) for name, each in _told(module).items()
+    name: each
+    for module in (basics, bases, corners, crews, memories, on_codex, pasts)
+    for name, each in _told(module).items()
 }

@@ -9,13 +9,21 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import shlex
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import treadle
 from treadle import Choices, Hooks, InputProvenance, InternalEvent, PromptContext, tool
+from treadle.auth.profile import ApiKey
+from treadle.auth.wallet import Wallet
+from treadle.delivery.channel import Delivery, Receipt
+from treadle.engines.registry import EngineRegistry
+from treadle.harness.codex.harness import CodexHarness
+from treadle.harness.codex.options import CodexOptions
 from treadle.harness.events import (
     ApprovalRequested,
     Event,
@@ -26,30 +34,49 @@ from treadle.harness.events import (
     TurnCompleted,
 )
 from treadle.harness.loop import LoopHarness
-from treadle.hooks.payloads import AfterToolCall, BeforePromptBuild, BeforeToolCall
+from treadle.hooks.payloads import (
+    AfterToolCall,
+    BeforeCompaction,
+    BeforePromptBuild,
+    BeforeToolCall,
+    ThreadStarted,
+    ToolResultReady,
+    TurnEnded,
+)
 from treadle.hooks.payloads import TurnStarted as TurnStartedHook
 from treadle.hooks.registry import Answer as HookSays
 from treadle.loopback import Request
 from treadle.models.connect import ProviderConfig
 from treadle.models.retry import Backoff
+from treadle.plan.overlays import Overlays
+from treadle.prompt.contributions import Contribution
 from treadle.prompt.input import LocalImage
-from treadle.sandbox.approvals import ForPrefix, No, NoAndStop, Once
-from treadle.subagents import post_message
+from treadle.prompt.observation import CollaborationMode, ContextValue, PlanStep, Task
+from treadle.sandbox.approvals import ForPrefix, ForThread, No, NoAndStop, Once
+from treadle.subagents import AgentLimits, post_message
 from treadle.testing import FakeServer, ScriptedModel
 from treadle.testing.script import Answer, Break, Call, Failure, Script, Tokens
+from treadle.transfer.importing import import_paths
 
 __all__ = [
+    "MODEL",
     "AfterToolCall",
+    "AgentLimits",
     "Answer",
     "ApprovalRequested",
+    "BeforeCompaction",
     "BeforePromptBuild",
     "BeforeToolCall",
     "Break",
     "Call",
     "Choices",
+    "CollaborationMode",
+    "ContextValue",
+    "Contribution",
     "Event",
     "Failure",
     "ForPrefix",
+    "ForThread",
     "HookSays",
     "Hooks",
     "InputProvenance",
@@ -58,23 +85,42 @@ __all__ = [
     "No",
     "NoAndStop",
     "Once",
+    "Overlays",
+    "PlanStep",
     "PromptContext",
     "QuestionsAsked",
+    "Queue",
     "Stage",
     "StepStarted",
+    "Task",
     "TextDelta",
+    "ThreadStarted",
     "Tokens",
+    "ToolResultReady",
     "ToolStarted",
+    "TurnEnded",
     "TurnStartedHook",
+    "agents_of",
+    "builtins_of",
     "call",
+    "failing_engine",
+    "folding_engine",
     "freeform",
+    "imported",
+    "provided",
+    "recorded_so_far",
+    "retrieval",
     "says",
     "sent_mail",
+    "summaries",
+    "surroundings",
     "tool",
     "treadle",
     "until",
+    "wallet",
 ]
 
+MODEL = "openai:gpt-5.5"
 SPEND = Tokens(cached=0)
 """What is cached is not told: ids that begin alike would make it a matter of chance."""
 
@@ -129,8 +175,8 @@ class Stage:
     def __init__(self, place: Path) -> None:
         self.place = place
         self.home, self.project = place / "home", place / "project"
-        self.home.mkdir()
-        self.project.mkdir()
+        self.home.mkdir(exist_ok=True)
+        self.project.mkdir(exist_ok=True)
         self.asked: list[tuple[str, Callable[[], Sequence[Request]]]] = []
         """Who answers, and what it was asked."""
         self.heard: list[dict[str, Any]] = []
@@ -164,7 +210,43 @@ class Stage:
         """A provider whose requests are recorded."""
         server = await self.stack.enter_async_context(FakeServer(Script(answers=numbered(answers))))
         self.asked.append((name, lambda: server.requests))
-        return ProviderConfig(api=api, base_url=server.base_url, key_required=False, retries=0)
+        return provided(api, server.base_url)
+
+    def refusal(self, message: str) -> Failure:
+        """What a provider says that will not answer."""
+        return Failure(status=400, code="invalid_request_error", message=message)
+
+    async def codex(self, *answers: Answer, projection: Any = "native") -> dict[str, Any]:
+        """The options of a thread on the real Codex, whose model gives these answers.
+
+        What it is told by us, and what it asks the model, is recorded.
+        """
+        environ = {"PATH": os.environ["PATH"], "HOME": str(self.place / "user")}
+        environ |= {"SHELL": "/bin/bash", "TZ": "UTC", "LANG": "C.UTF-8"}
+        (self.place / "user").mkdir()
+        server = await self.stack.enter_async_context(FakeServer(Script(answers=numbered(answers))))
+        self.asked.append(("openai", lambda: server.requests))
+        known = {
+            "openai": ProviderConfig(
+                api="responses", base_url=server.base_url, key="sk-planted", retries=0
+            )
+        }
+        options = CodexOptions(binary=self._overheard(), projection=projection)
+        harness = CodexHarness(options, home=self.home, environ=environ, providers=known)
+        self.stack.push_async_callback(harness.close)
+        return {"harness": harness, "environ": environ, "providers": known}
+
+    def _overheard(self) -> Path:
+        """Codex, with somebody who writes down what its app-server is told."""
+        script, told = self.place / "codex", shlex.quote(str(self.place / "told.jsonl"))
+        # The one of the extra, which is what was recorded.
+        real = shlex.quote(str(import_module("codex_cli_bin").bundled_codex_path()))
+        script.write_text(
+            f'#!/bin/sh\ncase "$*" in\n*app-server) tee -a {told} | {real} "$@" ;;\n'
+            f'*) exec {real} "$@" ;;\nesac\n'
+        )
+        script.chmod(0o755)
+        return script
 
     def handle(self, model: ScriptedModel) -> str:
         """The handle that the newest request of a model names."""
@@ -203,8 +285,111 @@ class Stage:
 
 async def until(done: Callable[[], bool]) -> None:
     """Wait for something that happens."""
-    while not done():
+    while not done():  # noqa: ASYNC110 - what is waited for tells nobody
         await asyncio.sleep(0.005)
+
+
+def provided(api: Any, url: str) -> ProviderConfig:
+    """A provider without keys or patience."""
+    return ProviderConfig(api=api, base_url=url, key_required=False, retries=0)
+
+
+def retrieval() -> dict[str, Any]:
+    """The options of a thread with the engine in `examples/retrieval`."""
+    import treadle_retrieval
+
+    engines = EngineRegistry()
+    engines.register("retrieval", treadle_retrieval.engine)
+    return {"engine": "retrieval", "engines": engines}
+
+
+class Queue:
+    """A channel that takes everything and remembers it."""
+
+    kind = "queue"
+    deduplicates = True
+
+    def __init__(self) -> None:
+        self.told: list[Any] = []
+
+    async def deliver(self, delivery: Delivery) -> Receipt:
+        """Take it."""
+        self.told.append(builtins_of(delivery))
+        return Receipt("delivered")
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+def builtins_of(value: Any) -> Any:
+    """A value as JSON would say it."""
+    import msgspec
+
+    return msgspec.json.decode(msgspec.json.encode(value))
+
+
+def wallet(stage: Stage, provider: str, *names: str) -> Wallet:
+    """Keys of a provider, in the order of their names."""
+    held = Wallet(stage.home, vault=None)
+    for name in names:
+        held.secrets.put(f"{provider}:{name}", ApiKey(provider=provider, key=f"sk-{name}"))
+    return held
+
+
+def failing_engine() -> Any:
+    """An engine that fails whatever it is asked."""
+    from tests.engines.scenes import Probe
+
+    broken = RuntimeError("out of order")
+    return Probe(assemble=broken, ingest=broken, compact=broken)
+
+
+def folding_engine() -> Any:
+    """An engine that goes through a list of plans, one for each turn."""
+    from tests.engines.scenes import Probe, written
+    from treadle.engines.recall import recalled
+    from treadle.engines.values import AssembleResult
+
+    turns = 0
+
+    def assemble(given: Any) -> AssembleResult:
+        nonlocal turns
+        turns += 1
+        if turns == 2:
+            return AssembleResult(items=given.items, system_prompt_addition="Speak plainly.")
+        if turns == 3:
+            return AssembleResult(
+                items=(written("It rained."), given.items[-1]),
+                system_prompt_addition="Speak in rhymes.",
+            )
+        if turns == 4:
+            memory = recalled("You like tea.")
+            return AssembleResult(items=(*given.items[:-1], memory, given.items[-1]))
+        return AssembleResult(items=given.items)
+
+    return Probe(assemble=assemble)
+
+
+def agents_of(thread: treadle.Thread) -> list[str]:
+    """The agents that a thread has started."""
+    return list(thread.subagents.known)
+
+
+def summaries(thread: treadle.Thread) -> list[str]:
+    """The names of the summaries in view, in order."""
+    return [row.node.id for row in thread.view.rows if row.node is not None]
+
+
+async def recorded_so_far(thread: treadle.Thread) -> None:
+    """Wait until the ledger has what was sent."""
+    await thread.index.rows(thread.id)
+
+
+async def imported(stage: Stage, path: Path) -> list[str]:
+    """Bring a session in; its threads."""
+    async with await treadle.SqliteStore.open(stage.home) as store:
+        report = await import_paths(store, [path])
+        return [each.thread for each in report.threads]
 
 
 async def sent_mail(thread: treadle.Thread, *texts: str) -> None:

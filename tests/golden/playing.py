@@ -30,36 +30,42 @@ async def play(conversation: Conversation) -> dict[str, Any]:
         done = recorded(place, asked, stage.heard, stage.extra)
     finally:
         shutil.rmtree(place, ignore_errors=True)
-    return json.loads(json.dumps(done))  # type: ignore[no-any-return]
+    played: dict[str, Any] = json.loads(json.dumps(done))
+    return played
 
 
 def difference(old: Any, new: Any, path: str = "") -> str | None:
     """The first place where two recordings differ, in words; None where they are the same."""
-    if type(old) is not type(new):
-        return _told(path, old, new)
-    if isinstance(old, dict):
-        if list(old) != list(new):
-            missing = [key for key in old if key not in new]
-            added = [key for key in new if key not in old]
-            if missing or added:
-                return f"at {path or '/'}: without {missing}, with new {added}\n" + _both(old, new)
-            return f"at {path or '/'}: keys in another order\n" + _both(list(old), list(new))
-        for key in old:
-            if found := difference(old[key], new[key], f"{path}/{key}"):
-                return found
+    if isinstance(old, dict) and isinstance(new, dict):
+        return _in_objects(old, new, path)
+    if isinstance(old, list) and isinstance(new, list):
+        return _in_lists(old, new, path)
+    return None if old == new and type(old) is type(new) else _told(path, old, new)
+
+
+def _in_objects(old: dict[str, Any], new: dict[str, Any], path: str) -> str | None:
+    for key, each in old.items():
+        if key in new and (found := difference(each, new[key], f"{path}/{key}")):
+            return found
+    if list(old) == list(new):
         return None
-    if isinstance(old, list):
-        for at, (mine, yours) in enumerate(zip(old, new, strict=False)):
-            if found := difference(mine, yours, f"{path}/{at}"):
-                return found
-        if len(old) != len(new):
-            at = min(len(old), len(new))
-            rest = (old[at:] or ["nothing"])[0], (new[at:] or ["nothing"])[0]
-            return f"at {path}: {len(old)} before, {len(new)} now; the first without a pair:\n" + (
-                _both(*rest)
-            )
+    missing = [key for key in old if key not in new]
+    added = [key for key in new if key not in old]
+    if missing or added:
+        return f"at {path or '/'}: without {missing}, with new {added}\n{_both(old, new)}"
+    return f"at {path or '/'}: keys in another order\n{_both(list(old), list(new))}"
+
+
+def _in_lists(old: list[Any], new: list[Any], path: str) -> str | None:
+    for at, (mine, yours) in enumerate(zip(old, new, strict=False)):
+        if found := difference(mine, yours, f"{path}/{at}"):
+            return found
+    if len(old) == len(new):
         return None
-    return None if old == new else _told(path, old, new)
+    at = min(len(old), len(new))
+    first = (old[at:] or ["nothing"])[0], (new[at:] or ["nothing"])[0]
+    counted = f"{len(old)} before, {len(new)} now; the first without a pair:"
+    return f"at {path}: {counted}\n{_both(*first)}"
 
 
 def _told(path: str, old: Any, new: Any) -> str:

@@ -9,6 +9,10 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from pathlib import Path
+
+# The plug-in of the example is not installed; `pyproject.toml` says the same to pytest.
+sys.path.insert(0, str(Path(__file__).parents[2] / "examples" / "retrieval" / "src"))
 
 from .conversations import CONVERSATIONS
 from .playing import play

@@ -12,8 +12,13 @@ import re
 import sqlite3
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+import msgspec
+
+from .codex_words import without_codex, without_prefix
 
 __all__ = ["Names", "recorded"]
 
@@ -22,19 +27,33 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
     # Ids of ours, and those of Codex.
     (re.compile(rf"\b([a-z]+)_{_UUID}"), r"\1"),
     (re.compile(_UUID), "uuid"),
+    # Summaries: named after the entries they stand for.
+    (re.compile(r"\bsum_[0-9a-f]{16}(?![0-9a-f])"), "sum"),
     # The fake server's: made from the request, in which an id of ours stands.
     (re.compile(r"(?<=[_:-])[0-9a-f]{16}(?![0-9a-f])"), "said"),
-    # Digests of requests.
+    # Digests: of requests, and of what they are made from.
+    (re.compile(r"(?<![0-9a-f:])[0-9a-f]{32}(?![0-9a-f])"), "digest"),
     (re.compile(r"\bb2:[0-9a-f]{32}"), "request-digest"),
 )
 _TIMES: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"Wall time: \d+\.\d+ seconds"), "Wall time: #.#### seconds"),
     (re.compile(r"127\.0\.0\.1:\d{5}"), "127.0.0.1:#####"),
+    (re.compile(r"\d+\.\d s, (?=[\d,]+ tokens in)"), "#.# s, "),
+    (re.compile(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ"), "####-##-##T##:##:##Z"),
+    (re.compile(r"/\d{4}/\d\d/\d\d/rollout-\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d-"), "/DATE/rollout-"),
+    (re.compile(r'"duration_seconds":\d+\.\d'), '"duration_seconds":#.#'),
     (re.compile(r"Chunk ID: [0-9a-f]{6}"), "Chunk ID: ######"),
 )
+_OF_NODES = ("created", "body", "key")
+"""What is not recorded of a summary; its body stands in the requests."""
+_ORDER = ("thread", "first", "last", "depth", "degraded", "text")
+_TIME_LOW, _TIME_HIGH = 1_600_000_000_000, 4_000_000_000_000
+"""Milliseconds since 1970."""
 _BLOB = re.compile(r"sha256:[0-9a-f]{64}")
-_HEADERS = ("host", "user-agent")
+_HEADERS = ("host", "user-agent", "content-length")
 """What is not recorded of a request."""
+_OF_CODEX = ("authorization", "originator", "thread-id")
+"""What is recorded of a request that Codex makes."""
 
 
 class Names:
@@ -53,6 +72,8 @@ class Names:
             return [self(each) for each in value]
         if isinstance(value, dict):
             return {self(key): self(each) for key, each in value.items()}
+        if isinstance(value, int) and _TIME_LOW < value < _TIME_HIGH:
+            return "a time"
         return value
 
     def text(self, text: str) -> str:
@@ -63,10 +84,11 @@ class Names:
             text = pattern.sub(name, text)
         text = _BLOB.sub(lambda found: self._blob(found[0]), text)
         for pattern, kind in _PATTERNS:
-            text = pattern.sub(
-                lambda found, kind=kind: self.name(found.expand(kind), found[0]), text
-            )
+            text = pattern.sub(partial(self._named, kind), text)
         return text
+
+    def _named(self, kind: str, found: re.Match[str]) -> str:
+        return self.name(found.expand(kind), found[0])
 
     def name(self, kind: str, value: str) -> str:
         """What stands for `value`: its kind and a number."""
@@ -109,6 +131,7 @@ def recorded(
     extra: Mapping[str, Any],
 ) -> dict[str, Any]:
     """All that a conversation left: requests, threads with their logs and ledgers, mail."""
+    told = place / "told.jsonl"
     found = _rows(place / "home" / "log.db")
     index = _rows(place / "home" / "index.db", ("threads", "requests", "segments", "calibrations"))
     blobs = {row["digest"]: row["data"] for row in found.get("blobs", ())}
@@ -121,9 +144,29 @@ def recorded(
         "inbox": [_plain(row, found, "time") for row in found.get("inbox", ())],
         "outbox": [_plain(row, found, "created", "updated") for row in found.get("outbox", ())],
         "calibrations": index.get("calibrations", []),
+        "told to Codex": [_exact(line) for line in _lines(told)],
+        "library": _library(place / "home"),
         **extra,
     }
-    return {name: each for name, each in names(whole).items() if each}
+    return {name: each for name, each in without_prefix(names(whole)).items() if each}
+
+
+def _library(home: Path) -> list[Any]:
+    """The summaries that the lossless engine keeps."""
+    told = []
+    for path in sorted(home.rglob("lossless.db")):
+        rows = _rows(path, ("nodes", "notes", "turns"))
+        nodes = [msgspec.msgpack.decode(row["node"]) for row in rows["nodes"]]
+        # Not by their names, which are made from ids.
+        nodes.sort(key=lambda node: [node[name] for name in _ORDER])
+        told += [{k: v for k, v in node.items() if k not in _OF_NODES} for node in nodes]
+        told += [{k: v for k, v in row.items() if k != "time"} for row in rows["notes"]]
+        told += [{k: v for k, v in row.items() if k != "key"} for row in rows["turns"]]
+    return told
+
+
+def _lines(path: Path) -> list[bytes]:
+    return path.read_bytes().splitlines() if path.exists() else []
 
 
 def _requests(asked: Sequence[tuple[str, Sequence[Any]]], order: Sequence[str]) -> list[Any]:
@@ -134,14 +177,19 @@ def _requests(asked: Sequence[tuple[str, Sequence[Any]]], order: Sequence[str]) 
         return order.index(thread) if thread in order else len(order)
 
     return [
-        {
-            "to": f"{name} {request.path}",
-            "headers": {k: v for k, v in request.headers.items() if k not in _HEADERS},
-            "body": _exact(request.body),
-        }
+        _request(name, request)
         for name, requests in asked
-        for request in sorted(requests, key=place)
+        for request in (sorted(requests, key=place) if len(order) > 1 else requests)
     ]
+
+
+def _request(name: str, request: Any) -> dict[str, Any]:
+    if "originator" in request.headers:
+        headers = {k: v for k, v in request.headers.items() if k in _OF_CODEX}
+        body = without_codex(json.loads(request.body))
+        return {"to": f"{name} {request.path} by Codex", "headers": headers, "body": body}
+    headers = {k: v for k, v in request.headers.items() if k not in _HEADERS}
+    return {"to": f"{name} {request.path}", "headers": headers, "body": _exact(request.body)}
 
 
 def _rows(path: Path, tables: Sequence[str] | None = None) -> dict[str, list[dict[str, Any]]]:
@@ -166,6 +214,8 @@ def _plain(row: dict[str, Any], found: dict[str, Any], *times: str) -> dict[str,
     for name in ("body", "provenance", "events", "outcome", "usage", "input"):
         if name in told:
             told[name] = _exact(told[name].encode())
+    if "rollout" in str(told.get("body")) and "offset" in told["body"]:
+        told["body"]["offset"] = "a place in a file of Codex's"
     return told
 
 

@@ -15,8 +15,9 @@ __all__ = ["HEADS", "PLACE", "packed", "read", "unpacked", "write"]
 PLACE = Path(__file__).parent / "recorded"
 HEADS = "heads.json"
 
-_LONG = 240
-_TEXT, _TOOLS, _SAME = "@text ", "@tools ", "@same "
+_LONG, _WIDTH = 200, 180
+_HEAD, _TEXT, _TOOLS, _SAME = "@head ", "@text ", "@tools ", "the first "
+_ITEMS, _HERE = ("input", "messages"), "(its items)"
 
 
 def _digest(value: Any) -> str:
@@ -25,41 +26,52 @@ def _digest(value: Any) -> str:
 
 def packed(whole: dict[str, Any], heads: dict[str, Any]) -> dict[str, Any]:
     """`whole` without what repeats; `heads` takes the long parts."""
+    short: dict[str, Any] = _pack(whole, heads)
     before: list[list[Any]] = []
-    requests = []
-    for request in whole.get("requests", ()):
-        requests.append({**request, "body": _shortened(request["body"], before)})
-    return _pack({**whole, "requests": requests} if requests else whole, heads)  # type: ignore[no-any-return]
+    for request in short.get("requests", ()):
+        request["body"] = _shortened(request["body"], before, heads)
+    return short
 
 
 def unpacked(short: dict[str, Any], heads: dict[str, Any]) -> dict[str, Any]:
     """The opposite."""
-    whole = _unpack(short, heads)
     before: list[list[Any]] = []
-    for request in whole.get("requests", ()):
-        for name in ("input", "messages"):
-            items = request["body"].get(name)
-            if not isinstance(items, list):
-                continue
-            if items and isinstance(items[0], str) and items[0].startswith(_SAME):
-                count, number = map(int, items[0].removeprefix(_SAME).split(" of list "))
-                items[:1] = before[number - 1][:count]
-            before.append(items)
-    return whole  # type: ignore[no-any-return]
+    requests = [
+        {**request, "body": _lengthened(request["body"], before, heads)}
+        for request in short.get("requests", ())
+    ]
+    whole: dict[str, Any] = _unpack({**short, "requests": requests} if requests else short, heads)
+    return whole
 
 
-def _shortened(body: Any, before: list[list[Any]]) -> Any:
-    for name in ("input", "messages"):
-        items = body.get(name)
-        if not isinstance(items, list):
-            continue
-        shared = [_common(items, each) for each in before]
-        best = max(shared, default=0)
-        number = shared.index(best) + 1 if best else 0
-        before.append(items)
-        if best:
-            body = {**body, name: [f"{_SAME}{best} of list {number}", *items[best:]]}
-    return body
+def _shortened(body: dict[str, Any], before: list[list[Any]], heads: dict[str, Any]) -> Any:
+    """A body as the name of its head, and the items that no request before it begins with."""
+    (name,) = [name for name in _ITEMS if isinstance(body.get(name), list)] or ("",)
+    if not name:
+        return body
+    items = body[name]
+    head = {**body, name: _HERE}
+    called = _HEAD + _digest(head)
+    heads[called] = head
+    shared = [_common(items, each) for each in before]
+    best = max(shared, default=0)
+    number = shared.index(best) + 1 if best else 0
+    before.append(items)
+    same = [f"{_SAME}{best} of request {number}"] if best else []
+    return {"head": called, name: [*same, *items[best:]]}
+
+
+def _lengthened(body: dict[str, Any], before: list[list[Any]], heads: dict[str, Any]) -> Any:
+    called = body.get("head")
+    if not isinstance(called, str) or not called.startswith(_HEAD):
+        return body
+    (name,) = [name for name in _ITEMS if name in body]
+    items = body[name]
+    if items and isinstance(items[0], str) and items[0].startswith(_SAME):
+        count, number = map(int, items[0].removeprefix(_SAME).split(" of request "))
+        items = [*before[number - 1][:count], *items[1:]]
+    before.append(items)
+    return {key: items if key == name else each for key, each in heads[called].items()}
 
 
 def _common(one: list[Any], other: list[Any]) -> int:
@@ -114,5 +126,21 @@ def read(name: str) -> dict[str, Any]:
 def write(name: str, value: dict[str, Any]) -> None:
     """Keep `value` under `name`."""
     PLACE.mkdir(exist_ok=True)
-    text = json.dumps(value, ensure_ascii=False, indent=1)
-    (PLACE / f"{name}.json").write_text(text + "\n")
+    (PLACE / f"{name}.json").write_text(_pretty(value, "") + "\n")
+
+
+def _pretty(value: Any, indent: str) -> str:
+    """JSON in which what fits stands on one line."""
+    line = json.dumps(value, ensure_ascii=False)
+    if len(line) + len(indent) <= _WIDTH or not isinstance(value, dict | list) or not value:
+        return line
+    inner = indent + " "
+    if isinstance(value, list):
+        lines = [_pretty(each, inner) for each in value]
+        ends = "[]"
+    else:
+        names = [json.dumps(key, ensure_ascii=False) for key in value]
+        told = [_pretty(each, inner) for each in value.values()]
+        lines = [f"{name}: {each}" for name, each in zip(names, told, strict=True)]
+        ends = "{}"
+    return f"{ends[0]}\n" + ",\n".join(inner + each for each in lines) + f"\n{indent}{ends[1]}"
