@@ -64,8 +64,6 @@ async def weigh(what: str, twice: bool = False) -> str:
 @tool(parallel=True)
 async def look(number: Annotated[int, "Where to look."]) -> str:
     """Look at something."""
-    # So that the later call ends first, whatever else the machine does.
-    await asyncio.sleep(0.3 / number)
     return f"saw {number}"
 
 
@@ -73,6 +71,19 @@ async def look(number: Annotated[int, "Where to look."]) -> str:
 async def stumble(why: str) -> str:
     """Fail for a reason."""
     raise ValueError(why)
+
+
+def waiting() -> tuple[asyncio.Event, Any]:
+    """A tool that waits for something to happen, and that."""
+    happened = asyncio.Event()
+
+    @tool(parallel=True)
+    async def wait() -> str:
+        """Wait until something was said."""
+        await happened.wait()
+        return "waited"
+
+    return happened, wait
 
 
 @tool(parallel=True)
@@ -118,9 +129,13 @@ async def plain_text_over_messages(stage: Stage) -> None:
 
 async def built_in_tools_over_chat(stage: Stage) -> None:
     """The built-in tools as Chat Completions spells them."""
+    stage.facts('apply_patch = "function"', "images = true")
     patch = "*** Begin Patch\n*** Add File: new.txt\n+one\n*** End Patch\n"
     model = stage.model(
-        says("", run("echo one")), says("", freeform("apply_patch", patch)), says("ok"), api="chat"
+        says("", run("echo one")),
+        says("", call("apply_patch", input=patch)),
+        says("ok"),
+        api="chat",
     )
     async with stage.thread(model) as thread:
         await stage.turn(thread, "Go.")
@@ -128,10 +143,11 @@ async def built_in_tools_over_chat(stage: Stage) -> None:
 
 async def built_in_tools_over_messages(stage: Stage) -> None:
     """The built-in tools as Messages spells them."""
+    stage.facts('apply_patch = "function"', "images = true")
     patch = "*** Begin Patch\n*** Add File: new.txt\n+one\n*** End Patch\n"
     model = stage.model(
         says("", run("echo one")),
-        says("", freeform("apply_patch", patch)),
+        says("", call("apply_patch", input=patch)),
         says("ok"),
         api="messages",
     )
@@ -171,6 +187,7 @@ async def sessions(stage: Stage) -> None:
 
 async def patches(stage: Stage) -> None:
     """Patches that add, change, move and delete, and one that does not fit."""
+    stage.facts('apply_patch = "freeform"')
     stage.file("a.txt", "one\ntwo\nthree\n")
     stage.file("gone.txt", "old\n")
     change = (
@@ -218,6 +235,7 @@ async def plans_and_questions(stage: Stage) -> None:
 
 async def pictures(stage: Stage) -> None:
     """Pictures that the user gives, that the model looks at, and that do not exist."""
+    stage.facts("images = true")
     path = stage.file("pixel.png", PIXEL)
     model = stage.model(
         says("A dot."),
@@ -251,12 +269,22 @@ async def cut_outputs(stage: Stage) -> None:
 
 async def parallel_calls(stage: Stage) -> None:
     """Three calls at once, whose results come in another order; then one that must be alone."""
+    ended = [asyncio.Event() for _ in range(4)]
+
+    @tool(parallel=True)
+    async def relay(number: int) -> str:
+        """End after the one with the next number."""
+        if number < 3:
+            await ended[number + 1].wait()
+        ended[number].set()
+        return f"ended {number}"
+
     model = stage.model(
-        says("", call("look", number=1), call("look", number=2), call("look", number=3)),
+        says("", *(call("relay", number=number) for number in (1, 2, 3))),
         says("", call("weigh", what="a"), call("look", number=9), call("weigh", what="b")),
         says("Done."),
     )
-    async with stage.thread(model, tools=(look, weigh)) as thread:
+    async with stage.thread(model, tools=(look, relay, weigh)) as thread:
         await stage.turn(thread, "Look.")
 
 
@@ -283,8 +311,8 @@ def broken(name: str, text: str) -> Any:
 
 async def interrupted_while_a_tool_runs(stage: Stage) -> None:
     """A turn that is broken off in a call, and the next one."""
-    model = stage.model(says("", call("forever"), call("look", number=5)), says("Going on."))
-    async with stage.thread(model, tools=(forever, look)) as thread:
+    model = stage.model(says("", call("forever"), call("weigh", what="a")), says("Going on."))
+    async with stage.thread(model, tools=(forever, weigh)) as thread:
 
         def stop(event: Any) -> None:
             if isinstance(event, ToolStarted) and event.name == "forever":
@@ -340,15 +368,15 @@ async def approvals(stage: Stage) -> None:
 
 async def sandboxed_commands(stage: Stage) -> None:
     """Commands in the sandbox: what it lets write, what not, and rights that are asked for."""
-    outside = stage.place / "outside"
+    why = {"sandbox_permissions": "require_escalated", "justification": "Why not?"}
     model = stage.model(
         says("", run("echo in > inside && cat inside")),
-        says("", run(f"echo out 2>/dev/null > {outside} || echo refused")),
-        says(
-            "", run("echo asked", sandbox_permissions="require_escalated", justification="Why not?")
-        ),
+        says("", run("echo asked", **why)),
         says("Done."),
+        says("", run("(echo out > outside) 2>/dev/null || echo refused; cat inside")),
+        says("Refused."),
     )
+
     async with stage.thread(model, sandbox="workspace-write", approval="on-request") as thread:
 
         def decide(event: Any) -> None:
@@ -356,6 +384,8 @@ async def sandboxed_commands(stage: Stage) -> None:
                 thread.answer(event.id, Once())
 
         await stage.turn(thread, "Try them.", at=decide)
+    async with stage.thread(model, thread.id, sandbox="read-only", approval="never") as thread:
+        await stage.turn(thread, "And now?")
 
 
 async def hooks_that_add_and_block(stage: Stage) -> None:
@@ -482,18 +512,18 @@ async def provenance_and_events(stage: Stage) -> None:
 
 async def steering_and_mail(stage: Stage) -> None:
     """A word to the turn under way, mail before it, mail between turns and a turn of mail."""
-    model = stage.model(
-        says("", call("weigh", what="a")), says("Steered."), says("Read."), says("And that.")
-    )
+    model = stage.model(says("", call("wait")), says("Steered."), says("Read."), says("And that."))
     other = stage.model(says("Sent."), name="other")
+    steered, wait = waiting()
     async with (
-        stage.thread(model, tools=(weigh,)) as thread,
+        stage.thread(model, tools=(wait,)) as thread,
         stage.thread(other, tools=()) as sender,
     ):
 
         async def steer(event: Any) -> None:
             if isinstance(event, ToolStarted):
                 await thread.steer("Hurry up.")
+                steered.set()
 
         await stage.turn(thread, "Go.", at=steer)
         await stage.turn(sender, "Send it.")

@@ -147,6 +147,7 @@ async def approvals_for_the_thread(stage: Stage) -> None:
 
 async def pictures_over_chat_and_messages(stage: Stage) -> None:
     """Pictures as the two other formats spell them."""
+    stage.facts("images = true")
     path = stage.file("pixel.png", PIXEL)
     for api in ("chat", "messages"):
         model = stage.model(

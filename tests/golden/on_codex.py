@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from .bases import LONG
-from .basics import weigh
-from .drive import MODEL, ApprovalRequested, No, Once, Stage, Tokens, ToolStarted, call, freeform
+from .basics import waiting, weigh
+from .drive import MODEL, ApprovalRequested, No, Once, Stage, Tokens, ToolStarted, call
 from .drive import says as says_anywhere
 
 SPEND = Tokens(input=2_000, cached=1_000, output=20)
@@ -37,11 +37,10 @@ async def codex_words(stage: Stage) -> None:
 
 
 async def codex_tools(stage: Stage) -> None:
-    """Codex's own commands and patches, and a tool of ours."""
-    patch = "*** Begin Patch\n*** Add File: hello.txt\n+hi\n*** End Patch\n"
+    """Codex's own commands, and a tool of ours."""
     on = await stage.codex(
         says("", call("exec_command", cmd="echo rain", login=False), reasoning="A look."),
-        says("", freeform("apply_patch", patch)),
+        says("", call("exec_command", cmd="echo snow; exit 3", login=False)),
         says("", call("weigh", what="a stone")),
         says("It rains."),
         says("On."),
@@ -123,12 +122,14 @@ async def codex_approvals(stage: Stage) -> None:
 
 async def codex_steering(stage: Stage) -> None:
     """A word to a turn on Codex while a tool of ours runs, and mail before the next."""
-    on = await stage.codex(says("", call("weigh", what="a")), says("Steered."), says("Read."))
-    async with stage.thread(MODEL, tools=(weigh,), **on) as thread:
+    on = await stage.codex(says("", call("wait")), says("Steered."), says("Read."))
+    steered, wait = waiting()
+    async with stage.thread(MODEL, tools=(wait,), **on) as thread:
 
         async def steer(event: Any) -> None:
             if isinstance(event, ToolStarted):
                 await thread.steer("Hurry up.")
+                steered.set()
 
         await stage.turn(thread, "Go.", at=steer)
         await stage.turn(thread, "And?")

@@ -35,15 +35,22 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"(?<![0-9a-f:])[0-9a-f]{32}(?![0-9a-f])"), "digest"),
     (re.compile(r"\bb2:[0-9a-f]{32}"), "request-digest"),
 )
-_TIMES: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"Wall time: \d+\.\d+ seconds"), "Wall time: #.#### seconds"),
-    (re.compile(r"127\.0\.0\.1:\d{5}"), "127.0.0.1:#####"),
-    (re.compile(r"\d+\.\d s, (?=[\d,]+ tokens in)"), "#.# s, "),
-    (re.compile(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ"), "####-##-##T##:##:##Z"),
-    (re.compile(r"/\d{4}/\d\d/\d\d/rollout-\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d-"), "/DATE/rollout-"),
-    (re.compile(r'"duration_seconds":\d+\.\d'), '"duration_seconds":#.#'),
-    (re.compile(r"Chunk ID: [0-9a-f]{6}"), "Chunk ID: ######"),
+_VARYING = tuple(
+    map(
+        re.compile,
+        (
+            r"(?<=Wall time: )\d+\.\d+(?= seconds)",
+            r'(?<="duration_seconds":)\d+\.\d',
+            r"(?<=aborted by user after )\d+\.\d(?=s)",
+            r"\d+\.\d(?= s, [\d,]+ tokens in)",
+            r"(?<=Chunk ID: )[0-9a-f]{6}",
+            r"(?<=127\.0\.0\.1:)\d{5}",
+            r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ",
+            r"20\d\d/\d\d/\d\d/rollout-20\d\d-\d\d-\d\dT\d\d-\d\d-\d\d",
+        ),
+    )
 )
+"""Times and chances, in which each digit is blotted out."""
 _OF_NODES = ("created", "body", "key")
 """What is not recorded of a summary; its body stands in the requests."""
 _ORDER = ("thread", "first", "last", "depth", "degraded", "text")
@@ -80,8 +87,8 @@ class Names:
         """`text` with names in it."""
         for place, name in self._places.items():
             text = text.replace(place, name)
-        for pattern, name in _TIMES:
-            text = pattern.sub(name, text)
+        for pattern in _VARYING:
+            text = pattern.sub(_blotted, text)
         text = _BLOB.sub(lambda found: self._blob(found[0]), text)
         for pattern, kind in _PATTERNS:
             text = pattern.sub(partial(self._named, kind), text)
@@ -102,10 +109,16 @@ class Names:
         data = self._blobs.get(digest)
         if data is not None:
             text = data.decode(errors="replace")
-            plain = Names(self._places, {})
+            plain = Names(self._places, self._blobs)
             if plain.text(text) == text:
                 return digest
         return self.name("blob", digest)
+
+
+def _blotted(found: re.Match[str]) -> str:
+    if found[0].isalnum():
+        return "#" * len(found[0])
+    return re.sub(r"\d", "#", found[0])
 
 
 def _exact(data: bytes) -> Any:
