@@ -25,7 +25,7 @@ from tests.engines.lossless.scenes import ASKED, summaries
 from tests.harness.codex.scenes import MODEL, codex, providers, shown, surroundings
 from tests.harness.codex.viewing import bare, shows_view, started
 from tests.harness.scenes import hear, last
-from treadle import Thread
+from treadle import Rights, Routing, Thread
 from treadle.config import load_config
 from treadle.config.files import project_file
 from treadle.config.trust import Trust
@@ -262,10 +262,8 @@ async def test_a_thread_on_codex_goes_on_there(past, name, engine):
                 engine=engine,
                 home=past.home,
                 cwd=past.place / "project",
-                sandbox="danger-full-access",
-                approval="never",
-                environ=environ,
-                providers=known,
+                rights=Rights(sandbox="danger-full-access", approval="never"),
+                routing=Routing(environ=environ, providers=known),
             ) as thread:
                 heard = await hear(thread, "And then?")
                 assert shows_view(thread, server.requests[-1])

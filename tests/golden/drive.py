@@ -18,8 +18,7 @@ from typing import Any
 
 import treadle
 from treadle import Choices, Hooks, InputProvenance, InternalEvent, PromptContext, tool
-from treadle.auth.profile import ApiKey
-from treadle.auth.wallet import Wallet
+from treadle.core.loopback import Request
 from treadle.delivery.channel import Delivery, Receipt
 from treadle.engines.registry import EngineRegistry
 from treadle.harness.codex.harness import CodexHarness
@@ -45,16 +44,18 @@ from treadle.hooks.payloads import (
 )
 from treadle.hooks.payloads import TurnStarted as TurnStartedHook
 from treadle.hooks.registry import Answer as HookSays
-from treadle.loopback import Request
 from treadle.models.connect import ProviderConfig
 from treadle.models.retry import Backoff
-from treadle.plan.overlays import Overlays
+from treadle.policy.auth.profile import ApiKey
+from treadle.policy.auth.wallet import Wallet
+from treadle.policy.overlays import Overlays
 from treadle.prompt.contributions import Contribution
 from treadle.prompt.input import LocalImage
 from treadle.prompt.observation import CollaborationMode, ContextValue, PlanStep, Task
 from treadle.sandbox.approvals import ForPrefix, ForThread, No, NoAndStop, Once
 from treadle.subagents import AgentLimits, post_message
 from treadle.testing import FakeServer, ScriptedModel
+from treadle.testing.options import grouped
 from treadle.testing.script import Answer, Break, Call, Failure, Script, Tokens
 from treadle.transfer.importing import import_paths
 
@@ -347,7 +348,7 @@ def failing_engine() -> Any:
 def folding_engine() -> Any:
     """An engine that goes through a list of plans, one for each turn."""
     from tests.engines.scenes import Probe, written
-    from treadle.engines.recall import recalled
+    from treadle.engines.recall import recall_item
     from treadle.engines.values import AssembleResult
 
     turns = 0
@@ -363,7 +364,7 @@ def folding_engine() -> Any:
                 system_prompt_addition="Speak in rhymes.",
             )
         if turns == 4:
-            memory = recalled("You like tea.")
+            memory = recall_item("You like tea.")
             return AssembleResult(items=(*given.items[:-1], memory, given.items[-1]))
         return AssembleResult(items=given.items)
 
@@ -406,7 +407,7 @@ def _said(options: dict[str, Any]) -> dict[str, Any]:
         "environ": {"SHELL": "/bin/bash"},
         "harness": patient(options.pop("retries", 2)),
     }
-    return usual | options
+    return grouped(**(usual | options))
 
 
 @contextmanager

@@ -54,7 +54,7 @@ async def lossless_folds(stage: Stage) -> None:
                 stage.file("AGENTS.md", "Be brief.\n")
             how = "look at" if number % 5 == 4 else "tell of"
             await stage.turn(thread, f"{how} {number}: {words(number, 80)}")
-            await thread.settled(60)
+            await thread.wait_for_engine(60)
 
 
 async def lossless_recall(stage: Stage) -> None:
@@ -80,7 +80,7 @@ async def lossless_recall(stage: Stage) -> None:
     async with stage.thread(model, thread.id, tools=(), engine="lossless") as thread:
         for text in (*asked, "Leave.", "Where are we?"):
             await stage.turn(thread, text)
-            await thread.settled(60)
+            await thread.wait_for_engine(60)
 
 
 async def lossless_questions(stage: Stage) -> None:
@@ -105,7 +105,7 @@ async def lossless_remembers_by_itself(stage: Stage) -> None:
         await stage.turn(thread, NEEDLE)
         for number in range(6):
             await stage.turn(thread, f"Go on with {number}: {words(number)}")
-            await thread.settled(60)
+            await thread.wait_for_engine(60)
         await thread.compact()
         await stage.turn(thread, "What is HERON_BLUE_77, and what colour has the heron?")
         await stage.turn(thread, "Thanks.")
@@ -121,7 +121,7 @@ async def lossless_without_summaries(stage: Stage) -> None:
     async with stage.thread(model, tools=(), engine="lossless") as thread:
         for number in range(8):
             await stage.turn(thread, f"tell of src/n_{number}.py: {words(number, 160)}")
-            await thread.settled(60)
+            await thread.wait_for_engine(60)
 
 
 async def lossless_forked_and_rolled_back(stage: Stage) -> None:
@@ -130,7 +130,7 @@ async def lossless_forked_and_rolled_back(stage: Stage) -> None:
     async with stage.thread(talking(stage), tools=(), engine="lossless") as thread:
         for number in range(8):
             await stage.turn(thread, f"Go on with {number}: {words(number)}")
-            await thread.settled(60)
+            await thread.wait_for_engine(60)
         await thread.compact()
         await stage.turn(thread, "And now?")
         fork = await thread.fork()

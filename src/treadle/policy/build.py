@@ -14,10 +14,8 @@ from msgspec import Struct
 from ..context.head import Choices
 from ..core.specs import ToolSpec
 from ..models.profile import ModelProfile
-from ..prompt.contributions import Audience
-from ..prompt.observation import PromptContext
 from .fallback import Chain
-from .overlays import Overlays
+from .overlays import Overlaid
 from .repair import repairs_for
 from .schema import normalise
 from .target import target_of
@@ -40,7 +38,8 @@ class PlanInputs(Struct, frozen=True, kw_only=True):
     auth: Authority = Authority()
     tools: Sequence[ToolSpec] = ()
     hooks: tuple[str, ...] = ()
-    settings: PromptContext = PromptContext(cwd="")
+    prompt: Overlaid = Overlaid()
+    """What overlays add for this model, in this turn."""
     choices: Choices = Choices()
     extra: Mapping[str, Any] = {}
     """Parameters that the user's settings say, by any of their names."""
@@ -48,11 +47,10 @@ class PlanInputs(Struct, frozen=True, kw_only=True):
     delivery: Outlets = Outlets()
 
 
-def build_plan(given: PlanInputs, overlays: Overlays | None = None) -> TurnPlan:
-    """The plan of one attempt. Raises `ConfigError` for parameters that cannot be sent."""
+def build_plan(given: PlanInputs) -> TurnPlan:
+    """Return the plan of one attempt. Raises `ConfigError` for parameters that cannot be sent."""
     profile, harness = given.profile, given.harness
     target = target_of(profile, api=given.api, base_url=given.base_url, harness=harness.id)
-    audience = Audience(provider=target.provider, model=target.model)
     extra = extra_params(profile, target, given.extra) if given.extra else None
     return TurnPlan(
         target=target,
@@ -61,7 +59,7 @@ def build_plan(given: PlanInputs, overlays: Overlays | None = None) -> TurnPlan:
         auth=given.auth,
         tools=normalise(given.tools, target),
         hooks=given.hooks,
-        prompt=(overlays or Overlays()).resolve(audience, given.settings),
+        prompt=given.prompt,
         transcript=repairs_for(target.provider, given.api),
         params=resolve(profile, target, given.choices, extra),
         outcome=given.candidates,

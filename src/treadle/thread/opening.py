@@ -43,6 +43,7 @@ from ..subagents import Kinship
 from .options import HarnessOptions, PromptOptions, Rights, ThreadOptions
 
 if TYPE_CHECKING:
+    from ..engines.frame import Completes
     from ..tools.executor import ToolExecutor
     from .policy import ThreadPolicy
 
@@ -132,7 +133,7 @@ async def open_parts(stack: AsyncExitStack, thread: str | None, options: ThreadO
     )
 
 
-def open_engine(parts: Parts) -> EngineSession:
+def open_engine(parts: Parts, completes: Completes) -> EngineSession:
     """Give the thread's engine its session; it follows the log from now on."""
     log, options, harness = parts.log, parts.options.engine, parts.harnesses.harness
     if isinstance(options.engine, str):
@@ -151,6 +152,7 @@ def open_engine(parts: Parts) -> EngineSession:
         harness=harness.name,
         capabilities=harness.capabilities,
         citations=options.citations,
+        completes=completes,
         grants=Kinship(log.store, options.recall_threads),
         notify=parts.events.warn,
         report=parts.events.emit,

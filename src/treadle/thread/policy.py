@@ -22,6 +22,7 @@ from ..policy.overlays import onto
 from ..policy.permissions import approval_of, policy_of
 from ..policy.transport import asked_of
 from ..policy.turn_plan import HarnessPlan, Outlets
+from ..prompt.contributions import Audience
 from ..sandbox.memory import Approvals
 from ..subagents import may_spawn
 
@@ -72,7 +73,7 @@ class ThreadPolicy:
         self._warned: set[str] = set()
         self._specs: tuple[ToolSpec, ...] = ()
         """The tools as they are offered, before the plan puts them into form."""
-        self._planned: tuple[PlanInputs, Overlays, TurnPlan] | None = None
+        self._planned: tuple[PlanInputs, TurnPlan] | None = None
         log.setup.extend_context = self.extend_context
         self.offer_tools()
 
@@ -158,14 +159,15 @@ class ThreadPolicy:
     def plan_for(self, chain: Chain, api: str) -> TurnPlan:
         """Return the plan of an attempt: the one before, while what it depends on is the same."""
         inputs, known = self._inputs(chain, api), self._planned
-        if known is None or known[0] != inputs or known[1] is not self.overlays:
-            known = inputs, self.overlays, build_plan(inputs, self.overlays)
-            self._planned = known
-        return known[2]
+        if known is None or known[0] != inputs:
+            known = self._planned = inputs, build_plan(inputs)
+        return known[1]
 
     def _inputs(self, chain: Chain, api: str) -> PlanInputs:
         setup, options = self._log.setup, self.options
         profile, harness = setup.profile, self.harness
+        settings = msgspec.structs.replace(setup.settings, cwd=str(setup.cwd))
+        audience = Audience(provider=profile.provider, model=profile.slug)
         return PlanInputs(
             profile=profile,
             api=api,
@@ -176,7 +178,8 @@ class ThreadPolicy:
             auth=self.routes.authority(chain),
             tools=self._specs,
             hooks=options.hooks.events if options.hooks else (),
-            settings=msgspec.structs.replace(setup.settings, cwd=str(setup.cwd)),
+            # Asked each time: an overlay may say something else in each turn.
+            prompt=self.overlays.resolve(audience, settings),
             choices=setup.choices,
             extra=asked_of(options.routing.params, profile.provider, profile.slug),
             candidates=chain,

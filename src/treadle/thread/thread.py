@@ -101,9 +101,8 @@ class Thread:
         )
         """What is decided before each attempt."""
         # From now on, so that it misses nothing that happens before the first turn.
-        self.engine = open_engine(parts)
+        self.engine = open_engine(parts, lambda purpose: self._turn_runner().complete(purpose))
         """Who decides what the model sees of the conversation."""
-        self.engine.completes = lambda purpose: self._turn_runner().complete(purpose)
         self.subagents.watcher = self.engine
         self._delivery: Desk | None = None
         self._runner: TurnRunner | None = None
