@@ -6,8 +6,8 @@ from msgspec.structs import replace
 
 from tests.harness.scenes import call, hear, of, opened, scripted
 from treadle.core.items import FunctionCall
+from treadle.harness.attempt_facts import AttemptFacts
 from treadle.harness.events import EvidenceFound, ToolFinished
-from treadle.harness.witness import Witness
 from treadle.hooks import Hooks
 from treadle.hooks.payloads import ToolResultReady
 from treadle.policy.failures import Failure
@@ -35,9 +35,9 @@ def test_a_target_is_named_in_one_word():
 
 
 def test_after_something_was_sent_no_other_candidate_is_tried():
-    witness = Witness(by_name((message,)))
-    witness.called("message")
-    witness.returned(ToolResult("sent", sent=(SENT,)))
+    witness = AttemptFacts(by_name((message,)))
+    witness.add_call("message")
+    witness.add_result(ToolResult("sent", sent=(SENT,)))
     facts = witness.facts(Failure(reason="rate_limit", message="slow down"))
     assert (facts.sent, facts.effects) == (("telegram:chat:1",), ())
     assert isinstance(classify(facts), Final)

@@ -142,17 +142,19 @@ class RedactingFilter(logging.Filter):
 
 
 _filter = RedactingFilter()
+_guarded = 0
+"""How many loggers there were when they were guarded."""
 
 
 def guard_logs() -> None:
     """Redact what every logger of Treadle says. May be called again when more were made."""
-    named = [name for name in [*logging.root.manager.loggerDict] if _is_ours(name)]
-    for name in ("treadle", *named):
+    global _guarded
+    known = logging.root.manager.loggerDict
+    if len(known) == _guarded:
+        return
+    for name in ("treadle", *[name for name in known if name.startswith("treadle.")]):
         logging.getLogger(name).addFilter(_filter)
-
-
-def _is_ours(name: str) -> bool:
-    return name == "treadle" or name.startswith("treadle.")
+    _guarded = len(known)
 
 
 def _spellings(secret: str) -> tuple[str, ...]:

@@ -43,7 +43,7 @@ from ..models.contract import (
     RemoteCompaction,
 )
 from ..prompt.input import user_message
-from .asking import addressed
+from .cache_marks import model_request
 from .contract import TurnRun
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class EngineComplete(Struct, frozen=True):
             head, tools=(), instructions=instructions, output_schema=msgspec.UNSET
         )
         rows = [Row.of_draft(item_draft(item)) for item in (*items, user_message(prompt))]
-        request = addressed(self.run, _rendered(self.run, head, rows), head)
+        request = model_request(self.run, _rendered(self.run, head, rows), head)
         try:
             return _text(await _answer(self.run, request))
         except ModelError as error:
@@ -150,7 +150,7 @@ def _question(run: TurnRun, rows: Sequence[Row]) -> ModelRequest:
     head = msgspec.structs.replace(head, output_schema=msgspec.UNSET)
     if not run.model.capabilities.caches_prefixes:
         head = msgspec.structs.replace(head, tools=())
-    return addressed(run, _rendered(run, head, rows), head)
+    return model_request(run, _rendered(run, head, rows), head)
 
 
 def _rendered(run: TurnRun, head: Head, rows: Sequence[Row]) -> Request:

@@ -27,6 +27,7 @@ from ..policy.traits import Traits
 from ..policy.turn_plan import TurnPlan
 from ..store.contract import Turn
 from ..tools.contract import Tool, ToolCall, ToolContext
+from ..tools.dispatch import ToolsByName
 from .events import Event, TurnStatus
 
 __all__ = [
@@ -81,6 +82,8 @@ class TurnRun(Struct, kw_only=True):
     """Who decides what the model sees of the conversation."""
     model: Model
     tools: Sequence[Tool]
+    tools_by_name: ToolsByName = field(default_factory=dict)
+    """The same tools, by the names that a model calls them by."""
     context: Callable[[int], ToolContext]
     """What the calls of a step get to work with."""
     emit: Callable[[Event], None]

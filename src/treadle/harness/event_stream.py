@@ -1,8 +1,9 @@
 """The event stream: the way of events from a turn to those who listen.
 
-Owns who gets what, the events that wait for whoever runs the turn, and which words of an
-event are redacted. Invariants: nobody who listens can break the turn or sees a secret; what
-the model said and what tools answered is passed on as it was kept.
+Owns who gets what, the events that wait for whoever runs the turn, which words of an event
+are redacted, and how much of a tool's output is shown. Invariants: nobody who listens can
+break the turn or sees a secret; what the model said and what tools answered is passed on as
+it was kept.
 """
 
 from __future__ import annotations
@@ -13,12 +14,26 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
+from ..core.items import text_of
 from ..core.redact import redact
-from .events import CompactionFinished, Event, NoticeRaised, Retrying, TurnCompleted
+from ..store.contract import LedgerRow
+from ..tools.dispatch import Finished
+from .events import (
+    CompactionFinished,
+    Event,
+    NoticeRaised,
+    Retrying,
+    StepStarted,
+    ToolFinished,
+    TurnCompleted,
+)
 
-__all__ = ["EventQueue", "EventStream"]
+__all__ = ["SHOWN_OUTPUT", "EventQueue", "EventStream", "call_finished", "step_started"]
 
 _logger = logging.getLogger(__name__)
+
+SHOWN_OUTPUT = 2_000
+"""Characters of an output that are shown; the log has all of it."""
 
 _QUOTING = (NoticeRaised, Retrying, CompactionFinished, TurnCompleted)
 """Events with words of others in them; nearly all events are deltas."""
@@ -97,3 +112,19 @@ def _without_secrets(event: Event) -> Event:
         case CompactionFinished() | TurnCompleted() if event.error:
             return replace(event, error=redact(event.error))
     return event
+
+
+def step_started(step: int, row: LedgerRow) -> StepStarted:
+    """Return the event that a request goes out, as the ledger sees it."""
+    return StepStarted(step=step, size=row.size, shared=row.shared_size, reason=row.reason)
+
+
+def call_finished(finished: Finished) -> ToolFinished:
+    """Return the event that a call of a tool of ours has its result."""
+    return ToolFinished(
+        call_id=finished.call.call_id,
+        name=finished.call.name,
+        success=finished.result.success,
+        seconds=round(finished.seconds, 4),
+        output=text_of(finished.result.output)[:SHOWN_OUTPUT],
+    )

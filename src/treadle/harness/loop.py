@@ -14,21 +14,20 @@ from msgspec import Struct
 
 from ..core.aio import finish_uncancelled
 from ..core.errors import TreadleError
-from ..core.service import Service, later
-from ..core.usage import TokenUsage
 from ..engines.info import LOOP_CAPABILITIES, Capability
 from ..models.contract import ContextOverflow, ModelError
 from ..models.retry import Backoff
 from ..policy.failures import failure_of
 from ..prompt.events import TurnAborted
-from ..tools.dispatch import by_name
+from .attempt_facts import AttemptFacts
 from .compaction import is_full, make_room
 from .contract import STREAM_PATIENCE, Outcome, Traits, TurnRun
 from .events import Retrying
 from .step import Step
-from .witness import Witness
 
 __all__ = ["LoopHarness"]
+
+_TRAITS = Traits()
 
 
 class LoopHarness(Struct):
@@ -46,16 +45,16 @@ class LoopHarness(Struct):
     @property
     def traits(self) -> Traits:
         """It brings nothing of its own."""
-        return Traits()
+        return _TRAITS
 
     async def run(self, run: TurnRun) -> Outcome:
         """Run the turn."""
         run.patience = self.patience
         turn = _Turn(run)
         try:
-            return await turn.steps()
+            return await turn.run_steps()
         except asyncio.CancelledError:
-            await finish_uncancelled(turn.aborted())
+            await finish_uncancelled(turn.abort())
             raise
         except Exception:
             # The cause is what matters; that the end could not be written follows from it.
@@ -64,65 +63,56 @@ class LoopHarness(Struct):
             raise
 
 
-class _Turn(Service):
+class _Turn:
     """What a turn has come to between two steps."""
 
-    run: TurnRun
-    witness: Witness = later()
-    usage: TokenUsage = later()
-    failures: int = 0
-    overflowed: bool = False
-    stuck: bool = False
-    """Room could not be made; asking for it at each step would only cost."""
-    ended: bool = False
-    asked: bool = False
-    """The model was asked at least once."""
+    def __init__(self, run: TurnRun) -> None:
+        self.run = run
+        self.facts = AttemptFacts(run.tools_by_name)
+        self.usage = run.spent
+        self.failures = 0
+        self.overflowed = False
+        self.stuck = False
+        """Room could not be made; asking for it at each step would only cost."""
+        self.ended = False
+        self.asked = False
+        """The model was asked at least once."""
 
-    def __post_init__(self) -> None:
-        self.witness, self.usage = Witness(by_name(self.run.tools)), self.run.spent
-
-    async def steps(self) -> Outcome:
+    async def run_steps(self) -> Outcome:
+        run = self.run
         while not self.ended:
-            if self.run.log.has_mail:
-                await self.run.log.take_inbox()
-            await self.run.engine.before_step(first=not self.asked)
+            if run.log.has_mail:
+                await run.log.take_inbox()
+            await run.engine.before_step(first=not self.asked)
             self.asked = True
-            if not self.stuck and is_full(self.run):
-                self.stuck = not await make_room(self.run, "auto", live=True)
-            step = Step(self.run, self.witness)
+            if not self.stuck and is_full(run):
+                self.stuck = not await make_room(run, "auto", live=True)
+            step = Step(run, self.facts)
             try:
                 await step.execute(self.usage)
             finally:
-                self._note(step)
+                self.usage += step.usage
+                self.ended = step.ended
             if step.error is None:
                 self.failures, self.overflowed = 0, False
-            elif not await self._recovered(step.error):
-                return self._failed(step.error)
+            elif not await self._wait_and_retry(step.error):
+                failure = failure_of(step.error)
+                return self.facts.outcome("failed", self.usage, failure, ended=False)
             if step.stop:
-                return await self._stopped()
+                await self.abort()
+                return self.facts.outcome("interrupted", self.usage)
             if step.refused:
-                return self.witness.outcome("completed", self.usage, ended=False)
-        return self.witness.outcome("completed", self.usage)
+                return self.facts.outcome("completed", self.usage, ended=False)
+        return self.facts.outcome("completed", self.usage)
 
-    async def aborted(self) -> None:
+    async def abort(self) -> None:
         """Note that the turn was broken off, for the model and for the log."""
         if not self.ended:
             await self.run.log.say(TurnAborted())
             await self.run.log.turns.finish("aborted", usage=self.usage)
 
-    def _note(self, step: Step) -> None:
-        self.usage += step.usage
-        self.ended = step.ended
-
-    async def _stopped(self) -> Outcome:
-        await self.aborted()
-        return self.witness.outcome("interrupted", self.usage)
-
-    def _failed(self, error: ModelError) -> Outcome:
-        return self.witness.outcome("failed", self.usage, failure_of(error), ended=False)
-
-    async def _recovered(self, error: ModelError) -> bool:
-        """Whether asking again makes sense, after having waited for as long as it takes."""
+    async def _wait_and_retry(self, error: ModelError) -> bool:
+        """Wait for as long as it takes; return whether asking again makes sense."""
         if isinstance(error, ContextOverflow):
             # Once: a view that was folded and still does not fit will not fit later.
             first, self.overflowed = not self.overflowed, True

@@ -53,6 +53,8 @@ class HarnessSlot(Service, kw_only=True):
     """Whom it serves; nobody before the thread is made."""
     _harness: Harness | None = None
     _selection: Selection | None = None
+    _selected_for: tuple[str, str | None] | None = None
+    """The model and the pin that the present harness was selected for."""
 
     @property
     def harness(self) -> Harness:
@@ -93,6 +95,8 @@ class HarnessSlot(Service, kw_only=True):
 
         Raises what selecting and making it raise.
         """
+        if self._selected_for == (model, self.pin) and self._thread == thread:
+            return False
         await self.registry.load()
         chosen = self.select(model)
         harness = await self._wanted(chosen)
@@ -101,6 +105,7 @@ class HarnessSlot(Service, kw_only=True):
             await self._leave()
         self._thread = thread
         self._harness, self._selection = harness, chosen
+        self._selected_for = model, self.pin
         return moved
 
     async def forget(self, log: ThreadLog) -> None:

@@ -46,6 +46,8 @@ class RequestSetup(Struct, kw_only=True, eq=False):
     extend_context: Callable[[PromptContext], PromptContext] = lambda context: context
     """Adds what only the running thread knows to what fragments see."""
     _known: tuple[str, ModelProfile] | None = None
+    _head: tuple[tuple[object, ...], Head] | None = None
+    """The newest head, and all that it was made of."""
 
     @property
     def profile(self) -> ModelProfile:
@@ -77,11 +79,14 @@ class RequestSetup(Struct, kw_only=True, eq=False):
 
     def head_with(self, instructions: str) -> Head:
         """Return the head that is asked for, with these instructions."""
-        head = build_head(
-            self.profile,
-            instructions=instructions,
-            tools=self.tools,
-            choices=self.choices,
-            api=self.api,
-        )
-        return head if self.finish_head is None else self.finish_head(head)
+        made_of = (instructions, self.model, self.tools, self.choices, self.api, self.finish_head)
+        if self._head is None or self._head[0] != made_of:
+            head = build_head(
+                self.profile,
+                instructions=instructions,
+                tools=self.tools,
+                choices=self.choices,
+                api=self.api,
+            )
+            self._head = made_of, head if self.finish_head is None else self.finish_head(head)
+        return self._head[1]

@@ -25,6 +25,7 @@ from ..policy.turn_plan import HarnessPlan, Outlets
 from ..prompt.contributions import Audience
 from ..sandbox.memory import Approvals
 from ..subagents import may_spawn
+from ..tools.dispatch import by_name
 
 if TYPE_CHECKING:
     from ..harness.contract import Harness
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from ..sandbox.policy import SandboxPolicy
     from ..subagents import Subagents
     from ..tools.contract import Tool
+    from ..tools.dispatch import ToolsByName
     from .options import ThreadOptions
 
 __all__ = ["ThreadPolicy"]
@@ -64,6 +66,9 @@ class ThreadPolicy:
         self.overlays = overlays
         self.tools: tuple[Tool, ...] = ()
         """What the model may call and is run here."""
+        self.tools_by_name: ToolsByName = {}
+        self.taken_tool_names: frozenset[str] = frozenset()
+        """The names that an engine's own tools may not have."""
         self.engine_tools: tuple[Tool, ...] = ()
         self.plan: TurnPlan | None = None
         """What was decided for the newest attempt."""
@@ -124,9 +129,12 @@ class ThreadPolicy:
             tools = (*tools, *agent_tools(self._subagents))
         tools = (*tools, *self.engine_tools)
         self.tools = tuple(tool for tool in tools if not isinstance(tool, ToolSpec))
+        self.tools_by_name = by_name(self.tools)
         self._specs = self._log.setup.tools = tuple(
             tool if isinstance(tool, ToolSpec) else tool.spec for tool in tools
         )
+        own = {spec_name(tool.spec) for tool in self.engine_tools}
+        self.taken_tool_names = frozenset(map(spec_name, self._specs)) - own
 
     def _builtin_tools(self) -> tuple[Tool, ...]:
         from ..tools.builtin import builtin_tools
@@ -134,11 +142,6 @@ class ThreadPolicy:
         profile = self._log.setup.profile
         limit = self.options.tools.output_limit
         return tuple(builtin_tools(profile, truncation=profile.truncation_policy(limit)))
-
-    def taken_tool_names(self) -> set[str]:
-        """Return the names that an engine's own tools may not have."""
-        own = {spec_name(tool.spec) for tool in self.engine_tools}
-        return {spec_name(spec) for spec in self._log.setup.tools} - own
 
     def offer_engine_tools(self, tools: tuple[Tool, ...]) -> None:
         """Offer the tools that the engine brings."""
@@ -165,6 +168,7 @@ class ThreadPolicy:
 
     def _inputs(self, chain: Chain, api: str) -> PlanInputs:
         setup, options = self._log.setup, self.options
+        params = options.routing.params
         profile, harness = setup.profile, self.harness
         settings = msgspec.structs.replace(setup.settings, cwd=str(setup.cwd))
         audience = Audience(provider=profile.provider, model=profile.slug)
@@ -181,7 +185,7 @@ class ThreadPolicy:
             # Asked each time: an overlay may say something else in each turn.
             prompt=self.overlays.resolve(audience, settings),
             choices=setup.choices,
-            extra=asked_of(options.routing.params, profile.provider, profile.slug),
+            extra=asked_of(params, profile.provider, profile.slug) if params else {},
             candidates=chain,
             delivery=Outlets(channels=tuple(options.channels)),
         )

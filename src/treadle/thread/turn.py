@@ -268,7 +268,7 @@ class TurnRunner:
 
     async def _load_engine(self) -> None:
         """Have the engine there, if it can be found, with the tools it brings."""
-        tools = await self.engine.load_tools(self.policy.taken_tool_names())
+        tools = await self.engine.load_tools(self.policy.taken_tool_names)
         self.policy.offer_engine_tools(tools)
 
     async def _connect(self, attempt: Attempt) -> None:
@@ -506,6 +506,7 @@ class TurnRunner:
             engine=self.engine,
             model=self.model,
             tools=self.policy.tools,
+            tools_by_name=self.policy.tools_by_name,
             context=self._tool_context,
             emit=self.emit,
             plan=self._plan,

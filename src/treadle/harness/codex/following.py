@@ -19,7 +19,9 @@ from ...core.items import decode_item
 from ...core.patterns import regex
 from ...core.usage import TokenUsage
 from ...log.requests import ResponseStatus
+from ..attempt_facts import AttemptFacts
 from ..contract import TurnRun
+from ..event_stream import SHOWN_OUTPUT, step_started
 from ..events import (
     ItemCompleted,
     NoticeRaised,
@@ -32,8 +34,6 @@ from ..events import (
     ToolStarted,
     UsageReported,
 )
-from ..telling import SHOWN_OUTPUT, step_started
-from ..witness import Witness
 from .acts import CodexActions
 from .attachment import CodexThread
 from .figures import response_usage
@@ -61,7 +61,7 @@ class TurnEvents:
     attachment: CodexThread
     compactions: NativeCompactions
     log: DeferredLog
-    witness: Witness = field(default_factory=Witness)
+    facts: AttemptFacts = field(default_factory=AttemptFacts)
     usage: TokenUsage = field(default_factory=TokenUsage)
     actions: CodexActions = field(default_factory=CodexActions)
     failure: values.CodexTurnError | None = None
@@ -142,7 +142,7 @@ class TurnEvents:
                 steps = tuple(
                     (step.step, _STATES.get(step.status, step.status)) for step in event.plan
                 )
-                self.witness.planned = True
+                self.facts.planned = True
                 self.run.emit(PlanUpdated(steps=steps, explanation=event.explanation))
             case notifications.WarningNotification():
                 self.run.emit(NoticeRaised(level="warning", text=event.message))
@@ -159,7 +159,7 @@ class TurnEvents:
         self._spoke = shape_of(raw).role == "assistant"
         if is_model_output(raw):
             await self.note_request()
-            self.witness.item(decode_item(raw))
+            self.facts.add_item(decode_item(raw))
         else:
             self.actions.note_result(shape_of(raw).call_id)
         await self._taken(await self.log.write_item(self.attachment.mirror, raw))
@@ -230,7 +230,7 @@ class TurnEvents:
     def _witnessed(self, item: items.TurnItem, name: str) -> None:
         """What Codex does itself counts as done, unless it can only have looked."""
         if not isinstance(item, items.WebSearchItem):
-            self.witness.effects.append(name)
+            self.facts.effects.append(name)
 
     def report_killed(self, command: items.CommandItem) -> None:
         """Tell that a command was ended by force: Codex says nothing of it."""

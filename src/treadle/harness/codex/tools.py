@@ -20,10 +20,10 @@ from ...core.specs import CustomTool, Namespace, ToolSpec, parameters, spec_name
 from ...core.specs import FunctionTool as Function
 from ...tools.contract import CallItem, Tool
 from ...tools.dispatch import Dispatch, Finished, by_name, call_of
+from ..attempt_facts import AttemptFacts
 from ..contract import CALL, TurnRun
+from ..event_stream import call_finished
 from ..events import ToolStarted
-from ..telling import call_finished
-from ..witness import Witness
 from .keeping import LOG_ERRORS
 from .protocol.asks import ToolCallReply, ToolCallRequest, ToolImagePart, ToolTextPart
 from .protocol.requests import DynamicFunction, DynamicNamespace, DynamicTool
@@ -72,7 +72,7 @@ class ToolRunner:
     """Runs the calls of one turn."""
 
     run: TurnRun
-    witness: Witness
+    facts: AttemptFacts
     before_answer: Callable[[], Awaitable[None]]
     """Called while Codex still waits for a result."""
     stop: Callable[[], Awaitable[None]]
@@ -93,12 +93,12 @@ class ToolRunner:
         item = self._item(asked)
         call = call_of(item)
         self.run.emit(ToolStarted(call_id=call.call_id, name=call.name, arguments=call.arguments))
-        self.witness.called(call.name, call.namespace)
+        self.facts.add_call(call.name, call.namespace)
         CALL.set(call)
         done: asyncio.Future[Finished] = asyncio.get_running_loop().create_future()
         self._waiting[self._dispatch.submit(item)] = done
         finished = await done
-        self.witness.returned(finished.result)
+        self.facts.add_result(finished.result)
         if self._is_logged(call.call_id):
             # What a log that is full does not take, Codex keeps and tells back.
             with suppress(*LOG_ERRORS):

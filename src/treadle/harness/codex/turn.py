@@ -24,10 +24,10 @@ from ...policy.failures import failure_of as why
 from ...prompt.events import TurnAborted
 from ...store.contract import TurnState
 from ...tools.dispatch import by_name
+from ..attempt_facts import AttemptFacts
 from ..compaction import make_room
 from ..contract import Outcome, TurnRun
 from ..events import Retrying
-from ..witness import Witness
 from .asked import RequestHandler
 from .attachment import CodexThread, TypedInput
 from .errors import CodexError, Disconnected, RequestFailed
@@ -77,7 +77,7 @@ class CodexTurn:
     run: TurnRun
     threads: Attaches
     usage: TokenUsage = field(init=False)
-    witness: Witness = field(init=False)
+    facts: AttemptFacts = field(init=False)
     is_unwritten: bool = False
     """The log does not say yet how it ended; `settle` says it."""
     _keeping: DeferredLog = field(init=False)
@@ -93,7 +93,7 @@ class CodexTurn:
     _renewals: int = 0
 
     def __post_init__(self) -> None:
-        self._keeping, self.witness = DeferredLog(self.run), Witness(by_name(self.run.tools))
+        self._keeping, self.facts = DeferredLog(self.run), AttemptFacts(by_name(self.run.tools))
         self.usage = self.run.spent
 
     async def execute(self) -> Outcome:
@@ -124,7 +124,7 @@ class CodexTurn:
                 return await self._failed(turn_failure(following.failure, provider))
             await self._end_commands(following)
             await self.abort()
-            return self.witness.outcome("interrupted", self.usage)
+            return self.facts.outcome("interrupted", self.usage)
 
     async def abort(self) -> None:
         """Break the turn off: Codex's, then ours."""
@@ -169,7 +169,7 @@ class CodexTurn:
         self._codex_turn = ""
         attachment, carried = await self.threads.attach(self.run)
         following = TurnEvents(
-            self.run, attachment, NativeCompactions(self.run), self._keeping, self.witness
+            self.run, attachment, NativeCompactions(self.run), self._keeping, self.facts
         )
         self._attachment, self._following = attachment, following
         await following.note_request()
@@ -177,7 +177,7 @@ class CodexTurn:
         if carried.parts:
             attachment.mirror.expected_echoes.append(Echo.of(carried.parts))
         steering = Steering(self.run, attachment)
-        hands = self._hands = ToolRunner(self.run, self.witness, steering.send_waiting, self._stop)
+        hands = self._hands = ToolRunner(self.run, self.facts, steering.send_waiting, self._stop)
         attachment.handler = RequestHandler(
             self.run, hands, steering, following.actions.patches
         ).handle
@@ -303,7 +303,7 @@ class CodexTurn:
         self._attachment = self._following = None
         await self.run.log.turns.answer_open_calls()
         if self._answered:
-            self.witness.text = _last_words(self.run.log) or self.witness.text
+            self.facts.text = _last_words(self.run.log) or self.facts.text
             return True
         self._crashes += 1
         if self._crashes > 1:
@@ -346,12 +346,12 @@ class CodexTurn:
         return bool(await self._keeping.attempt(self.run.log.take_inbox()))
 
     async def _completed(self) -> Outcome:
-        if self.run.accepts(self.witness.facts()) or self._keeping.error:
+        if self.run.accepts(self.facts.facts()) or self._keeping.error:
             await self.finish("completed")
-            done = self.witness.outcome("completed", self.usage)
+            done = self.facts.outcome("completed", self.usage)
             return replace(done, error=self._undurable) if self.is_unwritten else done
         await self._left_open()
-        return self.witness.outcome("completed", self.usage, ended=False)
+        return self.facts.outcome("completed", self.usage, ended=False)
 
     @property
     def _undurable(self) -> str:
@@ -361,9 +361,9 @@ class CodexTurn:
         """Tell of a failure; what follows from it is decided elsewhere, if the log can say so."""
         if self._keeping.error:
             await self.finish("failed")
-            return self.witness.outcome("failed", self.usage, failure)
+            return self.facts.outcome("failed", self.usage, failure)
         await self._left_open()
-        return self.witness.outcome("failed", self.usage, failure, ended=False)
+        return self.facts.outcome("failed", self.usage, failure, ended=False)
 
     async def _left_open(self) -> None:
         """Leave the turn as it stands, with a result for every call."""

@@ -1,4 +1,4 @@
-"""The witness: what an attempt did, for the plan to judge.
+"""Attempt facts: what an attempt did, for the policy to judge.
 
 Owns which calls count as done to the world. Invariant: whoever cannot be shown to have
 only looked counts as having acted.
@@ -18,38 +18,38 @@ from ..tools.dispatch import ToolsByName
 from .contract import Outcome
 from .events import TurnStatus
 
-__all__ = ["Witness"]
+__all__ = ["AttemptFacts"]
 
 _PLAN = "update_plan"
 
 
-class Witness(Struct):
-    """Sees one attempt."""
+class AttemptFacts(Struct):
+    """What is known of one attempt so far."""
 
     tools: ToolsByName = field(default_factory=dict)
     text: str = ""
-    """The model's last words."""
+    """The model's last message."""
     reasoned: bool = False
     planned: bool = False
     effects: list[str] = field(default_factory=list)
     sent: list[str] = field(default_factory=list)
 
-    def item(self, item: Item) -> None:
-        """The model made an item."""
+    def add_item(self, item: Item) -> None:
+        """Note that the model made an item."""
         if isinstance(item, Message) and item.role == "assistant":
             self.text = text_of(item.content) or self.text
         elif isinstance(item, Reasoning):
             self.reasoned = True
 
-    def called(self, name: str, namespace: str | None = None) -> None:
-        """A call is about to run."""
+    def add_call(self, name: str, namespace: str | None = None) -> None:
+        """Note that a call is about to run."""
         if name == _PLAN:
             self.planned = True
         elif not self._only_looks(name, namespace):
             self.effects.append(name)
 
-    def returned(self, result: ToolResult) -> None:
-        """A call has its result; what it sent is told by receiver."""
+    def add_result(self, result: ToolResult) -> None:
+        """Note that a call has its result, and to whom it sent something."""
         self.sent += [str(sent.target) for sent in result.sent]
 
     def outcome(
@@ -60,7 +60,7 @@ class Witness(Struct):
         *,
         ended: bool = True,
     ) -> Outcome:
-        """How the attempt went, with what was seen of it."""
+        """Return how the attempt went, with what is known of it."""
         facts = self.facts(failure)
         return Outcome(
             status=status,
@@ -72,7 +72,7 @@ class Witness(Struct):
         )
 
     def facts(self, failure: Failure | None = None) -> Facts:
-        """What was seen."""
+        """Return what is known."""
         return Facts(
             text=self.text,
             reasoned=self.reasoned,

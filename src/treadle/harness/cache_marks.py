@@ -13,10 +13,10 @@ from ..core.entries import Head
 from ..models.contract import ModelRequest
 from .contract import TurnRun
 
-__all__ = ["addressed"]
+__all__ = ["model_request"]
 
 
-def addressed(run: TurnRun, request: Request, head: Head | None = None) -> ModelRequest:
+def model_request(run: TurnRun, request: Request, head: Head | None = None) -> ModelRequest:
     """`request` as the model of `run` is sent it; `head` if it is not the view's own."""
     log = run.log
     head = head or log.view.head
