@@ -17,6 +17,7 @@ from pathlib import Path
 import treadle
 from treadle import Rights
 from treadle.harness.events import Event, TextDelta, ToolFinished, ToolStarted, TurnCompleted
+from treadle.store.index import SqliteIndex
 from treadle.testing import ScriptedModel
 from treadle.testing.script import Answer, Call
 
@@ -117,7 +118,7 @@ def tell(event: Event) -> None:
 async def show_ledger(home: Path, thread_id: str) -> None:
     say("The ledger: what each request shared with the one before, and why not")
     store = await treadle.SqliteStore.open(home)
-    index = treadle.SqliteIndex(store, home)
+    index = SqliteIndex(store, home)
     print("request  epoch   bytes  shared     %  reason")
     for row in await index.rows(thread_id):
         share = 100 * row.shared_size / row.size

@@ -1,7 +1,8 @@
 """Treadle: a runtime for coding agents in which what the model sees is engineered.
 
-Start with `Thread`. Importing the package does no I/O and loads nothing heavy;
-each name below is loaded from its own module at first use.
+Start with `Thread`. Importing the package does no I/O and loads nothing heavy; each name
+below is loaded from its own module at first use. What stands here is the public surface:
+threads and their options, every event, decorators, the Protocols of plug-ins, errors.
 """
 
 from __future__ import annotations
@@ -15,20 +16,58 @@ if TYPE_CHECKING:
     from .context.layout import layout
     from .context.request import Request
     from .context.view import View
-    from .core.entries import Entry, Flags, Head, Origin, Reason, Recipe
-    from .core.errors import TreadleError
+    from .core.entries import Entry, Reason
+    from .core.errors import (
+        CannotCompact,
+        ConfigError,
+        EngineFailed,
+        NotFound,
+        NothingToSend,
+        StoreError,
+        ThreadBusy,
+        TreadleError,
+    )
     from .core.provenance import InputProvenance, InternalEvent
-    from .harness.events import Event, TurnCompleted
+    from .delivery.channel import Channel
+    from .engines.contract import ContextEngine
+    from .harness.contract import Harness
+    from .harness.events import (
+        AgentReported,
+        ApprovalRequested,
+        ApprovalWithdrawn,
+        AttemptFailed,
+        CompactionFinished,
+        CompactionStarted,
+        Event,
+        EvidenceFound,
+        HarnessReported,
+        ItemCompleted,
+        NoticeRaised,
+        PlanUpdated,
+        QuestionsAsked,
+        RateLimitsReported,
+        ReasoningDelta,
+        Retrying,
+        StepStarted,
+        TextDelta,
+        ToolFinished,
+        ToolProgress,
+        ToolStarted,
+        TurnCompleted,
+        TurnStarted,
+        UsageReported,
+    )
     from .hooks.registry import Hooks
-    from .models.catalog import Catalog
-    from .prompt.fragment import Fragment, Markers
+    from .models.contract import Model, ModelError
+    from .prompt.fragment import Fragment
     from .prompt.observation import PromptContext
-    from .prompt.registry import Registry, default_registry
+    from .prompt.registry import Registry
     from .prompt.state import StateFragment
+    from .sandbox.approvals import ForPrefix, ForThread, No, NoAndStop, Once
     from .store.contract import Store
-    from .store.index import SqliteIndex
     from .store.memory import MemoryStore
     from .store.sqlite import SqliteStore
+    from .subagents import AgentLimits
     from .thread.options import (
         EngineOptions,
         HarnessOptions,
@@ -39,45 +78,82 @@ if TYPE_CHECKING:
         ToolOptions,
     )
     from .thread.thread import Thread
+    from .tools.contract import Tool, ToolResult
     from .tools.decorator import tool
+    from .tools.executor import ToolExecutor
 
 __version__ = "0.1.0"
 
 __all__ = [
-    "Catalog",
+    "AgentLimits",
+    "AgentReported",
+    "ApprovalRequested",
+    "ApprovalWithdrawn",
+    "AttemptFailed",
+    "CannotCompact",
+    "Channel",
     "Choices",
+    "CompactionFinished",
+    "CompactionStarted",
+    "ConfigError",
+    "ContextEngine",
+    "EngineFailed",
     "EngineOptions",
     "Entry",
     "Event",
-    "Flags",
+    "EvidenceFound",
+    "ForPrefix",
+    "ForThread",
     "Fragment",
+    "Harness",
     "HarnessOptions",
-    "Head",
+    "HarnessReported",
     "Hooks",
     "InputProvenance",
     "InternalEvent",
-    "Markers",
+    "ItemCompleted",
     "MemoryStore",
-    "Origin",
+    "Model",
+    "ModelError",
+    "No",
+    "NoAndStop",
+    "NotFound",
+    "NothingToSend",
+    "NoticeRaised",
+    "Once",
+    "PlanUpdated",
     "PromptContext",
     "PromptOptions",
+    "QuestionsAsked",
+    "RateLimitsReported",
     "Reason",
-    "Recipe",
+    "ReasoningDelta",
     "Registry",
     "Request",
+    "Retrying",
     "Rights",
     "Routing",
-    "SqliteIndex",
     "SqliteStore",
     "StateFragment",
+    "StepStarted",
     "Store",
+    "StoreError",
+    "TextDelta",
     "Thread",
+    "ThreadBusy",
     "ThreadOptions",
+    "Tool",
+    "ToolExecutor",
+    "ToolFinished",
     "ToolOptions",
+    "ToolProgress",
+    "ToolResult",
+    "ToolStarted",
     "TreadleError",
     "TurnCompleted",
+    "TurnStarted",
+    "UsageReported",
     "View",
-    "default_registry",
     "layout",
     "tool",
 ]
@@ -89,24 +165,41 @@ __getattr__ = deferred(
         "context.layout": "layout",
         "context.request": "Request",
         "context.view": "View",
-        "core.entries": "Entry Flags Head Origin Reason Recipe",
-        "core.errors": "TreadleError",
-        "harness.events": "Event TurnCompleted",
-        "hooks.registry": "Hooks",
-        "models.catalog": "Catalog",
-        "prompt.fragment": "Fragment Markers",
-        "prompt.observation": "PromptContext",
-        "prompt.registry": "Registry default_registry",
-        "prompt.state": "StateFragment",
+        "core.entries": "Entry Reason",
+        "core.errors": (
+            "CannotCompact ConfigError EngineFailed NotFound NothingToSend "
+            "StoreError ThreadBusy TreadleError"
+        ),
         "core.provenance": "InputProvenance InternalEvent",
+        "delivery.channel": "Channel",
+        "engines.contract": "ContextEngine",
+        "harness.contract": "Harness",
+        "harness.events": (
+            "AgentReported ApprovalRequested ApprovalWithdrawn AttemptFailed "
+            "CompactionFinished CompactionStarted Event EvidenceFound "
+            "HarnessReported ItemCompleted NoticeRaised PlanUpdated QuestionsAsked "
+            "RateLimitsReported ReasoningDelta Retrying StepStarted TextDelta "
+            "ToolFinished ToolProgress ToolStarted TurnCompleted TurnStarted "
+            "UsageReported"
+        ),
+        "hooks.registry": "Hooks",
+        "models.contract": "Model ModelError",
+        "prompt.fragment": "Fragment",
+        "prompt.observation": "PromptContext",
+        "prompt.registry": "Registry",
+        "prompt.state": "StateFragment",
+        "sandbox.approvals": "ForPrefix ForThread No NoAndStop Once",
         "store.contract": "Store",
-        "store.index": "SqliteIndex",
         "store.memory": "MemoryStore",
         "store.sqlite": "SqliteStore",
-        "thread.options": "EngineOptions HarnessOptions PromptOptions Rights Routing ThreadOptions"
-        " ToolOptions",
+        "subagents": "AgentLimits",
+        "thread.options": (
+            "EngineOptions HarnessOptions PromptOptions Rights Routing ThreadOptions ToolOptions"
+        ),
         "thread.thread": "Thread",
+        "tools.contract": "Tool ToolResult",
         "tools.decorator": "tool",
+        "tools.executor": "ToolExecutor",
     },
 )
 

@@ -117,7 +117,7 @@ async def test_a_question_is_answered_once(tmp_path):
 CHILD = """
 import asyncio, sys
 from pathlib import Path
-from treadle import Thread
+from treadle import Rights, Thread
 from treadle.harness.events import ApprovalRequested
 from treadle.testing.script import Answer, Call
 from treadle.testing.scripted import ScriptedModel
@@ -126,7 +126,7 @@ async def main(place):
     call = Call(name="exec_command", arguments={"cmd": "touch made", "login": False})
     model = ScriptedModel([Answer(calls=(call,))])
     async with Thread.open(model=model, home=place / "home", cwd=place / "project",
-                           approval="untrusted") as thread:
+                           rights=Rights(approval="untrusted")) as thread:
         async for event in thread.run("go"):
             if isinstance(event, ApprovalRequested):
                 print(thread.id, flush=True)

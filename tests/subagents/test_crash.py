@@ -34,7 +34,7 @@ KILLED = """
 import asyncio, os, signal, sys
 from pathlib import Path
 import msgspec
-from treadle import Thread
+from treadle import Rights, Thread
 from treadle.store import SqliteStore
 from treadle.subagents import AgentLimits
 from treadle.testing.script import Script
@@ -78,12 +78,14 @@ async def here() -> str:
     return "was here"
 
 
+RIGHTS = Rights(sandbox="danger-full-access", approval="never")
+
+
 async def main():
     store = await Store.open(place / "home")
     model = ScriptedModel(msgspec.json.decode(script, type=Script), retries=0)
     async with Thread.open(model=model, store=store, home=place / "home", cwd=place / "project",
-                           tools=(here,), agents=AgentLimits(), sandbox="danger-full-access",
-                           approval="never") as thread:
+                           tools=(here,), agents=AgentLimits(), rights=RIGHTS) as thread:
         print(thread.id, flush=True)
         async for event in thread.run("start", turn_id="turn_one"):
             pass
@@ -188,7 +190,7 @@ async def test_a_thread_that_may_start_no_agents_hears_of_those_it_once_started(
 HELD = """
 import asyncio, sys
 from pathlib import Path
-from treadle import Thread
+from treadle import Rights, Thread
 from treadle.subagents import AgentLimits
 from treadle.testing.script import Answer, Call
 from treadle.testing.scripted import ScriptedModel

@@ -11,9 +11,10 @@ from typing import Any
 import common
 from common import MODEL, Job, Scenarios, drive
 
-from treadle import Hooks, Rights, Routing, SqliteIndex, SqliteStore, Thread, TurnCompleted, tool
+from treadle import Hooks, Rights, Routing, SqliteStore, Thread, TurnCompleted, tool
 from treadle.hooks.payloads import AfterToolCall, BeforePromptBuild, BeforeToolCall, TurnEnded
 from treadle.models.connect import ProviderConfig
+from treadle.store.index import SqliteIndex
 
 NAMES: dict[str, str] = {}
 """Threads of this process by the names that scenarios give them."""

@@ -9,35 +9,33 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from ..context.head import Choices
-
-if TYPE_CHECKING:
-    from ..core.specs import ToolSpec
-    from ..delivery.channel import Channel
-    from ..engines.contract import ContextEngine
-    from ..engines.registry import EngineRegistry
-    from ..engines.session import EngineTimeouts
-    from ..engines.values import CitationsMode
-    from ..harness.contract import Harness
-    from ..harness.registry import HarnessRegistry
-    from ..harness.select import HarnessRules
-    from ..hooks import Hooks
-    from ..models.connect import ProviderConfig
-    from ..models.contract import Model
-    from ..policy.auth.wallet import Wallet
-    from ..policy.overlays import Overlays
-    from ..prompt.discovery import DocsRules
-    from ..prompt.observation import ApprovalPolicy, PromptContext, SandboxMode
-    from ..prompt.registry import Registry
-    from ..store.contract import Index, Store
-    from ..subagents import AgentLimits
-    from ..tools.contract import Tool
-    from ..tools.executor import ToolExecutor
+from ..core.specs import ToolSpec
+from ..delivery.channel import Channel
+from ..engines.contract import ContextEngine
+from ..engines.registry import EngineRegistry
+from ..engines.session import EngineTimeouts
+from ..engines.values import CitationsMode
+from ..harness.contract import Harness
+from ..harness.registry import HarnessRegistry
+from ..harness.select import HarnessRules
+from ..hooks import Hooks
+from ..models.connect import ProviderConfig
+from ..models.contract import Model
+from ..policy.auth.wallet import Wallet
+from ..policy.overlays import Overlays
+from ..prompt.discovery import DocsRules
+from ..prompt.observation import ApprovalPolicy, PromptContext, SandboxMode
+from ..prompt.registry import Registry
+from ..store.contract import Index, Store
+from ..subagents import AgentLimits
+from ..tools.contract import Tool
+from ..tools.executor import ToolExecutor
 
 __all__ = [
     "EngineOptions",

@@ -31,7 +31,7 @@ from ..harness.event_stream import EventQueue
 from ..harness.events import TurnCompleted
 from ..prompt.input import UserPart, user_message
 from ..store.contract import Post
-from ..subagents import AgentLimits, Lent, Subagents, post_message
+from ..subagents import AgentLimits, Subagents, post_message
 from .opening import Parts, child_options, open_engine, open_parts
 from .options import (
     EngineOptions,
@@ -425,6 +425,8 @@ class Thread:
     @asynccontextmanager
     async def _open_child(self, child: str) -> AsyncIterator[Thread]:
         """Open an agent's thread: with the model, the tools and no more rights than this one."""
+        from ..subagents import Lent
+
         executor = self.policy.options.tools.executor
         options = child_options(self.policy, self.log, Lent(executor) if executor else None)
         async with type(self).open_with(options, child) as opened:
