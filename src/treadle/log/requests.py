@@ -23,7 +23,6 @@ from ..core.items import Item
 from ..core.text import approx_tokens
 from ..core.usage import TokenUsage
 from ..prompt.input import user_message
-from ..prompt.tell import take_snapshots
 from ..store.contract import Change, LedgerRow, TurnEnd
 from .calibration import learn
 
@@ -78,7 +77,7 @@ class Requests:
     async def preview(self, text: str) -> tuple[View, Request]:
         """Return what would be sent if `text` were admitted now. Writes nothing."""
         log = self._log
-        states = take_snapshots(log.registry, await log.setup.observe())
+        states = log.snapshots(await log.setup.observe())
         drafts = opening(log.view, log.registry, states, user_message(text))
         head = await log.setup.head(log.view.head)
         reason = change_of_head(log.view.head, head)

@@ -30,7 +30,7 @@ from ..core.entries import (
 )
 from ..core.items import Item
 from ..core.text import approx_tokens
-from ..core.wire import json_bytes
+from ..core.wire import Json, json_bytes
 from ..prompt.fragment import Fragment
 from ..prompt.observation import PromptContext
 from ..prompt.registry import Registry
@@ -91,6 +91,8 @@ class ThreadLog:
         self.writing = asyncio.Lock()
         """Held from looking at the view to the entry that was decided on it."""
         self._staged = 0
+        self._snapshots: tuple[PromptContext, dict[str, Json | None]] | None = None
+        """The newest snapshots, and what they were taken of."""
         self.epochs = Epochs(self)
         self.requests = Requests(self)
         self.turns = Turns(self)
@@ -130,7 +132,7 @@ class ThreadLog:
     async def retell(self, context: PromptContext, *names: str) -> None:
         """Tell the model what changed of some states since the turn began."""
         async with self.writing:
-            seen = take_snapshots(self.registry, context)
+            seen = self.snapshots(context)
             states = {name: seen[name] for name in names if name in seen}
             drafts = retelling(self.view, self.registry, states, self.turn, self.step)
             if drafts:
@@ -190,6 +192,12 @@ class ThreadLog:
     def forget_staged(self) -> None:
         """Know that no output is staged any more: all of them went into the log."""
         self._staged = 0
+
+    def snapshots(self, context: PromptContext) -> dict[str, Json | None]:
+        """Return the snapshot of every state; taken anew when the context is another one."""
+        if self._snapshots is None or self._snapshots[0] != context:
+            self._snapshots = context, take_snapshots(self.registry, context)
+        return self._snapshots[1]
 
     def drafts(self, items: Sequence[Item], origin: Origin | None = None) -> tuple[Draft, ...]:
         """Return the drafts of those items that belong into a log, for the present step."""

@@ -24,7 +24,6 @@ from ..core.wire import Json
 from ..prompt.events import TurnAborted
 from ..prompt.input import user_message
 from ..prompt.observation import PromptContext
-from ..prompt.tell import take_snapshots
 from ..store.contract import (
     ENDED_STATES,
     THIS_TURN,
@@ -107,7 +106,7 @@ class Turns:
 
     async def _opening_drafts(self, given: TurnInput, context: PromptContext) -> tuple[Draft, ...]:
         log = self._log
-        states = take_snapshots(log.registry, context)
+        states = log.snapshots(context)
         ahead = (log.fragment_draft(fragment, turn=THIS_TURN) for fragment in given.ahead)
         drafts = opening(
             log.view,

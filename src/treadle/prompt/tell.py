@@ -69,8 +69,11 @@ def context_update(
     for state in registry.states:
         if state.id not in snapshots or (state.told == "rebase" and not rebase):
             continue
-        previous = _known(state, baselines.get(state.id, Absent()))
-        current = _decoded(state, snapshots[state.id])
+        baseline, snapshot = baselines.get(state.id, Absent()), snapshots[state.id]
+        if _is_known(baseline, snapshot):
+            continue
+        previous = _known(state, baseline)
+        current = _decoded(state, snapshot)
         if not _same(state, previous, current):
             said = state.difference(previous, current)
             page.add(_mark(state, current, told=bool(said)), said)
@@ -115,6 +118,18 @@ def _message(role: FragmentRole, said: Sequence[tuple[InputText, FragmentMark]])
     )
     content = tuple(text for text, _ in said)
     return ContextMessage(Message(role=role, content=content), tuple(marks))
+
+
+def _is_known(baseline: Baseline, snapshot: Json | None) -> bool:
+    """Whether the view was told exactly this; most states are the same in most turns."""
+    if isinstance(baseline, Known):
+        known = baseline.snapshot
+        return (
+            known is snapshot
+            if known is None or snapshot is None
+            else bytes(known) == bytes(snapshot)
+        )
+    return isinstance(baseline, Absent) and snapshot is None
 
 
 def _known(state: StateFragment[Any], baseline: Baseline) -> Absent | Unrecorded | Known[Any]:
