@@ -51,7 +51,7 @@ from treadle.harness.codex.subscription import Subscription
 from treadle.harness.events import Event, HarnessReported, TurnStarted
 from treadle.models.connect import ProviderConfig
 from treadle.prompt.input import user_message
-from treadle.store.contract import THIS_TURN, Change, Past
+from treadle.store.contract import THIS_TURN, Change, PastTurn
 from treadle.store.sqlite import SqliteStore
 from treadle.testing.fake import FakeServer
 from treadle.testing.options import grouped
@@ -296,12 +296,12 @@ async def written(home: Path, items: int) -> str:
         return thread.id
 
 
-def past(turns: int) -> Iterator[Past]:
+def past(turns: int) -> Iterator[PastTurn]:
     for number in range(turns):
         said = user_message(text(f"question {number}", 100))
         answer = Message(role="assistant", content=(OutputText(text(f"answer {number}", 100)),))
         drafts = [item_draft(item, turn=THIS_TURN, step=1) for item in (said, answer)]
-        yield Past(id=f"past_{number}", input=Raw(encode_item(said)), entries=tuple(drafts))
+        yield PastTurn(id=f"past_{number}", input=Raw(encode_item(said)), entries=tuple(drafts))
 
 
 async def main() -> None:

@@ -41,7 +41,7 @@ from treadle.engines.session import EngineSession
 from treadle.engines.slot import EngineSlot
 from treadle.log.turn_input import TurnInput
 from treadle.prompt.input import user_message
-from treadle.store.contract import THIS_TURN, Change, Past
+from treadle.store.contract import THIS_TURN, Change, PastTurn
 from treadle.store.index import SqliteIndex
 from treadle.store.sqlite import SqliteStore
 from treadle.thread.thread import Thread
@@ -150,12 +150,12 @@ def conversation(number: int, words: int = 1) -> tuple[Message, list[Item]]:
     ]
 
 
-def past(numbers: range) -> Iterator[Past]:
+def past(numbers: range) -> Iterator[PastTurn]:
     """Turns that happened elsewhere."""
     for number in numbers:
         said, items = conversation(number)
         drafts = [item_draft(item, turn=THIS_TURN, step=1) for item in (said, *items)]
-        yield Past(id=f"past_{number}", input=Raw(encode_item(said)), entries=tuple(drafts))
+        yield PastTurn(id=f"past_{number}", input=Raw(encode_item(said)), entries=tuple(drafts))
 
 
 async def grow(home: Path, messages: int) -> tuple[str, Figures]:

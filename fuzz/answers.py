@@ -7,7 +7,7 @@ on the way can be read, written again and summed up.
 from __future__ import annotations
 
 from treadle.core.items import encode_item, item_type
-from treadle.core.stream import Completed, Failed, OutputItemDone, RateLimitsEvent
+from treadle.core.stream import OutputItemDone, RateLimitsEvent, ResponseCompleted, ResponseFailed
 from treadle.core.usage import MOST_TOKENS
 from treadle.core.wire import json_bytes
 from treadle.models.contract import ModelError, ModelEvent, StreamCut
@@ -56,11 +56,11 @@ def _check_event(event: ModelEvent) -> None:
             assert is_readable(event.body)
             assert is_readable(encode_item(event.item))
             item_type(event.item)
-        case Completed():
+        case ResponseCompleted():
             usage = event.usage
             assert usage is None or 0 <= usage.total_tokens <= MOST_TOKENS
             json_bytes(usage)
-        case Failed():
+        case ResponseFailed():
             str((event.code, event.message, event.retry_after))
         case RateLimitsEvent():
             json_bytes(event.snapshot)

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from soak.answers import Given, Mouth
-from treadle.core.loopback import Listener, Request
+from treadle.core.loopback import LoopbackListener, LoopbackRequest
 from treadle.testing.fake.heard import hear
 from treadle.testing.fake.http import HungUp, Reply, read_request
 from treadle.testing.fake.voice import Spoken, Voice
@@ -49,7 +49,7 @@ class Sent(Struct, frozen=True, omit_defaults=True):
     """How often each of the names was sent."""
 
 
-class Provider(Listener):
+class Provider(LoopbackListener):
     """Answers in all three wire formats, well or badly."""
 
     def __init__(self, mouth: Mouth) -> None:
@@ -67,7 +67,7 @@ class Provider(Listener):
         except HungUp:
             pass
 
-    async def _exchange(self, request: Request, reply: Reply) -> None:
+    async def _exchange(self, request: LoopbackRequest, reply: Reply) -> None:
         if request.path == "/calm":
             self.mouth.calm = True
             await reply.whole(200, _JSON, b"{}")
@@ -76,7 +76,7 @@ class Provider(Listener):
         else:
             await self._answer(api, request, reply)
 
-    async def _answer(self, api: Api, request: Request, reply: Reply) -> None:
+    async def _answer(self, api: Api, request: LoopbackRequest, reply: Reply) -> None:
         payload = request.payload
         given = self.mouth.answer(
             _offered(payload), _rounds(payload), _key(request), rich=api == "responses"
@@ -109,7 +109,7 @@ class Provider(Listener):
         await reply.end()
 
 
-def _frames(given: Given, voice: Voice, request: Request) -> list[bytes]:
+def _frames(given: Given, voice: Voice, request: LoopbackRequest) -> list[bytes]:
     """The events of the answer, less or more than they should be."""
     heard = hear(ANSWERS[request.path], request)
     size = len(request.body) // _BYTES_PER_TOKEN
@@ -159,7 +159,7 @@ def _rounds(payload: dict[str, Any]) -> int:
     return rounds
 
 
-def _key(request: Request) -> str:
+def _key(request: LoopbackRequest) -> str:
     bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
     return bearer or request.headers.get("x-api-key", "")
 

@@ -7,7 +7,7 @@ import pytest
 from blockbuster import blockbuster_ctx
 from hypothesis import HealthCheck, settings
 
-from treadle.core.redact import forget
+from treadle.core.redact import forget_secrets
 
 pytest_plugins = ["pytester", "treadle.testing.guard", "treadle.testing.matrix.plugin"]
 
@@ -29,7 +29,7 @@ settings.load_profile("quick")
 def secrets_are_forgotten() -> Iterator[None]:
     yield
     # A key that one test planted may be a word that another one expects to read.
-    forget()
+    forget_secrets()
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,7 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from treadle.core.redact import forget
+from treadle.core.redact import forget_secrets
 from treadle.policy.auth.errors import AuthError
 from treadle.policy.auth.oauth import _read, _refused, _span
 from treadle.policy.auth.profile import ApiKey
@@ -55,4 +55,4 @@ def check(data: bytes) -> None:
     assert len(str(_refused("p", 400, answer))) < 500
     with suppress(AuthError):
         read_tokens("p", data.decode(errors="surrogateescape"), 0)
-    forget()
+    forget_secrets()

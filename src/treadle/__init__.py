@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .core.lazy import deferred
+from .core.lazy import lazy_attributes
 
 if TYPE_CHECKING:
     from .context.head import Choices
@@ -158,7 +158,7 @@ __all__ = [
     "tool",
 ]
 
-__getattr__ = deferred(
+__getattr__ = lazy_attributes(
     __name__,
     {
         "context.head": "Choices",

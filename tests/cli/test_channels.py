@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from treadle.core.loopback import Answer
+from treadle.core.loopback import LoopbackResponse
 from treadle.delivery.channels.signature import is_signed
 
 from ..delivery.scenes import Receiver
@@ -50,7 +50,7 @@ async def test_a_reply_is_posted_to_the_chosen_webhook_signed_and_once(treadle):
 async def test_a_webhook_that_is_down_costs_the_turn_nothing(treadle):
     async with Receiver() as receiver:
         hooked(treadle, receiver)
-        receiver.script = lambda _: Answer(status=503)
+        receiver.script = lambda _: LoopbackResponse(status=503)
         treadle.environ["TREADLE_CHANNEL"] = "ops"
         model = scripted(treadle, {"text": "One."})
         done = await asyncio.to_thread(treadle, "exec", "go", "--model", model)

@@ -18,7 +18,7 @@ from treadle.core.errors import IllegalCut
 from treadle.core.items import FunctionCallOutput, Message, encode_item, text_of
 from treadle.core.provenance import InputProvenance, InternalEvent
 from treadle.prompt import default_registry
-from treadle.store.contract import Post
+from treadle.store.contract import InboxDraft
 from treadle.store.sqlite import SqliteStore
 from treadle.testing import layout
 from treadle.thread.thread import Thread
@@ -50,7 +50,7 @@ def own_words(entry: Entry) -> str:
 
 
 async def post(thread: Thread, text: str, provenance: InputProvenance, *events: InternalEvent):
-    message = Post(
+    message = InboxDraft(
         key=text,
         kind="input",
         body=Raw(encode_item(user(text))),

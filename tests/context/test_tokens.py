@@ -28,7 +28,7 @@ from treadle.core.items import (
     decode_item,
     encode_item,
 )
-from treadle.core.text import Policy, truncate_output
+from treadle.core.text import TruncationPolicy, truncate_output
 
 
 def png(width: int, height: int) -> bytes:
@@ -222,8 +222,8 @@ def test_sound_behind_a_remote_url_counts_as_text():
 
 def test_truncation_takes_the_cost_of_sound_from_here():
     part = InputAudio(data_url("audio/wav", wav(2.0)))
-    assert truncate_output((part,), Policy("tokens", 20), audio_tokens) == (part,)
-    assert truncate_output((part,), Policy("tokens", 19), audio_tokens) == (
+    assert truncate_output((part,), TruncationPolicy("tokens", 20), audio_tokens) == (part,)
+    assert truncate_output((part,), TruncationPolicy("tokens", 19), audio_tokens) == (
         InputText("[omitted 1 audio items ...]"),
     )
 

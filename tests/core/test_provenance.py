@@ -12,9 +12,9 @@ from treadle.core.provenance import (
     InputProvenance,
     InternalEvent,
     ProvenanceKind,
-    inter_session,
     is_completion_report,
     is_coordination,
+    is_inter_session,
     normalize_event,
     normalize_events,
     normalize_provenance,
@@ -266,5 +266,5 @@ def test_what_a_subagent_sends_besides_is_coordination():
 
 
 def test_another_thread_is_known_by_the_kind():
-    assert [inter_session(InputProvenance(kind=kind)) for kind in KINDS] == [False, True, False]
-    assert not inter_session(None)
+    assert [is_inter_session(InputProvenance(kind=kind)) for kind in KINDS] == [False, True, False]
+    assert not is_inter_session(None)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.core.redact import BLANK, RedactingFilter, Redactor, guard_logs, know, redact
+from treadle.core.redact import BLANK, RedactingFilter, Redactor, add_secrets, redact, redact_logs
 
 SECRETS = st.text(min_size=6, max_size=40).filter(
     lambda text: len(text.strip()) >= 6 and BLANK not in text
@@ -93,10 +93,10 @@ def test_a_redactor_forgets_the_oldest_and_shows_none():
 
 
 def test_log_records_lose_their_secrets_in_words_arguments_and_tracebacks(caplog):
-    know("planted-in-the-log")
+    add_secrets("planted-in-the-log")
     logger = logging.getLogger("treadle.test_redaction")
-    guard_logs()
-    guard_logs()
+    redact_logs()
+    redact_logs()
     assert [type(each) for each in logger.filters] == [RedactingFilter]
     try:
         int("planted-in-the-log")
@@ -109,5 +109,5 @@ def test_log_records_lose_their_secrets_in_words_arguments_and_tracebacks(caplog
 
 
 def test_every_part_of_the_process_shares_what_is_known():
-    know("planted-everywhere")
+    add_secrets("planted-everywhere")
     assert redact("it said planted-everywhere twice") == "it said … twice"

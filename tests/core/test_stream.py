@@ -9,12 +9,8 @@ from msgspec import Raw
 
 from treadle.core.items import CustomToolCall, Unknown
 from treadle.core.stream import (
-    Completed,
-    Created,
     ErrorDetails,
     ErrorEvent,
-    Failed,
-    Incomplete,
     ModelsEtag,
     OutputItemAdded,
     OutputItemDone,
@@ -26,6 +22,10 @@ from treadle.core.stream import (
     ReasoningSummaryPartAdded,
     ReasoningTextDelta,
     ResponseBody,
+    ResponseCompleted,
+    ResponseCreated,
+    ResponseFailed,
+    ResponseIncomplete,
     ResponseMetadata,
     ServerModel,
     ServerReasoningIncluded,
@@ -44,7 +44,7 @@ def event(kind: str, **fields: object) -> bytes:
 
 
 DECODED = [
-    (event("response.created", response={"id": "r1"}), Created(ResponseBody(id="r1"))),
+    (event("response.created", response={"id": "r1"}), ResponseCreated(ResponseBody(id="r1"))),
     (
         event("response.output_text.delta", delta="hi", item_id="m", logprobs=[]),
         OutputTextDelta("hi", "m"),
@@ -114,21 +114,21 @@ def test_completion_tells_the_usage_and_whether_the_turn_ends():
     }
     response = {"id": "r1", "usage": usage, "end_turn": True, "output": [], "status": "completed"}
     decoded = decode_event(event("response.completed", response=response))
-    assert isinstance(decoded, Completed)
+    assert isinstance(decoded, ResponseCompleted)
     assert (decoded.response.id, decoded.response.end_turn) == ("r1", True)
     assert decoded.usage == TokenUsage(100, 40, 7, 9, 4, 109)
 
 
 def test_completion_without_usage_reports_none():
     decoded = decode_event(event("response.completed", response={"id": "r1", "usage": None}))
-    assert isinstance(decoded, Completed)
+    assert isinstance(decoded, ResponseCompleted)
     assert (decoded.usage, decoded.response.end_turn) == (None, None)
 
 
 def test_a_failure_keeps_code_message_and_the_delay_of_a_rate_limit():
     error = {"code": "rate_limit_exceeded", "message": "Please try again in 1.5s.", "type": "t"}
     limited = decode_event(event("response.failed", response={"id": "r", "error": error}))
-    assert isinstance(limited, Failed)
+    assert isinstance(limited, ResponseFailed)
     assert (limited.code, limited.message, limited.retry_after) == (
         "rate_limit_exceeded",
         "Please try again in 1.5s.",
@@ -137,14 +137,14 @@ def test_a_failure_keeps_code_message_and_the_delay_of_a_rate_limit():
     other = decode_event(
         event("response.failed", response={"error": {**error, "code": "server_is_overloaded"}})
     )
-    assert isinstance(other, Failed)
+    assert isinstance(other, ResponseFailed)
     assert (other.code, other.retry_after) == ("server_is_overloaded", None)
 
 
 @pytest.mark.parametrize("response", [{}, {"error": None}, {"error": {}}])
 def test_a_failure_that_says_nothing_is_still_a_failure(response):
     decoded = decode_event(event("response.failed", response=response))
-    assert isinstance(decoded, Failed)
+    assert isinstance(decoded, ResponseFailed)
     assert (decoded.code, decoded.message, decoded.retry_after) == ("", "", None)
 
 
@@ -154,7 +154,7 @@ def test_a_failure_that_says_nothing_is_still_a_failure(response):
 )
 def test_an_incomplete_response_says_why(details, reason):
     decoded = decode_event(event("response.incomplete", response={"incomplete_details": details}))
-    assert isinstance(decoded, Incomplete)
+    assert isinstance(decoded, ResponseIncomplete)
     assert decoded.reason == reason
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from treadle.core.items import EncryptedContent, InputAudio, InputImage, InputText
 from treadle.core.text import (
-    Policy,
+    TruncationPolicy,
     approx_tokens,
     formatted_truncate,
     truncate_output,
@@ -21,16 +21,16 @@ IMAGE = InputImage("https://example.org/a.png")
 SECRET = EncryptedContent("e" * 1_000)
 SOUND = InputAudio("data:audio/wav;base64,AAAA")
 
-policies = st.builds(Policy, st.sampled_from(["bytes", "tokens"]), st.integers(0, 60))
+policies = st.builds(TruncationPolicy, st.sampled_from(["bytes", "tokens"]), st.integers(0, 60))
 MARKER = re.compile(r"…(\d+) (tokens|chars) truncated…")
 
 
-def tokens(limit: int) -> Policy:
-    return Policy("tokens", limit)
+def tokens(limit: int) -> TruncationPolicy:
+    return TruncationPolicy("tokens", limit)
 
 
-def octets(limit: int) -> Policy:
-    return Policy("bytes", limit)
+def octets(limit: int) -> TruncationPolicy:
+    return TruncationPolicy("bytes", limit)
 
 
 def ten(_: InputAudio) -> int:
@@ -120,7 +120,7 @@ def test_budgets_are_told_in_both_units():
 
 @pytest.mark.parametrize(("limit", "expected"), [(10_000, 12_000), (1, 2), (3, 4), (0, 0)])
 def test_a_policy_is_scaled_upwards(limit, expected):
-    assert tokens(limit).scaled(1.2) == tokens(expected)
+    assert tokens(limit).scale(1.2) == tokens(expected)
 
 
 def test_plain_output_is_cut_as_text():

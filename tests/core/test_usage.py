@@ -50,7 +50,7 @@ def test_a_sum_knows_a_figure_once_either_side_reported_it():
 
 
 def test_blended_usage_leaves_out_what_was_cached():
-    assert TokenUsage(input_tokens=100, cached_input_tokens=60, output_tokens=7).blended == 47
+    assert TokenUsage(input_tokens=100, cached_input_tokens=60, output_tokens=7).uncached == 47
 
 
 def test_a_thread_sums_its_responses_and_remembers_the_last():
@@ -82,8 +82,8 @@ def test_the_share_of_the_window_that_is_left(window, used, left):
 def test_an_overflowed_window_counts_as_full():
     usage = ThreadUsage(TokenUsage(5, total_tokens=30), TokenUsage(5, total_tokens=7), 100)
     full = ThreadUsage(TokenUsage(total_tokens=100), TokenUsage(total_tokens=70), 100)
-    assert usage.filled() == full
-    assert full.filled().last == TokenUsage()
+    assert usage.full_window() == full
+    assert full.full_window().last == TokenUsage()
 
 
 def test_rate_limits_are_read_from_headers_the_default_limit_first():

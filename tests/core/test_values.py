@@ -78,7 +78,7 @@ EVERY_ITEM: list[items.Item] = [
         id="tso_1", call_id="c", status="completed", execution="client", tools=(Raw(b"{}"),)
     ),
     items.WebSearchCall(
-        id="ws_1", status="completed", action=items.Search(query="q", queries=("q",))
+        id="ws_1", status="completed", action=items.WebSearch(query="q", queries=("q",))
     ),
     items.WebSearchCall(action=items.OpenPage("https://example.org")),
     items.WebSearchCall(action=items.FindInPage("https://example.org", "p")),

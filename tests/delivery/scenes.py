@@ -8,7 +8,7 @@ from msgspec import Raw
 
 from treadle.core.entries import Draft
 from treadle.core.items import Message, OutputText, encode_item
-from treadle.core.loopback import Answer, Listener, Request
+from treadle.core.loopback import LoopbackListener, LoopbackRequest, LoopbackResponse
 from treadle.delivery.channel import Delivery, Receipt
 from treadle.delivery.decision import TurnFacts
 from treadle.delivery.outbox import DeliveryFollower
@@ -58,12 +58,12 @@ class Board:
         return receipt
 
 
-class Receiver(Listener):
+class Receiver(LoopbackListener):
     """A webhook's other end: it remembers all, and answers as it is told."""
 
     def __init__(self, port: int = 0) -> None:
         super().__init__(port)
-        self.script: Callable[[Request], Answer] = lambda _: Answer()
+        self.script: Callable[[LoopbackRequest], LoopbackResponse] = lambda _: LoopbackResponse()
 
     @property
     def url(self) -> str:
@@ -85,7 +85,7 @@ class Receiver(Listener):
         headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
         body = await reader.readexactly(int(headers["content-length"]))
         method, path, _ = first.split(" ")
-        request = Request(method, path, headers, body)
+        request = LoopbackRequest(method, path, headers, body)
         self.requests.append(request)
         answer = self.script(request)
         body = b"".join(answer.chunks)

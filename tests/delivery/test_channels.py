@@ -11,7 +11,7 @@ import pytest
 from msgspec import Raw
 
 from treadle.core.errors import ConfigError
-from treadle.core.loopback import Answer, Listener
+from treadle.core.loopback import LoopbackListener, LoopbackResponse
 from treadle.delivery.channel import Holds, Receipt
 from treadle.delivery.channels.queue import QueueChannel
 from treadle.delivery.channels.signature import is_signed, sign
@@ -187,7 +187,7 @@ def test_the_signature_is_the_one_of_the_time_a_dot_and_the_body():
 @pytest.mark.parametrize("status", [408, 409, 425, 429, 500, 502, 503])
 async def test_some_answers_may_pass(hooked, status):
     receiver, channel = hooked
-    receiver.script = lambda _: Answer(status=status)
+    receiver.script = lambda _: LoopbackResponse(status=status)
     assert await channel.deliver(delivery(1, "x")) == Receipt(
         "failed", f"the webhook answered {status}"
     )
@@ -196,7 +196,7 @@ async def test_some_answers_may_pass(hooked, status):
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 410, 413, 422])
 async def test_other_refusals_are_for_ever(hooked, status):
     receiver, channel = hooked
-    receiver.script = lambda _: Answer(status=status, chunks=(SECRET.encode(),))
+    receiver.script = lambda _: LoopbackResponse(status=status, chunks=(SECRET.encode(),))
     assert await channel.deliver(delivery(1, "x")) == Receipt(
         "refused", f"the webhook answered {status}; correct its URL or its receiver"
     )
@@ -216,14 +216,16 @@ async def test_other_refusals_are_for_ever(hooked, status):
 )
 async def test_a_receiver_may_say_when_to_come_back(hooked, wish, seconds):
     receiver, channel = hooked
-    receiver.script = lambda _: Answer(status=503, headers={"retry-after": wish})
+    receiver.script = lambda _: LoopbackResponse(status=503, headers={"retry-after": wish})
     assert (await channel.deliver(delivery(1, "x"))).retry_after == seconds
 
 
 async def test_a_redirect_is_not_followed_and_its_path_is_not_repeated(hooked):
     receiver, channel = hooked
     async with Receiver() as elsewhere:
-        receiver.script = lambda _: Answer(status=307, headers={"location": elsewhere.url})
+        receiver.script = lambda _: LoopbackResponse(
+            status=307, headers={"location": elsewhere.url}
+        )
         receipt = await channel.deliver(delivery(1, "x"))
     assert elsewhere.requests == []
     assert (receipt.state, "path-secret" in receipt.detail) == ("refused", False)
@@ -232,11 +234,11 @@ async def test_a_redirect_is_not_followed_and_its_path_is_not_repeated(hooked):
 
 async def test_an_endless_answer_counts_by_its_status(hooked):
     receiver, channel = hooked
-    receiver.script = lambda _: Answer(chunks=(b"x" * 1024,) * 256)
+    receiver.script = lambda _: LoopbackResponse(chunks=(b"x" * 1024,) * 256)
     assert await channel.deliver(delivery(1, "x")) == Receipt("delivered")
 
 
-class Mute(Listener):
+class Mute(LoopbackListener):
     async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         del writer
         await reader.read()
@@ -283,7 +285,7 @@ async def test_the_secret_is_in_no_repr_receipt_or_log(hooked, caplog):
     caplog.set_level(logging.DEBUG)
     receipts = []
     for status in (200, 302, 404, 500):
-        receiver.script = lambda _, status=status: Answer(
+        receiver.script = lambda _, status=status: LoopbackResponse(
             status=status, headers={"location": f"/{SECRET}"}, chunks=(SECRET.encode(),)
         )
         receipts.append(await channel.deliver(delivery(1, "x")))

@@ -7,7 +7,7 @@ from msgspec import Raw, structs
 
 from treadle.core.entries import Draft, ResponseMark, control_draft
 from treadle.core.errors import NotFound
-from treadle.core.loopback import Answer
+from treadle.core.loopback import LoopbackResponse
 from treadle.delivery.attempt import Leased
 from treadle.delivery.channel import Channel, Receipt
 from treadle.delivery.channels.queue import QueueChannel
@@ -489,10 +489,10 @@ async def test_a_webhook_that_limits_fails_and_refuses_is_followed_in_each(store
     async with Receiver() as receiver, AsyncTransport() as transport:
         told = iter(
             [
-                Answer(status=429, headers={"retry-after": "7"}),
-                Answer(status=500),
-                Answer(status=404),
-                Answer(),
+                LoopbackResponse(status=429, headers={"retry-after": "7"}),
+                LoopbackResponse(status=500),
+                LoopbackResponse(status=404),
+                LoopbackResponse(),
             ]
         )
         receiver.script = lambda _: next(told)
@@ -510,7 +510,12 @@ async def test_a_webhook_that_limits_fails_and_refuses_is_followed_in_each(store
 
 async def test_the_secret_is_in_no_row_report_or_error(store, thread, clock, tmp_path):
     async with Receiver() as receiver, AsyncTransport() as transport:
-        told = iter([Answer(status=500), Answer(status=302, headers={"location": f"/{SECRET}"})])
+        told = iter(
+            [
+                LoopbackResponse(status=500),
+                LoopbackResponse(status=302, headers={"location": f"/{SECRET}"}),
+            ]
+        )
         receiver.script = lambda _: next(told)
         hook = WebhookChannel(receiver.url, SECRET, transport, private=True, clock=clock)
         await tell(store, thread, "one", channel="hook")

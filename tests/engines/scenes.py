@@ -23,7 +23,7 @@ from treadle.core.items import (
     item_type,
     text_of,
 )
-from treadle.core.loopback import Request
+from treadle.core.loopback import LoopbackRequest
 from treadle.engines.contract import Rollback
 from treadle.engines.info import EngineInfo
 from treadle.engines.values import (
@@ -245,13 +245,13 @@ def said(item: ContextItem) -> str:
     return _words(item.item)
 
 
-def shows(request: Request) -> list[str]:
+def shows(request: LoopbackRequest) -> list[str]:
     """The conversation in a request: texts, without what stands in markers of the runtime."""
     told = [_wire(item) for item in request.payload["input"]]
     return [line for line in told if not line.startswith("<")]
 
 
-def guidance(request: Request) -> list[str]:
+def guidance(request: LoopbackRequest) -> list[str]:
     """What a request says of an engine's guidance."""
     texts = [
         part["text"]

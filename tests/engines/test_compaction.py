@@ -7,7 +7,7 @@ from inline_snapshot import snapshot
 from tests.harness.scenes import call, calls_answered_once, hear, last, of, opened, scripted
 from treadle.core.entries import Reason
 from treadle.core.errors import CannotCompact, TooLong
-from treadle.core.loopback import Request
+from treadle.core.loopback import LoopbackRequest
 from treadle.engines.retain import RETAINED_TOKENS
 from treadle.harness.events import CompactionFinished, CompactionStarted, NoticeRaised
 from treadle.models.contract import ModelError
@@ -28,7 +28,7 @@ async def look(words: int = 2_000) -> str:
     return "seen " * words
 
 
-def texts(request: Request) -> list[str]:
+def texts(request: LoopbackRequest) -> list[str]:
     """What a request shows, item by item."""
     shown = []
     for item in request.payload["input"]:
@@ -38,7 +38,7 @@ def texts(request: Request) -> list[str]:
     return shown
 
 
-def spoken(request: Request) -> list[str]:
+def spoken(request: LoopbackRequest) -> list[str]:
     """The same without the first context, long texts by their ends."""
     lines = [line for line in texts(request) if "<environment_context>" not in line]
     return [line if len(line) < 60 else f"{line[:20]}…{line[-20:]}" for line in lines[1:]]

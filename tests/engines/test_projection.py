@@ -5,7 +5,7 @@ from typing import Any
 from tests.engines.scenes import Probe, actions, epochs, notices, past, shows, written
 from tests.harness.scenes import hear, last, of, opened, scripted
 from treadle import Thread
-from treadle.core.entries import Epoch, Projected
+from treadle.core.entries import Epoch, ProjectionMark
 from treadle.engines.info import EngineInfo
 from treadle.engines.values import (
     AssembleParams,
@@ -37,7 +37,7 @@ class Projecting(Probe):
         )
 
 
-async def projections(thread: Thread) -> list[Projected | None]:
+async def projections(thread: Thread) -> list[ProjectionMark | None]:
     """What the epochs of a thread say of their plans."""
     entries = await thread.store.read(thread.id)
     controls = [entry.control for entry in entries if entry.kind == "epoch"]
@@ -56,7 +56,7 @@ async def test_a_plan_that_the_view_shows_already_changes_nothing(tmp_path):
         await hear(again, "second")
         engine.record = "It snowed more."
         await hear(again, "third")
-        assert await projections(again) == [Projected("probe", "winter", "1")]
+        assert await projections(again) == [ProjectionMark("probe", "winter", "1")]
     assert shows(model.requests[0]) == ["It snowed.", "second"]
     assert shows(model.requests[1]) == ["It snowed.", "second", "b", "third"]
     assert model.requests[1].body.startswith(model.requests[0].body.rstrip(b"]}"))
@@ -83,9 +83,9 @@ async def test_another_epoch_or_fingerprint_is_one_new_epoch_each(tmp_path):
         engine.epoch = "spring"
         await hear(again, "fifth")
         assert await projections(again) == [
-            Projected("probe", "winter", "1"),
-            Projected("probe", "winter", "2"),
-            Projected("probe", "spring", "2"),
+            ProjectionMark("probe", "winter", "1"),
+            ProjectionMark("probe", "winter", "2"),
+            ProjectionMark("probe", "spring", "2"),
         ]
         assert await epochs(again) == [("publish", "probe")] * 3
 
@@ -113,7 +113,7 @@ async def test_an_engine_may_go_from_epochs_to_turns(tmp_path):
             items=(written("It thawed."), given.items[-1])
         )
         await hear(again, "third")
-        assert await projections(again) == [Projected("probe", "winter", "1"), None]
+        assert await projections(again) == [ProjectionMark("probe", "winter", "1"), None]
     assert shows(model.requests[1]) == ["It thawed.", "third"]
 
 
@@ -126,7 +126,7 @@ async def test_the_same_plan_of_another_engine_is_another_plan(tmp_path):
         async with opened(tmp_path, model, thread=thread, engine=engine) as again:
             await hear(again, "again")
             found = await projections(again)
-    assert found == [Projected("one", "winter", "1"), Projected("other", "winter", "1")]
+    assert found == [ProjectionMark("one", "winter", "1"), ProjectionMark("other", "winter", "1")]
 
 
 async def test_a_plan_that_names_no_epoch_is_a_failure_that_is_told(tmp_path):

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.prompt.test_forging import hostile, occurrences
-from treadle.core.text import Policy, formatted_truncate, truncate_text
+from treadle.core.text import TruncationPolicy, formatted_truncate, truncate_text
 from treadle.prompt import default_registry
 from treadle.prompt.discovery import MOST_BYTES, discover
 from treadle.thread.thread import Thread
@@ -85,7 +85,7 @@ def test_a_strange_file_of_instructions_is_left_out_in_little_memory(tmp_path: P
     st.sampled_from(["bytes", "tokens"]),
 )
 def test_any_text_can_be_cut(text: str, limit: int, mode):
-    policy = Policy(mode, limit)
+    policy = TruncationPolicy(mode, limit)
     for cut in (truncate_text, formatted_truncate):
         short = cut(text, policy)
         fits = len(text.encode(errors="surrogatepass")) <= policy.byte_budget

@@ -18,7 +18,7 @@ from typing import Any
 
 import treadle
 from treadle import Choices, Hooks, InputProvenance, InternalEvent, PromptContext, tool
-from treadle.core.loopback import Request
+from treadle.core.loopback import LoopbackRequest
 from treadle.delivery.channel import Delivery, Receipt
 from treadle.engines.registry import EngineRegistry
 from treadle.harness.codex.harness import CodexHarness
@@ -178,7 +178,7 @@ class Stage:
         self.home, self.project = place / "home", place / "project"
         self.home.mkdir(exist_ok=True)
         self.project.mkdir(exist_ok=True)
-        self.asked: list[tuple[str, Callable[[], Sequence[Request]]]] = []
+        self.asked: list[tuple[str, Callable[[], Sequence[LoopbackRequest]]]] = []
         """Who answers, and what it was asked."""
         self.heard: list[dict[str, Any]] = []
         """How turns ended, in the order in which they did."""

@@ -19,7 +19,7 @@ from tests.context.scenes import (
     user,
 )
 from treadle.context.rules import OUTCOME_UNKNOWN
-from treadle.core.entries import Notice, Origin, ResponseMark, Settings
+from treadle.core.entries import Notice, Origin, ResponseMark, SettingsChange
 from treadle.core.errors import ConfigError, NotFound, ThreadBusy, TurnConflict
 from treadle.core.items import (
     AdditionalTools,
@@ -269,7 +269,7 @@ async def test_notes_and_settings_are_entries():
         await found.thread.log.note("Careful.", level="warning")
         await found.thread.log.configure(goal="Ship it", pace=3)
         entries = await found.thread.store.read(found.thread.id)
-        settings = Settings({"goal": msgspec.Raw(b'"Ship it"'), "pace": msgspec.Raw(b"3")})
+        settings = SettingsChange({"goal": msgspec.Raw(b'"Ship it"'), "pace": msgspec.Raw(b"3")})
         assert [e.control for e in entries] == [Notice("warning", "Careful."), settings]
         assert found.thread.view.settings == settings.changes
 

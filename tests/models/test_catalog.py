@@ -7,7 +7,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from treadle.core.errors import ConfigError
-from treadle.core.text import Policy
+from treadle.core.text import TruncationPolicy
 from treadle.models.catalog import Catalog
 from treadle.models.profile import ModelProfile
 
@@ -145,7 +145,7 @@ def test_an_unknown_model_gets_the_fallback_and_says_so(catalog):
         slug="brand-new",
         known=False,
         context_window=272_000,
-        truncation=Policy("bytes", 10_000),
+        truncation=TruncationPolicy("bytes", 10_000),
         shell="unified_exec",
         apply_patch="none",
         parallel_tool_calls=True,
@@ -175,9 +175,9 @@ def test_a_window_of_the_users_is_clamped_to_what_the_model_can_do(catalog):
 
 
 def test_a_limit_on_tool_output_keeps_the_models_unit(catalog):
-    assert catalog.profile("gpt-5.5").truncation_policy() == Policy("tokens", 10_000)
-    assert catalog.profile("gpt-5.5").truncation_policy(500) == Policy("tokens", 500)
-    assert catalog.profile("gpt-5.2").truncation_policy(500) == Policy("bytes", 2_000)
+    assert catalog.profile("gpt-5.5").truncation_policy() == TruncationPolicy("tokens", 10_000)
+    assert catalog.profile("gpt-5.5").truncation_policy(500) == TruncationPolicy("tokens", 500)
+    assert catalog.profile("gpt-5.2").truncation_policy(500) == TruncationPolicy("bytes", 2_000)
 
 
 def test_effort_and_verbosity_are_given_as_the_wire_wants_them(catalog):
@@ -216,7 +216,7 @@ def test_a_users_file_changes_single_fields_and_adds_entries(tmp_path):
         context_window=100_000, images=False, entry="gpt-5.5-nano"
     )
     assert catalog.profile("house:mine-2") == built_in.profile("gpt-5.4").override(
-        slug="mine-2", provider="house", entry="mine", truncation=Policy("bytes", 77)
+        slug="mine-2", provider="house", entry="mine", truncation=TruncationPolicy("bytes", 77)
     )
     assert catalog.profile("brand-new").context_window == 8_000
     assert catalog.profile("gpt-4o") == built_in.profile("gpt-4o")

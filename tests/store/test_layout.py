@@ -13,7 +13,7 @@ from msgspec import Raw
 from treadle.core.entries import Draft, Flags, FragmentMark, Origin
 from treadle.core.errors import ConfigError
 from treadle.store import Change, SqliteStore
-from treadle.store.contract import Admission, OutboxDraft, Post
+from treadle.store.contract import Admission, InboxDraft, OutboxDraft
 from treadle.testing.contracts.drafts import append, said, says, turn_of
 
 TABLES = ("threads", "origins", "blobs", "blob_users", "entries", "turns", "inbox", "outbox")
@@ -123,7 +123,7 @@ async def test_what_nobody_shares_is_purged_from_the_file(tmp_path):
         await append(store, root, turn_of("t1", "shared"), turn_of("t2", "private words"))
         await append(store, root, Change(entries=(says("private " * 10_000),)))
         await store.put_blob(root, b"private bytes")
-        await store.post(root, Post(key="k", kind="steer", body=Raw(b'"private"')))
+        await store.post(root, InboxDraft(key="k", kind="steer", body=Raw(b'"private"')))
         work = OutboxDraft(topic="t", key="k", body=Raw(b'"private"'))
         await append(store, root, Change(outbox=(work,)))
         fork = await store.fork(root, 1)

@@ -14,7 +14,7 @@ from msgspec import Raw
 from treadle.core.entries import Draft, Flags
 from treadle.core.errors import TreadleError
 from treadle.store import Change, MemoryStore, SqliteStore, Store
-from treadle.store.contract import THIS_TURN, Admission, OutboxDraft, Post, TurnEnd
+from treadle.store.contract import THIS_TURN, Admission, InboxDraft, OutboxDraft, TurnEnd
 from treadle.testing.contracts.drafts import said
 
 # A step names threads by their place in the order of creation, so that both stores,
@@ -88,7 +88,9 @@ class Story:
             case "blob":
                 return await self.store.put_blob(thread, what.encode())
             case "post":
-                posted = await self.store.post(thread, Post(key=what, kind="k", body=Raw(b"1")))
+                posted = await self.store.post(
+                    thread, InboxDraft(key=what, kind="k", body=Raw(b"1"))
+                )
                 self.messages.append(posted.number)
             case "commit":
                 return await self.commit(thread, what)

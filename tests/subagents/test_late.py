@@ -12,7 +12,15 @@ import pytest
 from tests.harness.scenes import call, hear, scripted
 from treadle import SqliteStore, Thread
 from treadle.harness.events import AgentReported, Event, TurnCompleted
-from treadle.store.contract import Change, Committed, InboxMessage, Lease, OutboxRow, Post, Turn
+from treadle.store.contract import (
+    Change,
+    CommitResult,
+    InboxDraft,
+    InboxMessage,
+    Lease,
+    OutboxRow,
+    Turn,
+)
 from treadle.subagents import post_message
 from treadle.subagents.values import EndReason
 from treadle.testing.contracts.answers import until
@@ -50,10 +58,10 @@ class Late(SqliteStore):
         answer = await super().outbox(thread=thread, topic=topic)
         return await self._late("outbox", thread or "", answer)
 
-    async def post(self, thread: str, message: Post) -> InboxMessage:
+    async def post(self, thread: str, message: InboxDraft) -> InboxMessage:
         return await self._late("post", thread, await super().post(thread, message))
 
-    async def commit(self, lease: Lease, change: Change) -> Committed:
+    async def commit(self, lease: Lease, change: Change) -> CommitResult:
         committed = await super().commit(lease, change)
         ordered = any(row.topic == "agent" for row in change.outbox)
         return await self._late("order", lease.thread, committed) if ordered else committed

@@ -17,7 +17,7 @@ from treadle.core.errors import NotFound, NothingToSend, StoreFull
 from treadle.core.items import decode_item, text_of
 from treadle.core.provenance import InputProvenance
 from treadle.harness.events import TurnStarted
-from treadle.store.contract import InboxMessage, Post
+from treadle.store.contract import InboxDraft, InboxMessage
 from treadle.subagents import post_message
 from treadle.testing.contracts.answers import until
 from treadle.testing.script import Answer
@@ -123,7 +123,7 @@ class Full(SqliteStore):
 
     full = True
 
-    async def post(self, thread: str, message: Post) -> InboxMessage:
+    async def post(self, thread: str, message: InboxDraft) -> InboxMessage:
         if self.full:
             self.full = False
             raise StoreFull("no room")

@@ -24,7 +24,7 @@ from tests.harness.scenes import call, hear
 from tests.policy.auth.scenes import HOUR, TokenEndpoint, oauth
 from treadle import Thread
 from treadle.core.errors import TreadleError
-from treadle.core.loopback import Listener
+from treadle.core.loopback import LoopbackListener
 from treadle.delivery.channels.webhook import WebhookChannel
 from treadle.harness.codex.harness import CodexHarness
 from treadle.harness.codex.options import CodexOptions
@@ -275,7 +275,7 @@ async def test_no_turn_that_is_broken_off_tells_a_key(tmp_path, witness, harness
         await listen(thread, witness, "are you there?")
 
 
-class Echo(Listener):
+class Echo(LoopbackListener):
     """A receiver that refuses, and repeats what it should not know."""
 
     async def talk(self, reader: Any, writer: Any) -> None:

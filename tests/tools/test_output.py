@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
-from treadle.core.text import Policy, truncate_text
+from treadle.core.text import TruncationPolicy, truncate_text
 from treadle.core.wire import json_bytes
 from treadle.tools.excerpt import BUFFER, HeadTail, looks_binary
 from treadle.tools.keeping import PIECE, Keeper, KeptOutput, open_kept, read_range, search
@@ -223,7 +223,7 @@ def test_an_excerpt_of_what_fits_is_cut_like_any_text(chunks: list[bytes], limit
     text = whole.decode(errors="replace")
     assert (excerpt.text, excerpt.size, excerpt.omitted) == (text, len(whole), 0)
     for mode in ("tokens", "bytes"):
-        policy = Policy(mode, limit)
+        policy = TruncationPolicy(mode, limit)
         assert excerpt.cut(policy) == truncate_text(text, policy)
 
 
@@ -235,7 +235,7 @@ def test_an_excerpt_with_a_gap_is_cut_as_if_there_were_none(mode):
     for _ in range(count):
         buffer.add(line.encode())
     excerpt = buffer.take(whole=True)
-    policy = Policy(mode, 100)
+    policy = TruncationPolicy(mode, 100)
     assert excerpt.cut(policy) == truncate_text(line * count, policy)
     assert excerpt.lines == count
     assert f"\n... {excerpt.omitted} bytes omitted ...\n" in excerpt.text

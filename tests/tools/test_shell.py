@@ -7,7 +7,7 @@ from inline_snapshot import snapshot
 
 from treadle.core.items import ExecAction, FunctionCallOutput, LocalShellCall, Unknown
 from treadle.core.specs import spec_name
-from treadle.core.text import Policy
+from treadle.core.text import TruncationPolicy
 from treadle.models.profile import ModelProfile, Shell
 from treadle.tools.builtin import builtin_tools
 from treadle.tools.contract import ToolResult
@@ -19,7 +19,7 @@ PATCH = "*** Begin Patch\n*** Add File: new.txt\n+hello\n*** End Patch"
 
 
 def with_family(scene: Scene, family: Shell) -> Scene:
-    profile = ModelProfile(slug="m", shell=family, truncation=Policy("bytes", 400))
+    profile = ModelProfile(slug="m", shell=family, truncation=TruncationPolicy("bytes", 400))
     return scene.but(tools=builtin_tools(profile))
 
 

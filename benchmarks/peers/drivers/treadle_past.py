@@ -11,7 +11,7 @@ from treadle import SqliteStore
 from treadle.context.compose import item_draft
 from treadle.core.items import Message, OutputText, encode_item
 from treadle.prompt.input import user_message
-from treadle.store.contract import THIS_TURN, Change, Past
+from treadle.store.contract import THIS_TURN, Change, PastTurn
 
 __all__ = ["write_past"]
 
@@ -25,9 +25,9 @@ async def write_past(home: Path, thread: str, turns: int) -> None:
         await lease.release()
 
 
-def happened(number: int) -> Past:
+def happened(number: int) -> PastTurn:
     """A turn that happened elsewhere."""
     said = user_message(f"{QUESTION} ({number}).")
     answered = Message(role="assistant", content=(OutputText(ANSWER),))
     drafts = [item_draft(item, turn=THIS_TURN, step=1) for item in (said, answered)]
-    return Past(id=f"past_{number}", input=Raw(encode_item(said)), entries=tuple(drafts))
+    return PastTurn(id=f"past_{number}", input=Raw(encode_item(said)), entries=tuple(drafts))

@@ -78,7 +78,7 @@ def _address(name: str, channel: ChannelSettings) -> str:
 
 def _secret(name: str, channel: ChannelSettings, environ: Mapping[str, str]) -> str:
     """What requests are signed with; it stands in a variable, never in a file."""
-    from ..core.redact import know
+    from ..core.redact import add_secrets
 
     variable = channel.secret_variable
     if variable is None:
@@ -89,5 +89,5 @@ def _secret(name: str, channel: ChannelSettings, environ: Mapping[str, str]) -> 
     secret = environ.get(variable, "").strip()
     if not secret:
         raise ConfigError(f"the variable {variable!r}, which channels.{name} names, is empty")
-    know(secret)
+    add_secrets(secret)
     return secret

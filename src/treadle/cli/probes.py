@@ -125,12 +125,12 @@ def _space(home: Path) -> Check:
 
 def _log(path: Path) -> Check:
     from ..store.database import open_reader, sqlite_errors
-    from ..store.migrations import check
+    from ..store.migrations import check_layout
 
     if not path.exists():
         return _ok("not made yet")
     with closing(open_reader(path)) as connection, sqlite_errors(path):
-        layout = check(connection, path)
+        layout = check_layout(connection, path)
         (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
         (threads,) = connection.execute(
             "SELECT count(*) FROM threads WHERE deleted IS NULL"

@@ -14,7 +14,7 @@ from msgspec import Struct
 from ..core.entries import Entry
 from ..core.errors import NotFound
 from ..core.patterns import regex
-from ..core.text import Policy, approx_tokens, truncate_text
+from ..core.text import TruncationPolicy, approx_tokens, truncate_text
 from ..store.contract import Store, ThreadInfo
 from ..store.search.documents import EntryText, entry_text
 from .home import LIBRARY, Home, find_thread
@@ -134,7 +134,7 @@ async def _said(store: Store, stretch: Stretch) -> AsyncIterator[tuple[Entry, En
 
 def _recalled(thread: str, entry: Entry, said: EntryText, room: int) -> Recalled:
     """An entry; one that alone is too large for the room is cut."""
-    text = truncate_text(said.text, Policy("tokens", max(room, 1)))
+    text = truncate_text(said.text, TruncationPolicy("tokens", max(room, 1)))
     return Recalled(
         id=entry_id(thread, entry.seq),
         source_id=entry.source_id,

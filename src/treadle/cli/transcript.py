@@ -19,7 +19,7 @@ from ..core.entries import (
     RequestMark,
     ResponseMark,
     Rollback,
-    Settings,
+    SettingsChange,
     own_parts,
 )
 from ..core.errors import StoreCorrupt, StoreError
@@ -181,7 +181,7 @@ def _title(control: Control) -> str:
             return f"response {status}"
         case Rollback():
             return "rollback"
-        case Settings():
+        case SettingsChange():
             return "settings"
 
 
@@ -199,6 +199,6 @@ def _said(control: Control, entry: Entry) -> str:
             return "\n".join(filter(None, [spent, error]))
         case Rollback(cut=cut):
             return f"entries {cut} to {entry.seq - 1} no longer count"
-        case Settings(changes=changes):
+        case SettingsChange(changes=changes):
             said = (f"{name} = {bytes(value).decode()}" for name, value in changes.items())
             return _shortened("\n".join(said))

@@ -32,7 +32,7 @@ from ..core.provenance import (
     normalize_provenance,
     suppresses_persistence,
 )
-from ..core.text import Policy, truncate_output
+from ..core.text import TruncationPolicy, truncate_output
 from ..core.wire import Json
 from ..prompt.agents_md import AgentsMdFragment
 from ..prompt.registry import Registry
@@ -76,11 +76,11 @@ def item_draft(
     step: int = 0,
     origin: Origin | None = None,
     flags: Flags = Flags.NONE,
-    limit: Policy | None = None,
+    limit: TruncationPolicy | None = None,
 ) -> Draft:
     """The draft of one item; with a `limit` a tool's output is cut to it."""
     if limit is not None and isinstance(item, FunctionCallOutput | CustomToolCallOutput):
-        output: Output = truncate_output(item.output, limit.scaled(OUTPUT_SLACK), audio_tokens)
+        output: Output = truncate_output(item.output, limit.scale(OUTPUT_SLACK), audio_tokens)
         item = msgspec.structs.replace(item, output=output)
     given = None if isinstance(item, Unknown) else getattr(item, "id", None)
     if origin is None and given is not None:

@@ -50,8 +50,8 @@ async def turn_start(store: Store, thread: str, turns: int) -> int:
 
 def _note_input(inputs: set[bool], entry: Entry) -> None:
     """Note whether what opened a turn is volatile."""
-    if entry.step == 0 and not entry.is_(Flags.CONTEXTUAL):
-        inputs.add(entry.is_(Flags.VOLATILE))
+    if entry.step == 0 and not entry.has_flag(Flags.CONTEXTUAL):
+        inputs.add(entry.has_flag(Flags.VOLATILE))
 
 
 def _asked(turns: Mapping[int, set[bool]]) -> int:

@@ -57,7 +57,7 @@ def outbound(row: Row, head: Head) -> bytes | None:
         if repaired is None:
             return None
         row = repaired
-    home = row.origin is not None and row.origin.same_home(head)
+    home = row.origin is not None and row.origin.is_compatible(head)
     if _goes_as_is(row, head, home=home):
         return row.body
     made = _addressed(row.item)

@@ -71,7 +71,7 @@ class Row(Struct, frozen=True, kw_only=True, gc=False):
         try:
             return cls.of_draft(entry, entry.seq)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise entry.unreadable(error) from error
+            raise entry.read_error(error) from error
 
     @classmethod
     def of_draft(cls, draft: Draft, seq: int | None = None) -> Row:

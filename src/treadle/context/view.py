@@ -23,12 +23,12 @@ from ..core.entries import (
     Head,
     Inline,
     Node,
-    Projected,
+    ProjectionMark,
     Range,
     Reason,
     Recipe,
     Rollback,
-    Settings,
+    SettingsChange,
     Snapshots,
 )
 from ..core.wire import Json
@@ -64,7 +64,7 @@ class View(Struct):
     reason: Reason = Reason.START
     base: int = 0
     """The epoch entry whose recipe it starts from; 0 for the start of the log."""
-    projection: Projected | None = None
+    projection: ProjectionMark | None = None
     """Whose plan that recipe shows, where an engine said how long it holds."""
     rows: list[Row] = field(default_factory=list)
     gaps: list[tuple[int, int]] = field(default_factory=list)
@@ -189,7 +189,7 @@ class _Walk(Struct):
     epoch: int = 0
     reason: Reason = Reason.START
     base: int = 0
-    projection: Projected | None = None
+    projection: ProjectionMark | None = None
     recipe: Recipe | None = None
 
     def meet(self, entry: Entry) -> bool:
@@ -232,7 +232,7 @@ def _settle(view: View, changes: dict[str, Json]) -> None:
 
 def _merge(settings: dict[str, Json], entry: Entry) -> None:
     control = entry.control
-    if isinstance(control, Settings):
+    if isinstance(control, SettingsChange):
         settings.update(control.changes)
 
 

@@ -35,7 +35,7 @@ __all__ = [
     "Node",
     "Notice",
     "Origin",
-    "Projected",
+    "ProjectionMark",
     "Range",
     "Reason",
     "Recipe",
@@ -43,7 +43,7 @@ __all__ = [
     "RequestMark",
     "ResponseMark",
     "Rollback",
-    "Settings",
+    "SettingsChange",
     "Snapshots",
     "control_draft",
     "own_parts",
@@ -80,7 +80,7 @@ class Origin(Struct, frozen=True, omit_defaults=True):
         if (name := renamed_harness(self.harness)) != self.harness:
             msgspec.structs.force_setattr(self, "harness", name)
 
-    def same_home(self, other: "Self | Head") -> bool:
+    def is_compatible(self, other: "Self | Head") -> bool:
         """Whether opaque parts made by one can be read by the other."""
         return (self.provider, self.api, self.account) == (
             other.provider,
@@ -143,7 +143,7 @@ class Entry(Draft, frozen=True, kw_only=True, gc=False):
         try:
             return decode_item(self.body)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise self.unreadable(error) from error
+            raise self.read_error(error) from error
 
     @property
     def control(self) -> "Control":
@@ -155,9 +155,9 @@ class Entry(Draft, frozen=True, kw_only=True, gc=False):
         try:
             return msgspec.json.decode(self.body, type=CONTROLS[self.kind])
         except (KeyError, msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise self.unreadable(error) from error
+            raise self.read_error(error) from error
 
-    def unreadable(self, error: Exception) -> StoreError:
+    def read_error(self, error: Exception) -> StoreError:
         """What to raise when `body` cannot be read."""
         name = f"entry {self.seq} of thread {self.thread!r} ({self.kind})"
         before = "go on from an earlier step with `treadle fork --at`"
@@ -167,7 +167,7 @@ class Entry(Draft, frozen=True, kw_only=True, gc=False):
             )
         return StoreCorrupt(f"{name} is damaged: {error}; {before}")
 
-    def is_(self, flag: Flags) -> bool:
+    def has_flag(self, flag: Flags) -> bool:
         """Whether `flag` is set."""
         return bool(self.flags & flag)
 
@@ -268,7 +268,7 @@ class Head(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """What `output_schema` is called; old heads do not say it, and stay what they were."""
 
 
-class Projected(Struct, frozen=True, omit_defaults=True):
+class ProjectionMark(Struct, frozen=True, omit_defaults=True):
     """Whose plan a recipe shows, and for how long the plan holds: while its epoch is the same."""
 
     engine: str
@@ -291,7 +291,7 @@ class Epoch(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """With a recipe: the thread's settings so far, for the same purpose."""
     by: str = ""
     note: str = ""
-    projection: Projected | None = None
+    projection: ProjectionMark | None = None
 
 
 class Rollback(Struct, frozen=True, omit_defaults=True):
@@ -301,7 +301,7 @@ class Rollback(Struct, frozen=True, omit_defaults=True):
     turns: int | None = None
 
 
-class Settings(Struct, frozen=True):
+class SettingsChange(Struct, frozen=True):
     """Thread settings that changed; a null value removes one."""
 
     changes: dict[str, Json]
@@ -335,12 +335,12 @@ class ResponseMark(Struct, frozen=True, omit_defaults=True):
     error: str | None = None
 
 
-Control: TypeAlias = Epoch | Rollback | Settings | Notice | RequestMark | ResponseMark
+Control: TypeAlias = Epoch | Rollback | SettingsChange | Notice | RequestMark | ResponseMark
 
 CONTROLS: dict[str, type[Control]] = {
     "epoch": Epoch,
     "rollback": Rollback,
-    "settings": Settings,
+    "settings": SettingsChange,
     "notice": Notice,
     "request": RequestMark,
     "response": ResponseMark,

@@ -45,11 +45,11 @@ __all__ = [
     "ReasoningText",
     "Refusal",
     "Role",
-    "Search",
     "SummaryText",
     "ToolSearchCall",
     "ToolSearchOutput",
     "Unknown",
+    "WebSearch",
     "WebSearchCall",
     "decode_item",
     "encode_item",
@@ -151,7 +151,7 @@ class ExecAction(Wire, frozen=True, kw_only=True, tag="exec"):
     user: str | None = field(default_factory=null)
 
 
-class Search(Wire, frozen=True, tag="search"):
+class WebSearch(Wire, frozen=True, tag="search"):
     """A web search."""
 
     query: str | None = None
@@ -288,7 +288,7 @@ class WebSearchCall(Wire, frozen=True, kw_only=True, tag="web_search_call"):
 
     id: str | None = None
     status: str | None = None
-    action: Search | OpenPage | FindInPage | Unknown | None = None
+    action: WebSearch | OpenPage | FindInPage | Unknown | None = None
     metadata: Json | UnsetType = _metadata()
 
 
@@ -365,7 +365,7 @@ PARTS: Codec[Part] = Codec(
 )
 """Reads and writes content parts."""
 
-_ACTIONS: Codec[Struct] = Codec(ExecAction, Search, OpenPage, FindInPage)
+_ACTIONS: Codec[Struct] = Codec(ExecAction, WebSearch, OpenPage, FindInPage)
 
 ITEMS: Codec[Item] = Codec(
     Message,

@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
-__all__ = ["deferred"]
+__all__ = ["lazy_attributes"]
 
 
-def deferred(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
+def lazy_attributes(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
     """The `__getattr__` of a package; `homes` names the modules, and in each its names."""
     home_of = {name: module for module, names in homes.items() for name in names.split()}
 

@@ -19,13 +19,21 @@ from msgspec import Struct, field
 
 from .wire import json_bytes
 
-__all__ = ["Answer", "Listener", "Loopback", "Request", "Script", "answer_text", "stream"]
+__all__ = [
+    "LoopbackListener",
+    "LoopbackRequest",
+    "LoopbackResponse",
+    "LoopbackScript",
+    "LoopbackServer",
+    "stream_response",
+    "text_response",
+]
 
 _LARGEST_BODY = 64 * 1024 * 1024
 _LARGEST_HEAD = 1 << 18
 
 
-class Request(Struct, frozen=True):
+class LoopbackRequest(Struct, frozen=True):
     """One request as it came in; header names are in lower case."""
 
     method: str
@@ -39,7 +47,7 @@ class Request(Struct, frozen=True):
         return msgspec.json.decode(self.body)
 
 
-class Answer(Struct, frozen=True):
+class LoopbackResponse(Struct, frozen=True):
     """One response, given whole. The connection closes behind it."""
 
     status: int = 200
@@ -47,18 +55,24 @@ class Answer(Struct, frozen=True):
     chunks: tuple[bytes, ...] = ()
 
 
-Script: TypeAlias = Callable[[Request], Answer | Awaitable[Answer]]
+LoopbackScript: TypeAlias = Callable[
+    [LoopbackRequest], LoopbackResponse | Awaitable[LoopbackResponse]
+]
 """Decides the answer to each POST to ``/v1/responses``."""
 
 
-def stream(events: Iterable[Mapping[str, object]], headers: dict[str, str] | None = None) -> Answer:
+def stream_response(
+    events: Iterable[Mapping[str, object]], headers: dict[str, str] | None = None
+) -> LoopbackResponse:
     """An event stream of these events, each with its ``type``."""
     chunks = (b"event: %b\ndata: %b\n\n" % (_type(e), json_bytes(e)) for e in events)
     given = {"content-type": "text/event-stream", **(headers or {})}
-    return Answer(headers=given, chunks=tuple(chunks))
+    return LoopbackResponse(headers=given, chunks=tuple(chunks))
 
 
-def answer_text(text: str, *, response_id: str = "resp_1", total_tokens: int = 0) -> Answer:
+def text_response(
+    text: str, *, response_id: str = "resp_1", total_tokens: int = 0
+) -> LoopbackResponse:
     """A stream in which the model says `text` and the provider reports `total_tokens`."""
     message = {
         "type": "message",
@@ -67,7 +81,7 @@ def answer_text(text: str, *, response_id: str = "resp_1", total_tokens: int = 0
         "content": [{"type": "output_text", "text": text}],
     }
     usage = {"input_tokens": total_tokens, "output_tokens": 0, "total_tokens": total_tokens}
-    return stream(
+    return stream_response(
         (
             {"type": "response.created", "response": {"id": response_id}},
             {"type": "response.output_item.done", "item": message},
@@ -76,14 +90,14 @@ def answer_text(text: str, *, response_id: str = "resp_1", total_tokens: int = 0
     )
 
 
-class Listener(ABC):
+class LoopbackListener(ABC):
     """Listens on ``http://127.0.0.1:<port>/v1`` while it is entered.
 
     A subclass says in `talk` how one connection goes; the client may leave at any time.
     """
 
     def __init__(self, port: int = 0) -> None:
-        self.requests: list[Request] = []
+        self.requests: list[LoopbackRequest] = []
         self.connections = 0
         """Connections that were made to it."""
         self._port = port
@@ -142,13 +156,13 @@ class Listener(ABC):
                 await writer.wait_closed()
 
 
-class Loopback(Listener):
+class LoopbackServer(LoopbackListener):
     """Plays `script` and records what was asked.
 
     Anything but ``POST /v1/responses`` is recorded and answered with 404.
     """
 
-    def __init__(self, script: Script) -> None:
+    def __init__(self, script: LoopbackScript) -> None:
         super().__init__()
         self._script = script
 
@@ -156,14 +170,14 @@ class Loopback(Listener):
         """Read one request and give its answer."""
         request = await _read_request(reader)
         self.requests.append(request)
-        answer = Answer(status=404)
+        answer = LoopbackResponse(status=404)
         if (request.method, request.path) == ("POST", "/v1/responses"):
             scripted = self._script(request)
-            answer = scripted if isinstance(scripted, Answer) else await scripted
+            answer = scripted if isinstance(scripted, LoopbackResponse) else await scripted
         await _write(writer, answer)
 
 
-async def _read_request(reader: asyncio.StreamReader) -> Request:
+async def _read_request(reader: asyncio.StreamReader) -> LoopbackRequest:
     head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
     first, *lines = head.rstrip().split("\r\n")
     method, _, rest = first.partition(" ")
@@ -171,10 +185,10 @@ async def _read_request(reader: asyncio.StreamReader) -> Request:
     headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
     size = min(int(headers.get("content-length", "0") or 0), _LARGEST_BODY)
     body = await reader.readexactly(size)
-    return Request(method, rest.rpartition(" ")[0].partition("?")[0], headers, body)
+    return LoopbackRequest(method, rest.rpartition(" ")[0].partition("?")[0], headers, body)
 
 
-async def _write(writer: asyncio.StreamWriter, answer: Answer) -> None:
+async def _write(writer: asyncio.StreamWriter, answer: LoopbackResponse) -> None:
     headers = {**answer.headers, "connection": "close"}
     if not answer.chunks:
         headers["content-length"] = "0"

@@ -25,9 +25,9 @@ __all__ = [
     "InternalEvent",
     "ProvenanceKind",
     "TaskStatus",
-    "inter_session",
     "is_completion_report",
     "is_coordination",
+    "is_inter_session",
     "normalize_event",
     "normalize_events",
     "normalize_provenance",
@@ -174,7 +174,7 @@ def normalize_events(values: object) -> tuple[InternalEvent, ...]:
     return tuple(event for event in map(normalize_event, values) if event is not None)
 
 
-def inter_session(provenance: InputProvenance | None) -> bool:
+def is_inter_session(provenance: InputProvenance | None) -> bool:
     """Whether another thread sent it."""
     return provenance is not None and provenance.kind == "inter_session"
 

@@ -21,11 +21,11 @@ __all__ = [
     "BLANK",
     "RedactingFilter",
     "Redactor",
-    "blank",
-    "forget",
-    "guard_logs",
-    "know",
+    "add_secrets",
+    "forget_secrets",
     "redact",
+    "redact_known",
+    "redact_logs",
 ]
 
 BLANK = "…"
@@ -61,9 +61,9 @@ class Redactor:
         self._secrets: dict[str, None] = {}
         self._pattern: re.Pattern[str] | None = None
         self._lock = threading.Lock()
-        self.know(*secrets)
+        self.add(*secrets)
 
-    def know(self, *secrets: str) -> None:
+    def add(self, *secrets: str) -> None:
         """Let none of `secrets` through from now on; safe from any thread."""
         spelled = [each for secret in secrets for each in _spellings(secret)]
         if all(each in self._secrets for each in spelled):
@@ -74,20 +74,20 @@ class Redactor:
             longest_first = sorted(self._secrets, key=len, reverse=True)
             self._pattern = re.compile("|".join(map(re.escape, longest_first)))
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         """Know no secret any more; what looks like one is taken out all the same."""
         with self._lock:
             self._secrets, self._pattern = {}, None
 
     def __call__(self, text: str) -> str:
         """`text` without secrets."""
-        text = self.blank(text)
+        text = self.redact_known(text)
         text = _CREDENTIALS.sub(f"{BLANK}@", text)
         text = _SCHEME.sub(rf"\1 {BLANK}", text)
         text = _SHAPES.sub(BLANK, text)
         return _NAMED.sub(rf"\1{BLANK}", text)
 
-    def blank(self, text: str) -> str:
+    def redact_known(self, text: str) -> str:
         """`text` without the secrets that are known; what only looks like one stays."""
         return text if self._pattern is None else self._pattern.sub(BLANK, text)
 
@@ -98,14 +98,14 @@ class Redactor:
 _everyone = Redactor()
 
 
-def know(*secrets: str) -> None:
+def add_secrets(*secrets: str) -> None:
     """Let none of `secrets` through `redact` in this process."""
-    _everyone.know(*secrets)
+    _everyone.add(*secrets)
 
 
-def forget() -> None:
+def forget_secrets() -> None:
     """Forget the secrets of this process, such as those of a test that is over."""
-    _everyone.forget()
+    _everyone.clear()
 
 
 def redact(text: str) -> str:
@@ -117,18 +117,18 @@ def redact(text: str) -> str:
     return _everyone(text)
 
 
-def blank(text: str) -> str:
+def redact_known(text: str) -> str:
     """`text` without the secrets of this process; for what people and programs wrote.
 
     A file that a tool reads may hold words like those of a secret, and stays as it is.
     """
-    return _everyone.blank(text)
+    return _everyone.redact_known(text)
 
 
 class RedactingFilter(logging.Filter):
     """Redacts records, with their arguments and their tracebacks.
 
-    Add it to a handler of your own, or call `guard_logs` for the loggers of Treadle.
+    Add it to a handler of your own, or call `redact_logs` for the loggers of Treadle.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -146,7 +146,7 @@ _guarded = 0
 """How many loggers there were when they were guarded."""
 
 
-def guard_logs() -> None:
+def redact_logs() -> None:
     """Redact what every logger of Treadle says. May be called again when more were made."""
     global _guarded
     known = logging.root.manager.loggerDict

@@ -21,13 +21,9 @@ from .usage import Credits, RateLimitSnapshot, RateLimitWindow, TokenUsage, Wire
 from .wire import Json
 
 __all__ = [
-    "Completed",
-    "Created",
     "ErrorDetails",
     "ErrorEvent",
-    "Failed",
     "HeaderSignal",
-    "Incomplete",
     "ModelsEtag",
     "OutputItemAdded",
     "OutputItemDone",
@@ -39,6 +35,10 @@ __all__ = [
     "ReasoningSummaryPartAdded",
     "ReasoningTextDelta",
     "ResponseBody",
+    "ResponseCompleted",
+    "ResponseCreated",
+    "ResponseFailed",
+    "ResponseIncomplete",
     "ResponseMetadata",
     "ServerModel",
     "ServerReasoningIncluded",
@@ -88,7 +88,7 @@ class CompletedBody(ResponseBody, frozen=True, kw_only=True):
     id: str
 
 
-class Created(_Event, frozen=True, tag="response.created"):
+class ResponseCreated(_Event, frozen=True, tag="response.created"):
     """The provider has taken the request."""
 
     response: ResponseBody
@@ -169,7 +169,7 @@ class ReasoningTextDelta(_Event, frozen=True, tag="response.reasoning_text.delta
     item_id: str | None = None
 
 
-class Completed(_Event, frozen=True, tag="response.completed"):
+class ResponseCompleted(_Event, frozen=True, tag="response.completed"):
     """The response is whole; nothing after it counts."""
 
     response: CompletedBody
@@ -181,7 +181,7 @@ class Completed(_Event, frozen=True, tag="response.completed"):
         return None if wire is None else TokenUsage.from_wire(wire)
 
 
-class Failed(_Event, frozen=True, tag="response.failed"):
+class ResponseFailed(_Event, frozen=True, tag="response.failed"):
     """The provider gave up on the response."""
 
     response: ResponseBody = ResponseBody()
@@ -202,7 +202,7 @@ class Failed(_Event, frozen=True, tag="response.failed"):
         return retry_delay(self.message) if self.code == "rate_limit_exceeded" else None
 
 
-class Incomplete(_Event, frozen=True, tag="response.incomplete"):
+class ResponseIncomplete(_Event, frozen=True, tag="response.incomplete"):
     """The response was cut short."""
 
     response: ResponseBody = ResponseBody()
@@ -277,7 +277,7 @@ class UnknownEvent(Struct, frozen=True):
 
 
 _Known: TypeAlias = (
-    Created
+    ResponseCreated
     | OutputItemAdded
     | OutputItemDone
     | OutputTextDelta
@@ -286,9 +286,9 @@ _Known: TypeAlias = (
     | ReasoningSummaryDone
     | ReasoningSummaryPartAdded
     | ReasoningTextDelta
-    | Completed
-    | Failed
-    | Incomplete
+    | ResponseCompleted
+    | ResponseFailed
+    | ResponseIncomplete
     | ErrorEvent
     | RateLimitsEvent
 )

@@ -15,7 +15,7 @@ from .items import InputAudio, InputText, Output, Part
 
 __all__ = [
     "BYTES_PER_TOKEN",
-    "Policy",
+    "TruncationPolicy",
     "approx_tokens",
     "formatted_truncate",
     "truncate_output",
@@ -30,7 +30,7 @@ def approx_tokens(size: int) -> int:
     return -(-size // BYTES_PER_TOKEN)
 
 
-class Policy(Struct, frozen=True):
+class TruncationPolicy(Struct, frozen=True):
     """How much of a text to keep, and in which unit to speak of the rest."""
 
     mode: Literal["bytes", "tokens"]
@@ -46,12 +46,12 @@ class Policy(Struct, frozen=True):
         """The limit in tokens."""
         return self.limit if self.mode == "tokens" else approx_tokens(self.limit)
 
-    def scaled(self, factor: float) -> Policy:
+    def scale(self, factor: float) -> TruncationPolicy:
         """The policy with its limit multiplied, rounded up."""
-        return Policy(self.mode, -int(-self.limit * factor // 1))
+        return TruncationPolicy(self.mode, -int(-self.limit * factor // 1))
 
 
-def truncate_text(text: str, policy: Policy) -> str:
+def truncate_text(text: str, policy: TruncationPolicy) -> str:
     """`text` with its middle cut out where it exceeds the policy."""
     data = _bytes(text)
     budget = policy.byte_budget
@@ -66,7 +66,7 @@ def truncate_text(text: str, policy: Policy) -> str:
     return head + marker + tail
 
 
-def formatted_truncate(text: str, policy: Policy) -> str:
+def formatted_truncate(text: str, policy: TruncationPolicy) -> str:
     """Like `truncate_text`, with a heading that tells how much there was."""
     size = len(_bytes(text))
     if size <= policy.byte_budget:
@@ -78,7 +78,7 @@ def formatted_truncate(text: str, policy: Policy) -> str:
 
 
 def truncate_output(
-    output: Output, policy: Policy, audio_tokens: Callable[[InputAudio], int]
+    output: Output, policy: TruncationPolicy, audio_tokens: Callable[[InputAudio], int]
 ) -> Output:
     """A tool output cut to one budget that all of its parts share.
 
@@ -95,7 +95,7 @@ def truncate_output(
         if isinstance(part, InputText) and left <= 0:
             omitted["text"] += 1
         elif isinstance(part, InputText) and cost > left:
-            kept.append(InputText(truncate_text(part.text, Policy(policy.mode, left))))
+            kept.append(InputText(truncate_text(part.text, TruncationPolicy(policy.mode, left))))
             left = 0
         elif cost > left:
             omitted["audio"] += 1
@@ -106,7 +106,7 @@ def truncate_output(
     return (*kept, *map(InputText, notes))
 
 
-def _cost(part: Part, policy: Policy, audio_tokens: Callable[[InputAudio], int]) -> int:
+def _cost(part: Part, policy: TruncationPolicy, audio_tokens: Callable[[InputAudio], int]) -> int:
     """What `part` takes from a budget, in the policy's unit; images are free."""
     if isinstance(part, InputText):
         size = len(_bytes(part.text))

@@ -95,7 +95,7 @@ class TokenUsage(Struct, frozen=True, omit_defaults=True):
         )
 
     @property
-    def blended(self) -> int:
+    def uncached(self) -> int:
         """Tokens that were not served from a cache."""
         return self.input_tokens - (self.cached_input_tokens or 0) + self.output_tokens
 
@@ -111,7 +111,7 @@ class ThreadUsage(Struct, frozen=True, omit_defaults=True):
         """The usage once `response` has been counted."""
         return ThreadUsage(self.total + response, response, self.context_window)
 
-    def filled(self) -> ThreadUsage:
+    def full_window(self) -> ThreadUsage:
         """The usage of a window that overflowed, so that the next turn compacts."""
         window = self.context_window or 0
         last = TokenUsage(total_tokens=max(window - self.total.total_tokens, 0))

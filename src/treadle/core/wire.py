@@ -27,8 +27,8 @@ __all__ = [
     "Unknown",
     "Wire",
     "empty",
+    "is_nested_deeper",
     "json_bytes",
-    "nests_deeper",
     "null",
 ]
 
@@ -73,7 +73,7 @@ def json_bytes(value: object) -> bytes:
     return _encode(value)
 
 
-def nests_deeper(data: bytes, most: int) -> bool:
+def is_nested_deeper(data: bytes, most: int) -> bool:
     """Whether brackets in `data` nest deeper than `most`, found out without going down."""
     if data.count(b"[") + data.count(b"{") <= most:
         return False

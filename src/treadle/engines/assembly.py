@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from ..context.compose import input_draft
 from ..context.row import Row
-from ..core.entries import Projected
+from ..core.entries import ProjectionMark
 from ..core.items import text_of
 from ..core.specs import spec_name
 from ..log.thread_log import ThreadLog
@@ -105,13 +105,13 @@ class Assembly(Struct):
             recipe, epoch=view.epoch, upto=view.upto, by=self.guard.info.id, projection=projection
         )
 
-    def _projected(self, result: AssembleResult) -> Projected | None:
+    def _projected(self, result: AssembleResult) -> ProjectionMark | None:
         projection = result.projection
         if projection.mode != "per_epoch":
             return None
         if not projection.epoch.strip():
             raise InvalidEngineOutput("it projects by epoch and does not name the epoch")
-        return Projected(self.guard.info.id, projection.epoch, projection.fingerprint)
+        return ProjectionMark(self.guard.info.id, projection.epoch, projection.fingerprint)
 
     def _available(self) -> frozenset[str]:
         tools, names = self._tools

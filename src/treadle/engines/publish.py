@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from ..context.recipe import recipe_tokens
 from ..context.view import View
-from ..core.entries import Node, Projected, Reason, Recipe
+from ..core.entries import Node, ProjectionMark, Reason, Recipe
 from ..core.errors import StaleEpoch
 from ..log.thread_log import ThreadLog
 from .values import ContextItem
@@ -49,7 +49,7 @@ async def publish(
     upto: int,
     smaller: bool = False,
     reason: Reason = Reason.PUBLISH,
-    projection: Projected | None = None,
+    projection: ProjectionMark | None = None,
 ) -> tuple[int, int] | None:
     """Make `items` the conversation; its size before and after, None when nothing changed.
 

@@ -14,8 +14,8 @@ from ..context.row import Row
 from ..context.rules import legal_cuts
 from ..core.entries import own_parts
 from ..core.items import Message, text_of
-from ..core.provenance import inter_session
-from ..core.text import Policy, approx_tokens, truncate_text
+from ..core.provenance import is_inter_session
+from ..core.text import TruncationPolicy, approx_tokens, truncate_text
 from ..prompt.summary import is_summary, retained_message
 
 __all__ = [
@@ -51,7 +51,7 @@ def retained(
         cost = approx_tokens(len(text.encode()))
         if cost > budget:
             if budget > 0:
-                chosen.append(truncate_text(text, Policy("tokens", budget)))
+                chosen.append(truncate_text(text, TruncationPolicy("tokens", budget)))
             break
         chosen.append(text)
         budget -= cost
@@ -122,4 +122,4 @@ def _is_input(row: Row) -> bool:
 
 def _collected(row: Row) -> bool:
     """Whether an input carries the authority of a person or the thread's principal."""
-    return not row.volatile and not inter_session(row.provenance)
+    return not row.volatile and not is_inter_session(row.provenance)

@@ -18,12 +18,12 @@ from ..core.aio import finish_uncancelled, start_uncancelled, wait_uncancelled
 from ..core.entries import Entry
 from ..core.items import CustomToolCall, FunctionCall, Item, LocalShellCall
 from ..core.stream import (
-    Completed,
     OutputItemDone,
     OutputTextDelta,
     RateLimits,
     ReasoningSummaryDelta,
     ReasoningTextDelta,
+    ResponseCompleted,
 )
 from ..core.usage import TokenUsage
 from ..log.requests import ResponseStatus
@@ -69,7 +69,7 @@ class Step:
         """The calls among it. One that comes with the end of the answer is logged with it."""
         self._named: dict[str, Item] = {}
         """The items of the answer that have ids."""
-        self._completed: Completed | None = None
+        self._completed: ResponseCompleted | None = None
         self._counted: TokenUsage | None = None
         """What the provider says that the answer cost."""
         self._unanswered = False
@@ -127,7 +127,7 @@ class Step:
                     self._take_item(item)
                 case RateLimits(snapshot=snapshot):
                     self.run.emit(RateLimitsReported(snapshot))
-                case Completed():
+                case ResponseCompleted():
                     self._completed, self._counted = event, event.usage
         if self._calls and self._completed is None:
             await finish_uncancelled(self._log_and_start_calls())

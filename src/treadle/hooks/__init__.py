@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..core.lazy import deferred
+from ..core.lazy import lazy_attributes
 
 if TYPE_CHECKING:
     from .answers import Answer
@@ -17,7 +17,7 @@ __all__ = [
     "Hooks",
 ]
 
-__getattr__ = deferred(
+__getattr__ = lazy_attributes(
     __name__,
     {
         "answers": "Answer",

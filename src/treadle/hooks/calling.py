@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from ..core.aio import start_now
 from ..core.errors import HookFailed
-from ..core.redact import blank, redact
+from ..core.redact import redact, redact_known
 from .answers import Answer, Hook
 from .payloads import Payload
 
@@ -61,7 +61,7 @@ async def _answer(hook: Hook, payload: Payload) -> Answer | None:
 def _blanked(answer: Answer) -> Answer:
     """`answer` without secrets of ours: it is kept, and told to the model."""
     said = {name: getattr(answer, name) for name in ("block", "output", "context")}
-    return replace(answer, **{name: blank(text) for name, text in said.items() if text})
+    return replace(answer, **{name: redact_known(text) for name, text in said.items() if text})
 
 
 async def _ended(task: asyncio.Future[Answer | None], grace: float) -> None:

@@ -18,7 +18,7 @@ from ..context.task import task_snapshot
 from ..core.entries import (
     Draft,
     Epoch,
-    Projected,
+    ProjectionMark,
     Reason,
     Recipe,
     RecipePart,
@@ -111,7 +111,7 @@ class Epochs:
         upto: int | None = None,
         reason: Reason = Reason.PUBLISH,
         by: str = "",
-        projection: Projected | None = None,
+        projection: ProjectionMark | None = None,
     ) -> None:
         """Make `recipe` the new base. Raises `StaleEpoch` when it was planned for another.
 
@@ -130,7 +130,7 @@ class Epochs:
             await self._begin(recipe, reason, by, projection)
 
     async def _begin(
-        self, recipe: Recipe, reason: Reason, by: str, projection: Projected | None = None
+        self, recipe: Recipe, reason: Reason, by: str, projection: ProjectionMark | None = None
     ) -> None:
         log = self._log
         head = log.view.head or await log.setup.head(None)

@@ -17,7 +17,7 @@ from ..context.row import Row
 from ..context.rules import OUTCOME_UNKNOWN, synthetic_output
 from ..core.entries import Draft
 from ..core.items import CustomToolCallOutput, FunctionCallOutput, decode_item, encode_item
-from ..core.text import Policy
+from ..core.text import TruncationPolicy
 from ..store.contract import OutboxDraft, OutboxRow, Store
 
 __all__ = ["TOPIC", "ToolOutput", "answers", "settled", "stage", "staged"]
@@ -48,7 +48,7 @@ def settled(
 
 
 def answers(
-    calls: Sequence[Row], rows: Mapping[str, OutboxRow], limit: Policy
+    calls: Sequence[Row], rows: Mapping[str, OutboxRow], limit: TruncationPolicy
 ) -> tuple[Draft, ...]:
     """One output for each call that a crash left open: the staged one, else "unknown"."""
     drafts = []

@@ -25,7 +25,7 @@ from ..core.entries import (
     Entry,
     Notice,
     Origin,
-    Settings,
+    SettingsChange,
     control_draft,
 )
 from ..core.items import Item
@@ -37,7 +37,7 @@ from ..prompt.registry import Registry
 from ..prompt.tell import take_snapshots
 from ..store.contract import (
     Change,
-    Committed,
+    CommitResult,
     InboxMessage,
     Index,
     Lease,
@@ -145,7 +145,7 @@ class ThreadLog:
     async def configure(self, **changes: object) -> None:
         """Change thread settings, such as ``goal``; None removes one."""
         values = {name: Raw(json_bytes(value)) for name, value in changes.items()}
-        await self.commit(self.control_change(Settings(values)))
+        await self.commit(self.control_change(SettingsChange(values)))
 
     async def queue(self, *rows: OutboxDraft, settle: Sequence[int] = ()) -> None:
         """Put rows into the outbox, or give them a new state; those to `settle` leave it."""
@@ -223,19 +223,19 @@ class ThreadLog:
         rows = (each.ended(end) for each in self.followers) if end is not None else ()
         return tuple(row for each in rows for row in each)
 
-    async def commit(self, change: Change) -> Committed:
+    async def commit(self, change: Change) -> CommitResult:
         """Write a change, and let the view follow."""
         async with self.writing:
             return await self.write(change)
 
-    async def write(self, change: Change) -> Committed:
+    async def write(self, change: Change) -> CommitResult:
         """Write a change whose writer already holds `writing`.
 
         A cancellation waits for it: half a write would leave the view behind the log.
         """
         return await finish_uncancelled(self._write_and_follow(change))
 
-    async def _write_and_follow(self, change: Change) -> Committed:
+    async def _write_and_follow(self, change: Change) -> CommitResult:
         committed = await self.store.commit(self.lease, change)
         self.has_mail = committed.mail
         view = await advance(self.view, self.store, committed.entries, self.registry)

@@ -14,12 +14,12 @@ import msgspec
 from msgspec import Raw, Struct
 
 from ..core.stream import (
-    Completed,
     CompletedBody,
-    Created,
-    Incomplete,
     IncompleteDetails,
     ResponseBody,
+    ResponseCompleted,
+    ResponseCreated,
+    ResponseIncomplete,
     ServerModel,
     UnknownEvent,
 )
@@ -174,7 +174,7 @@ class ChatReader:
     def _take(self, chunk: _Chunk) -> None:
         if not self._id and (chunk.id or chunk.choices):
             self._id = chunk.id or self._fallback
-            self.events.append(Created(ResponseBody(self._id)))
+            self.events.append(ResponseCreated(ResponseBody(self._id)))
             if chunk.model:
                 self.events.append(ServerModel(chunk.model))
         if chunk.usage is not None:
@@ -234,13 +234,13 @@ class ChatReader:
             self.failure = self._assembly.error
             return
         body = CompletedBody(id=self._id or self._fallback, usage=self._usage)
-        self.events.append(Completed(body))
+        self.events.append(ResponseCompleted(body))
         self.complete = True
 
     def _cut_short(self, reason: str) -> None:
         details = IncompleteDetails(reason)
         body = ResponseBody(self._id, usage=self._usage, incomplete_details=details)
-        self.events.append(Incomplete(body))
+        self.events.append(ResponseIncomplete(body))
         self.failure = StreamCut(f"Incomplete response returned, reason: {reason}", code=reason)
 
 

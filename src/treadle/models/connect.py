@@ -14,7 +14,7 @@ from msgspec import Struct, structs
 
 from ..core.errors import ConfigError
 from ..core.patterns import regex
-from ..core.redact import know
+from ..core.redact import add_secrets
 from .contract import AuthFailed, Capabilities, Model
 from .endpoint import Endpoint
 from .profile import ModelProfile
@@ -178,7 +178,7 @@ def _key(provider: str, config: ProviderConfig, environ: Mapping[str, str]) -> s
             f"no key for the provider {provider!r}; set {variable}, or run `treadle auth`",
             code="missing_key",
         )
-    know(key, *_secret_headers(config.headers or {}))
+    add_secrets(key, *_secret_headers(config.headers or {}))
     return key
 
 

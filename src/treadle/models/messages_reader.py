@@ -15,13 +15,13 @@ from msgspec import Raw, Struct, field
 
 from ..core.items import Reasoning, Unknown
 from ..core.stream import (
-    Completed,
     CompletedBody,
-    Created,
-    Incomplete,
     IncompleteDetails,
     ReasoningTextDelta,
     ResponseBody,
+    ResponseCompleted,
+    ResponseCreated,
+    ResponseIncomplete,
     ServerModel,
     UnknownEvent,
 )
@@ -197,7 +197,7 @@ class MessagesReader:
     def _start(self, message: _Message) -> None:
         self._id = message.id
         self._usage = self._usage.updated(message.usage or _Usage())
-        self.events.append(Created(ResponseBody(message.id)))
+        self.events.append(ResponseCreated(ResponseBody(message.id)))
         if message.model:
             self.events.append(ServerModel(message.model))
 
@@ -262,7 +262,7 @@ class MessagesReader:
         elif (cut := _CUT_SHORT.get(self._stopped)) is not None:
             details = IncompleteDetails(cut)
             body = ResponseBody(self._id, usage=usage, incomplete_details=details)
-            self.events.append(Incomplete(body))
+            self.events.append(ResponseIncomplete(body))
             self.failure = StreamCut(f"Incomplete response returned, reason: {cut}", code=cut)
         else:
             self._trust()
@@ -270,7 +270,9 @@ class MessagesReader:
                 self.failure = self._assembly.error
                 return
             goes_on = False if self._stopped == "pause_turn" else None
-            self.events.append(Completed(CompletedBody(id=self._id, usage=usage, end_turn=goes_on)))
+            self.events.append(
+                ResponseCompleted(CompletedBody(id=self._id, usage=usage, end_turn=goes_on))
+            )
             self.complete = True
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, Self, TypeAlias
 import msgspec
 from msgspec import Meta, Struct
 
-from ..core.text import BYTES_PER_TOKEN, Policy
+from ..core.text import BYTES_PER_TOKEN, TruncationPolicy
 
 __all__ = ["ApplyPatch", "ModelProfile", "Shell", "Summary", "ToolMode", "Verbosity"]
 
@@ -39,7 +39,7 @@ class ModelProfile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """How far a user may raise the window."""
     auto_compact_token_limit: Positive | None = None
     effective_window_percent: Percent = 95
-    truncation: Policy = Policy("bytes", 10_000)
+    truncation: TruncationPolicy = TruncationPolicy("bytes", 10_000)
     """How much of a tool's output the log keeps."""
     shell: Shell = "unified_exec"
     apply_patch: ApplyPatch = "none"
@@ -81,12 +81,12 @@ class ModelProfile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             return None
         return self.context_window * self.effective_window_percent // 100
 
-    def truncation_policy(self, tool_output_token_limit: int | None = None) -> Policy:
+    def truncation_policy(self, tool_output_token_limit: int | None = None) -> TruncationPolicy:
         """The policy for tool outputs, with the user's own limit if there is one."""
         if tool_output_token_limit is None:
             return self.truncation
         per_token = BYTES_PER_TOKEN if self.truncation.mode == "bytes" else 1
-        return Policy(self.truncation.mode, tool_output_token_limit * per_token)
+        return TruncationPolicy(self.truncation.mode, tool_output_token_limit * per_token)
 
     def effort(self, wanted: str | None = None) -> str | None:
         """The reasoning effort to send: the wanted one or the model's own."""

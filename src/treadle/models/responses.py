@@ -13,13 +13,13 @@ from msgspec import Raw, Struct, field
 
 from ..core.items import Item, decode_item
 from ..core.stream import (
-    Completed,
     CompletedBody,
     ErrorDetails,
     ErrorEvent,
-    Failed,
-    Incomplete,
     OutputItemDone,
+    ResponseCompleted,
+    ResponseFailed,
+    ResponseIncomplete,
     UnknownEvent,
     decode_event,
 )
@@ -52,7 +52,7 @@ _COMPACT_PATIENCE = 4
 
 _LONGEST_REASON = 80
 _LASTING = frozenset(("content_filter", "max_output_tokens"))
-_DECISIVE = (Completed, Failed, ErrorEvent, Incomplete, UnknownEvent)
+_DECISIVE = (ResponseCompleted, ResponseFailed, ErrorEvent, ResponseIncomplete, UnknownEvent)
 """Events that may end a stream; nearly all others are deltas."""
 _members = msgspec.json.Decoder(dict[str, Raw])
 
@@ -116,14 +116,14 @@ class ResponsesReader:
         if not isinstance(event, _DECISIVE):
             return
         match event:
-            case Completed():
+            case ResponseCompleted():
                 self.complete = True
-            case Failed():
+            case ResponseFailed():
                 self._remembered = error_in_stream(_complaint(event.response.error))
             case ErrorEvent():
                 details = event.error or ErrorDetails(event.code, event.message)
                 self._remembered = error_in_stream(_complaint(details))
-            case Incomplete():
+            case ResponseIncomplete():
                 reason = event.reason[:_LONGEST_REASON]
                 self.failure = StreamCut(
                     f"Incomplete response returned, reason: {reason}",
@@ -146,7 +146,7 @@ class ResponsesReader:
             self._take(OutputItemDone(item))
             if self.failure is not None:
                 return
-        self.events.append(Completed(CompletedBody(id=response.id, usage=response.usage)))
+        self.events.append(ResponseCompleted(CompletedBody(id=response.id, usage=response.usage)))
         self.complete = True
 
     def end(self, cut: ModelError) -> None:

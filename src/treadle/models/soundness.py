@@ -10,7 +10,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import Raw
 
-from ..core.wire import UNREADABLE, nests_deeper
+from ..core.wire import UNREADABLE, is_nested_deeper
 from .contract import StreamCut
 
 __all__ = ["MOST_ITEMS", "MOST_LEVELS", "ItemChecker", "is_readable"]
@@ -33,7 +33,7 @@ _OURS = frozenset(
 def is_readable(body: bytes | Raw) -> bool:
     """Whether everyone can read an item, now and later."""
     data = bytes(body)
-    if nests_deeper(data, MOST_LEVELS):
+    if is_nested_deeper(data, MOST_LEVELS):
         return False
     try:
         msgspec.json.decode(data)

@@ -16,7 +16,7 @@ import msgspec
 
 from ..core.errors import ConfigError
 from ..core.files import read_bounded
-from ..core.text import Policy
+from ..core.text import TruncationPolicy
 from .profile import ModelProfile
 
 __all__ = [
@@ -139,7 +139,7 @@ _WORDS: dict[Any, str] = {
     str: "a string",
     int: "a whole number",
     tuple[str, ...]: "a list of strings",
-    Policy: "a table { mode = 'bytes' or 'tokens', limit = a whole number }",
+    TruncationPolicy: "a table { mode = 'bytes' or 'tokens', limit = a whole number }",
 }
 
 

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from ..core.patterns import regex
-from ..core.wire import Json, nests_deeper
+from ..core.wire import Json, is_nested_deeper
 
 __all__ = ["MOST_BYTES", "MOST_LEVELS", "Flaw", "Node", "look_at", "nodes"]
 
@@ -80,7 +80,7 @@ def look_at(parameters: Json) -> Flaw | None:
 # The same tools are offered turn after turn.
 @functools.lru_cache(maxsize=512)
 def _looked_at(data: bytes) -> Flaw | None:
-    if nests_deeper(data, MOST_LEVELS):
+    if is_nested_deeper(data, MOST_LEVELS):
         return Flaw("too_deep", f"nests deeper than {MOST_LEVELS} levels", True)
     try:
         schema = msgspec.json.decode(data)

@@ -24,7 +24,7 @@ import msgspec
 from msgspec import Struct
 
 from ..core.errors import ConfigError
-from ..core.loopback import Answer, Loopback, Request, answer_text
+from ..core.loopback import LoopbackRequest, LoopbackResponse, LoopbackServer, text_response
 from .imported import PLAIN_NAME, ImportedPrompts
 
 __all__ = ["Progress", "PromptImport", "bundled_models", "find_codex", "import_prompts"]
@@ -220,7 +220,7 @@ def _instructions(listing: bytes, version: str) -> dict[str, str]:
 
 async def _capture(codex: _Codex, version: str) -> tuple[str, str]:
     """The compaction prompt and the summary prefix, as the binary really sends them."""
-    async with Loopback(_reply) as server:
+    async with LoopbackServer(_reply) as server:
         await codex.configure(_CONFIG.format(base_url=server.base_url))
         options = ("--skip-git-repo-check", "--json")
         await codex.run("exec", *options, "one")
@@ -240,15 +240,15 @@ async def _capture(codex: _Codex, version: str) -> tuple[str, str]:
     return prompt[0], prefixes[0]
 
 
-def _reply(request: Request) -> Answer:
+def _reply(request: LoopbackRequest) -> LoopbackResponse:
     if _kind(request) == "compaction":
-        return answer_text(_SUMMARY, response_id="resp_summary", total_tokens=100)
+        return text_response(_SUMMARY, response_id="resp_summary", total_tokens=100)
     texts = _user_texts(request)
     filled = "one" in texts and "two" not in texts
-    return answer_text("Done.", response_id="resp_turn", total_tokens=_FULL if filled else 100)
+    return text_response("Done.", response_id="resp_turn", total_tokens=_FULL if filled else 100)
 
 
-def _kind(request: Request) -> str:
+def _kind(request: LoopbackRequest) -> str:
     """What the binary says a request is for."""
     try:
         metadata = msgspec.json.decode(request.headers.get("x-codex-turn-metadata", "{}"))
@@ -257,7 +257,7 @@ def _kind(request: Request) -> str:
     return str(metadata.get("request_kind", "")) if isinstance(metadata, dict) else ""
 
 
-def _user_texts(request: Request) -> list[str]:
+def _user_texts(request: LoopbackRequest) -> list[str]:
     """The texts of the user messages in a request, in order."""
     items: list[dict[str, Any]] = request.payload.get("input", [])
     users = (item for item in items if item.get("role") == "user")

@@ -14,7 +14,7 @@ from msgspec import Struct
 from ..core.entries import Draft, Flags, FragmentMark
 from ..core.errors import FragmentError
 from ..core.items import InputText, Message, encode_item
-from ..core.text import Policy, truncate_text
+from ..core.text import TruncationPolicy, truncate_text
 from .markers import Markers, Vocabulary
 
 __all__ = ["MAX_CAP_TOKENS", "Fragment", "FragmentRole", "Markers", "Rendering", "Vocabulary"]
@@ -73,7 +73,7 @@ class Fragment(Struct, frozen=True):
         wrapper = self.wrapper()
         self._check_wrapper(wrapper, words)
         body = words.with_own(wrapper, self.inner).quote_all(self).body()
-        kept = truncate_text(body, Policy("tokens", self.cap_tokens))
+        kept = truncate_text(body, TruncationPolicy("tokens", self.cap_tokens))
         return Rendering(wrapper.wrap(kept) if wrapper else kept, cut=kept != body)
 
     def render(self, vocabulary: Vocabulary | None = None) -> str:

@@ -16,7 +16,7 @@ from msgspec import Struct
 from ..core import former_name
 from ..core.entries import FragmentMark
 from ..core.items import InputText, Message, Part
-from ..core.provenance import InputProvenance, InternalEvent, inter_session, plain_text
+from ..core.provenance import InputProvenance, InternalEvent, is_inter_session, plain_text
 from .completion import REPORTED, TaskCompletion
 from .fragment import Fragment
 from .inter_session import ROUTED, InterSession, InterSessionEnd
@@ -44,7 +44,7 @@ def annotate(
     `<inter_session_end>`, in the user's role; each event follows as a
     `<task_completion>`. Beside such parts no text of the sender's reads as a marker.
     """
-    routed = inter_session(provenance)
+    routed = is_inter_session(provenance)
     if not events and not (routed and _has_content(message.content)):
         return AnnotatedMessage(message)
     before = [InterSession(provenance)] if routed and provenance else []

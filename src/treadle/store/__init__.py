@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..core.lazy import deferred
+from ..core.lazy import lazy_attributes
 
 if TYPE_CHECKING:
-    from .contract import Change, Committed, Index, Lease, Store, ThreadInfo, Turn
+    from .contract import Change, CommitResult, Index, Lease, Store, ThreadInfo, Turn
     from .index import MemoryIndex, SqliteIndex
     from .memory import MemoryStore
     from .sqlite import SqliteStore
 
 __all__ = [
     "Change",
-    "Committed",
+    "CommitResult",
     "Index",
     "Lease",
     "MemoryIndex",
@@ -26,10 +26,10 @@ __all__ = [
     "Turn",
 ]
 
-__getattr__ = deferred(
+__getattr__ = lazy_attributes(
     __name__,
     {
-        "contract": "Change Committed Index Lease Store ThreadInfo Turn",
+        "contract": "Change CommitResult Index Lease Store ThreadInfo Turn",
         "index": "MemoryIndex SqliteIndex",
         "memory": "MemoryStore",
         "sqlite": "SqliteStore",

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
-__all__ = ["MAX_SEQ", "Link", "Stretch", "clip", "stretches"]
+__all__ = ["MAX_SEQ", "Link", "RowRange", "clip_ranges", "row_ranges"]
 
 MAX_SEQ = (1 << 32) - 1
 """The highest sequence or turn number a thread can reach."""
@@ -28,7 +28,7 @@ class Link(Struct, frozen=True):
     turn_cut: int
 
 
-class Stretch(Struct, frozen=True):
+class RowRange(Struct, frozen=True):
     """The rows that one thread contributes to a log; bounds are included."""
 
     number: int
@@ -39,22 +39,22 @@ class Stretch(Struct, frozen=True):
     last_turn: int
 
 
-def stretches(line: Iterable[Link]) -> list[Stretch]:
+def row_ranges(line: Iterable[Link]) -> list[RowRange]:
     """The stretches of the first thread of `line`, oldest first.
 
     `line` goes from that thread over its parent up to the root. A cut inside a
     prefix that the parent itself shares reaches through to the grandparent.
     """
-    found: list[Stretch] = []
+    found: list[RowRange] = []
     seq = turn = MAX_SEQ
     for link in line:
-        found.append(Stretch(link.number, link.id, link.cut + 1, seq, link.turn_cut + 1, turn))
+        found.append(RowRange(link.number, link.id, link.cut + 1, seq, link.turn_cut + 1, turn))
         seq, turn = min(seq, link.cut), min(turn, link.turn_cut)
     found.reverse()
     return [s for s in found if s.first <= s.last or s.first_turn <= s.last_turn]
 
 
-def clip(line: Iterable[Stretch], first: int, last: int | None) -> Iterator[Stretch]:
+def clip_ranges(line: Iterable[RowRange], first: int, last: int | None) -> Iterator[RowRange]:
     """The parts of the stretches that hold entries `first` to `last`."""
     end = MAX_SEQ if last is None else last
     for stretch in line:

@@ -25,10 +25,11 @@ __all__ = [
     "Admission",
     "Calibration",
     "Change",
-    "Committed",
+    "CommitResult",
     "Hit",
     "Hits",
     "Holder",
+    "InboxDraft",
     "InboxMessage",
     "Index",
     "Lease",
@@ -36,8 +37,7 @@ __all__ = [
     "OutboxDraft",
     "OutboxRow",
     "OutboxState",
-    "Past",
-    "Post",
+    "PastTurn",
     "Progress",
     "Search",
     "SearchMode",
@@ -138,7 +138,7 @@ class TurnEnd(Struct, frozen=True, kw_only=True):
     usage: TokenUsage | None = None
 
 
-class Past(Struct, frozen=True, kw_only=True):
+class PastTurn(Struct, frozen=True, kw_only=True):
     """A turn that happened elsewhere, from its input to its end."""
 
     id: str
@@ -147,7 +147,7 @@ class Past(Struct, frozen=True, kw_only=True):
     state: TurnState = "completed"
 
 
-class Post(Struct, frozen=True, kw_only=True):
+class InboxDraft(Struct, frozen=True, kw_only=True):
     """A message for a thread that someone else is writing. The same key is kept once."""
 
     key: str
@@ -157,7 +157,7 @@ class Post(Struct, frozen=True, kw_only=True):
     events: tuple[InternalEvent, ...] = ()
 
 
-class InboxMessage(Post, frozen=True, kw_only=True):
+class InboxMessage(InboxDraft, frozen=True, kw_only=True):
     """A posted message that waits to be taken."""
 
     number: int
@@ -195,8 +195,8 @@ class Change(Struct, frozen=True, kw_only=True):
 
     admit: Admission | None = None
     entries: tuple[Draft, ...] = ()
-    past: tuple[Past, ...] = ()
-    """Turns that happened elsewhere; they follow `entries`, and are not part of `Committed`."""
+    past: tuple[PastTurn, ...] = ()
+    """Turns that happened elsewhere; they follow `entries`, and are not part of `CommitResult`."""
     end: TurnEnd | None = None
     take: tuple[int, ...] = ()
     """Inbox messages that these entries answer; they leave the inbox."""
@@ -213,7 +213,7 @@ THIS_TURN = -1
 """Stands for the number of the turn that a change admits."""
 
 
-class Committed(Struct, frozen=True):
+class CommitResult(Struct, frozen=True):
     """What a change became.
 
     `turn` is the admitted turn. With `repeated`, that turn had been admitted before
@@ -264,7 +264,7 @@ class Store(Protocol):
         """The right to write `thread`. Raises `ThreadBusy` with its holder."""
         ...
 
-    async def commit(self, lease: Lease, change: Change) -> Committed:
+    async def commit(self, lease: Lease, change: Change) -> CommitResult:
         """Apply `change` durably, whole or not at all.
 
         Raises `LeaseLost` when a newer lease exists, `TurnConflict` when the turn
@@ -326,7 +326,7 @@ class Store(Protocol):
         """The bytes under several digests in the order given, in one go."""
         ...
 
-    async def post(self, thread: str, message: Post) -> InboxMessage:
+    async def post(self, thread: str, message: InboxDraft) -> InboxMessage:
         """Leave a message for the thread's writer. Needs no lease.
 
         A key that was posted before gives the first message, also when it was taken.

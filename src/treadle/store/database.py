@@ -17,11 +17,11 @@ from pathlib import Path
 
 from ..core.errors import StoreBusy, StoreCorrupt, StoreError, StoreFull, StoreReadOnly
 from ..core.wire import UNREADABLE
-from .migrations import check, migrate
+from .migrations import check_layout, migrate
 
 __all__ = [
     "BUSY_SECONDS",
-    "closed_on_error",
+    "close_on_error",
     "connect",
     "ensure_writable",
     "open_reader",
@@ -57,8 +57,8 @@ def open_writer(path: Path, busy_seconds: float = BUSY_SECONDS) -> sqlite3.Conne
     ensure_writable(path)
     with sqlite_errors(path):
         connection = connect(path, "mode=rwc", busy_seconds)
-        with closed_on_error(connection):
-            check(connection, path)
+        with close_on_error(connection):
+            check_layout(connection, path)
             start_wal(connection, path, busy_seconds)
             for setting in _LOG_SETTINGS:
                 connection.execute(f"PRAGMA {setting}")
@@ -91,8 +91,8 @@ def _has_pending_wal(path: Path) -> bool:
 def _open_checked(path: Path, query: str) -> sqlite3.Connection:
     with sqlite_errors(path):
         connection = connect(path, query)
-        with closed_on_error(connection):
-            check(connection, path)
+        with close_on_error(connection):
+            check_layout(connection, path)
     return connection
 
 
@@ -133,7 +133,7 @@ def start_wal(connection: sqlite3.Connection, path: Path, busy_seconds: float) -
 
 
 @contextmanager
-def closed_on_error(connection: sqlite3.Connection) -> Iterator[None]:
+def close_on_error(connection: sqlite3.Connection) -> Iterator[None]:
     """Closes the connection when the block fails."""
     try:
         yield

@@ -25,7 +25,7 @@ from . import index_tables
 from .contract import Calibration, Hits, LedgerRow, Progress, Search, Segment, Store
 from .database import (
     BUSY_SECONDS,
-    closed_on_error,
+    close_on_error,
     connect,
     ensure_writable,
     sqlite_errors,
@@ -248,7 +248,7 @@ class MemoryIndex(SqliteIndex):
 
 def _prepare(connection: sqlite3.Connection, path: Path | None) -> sqlite3.Connection:
     """Return the connection, with our tables in it."""
-    with closed_on_error(connection):
+    with close_on_error(connection):
         if not _is_ours(connection) and path is not None:
             start_wal(connection, path, BUSY_SECONDS)
         connection.execute("PRAGMA synchronous = NORMAL")

@@ -56,7 +56,7 @@ class FileLock:
                 "check the owner and mode of its directory"
             ) from error
         self._descriptor = descriptor
-        with self.released_on_error():
+        with self.release_on_error():
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -64,7 +64,7 @@ class FileLock:
         return self._descriptor is not None
 
     @contextmanager
-    def released_on_error(self) -> Iterator[None]:
+    def release_on_error(self) -> Iterator[None]:
         """Lets go when the block fails."""
         try:
             yield
@@ -95,7 +95,7 @@ class SqliteLease(Service):
 def take_lease(connection: sqlite3.Connection, thread: str, lock: FileLock, holder: Holder) -> int:
     """Lock the thread's file and raise its fence; the new fence."""
     lock_thread(connection, thread, lock)
-    with lock.released_on_error():
+    with lock.release_on_error():
         (fence,) = connection.execute(
             "UPDATE threads SET fence = fence + 1, holder = ? WHERE id = ? RETURNING fence",
             (json_bytes(holder).decode(), thread),

@@ -16,22 +16,22 @@ import msgspec
 from ..core.entries import Entry
 from ..core.errors import IllegalCut, LeaseLost, NotFound, StoreClosed, ThreadBusy, TurnConflict
 from ..core.ids import new_id
-from .ancestry import Link, Stretch, clip, stretches
+from .ancestry import Link, RowRange, clip_ranges, row_ranges
 from .contract import (
     Admission,
     Change,
-    Committed,
+    CommitResult,
+    InboxDraft,
     InboxMessage,
     Lease,
     OutboxRow,
-    Post,
     Span,
     ThreadInfo,
     Turn,
 )
 from .lease import this_process
 from .memory_log import MemoryLog, StagedChange
-from .rows import cut_of, digest_of
+from .rows import blob_digest, rollback_cut
 
 __all__ = ["MemoryStore"]
 
@@ -148,11 +148,11 @@ class MemoryStore:
     async def rollbacks(self, thread: str) -> list[tuple[int, int]]:
         """Every rollback of a log, oldest first: its entry, and the first one that it hides."""
         entries = await self.read(thread)
-        return [cut_of(entry) for entry in entries if entry.kind == "rollback"]
+        return [rollback_cut(entry) for entry in entries if entry.kind == "rollback"]
 
     async def lineage(self, thread: str) -> list[Span]:
         """Who wrote the entries of a log, oldest first."""
-        line = clip(self._stretches(thread), 1, self._living(thread).info.last)
+        line = clip_ranges(self._stretches(thread), 1, self._living(thread).info.last)
         return [Span(stretch.id, stretch.first, stretch.last) for stretch in line]
 
     async def acquire(self, thread: str) -> _Lease:
@@ -164,13 +164,13 @@ class MemoryStore:
         log.fence += 1
         return _Lease(thread, log.fence, log)
 
-    async def commit(self, lease: Lease, change: Change) -> Committed:
+    async def commit(self, lease: Lease, change: Change) -> CommitResult:
         """Apply `change` whole or not at all."""
         log = self._living(lease.thread)
         if log.fence != lease.fence or log.holder is None:
             raise LeaseLost(lease.thread)
         if change.admit is not None and (earlier := self._admitted_before(log, change.admit)):
-            return Committed(turn=earlier, repeated=True, mail=bool(log.inbox))
+            return CommitResult(turn=earlier, repeated=True, mail=bool(log.inbox))
         last = list(self._range(lease.thread, log.info.last, log.info.last))
         newest = last[0].time if last else 0
         staged = StagedChange(log, max(self._now(), log.info.updated), newest, self._rows)
@@ -209,7 +209,7 @@ class MemoryStore:
         ]
 
     def _range(self, thread: str, first: int, last: int) -> Iterator[Entry]:
-        for stretch in clip(self._stretches(thread), first, last):
+        for stretch in clip_ranges(self._stretches(thread), first, last):
             entries = self._logs[stretch.number].entries
             yield from (entries[seq] for seq in range(stretch.first, stretch.last + 1))
 
@@ -234,7 +234,7 @@ class MemoryStore:
     async def put_blob(self, thread: str, data: bytes) -> str:
         """Store `data` for `thread` and return its digest (``sha256:`` and hex)."""
         log = self._living(thread)
-        digest = digest_of(data)
+        digest = blob_digest(data)
         self._blobs[digest] = bytes(data)
         log.blobs.setdefault(digest, log.info.last + 1)
         return digest
@@ -251,12 +251,12 @@ class MemoryStore:
         """The bytes under several digests in the order given, in one go."""
         return [await self.blob(digest) for digest in digests]
 
-    async def post(self, thread: str, message: Post) -> InboxMessage:
+    async def post(self, thread: str, message: InboxDraft) -> InboxMessage:
         """Leave a message for the thread's writer. Needs no lease."""
         log = self._living(thread)
         if message.key not in log.posted:
             kept = InboxMessage(
-                **{name: getattr(message, name) for name in Post.__struct_fields__},
+                **{name: getattr(message, name) for name in InboxDraft.__struct_fields__},
                 number=next(self._rows),
                 thread=thread,
                 time=self._now(),
@@ -300,8 +300,8 @@ class MemoryStore:
             raise NotFound("thread", thread, "`treadle threads` lists those that exist")
         return log
 
-    def _stretches(self, thread: str) -> list[Stretch]:
-        return stretches(self._upwards(self._living(thread)))
+    def _stretches(self, thread: str) -> list[RowRange]:
+        return row_ranges(self._upwards(self._living(thread)))
 
     def _upwards(self, log: MemoryLog) -> Iterator[Link]:
         yield log.link

@@ -19,16 +19,16 @@ from .contract import (
     THIS_TURN,
     Admission,
     Change,
-    Committed,
+    CommitResult,
     InboxMessage,
     OutboxDraft,
     OutboxRow,
-    Past,
+    PastTurn,
     ThreadInfo,
     Turn,
     TurnEnd,
 )
-from .rows import named
+from .rows import item_id
 
 __all__ = ["MemoryLog", "StagedChange"]
 
@@ -95,7 +95,7 @@ class StagedChange:
                 )
             waiting.discard(message)
 
-    def put(self) -> Committed:
+    def put(self) -> CommitResult:
         """Put what was worked out in place."""
         log, info = self.log, self.log.info
         log.entries.update((entry.seq, entry) for entry in self.entries)
@@ -113,7 +113,7 @@ class StagedChange:
         )
         turn = None if self.admitted is None else self.turns[self.admitted]
         entries = tuple(self.entries[: len(self.change.entries)])
-        return Committed(entries, turn, mail=bool(log.inbox))
+        return CommitResult(entries, turn, mail=bool(log.inbox))
 
     def admit(self, admission: Admission) -> None:
         """Give the turn the next number."""
@@ -131,7 +131,7 @@ class StagedChange:
     def append(self, draft: Draft, turn: int) -> Entry:
         """Give the draft its place and time."""
         fields = {name: getattr(draft, name) for name in Draft.__struct_fields__}
-        fields |= {"id": named(draft), "turn": turn, "time": self.time_of(draft)}
+        fields |= {"id": item_id(draft), "turn": turn, "time": self.time_of(draft)}
         seq = self.log.info.last + len(self.entries) + 1
         entry = Entry(**fields, thread=self.log.info.id, seq=seq)
         self.entries.append(entry)
@@ -144,7 +144,7 @@ class StagedChange:
         before = self.entries[-1].time if self.entries else self.newest
         return min(max(draft.time, before), self.now)
 
-    def append_past(self, past: Past) -> None:
+    def append_past(self, past: PastTurn) -> None:
         """Add a turn that happened elsewhere."""
         if any(past.id == turn.id for turn in (*self.log.turns.values(), *self.turns.values())):
             raise TurnConflict(

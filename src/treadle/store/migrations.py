@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from ..core.errors import StoreCorrupt, StoreTooNew
 
-__all__ = ["APPLICATION_ID", "MIGRATIONS", "check", "migrate"]
+__all__ = ["APPLICATION_ID", "MIGRATIONS", "check_layout", "migrate"]
 
 Migration: TypeAlias = Callable[[sqlite3.Connection], None]
 
@@ -150,12 +150,12 @@ _FIRST_LAYOUT = (
 
 
 @migration
-def find_rollbacks(connection: sqlite3.Connection) -> None:
+def add_rollback_index(connection: sqlite3.Connection) -> None:
     """What is hidden is known without a walk through the log."""
     connection.execute("CREATE INDEX entries_rollbacks ON entries (id) WHERE kind = 'rollback'")
 
 
-def check(connection: sqlite3.Connection, path: Path) -> int:
+def check_layout(connection: sqlite3.Connection, path: Path) -> int:
     """The number of steps the file has taken; raises for one that is not ours to read."""
     application, version, tables = _marks(connection)
     if (application, version, tables) == (0, 0, 0):
@@ -195,12 +195,12 @@ _MARKS = (
 
 def migrate(connection: sqlite3.Connection, path: Path) -> None:
     """Bring the file to the newest layout, in one transaction."""
-    if check(connection, path) == len(MIGRATIONS):
+    if check_layout(connection, path) == len(MIGRATIONS):
         return
     connection.execute("BEGIN IMMEDIATE")
     try:
         # Another process may have been faster between the look and the lock.
-        for step in MIGRATIONS[check(connection, path) :]:
+        for step in MIGRATIONS[check_layout(connection, path) :]:
             step(connection)
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")

@@ -13,33 +13,33 @@ from itertools import islice
 
 from ..core.entries import Entry
 from ..core.errors import NotFound, StoreCorrupt
-from .ancestry import MAX_SEQ, Link, Stretch, clip, stretches
+from .ancestry import MAX_SEQ, Link, RowRange, clip_ranges, row_ranges
 from .contract import InboxMessage, OutboxRow, Span, ThreadInfo, Turn
 from .rows import (
-    cut_of,
-    digest_of,
-    entry_from,
-    message_from,
-    outbox_from,
-    place,
-    thread_from,
-    turn_from,
+    blob_digest,
+    decode_entry,
+    decode_message,
+    decode_outbox_row,
+    decode_thread,
+    decode_turn,
+    rollback_cut,
+    row_id,
 )
 
 __all__ = [
-    "blob_data",
+    "find_rollbacks",
     "find_turn",
-    "inbox_of",
-    "lineage_of",
-    "numbered_turn",
-    "outbox_rows",
-    "ranges_of",
-    "rollbacks_of",
-    "stretches_of",
+    "find_turn_by_id",
+    "list_inbox",
+    "list_outbox",
+    "list_threads",
+    "list_turns",
+    "read_blob",
+    "read_entries",
     "thread_info",
-    "thread_list",
+    "thread_lineage",
     "thread_number",
-    "turns_of",
+    "thread_ranges",
 ]
 
 THREADS = """
@@ -91,33 +91,33 @@ def thread_info(connection: sqlite3.Connection, thread: str) -> ThreadInfo:
     row = connection.execute(f"{THREADS} AND t.id = ?", (thread,)).fetchone()
     if row is None:
         raise _no_thread(thread)
-    return thread_from(row)
+    return decode_thread(row)
 
 
-def thread_list(connection: sqlite3.Connection, limit: int | None) -> list[ThreadInfo]:
+def list_threads(connection: sqlite3.Connection, limit: int | None) -> list[ThreadInfo]:
     """The living threads, the most recently written first."""
     rows = connection.execute(
         f"{THREADS} ORDER BY t.updated DESC, t.number DESC LIMIT ?", (_limit(limit),)
     )
-    return [thread_from(row) for row in rows]
+    return [decode_thread(row) for row in rows]
 
 
-def stretches_of(connection: sqlite3.Connection, thread: str) -> list[Stretch]:
+def thread_ranges(connection: sqlite3.Connection, thread: str) -> list[RowRange]:
     """Where the rows of a thread's log lie."""
     line = [Link(*row) for row in connection.execute(_LINE, (thread,))]
     if not line:
         raise _no_thread(thread)
-    return stretches(line)
+    return row_ranges(line)
 
 
-def lineage_of(connection: sqlite3.Connection, thread: str) -> list[Span]:
+def thread_lineage(connection: sqlite3.Connection, thread: str) -> list[Span]:
     """Who wrote the entries of a thread's log."""
     last = thread_info(connection, thread).last
-    line = clip(stretches_of(connection, thread), 1, last)
+    line = clip_ranges(thread_ranges(connection, thread), 1, last)
     return [Span(stretch.id, stretch.first, stretch.last) for stretch in line]
 
 
-def ranges_of(
+def read_entries(
     connection: sqlite3.Connection,
     thread: str,
     ranges: Iterable[tuple[int, int | None]],
@@ -126,88 +126,90 @@ def ranges_of(
     limit: int | None = None,
 ) -> list[Entry]:
     """The entries of several ranges, in the order given."""
-    line = stretches_of(connection, thread)
+    line = thread_ranges(connection, thread)
     query = ENTRIES.format(only="", order="DESC" if reverse else "ASC")
     found: list[Entry] = []
     for first, last in ranges:
-        parts = list(clip(line, first, last))
+        parts = list(clip_ranges(line, first, last))
         for part in reversed(parts) if reverse else parts:
             left = None if limit is None else limit - len(found)
-            bounds = place(part.number, part.first), place(part.number, part.last)
+            bounds = row_id(part.number, part.first), row_id(part.number, part.last)
             rows = connection.execute(query, (*bounds, _limit(left)))
-            found += [entry_from(row, part.id) for row in rows]
+            found += [decode_entry(row, part.id) for row in rows]
     return found
 
 
-def rollbacks_of(connection: sqlite3.Connection, thread: str) -> list[tuple[int, int]]:
+def find_rollbacks(connection: sqlite3.Connection, thread: str) -> list[tuple[int, int]]:
     """Where the rollbacks of a thread's log stand, and the first entry that each hides."""
     query = ENTRIES.format(only="AND e.kind = 'rollback'", order="ASC")
     found: list[tuple[int, int]] = []
-    for part in stretches_of(connection, thread):
-        bounds = place(part.number, part.first), place(part.number, part.last)
+    for part in thread_ranges(connection, thread):
+        bounds = row_id(part.number, part.first), row_id(part.number, part.last)
         rows = connection.execute(query, (*bounds, _limit(None)))
-        found += [cut_of(entry_from(row, part.id)) for row in rows]
+        found += [rollback_cut(decode_entry(row, part.id)) for row in rows]
     return found
 
 
-def numbered_turn(connection: sqlite3.Connection, thread: str, number: int) -> Turn:
+def find_turn(connection: sqlite3.Connection, thread: str, number: int) -> Turn:
     """One turn, the thread's own or a shared one."""
-    for stretch in stretches_of(connection, thread):
+    for stretch in thread_ranges(connection, thread):
         if stretch.first_turn <= number <= stretch.last_turn:
-            at = place(stretch.number, number)
+            at = row_id(stretch.number, number)
             if row := connection.execute(f"{TURNS} WHERE id = ?", (at,)).fetchone():
-                return turn_from(row)
+                return decode_turn(row)
     raise NotFound("turn", number, f"thread {thread!r} has no turn of that number")
 
 
-def find_turn(connection: sqlite3.Connection, line: Sequence[Stretch], turn: str) -> Turn | None:
+def find_turn_by_id(
+    connection: sqlite3.Connection, line: Sequence[RowRange], turn: str
+) -> Turn | None:
     """The turn that was admitted under an id, if any."""
     for stretch in line:
-        low = place(stretch.number, stretch.first_turn)
-        high = place(stretch.number, stretch.last_turn)
+        low = row_id(stretch.number, stretch.first_turn)
+        high = row_id(stretch.number, stretch.last_turn)
         row = connection.execute(
             f"{TURNS} WHERE thread = ? AND turn = ? AND id BETWEEN ? AND ?",
             (stretch.number, turn, low, high),
         ).fetchone()
         if row is not None:
-            return turn_from(row)
+            return decode_turn(row)
     return None
 
 
-def turns_of(connection: sqlite3.Connection, thread: str, limit: int | None) -> list[Turn]:
+def list_turns(connection: sqlite3.Connection, thread: str, limit: int | None) -> list[Turn]:
     """The newest turns of a thread, oldest first."""
     newest_first = (
-        turn_from(row)
-        for stretch in reversed(stretches_of(connection, thread))
+        decode_turn(row)
+        for stretch in reversed(thread_ranges(connection, thread))
         for row in connection.execute(
             f"{TURNS} WHERE id BETWEEN ? AND ? ORDER BY id DESC",
-            (place(stretch.number, stretch.first_turn), place(stretch.number, stretch.last_turn)),
+            (row_id(stretch.number, stretch.first_turn), row_id(stretch.number, stretch.last_turn)),
         )
     )
     return list(islice(newest_first, limit))[::-1]
 
 
-def blob_data(connection: sqlite3.Connection, digest: str) -> bytes:
+def read_blob(connection: sqlite3.Connection, digest: str) -> bytes:
     """The bytes under a digest, checked against it."""
     row = connection.execute("SELECT data FROM blobs WHERE digest = ?", (digest,)).fetchone()
     if row is None:
         raise NotFound("blob", digest, "its last thread may have been deleted")
     data = bytes(row[0])
-    if digest_of(data) != digest:
+    if blob_digest(data) != digest:
         raise StoreCorrupt(f"the bytes of blob {digest!r} have changed; check the disk they lie on")
     return data
 
 
-def inbox_of(connection: sqlite3.Connection, thread: str) -> list[InboxMessage]:
+def list_inbox(connection: sqlite3.Connection, thread: str) -> list[InboxMessage]:
     """The messages that wait for a thread, oldest first."""
     number = thread_number(connection, thread)
     rows = connection.execute(
         f"{MESSAGES} WHERE thread = ? AND taken IS NULL ORDER BY number", (number,)
     )
-    return [message_from(row, thread) for row in rows]
+    return [decode_message(row, thread) for row in rows]
 
 
-def outbox_rows(
+def list_outbox(
     connection: sqlite3.Connection, thread: str | None, topic: str | None
 ) -> list[OutboxRow]:
     """The outbox rows that wait, oldest first."""
@@ -217,7 +219,7 @@ def outbox_rows(
         "ORDER BY o.number",
         (number, topic),
     )
-    return [outbox_from(row) for row in rows]
+    return [decode_outbox_row(row) for row in rows]
 
 
 def _limit(limit: int | None) -> int:

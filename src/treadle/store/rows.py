@@ -25,17 +25,17 @@ from .contract import InboxMessage, OutboxRow, ThreadInfo, Turn
 
 __all__ = [
     "Row",
-    "cut_of",
-    "digest_of",
-    "entry_from",
+    "blob_digest",
+    "decode_entry",
+    "decode_message",
+    "decode_outbox_row",
+    "decode_thread",
+    "decode_turn",
+    "item_id",
     "json_or_null",
-    "message_from",
-    "named",
-    "outbox_from",
-    "place",
     "raw_or_null",
-    "thread_from",
-    "turn_from",
+    "rollback_cut",
+    "row_id",
 ]
 
 Row: TypeAlias = tuple[Any, ...]
@@ -55,24 +55,24 @@ _provenance = msgspec.json.Decoder(InputProvenance).decode
 _tagged = msgspec.json.Decoder(_Tagged).decode
 
 
-def cut_of(entry: Entry) -> tuple[int, int]:
+def rollback_cut(entry: Entry) -> tuple[int, int]:
     """Where a rollback stands, and the first entry that it hides."""
     rollback = entry.control
     assert isinstance(rollback, Rollback), "its kind says so"
     return entry.seq, rollback.cut
 
 
-def place(number: int, seq: int) -> int:
+def row_id(number: int, seq: int) -> int:
     """The row id of an entry or turn: rows of one thread lie together, in order."""
     return number << 32 | seq
 
 
-def digest_of(data: bytes) -> str:
+def blob_digest(data: bytes) -> str:
     """The name under which bytes are stored once."""
     return f"sha256:{hashlib.sha256(data).hexdigest()}"
 
 
-def named(draft: Draft) -> str | None:
+def item_id(draft: Draft) -> str | None:
     """The item id of `draft`: its own, or a new one for an item without."""
     if draft.id is not None or draft.kind != "item":
         return draft.id
@@ -92,7 +92,7 @@ def raw_or_null(value: Json | None) -> str | None:
     return None if value is None else bytes(value).decode()
 
 
-def entry_from(row: Row, thread: str) -> Entry:
+def decode_entry(row: Row, thread: str) -> Entry:
     """An entry from the columns that `queries.ENTRIES` selects."""
     fragments, provenance, events, origin = row[8:12]
     return Entry(
@@ -144,13 +144,13 @@ def _origin(text: str) -> Origin:
     return msgspec.json.decode(text, type=Origin)
 
 
-def thread_from(row: Row) -> ThreadInfo:
+def decode_thread(row: Row) -> ThreadInfo:
     """A thread from the columns that `queries.THREADS` selects."""
     names = ("id", "root", "parent", "cut", "cwd", "title", "created", "updated", "last", "turns")
     return ThreadInfo(**dict(zip(names, row, strict=True)))
 
 
-def turn_from(row: Row) -> Turn:
+def decode_turn(row: Row) -> Turn:
     """A turn from the columns that `queries.TURNS` selects."""
     turn, at, given, state, admitted, first, ended, outcome, usage = row
     return Turn(
@@ -166,7 +166,7 @@ def turn_from(row: Row) -> Turn:
     )
 
 
-def message_from(row: Row, thread: str) -> InboxMessage:
+def decode_message(row: Row, thread: str) -> InboxMessage:
     """A message from the columns that `queries.MESSAGES` selects."""
     number, key, kind, time, provenance, events, body = row
     return InboxMessage(
@@ -181,7 +181,7 @@ def message_from(row: Row, thread: str) -> InboxMessage:
     )
 
 
-def outbox_from(row: Row) -> OutboxRow:
+def decode_outbox_row(row: Row) -> OutboxRow:
     """A row from the columns that `queries.OUTBOX` selects."""
     number, thread, topic, key, body, state, attempts, error, created, updated = row
     return OutboxRow(

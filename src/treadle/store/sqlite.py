@@ -21,11 +21,11 @@ from ..core.home import home
 from . import queries, updates
 from .contract import (
     Change,
-    Committed,
+    CommitResult,
+    InboxDraft,
     InboxMessage,
     Lease,
     OutboxRow,
-    Post,
     Span,
     ThreadInfo,
     Turn,
@@ -39,7 +39,7 @@ from .lease import (
     take_lease,
     this_process,
 )
-from .rows import digest_of
+from .rows import blob_digest
 from .workers import Job, LogReaders, LogWriter, keep_nothing
 
 __all__ = ["SqliteStore"]
@@ -126,7 +126,7 @@ class SqliteStore:
 
         def forget(db: sqlite3.Connection) -> FileLock:
             lock_thread(db, thread, lock)
-            with lock.released_on_error():
+            with lock.release_on_error():
                 updates.delete_thread(db, thread, self._now())
                 lock.path.unlink(missing_ok=True)
             return lock
@@ -139,15 +139,15 @@ class SqliteStore:
 
     async def threads(self, *, limit: int | None = None) -> list[ThreadInfo]:
         """All threads, the most recently written first."""
-        return await self._readers.run(lambda db: queries.thread_list(db, limit))
+        return await self._readers.run(lambda db: queries.list_threads(db, limit))
 
     async def rollbacks(self, thread: str) -> list[tuple[int, int]]:
         """Every rollback of a log, oldest first: its entry, and the first one that it hides."""
-        return await self._readers.run(lambda db: queries.rollbacks_of(db, thread))
+        return await self._readers.run(lambda db: queries.find_rollbacks(db, thread))
 
     async def lineage(self, thread: str) -> list[Span]:
         """Who wrote the entries of a log, oldest first."""
-        return await self._readers.run(lambda db: queries.lineage_of(db, thread))
+        return await self._readers.run(lambda db: queries.thread_lineage(db, thread))
 
     async def acquire(self, thread: str) -> SqliteLease:
         """The right to write `thread`. Raises `ThreadBusy` with its holder."""
@@ -170,14 +170,14 @@ class SqliteStore:
         finally:
             lease.lock.release()
 
-    async def commit(self, lease: Lease, change: Change) -> Committed:
+    async def commit(self, lease: Lease, change: Change) -> CommitResult:
         """Apply `change` durably, whole or not at all.
 
         A caller that is cancelled while it waits cannot know whether the change
         landed; it landed whole or not at all.
         """
         return await self._write(
-            lambda db: updates.apply(db, lease.thread, lease.fence, change, self._now()),
+            lambda db: updates.apply_change(db, lease.thread, lease.fence, change, self._now()),
             light=change.light,
         )
 
@@ -192,54 +192,56 @@ class SqliteStore:
     ) -> list[Entry]:
         """The entries from `first` to `last` (both included), shared prefix and all."""
         return await self._readers.run(
-            lambda db: queries.ranges_of(db, thread, [(first, last)], reverse=reverse, limit=limit)
+            lambda db: queries.read_entries(
+                db, thread, [(first, last)], reverse=reverse, limit=limit
+            )
         )
 
     async def read_ranges(self, thread: str, ranges: Sequence[tuple[int, int]]) -> list[Entry]:
         """The entries of several ranges in the order given, in one go."""
-        return await self._readers.run(lambda db: queries.ranges_of(db, thread, ranges))
+        return await self._readers.run(lambda db: queries.read_entries(db, thread, ranges))
 
     async def turn(self, thread: str, number: int) -> Turn:
         """One turn by its number."""
-        return await self._readers.run(lambda db: queries.numbered_turn(db, thread, number))
+        return await self._readers.run(lambda db: queries.find_turn(db, thread, number))
 
     async def turns(self, thread: str, *, limit: int | None = None) -> list[Turn]:
         """The turns of a thread, oldest first; with `limit` only the newest."""
-        return await self._readers.run(lambda db: queries.turns_of(db, thread, limit))
+        return await self._readers.run(lambda db: queries.list_turns(db, thread, limit))
 
     async def put_blob(self, thread: str, data: bytes) -> str:
         """Store `data` for `thread` and return its digest (``sha256:`` and hex)."""
 
         def put(db: sqlite3.Connection) -> str:
             last = queries.thread_info(db, thread).last
-            updates.use_blob(db, queries.thread_number(db, thread), last + 1, data)
-            return digest_of(data)
+            updates.store_blob(db, queries.thread_number(db, thread), last + 1, data)
+            return blob_digest(data)
 
         return await self._write(put)
 
     async def blob(self, digest: str) -> bytes:
         """The bytes under `digest`."""
-        return await self._readers.run(lambda db: queries.blob_data(db, digest))
+        return await self._readers.run(lambda db: queries.read_blob(db, digest))
 
     async def blobs(self, digests: Sequence[str]) -> list[bytes]:
         """The bytes under several digests in the order given, in one go."""
         return await self._readers.run(
-            lambda db: [queries.blob_data(db, digest) for digest in digests]
+            lambda db: [queries.read_blob(db, digest) for digest in digests]
         )
 
-    async def post(self, thread: str, message: Post) -> InboxMessage:
+    async def post(self, thread: str, message: InboxDraft) -> InboxMessage:
         """Leave a message for the thread's writer. Needs no lease."""
         return await self._write(lambda db: updates.post_message(db, thread, message, self._now()))
 
     async def inbox(self, thread: str) -> list[InboxMessage]:
         """The messages that wait, oldest first."""
-        return await self._readers.run(lambda db: queries.inbox_of(db, thread))
+        return await self._readers.run(lambda db: queries.list_inbox(db, thread))
 
     async def outbox(
         self, *, thread: str | None = None, topic: str | None = None
     ) -> list[OutboxRow]:
         """The rows that wait, oldest first."""
-        return await self._readers.run(lambda db: queries.outbox_rows(db, thread, topic))
+        return await self._readers.run(lambda db: queries.list_outbox(db, thread, topic))
 
     async def retry(self, row: int, error: str) -> None:
         """Count a failed attempt at an outbox row."""

@@ -19,17 +19,17 @@ from ..core.entries import Draft, Entry, Origin
 from ..core.errors import IllegalCut, LeaseLost, NotFound, TurnConflict
 from ..core.ids import new_id
 from ..core.wire import json_bytes
-from .ancestry import Link, stretches
+from .ancestry import Link, row_ranges
 from .contract import (
     ENDED_STATES,
     THIS_TURN,
     Admission,
     Change,
-    Committed,
+    CommitResult,
+    InboxDraft,
     InboxMessage,
     OutboxDraft,
-    Past,
-    Post,
+    PastTurn,
     ThreadInfo,
     Turn,
     TurnEnd,
@@ -37,23 +37,23 @@ from .contract import (
 from .queries import (
     MESSAGES,
     find_turn,
-    numbered_turn,
-    ranges_of,
-    stretches_of,
+    find_turn_by_id,
+    read_entries,
     thread_info,
     thread_number,
+    thread_ranges,
 )
-from .rows import Row, digest_of, json_or_null, message_from, named, place, raw_or_null
+from .rows import Row, blob_digest, decode_message, item_id, json_or_null, raw_or_null, row_id
 
 __all__ = [
     "INLINE_BYTES",
-    "apply",
+    "apply_change",
     "count_attempt",
     "create_thread",
     "delete_thread",
     "fork_thread",
     "post_message",
-    "use_blob",
+    "store_blob",
 ]
 
 INLINE_BYTES: Final = 64 * 1024
@@ -98,15 +98,15 @@ def fork_thread(
 
 def _turns_before(connection: sqlite3.Connection, thread: str, cut: int) -> int:
     """The number of the newest turn that has begun at entry `cut`."""
-    for stretch in reversed(stretches_of(connection, thread)):
-        low = place(stretch.number, stretch.first_turn)
-        high = place(stretch.number, stretch.last_turn)
+    for stretch in reversed(thread_ranges(connection, thread)):
+        low = row_id(stretch.number, stretch.first_turn)
+        high = row_id(stretch.number, stretch.last_turn)
         row = connection.execute(
             "SELECT id FROM turns WHERE id BETWEEN ? AND ? AND first <= ? ORDER BY id DESC LIMIT 1",
             (low, high, cut),
         ).fetchone()
         if row is not None:
-            return int(row[0]) - place(stretch.number, 0)
+            return int(row[0]) - row_id(stretch.number, 0)
     return 0
 
 
@@ -136,7 +136,7 @@ def _purge_family(connection: sqlite3.Connection, member: int) -> None:
     turns: dict[int, int] = defaultdict(int)
     links = {number: link for number, (link, _) in family.items()}
     for number, (_, deleted) in family.items():
-        for stretch in () if deleted else stretches(_upwards(links, number)):
+        for stretch in () if deleted else row_ranges(_upwards(links, number)):
             seqs[stretch.number] = max(seqs[stretch.number], stretch.last)
             turns[stretch.number] = max(turns[stretch.number], stretch.last_turn)
     # Children were made after their parents, and must go before them.
@@ -153,9 +153,9 @@ def _upwards(links: dict[int, Link], number: int) -> Iterator[Link]:
 
 def _trim(connection: sqlite3.Connection, number: int, seq: int, turn: int) -> None:
     """Drop what a deleted thread holds beyond entry `seq` and turn `turn`."""
-    end = place(number + 1, 0)
-    connection.execute("DELETE FROM entries WHERE id > ? AND id < ?", (place(number, seq), end))
-    connection.execute("DELETE FROM turns WHERE id > ? AND id < ?", (place(number, turn), end))
+    end = row_id(number + 1, 0)
+    connection.execute("DELETE FROM entries WHERE id > ? AND id < ?", (row_id(number, seq), end))
+    connection.execute("DELETE FROM turns WHERE id > ? AND id < ?", (row_id(number, turn), end))
     freed = connection.execute(
         "DELETE FROM blob_users WHERE thread = ? AND seq > ? RETURNING blob", (number, seq)
     ).fetchall()
@@ -171,15 +171,15 @@ def _trim(connection: sqlite3.Connection, number: int, seq: int, turn: int) -> N
     )
 
 
-def apply(
+def apply_change(
     connection: sqlite3.Connection, thread: str, fence: int, change: Change, now: int
-) -> Committed:
+) -> CommitResult:
     """Write `change` for the holder of lease `fence`."""
     log = _open_log(connection, thread, fence, now)
     turn = None
     if change.admit is not None:
         if (earlier := _admitted_before(connection, thread, change.admit)) is not None:
-            return Committed(turn=earlier, repeated=True, mail=log.mail())
+            return CommitResult(turn=earlier, repeated=True, mail=log.mail())
         turn = log.admit(change.admit)
     entries = tuple(log.append(draft) for draft in change.entries)
     log.append_past(change.past)
@@ -193,8 +193,8 @@ def apply(
         log.settle(number)
     log.close(change.title)
     if turn is not None and change.end is not None:
-        turn = numbered_turn(connection, thread, turn.number)
-    return Committed(entries, turn, mail=log.mail())
+        turn = find_turn(connection, thread, turn.number)
+    return CommitResult(entries, turn, mail=log.mail())
 
 
 class _Log(Struct):
@@ -227,7 +227,7 @@ class _Log(Struct):
 
     def turn_row(self, turn: Turn) -> Row:
         return (
-            place(self.number, turn.number),
+            row_id(self.number, turn.number),
             self.number,
             turn.id,
             turn.first,
@@ -242,7 +242,7 @@ class _Log(Struct):
         self.connection.execute(_ENTRY, self.entry_row(entry))
         return entry
 
-    def append_past(self, turns: Sequence[Past]) -> None:
+    def append_past(self, turns: Sequence[PastTurn]) -> None:
         """Add whole turns; two statements, however many they are."""
         begun: list[Row] = []
         entries: list[Row] = []
@@ -276,7 +276,7 @@ class _Log(Struct):
             thread=self.thread,
             seq=self.last,
             kind=draft.kind,
-            id=named(draft),
+            id=item_id(draft),
             turn=turn,
             step=draft.step,
             time=self.time_of(draft),
@@ -298,7 +298,7 @@ class _Log(Struct):
         if self.newest is None:
             # This entry has its number already; the one before it is the last of the log.
             before = self.last - 1
-            found = ranges_of(self.connection, self.thread, [(before, before)]) if before else []
+            found = read_entries(self.connection, self.thread, [(before, before)]) if before else []
             self.newest = found[0].time if found else 0
         self.newest = min(max(draft.time, self.newest), self.now)
         return self.newest
@@ -306,9 +306,9 @@ class _Log(Struct):
     def entry_row(self, entry: Entry) -> Row:
         blob = None
         if len(entry.body) > INLINE_BYTES:
-            blob = use_blob(self.connection, self.number, entry.seq, entry.body)
+            blob = store_blob(self.connection, self.number, entry.seq, entry.body)
         return (
-            place(self.number, entry.seq),
+            row_id(self.number, entry.seq),
             entry.kind,
             entry.id,
             entry.turn,
@@ -348,7 +348,7 @@ class _Log(Struct):
                 self.now if end.state in ENDED_STATES else None,
                 raw_or_null(end.outcome),
                 json_or_null(end.usage),
-                place(self.number, number),
+                row_id(self.number, number),
             ),
         )
         if changed.rowcount == 0:
@@ -405,7 +405,7 @@ def _open_log(connection: sqlite3.Connection, thread: str, fence: int, now: int)
 def _admitted_before(
     connection: sqlite3.Connection, thread: str, admission: Admission
 ) -> Turn | None:
-    turn = find_turn(connection, stretches_of(connection, thread), admission.id)
+    turn = find_turn_by_id(connection, thread_ranges(connection, thread), admission.id)
     if turn is not None and bytes(turn.input) != bytes(admission.input):
         raise TurnConflict(
             f"turn {admission.id!r} of thread {thread!r} was admitted with another input; "
@@ -424,9 +424,9 @@ def _intern(connection: sqlite3.Connection, origin: Origin) -> int:
     return int(row[0])
 
 
-def use_blob(connection: sqlite3.Connection, thread: int, seq: int, data: bytes) -> int:
+def store_blob(connection: sqlite3.Connection, thread: int, seq: int, data: bytes) -> int:
     """Store `data` once and note that the thread needs it from entry `seq` on."""
-    digest = digest_of(data)
+    digest = blob_digest(data)
     row = connection.execute("SELECT number FROM blobs WHERE digest = ?", (digest,)).fetchone()
     if row is None:
         row = connection.execute(
@@ -440,7 +440,7 @@ def use_blob(connection: sqlite3.Connection, thread: int, seq: int, data: bytes)
 
 
 def post_message(
-    connection: sqlite3.Connection, thread: str, message: Post, now: int
+    connection: sqlite3.Connection, thread: str, message: InboxDraft, now: int
 ) -> InboxMessage:
     """Leave a message, or find the one that was left under the same key."""
     number = thread_number(connection, thread)
@@ -460,7 +460,7 @@ def post_message(
     row = connection.execute(
         f"{MESSAGES} WHERE thread = ? AND key = ?", (number, message.key)
     ).fetchone()
-    return message_from(row, thread)
+    return decode_message(row, thread)
 
 
 def count_attempt(connection: sqlite3.Connection, row: int, error: str, now: int) -> None:

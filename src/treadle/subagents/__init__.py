@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..core.lazy import deferred
+from ..core.lazy import lazy_attributes
 
 if TYPE_CHECKING:
     from .crew import Subagents
@@ -31,7 +31,7 @@ __all__ = [
     "told_of",
 ]
 
-__getattr__ = deferred(
+__getattr__ = lazy_attributes(
     __name__,
     {
         "crew": "Subagents",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from msgspec import Raw
 
 from ..context.view import CACHE_KEY
-from ..core.entries import Settings, control_draft
+from ..core.entries import SettingsChange, control_draft
 from ..core.wire import Json, json_bytes
 from ..log.thread_log import ThreadLog
 from ..store.contract import Change
@@ -27,7 +27,7 @@ async def born(parent: ThreadLog, kin: Kin, depth: int) -> str:
         child = (await store.create(cwd=str(parent.setup.cwd), title=kin.nickname)).id
     lease = await store.acquire(child)
     try:
-        settings = Settings(_settings(parent, kin, child, depth))
+        settings = SettingsChange(_settings(parent, kin, child, depth))
         await store.commit(lease, Change(entries=(control_draft(settings),)))
     finally:
         await lease.release()

@@ -11,7 +11,7 @@ from collections.abc import Collection
 
 from msgspec import Struct
 
-from ..core.entries import Settings
+from ..core.entries import SettingsChange
 from ..core.errors import NotFound
 from ..store.contract import Store
 from .values import descent_of
@@ -63,6 +63,6 @@ class Kinship(Struct, frozen=True):
             return []
         # Who started an agent is the first thing its own log says.
         said = own[0].control if own and own[0].kind == "settings" else None
-        descent = descent_of(said.changes, thread) if isinstance(said, Settings) else None
+        descent = descent_of(said.changes, thread) if isinstance(said, SettingsChange) else None
         parents = [info.parent, descent.parent if descent else None]
         return [parent for parent in parents if parent is not None]

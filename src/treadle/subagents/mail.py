@@ -15,7 +15,7 @@ from ..core.ids import new_id
 from ..core.items import Message, decode_item, encode_item, text_of
 from ..core.provenance import InputProvenance, InternalEvent
 from ..prompt.input import user_message
-from ..store.contract import InboxMessage, Post, Store, Turn
+from ..store.contract import InboxDraft, InboxMessage, Store, Turn
 from ..tools.agents import AgentStatus
 from .values import Order
 
@@ -78,7 +78,7 @@ async def post_message(
         source_channel=channel,
         source_tool=tool if source else None,
     )
-    post = Post(
+    post = InboxDraft(
         key=key or new_id("post"),
         kind="input",
         body=Raw(encode_item(message)),
@@ -94,9 +94,9 @@ def instructed(parent: str, tool: str) -> InputProvenance:
     )
 
 
-def instruction(parent: str, text: str) -> Post:
+def instruction(parent: str, text: str) -> InboxDraft:
     """What a thread tells an agent that is at work."""
-    return Post(
+    return InboxDraft(
         key=new_id("post"),
         kind="input",
         body=Raw(encode_item(user_message(text))),
@@ -157,7 +157,7 @@ def _stats(turns: list[Turn]) -> str:
     return f"{spent / 1000:.1f} s, {tokens_in:,} tokens in, {tokens_out:,} out"
 
 
-def announcement(parent: str, order: Order, ended: Outcome) -> Post:
+def announcement(parent: str, order: Order, ended: Outcome) -> InboxDraft:
     """What the parent is told of an order that was carried out; once, by its key."""
     status, result, stats = ended
     event = InternalEvent(
@@ -173,7 +173,7 @@ def announcement(parent: str, order: Order, ended: Outcome) -> Post:
         reply_instruction="Go on with what you were asked for, with this in mind.",
     )
     body = user_message(f"Agent {order.nickname} ({order.child}) {_LABELS[status]}.")
-    return Post(
+    return InboxDraft(
         key=f"agent:{order.child}:{order.turn}",
         kind="input",
         body=Raw(encode_item(body)),

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 import msgspec
 from msgspec import Raw, Struct
 
-from ..core.entries import Settings
+from ..core.entries import SettingsChange
 from ..core.items import Message
 from ..core.provenance import InputProvenance
 from ..core.wire import Json, json_bytes
@@ -108,9 +108,9 @@ class Order(Struct, frozen=True, kw_only=True):
         return msgspec.json.decode(row.body, type=cls)
 
 
-def kin_setting(child: str, kin: Kin) -> Settings:
+def kin_setting(child: str, kin: Kin) -> SettingsChange:
     """The setting under which a thread remembers `child`."""
-    return Settings({f"{_KIN}{child}": Raw(json_bytes(kin))})
+    return SettingsChange({f"{_KIN}{child}": Raw(json_bytes(kin))})
 
 
 def kin_of(settings: Mapping[str, Json], owner: str) -> dict[str, Kin]:

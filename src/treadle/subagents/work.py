@@ -20,7 +20,7 @@ from ..core.redact import redact
 from ..core.service import Service, later
 from ..harness.events import AgentReported, TurnCompleted
 from ..prompt.input import user_message
-from ..store.contract import ENDED_STATES, Post, Store
+from ..store.contract import ENDED_STATES, InboxDraft, Store
 from .mail import instructed
 from .values import Child, Opener, Order
 
@@ -70,7 +70,7 @@ class Work(Service):
         except NotFound:
             return False
 
-    async def tell(self, message: Post, *, interrupt: bool) -> bool:
+    async def tell(self, message: InboxDraft, *, interrupt: bool) -> bool:
         """Leave a message that this work still reads; False when it is over."""
         async with self._deciding:
             if self._over:

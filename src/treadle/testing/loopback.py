@@ -6,6 +6,20 @@ needs it too.
 
 from __future__ import annotations
 
-from ..core.loopback import Answer, Loopback, Request, Script, answer_text, stream
+from ..core.loopback import (
+    LoopbackRequest,
+    LoopbackResponse,
+    LoopbackScript,
+    LoopbackServer,
+    stream_response,
+    text_response,
+)
 
-__all__ = ["Answer", "Loopback", "Request", "Script", "answer_text", "stream"]
+__all__ = [
+    "LoopbackRequest",
+    "LoopbackResponse",
+    "LoopbackScript",
+    "LoopbackServer",
+    "stream_response",
+    "text_response",
+]

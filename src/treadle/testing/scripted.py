@@ -15,7 +15,7 @@ from typing import Literal
 
 from ..core.aio import finish_uncancelled
 from ..core.items import Item
-from ..core.loopback import Request
+from ..core.loopback import LoopbackRequest
 from ..models.connect import ProviderConfig, connect
 from ..models.contract import Capabilities, Model, ModelEvent, ModelRequest, RemoteCompaction
 from ..models.format import WireFormat
@@ -78,7 +78,7 @@ class ScriptedModel:
         return format_named(self._script.api)
 
     @property
-    def requests(self) -> list[Request]:
+    def requests(self) -> list[LoopbackRequest]:
         """Every request so far."""
         return self._server.requests
 

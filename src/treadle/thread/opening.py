@@ -20,7 +20,7 @@ from ..context.view import load_view
 from ..core.errors import ConfigError
 from ..core.home import home as default_home
 from ..core.home import home_path
-from ..core.redact import guard_logs
+from ..core.redact import redact_logs
 from ..engines.registry import engine_registry
 from ..engines.session import EngineSession, EngineTimeouts
 from ..engines.slot import EngineSlot
@@ -82,7 +82,7 @@ async def open_parts(stack: AsyncExitStack, thread: str | None, options: ThreadO
     model = options.model_name
     if thread is None and model is None:
         raise ConfigError("a new thread needs a model; say which, such as 'openai:gpt-5.5'")
-    guard_logs()
+    redact_logs()
     place = await _open_place(stack, options)
     facts = await asyncio.to_thread(_read_facts, place.home, options)
     harnesses = _harness_slot(place.home, facts.catalog, options)

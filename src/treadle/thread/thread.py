@@ -30,7 +30,7 @@ from ..core.wire import Json
 from ..harness.event_stream import EventQueue
 from ..harness.events import TurnCompleted
 from ..prompt.input import UserPart, user_message
-from ..store.contract import Post
+from ..store.contract import InboxDraft
 from ..subagents import AgentLimits, Subagents, post_message
 from .opening import Parts, child_options, open_engine, open_parts
 from .options import (
@@ -292,7 +292,7 @@ class Thread:
             raise NothingToSend(f"no turn of thread {self.id!r} is under way; use run()")
         message = await _message(said)
         await self.store.post(
-            self.id, Post(key=new_id("post"), kind="input", body=Raw(encode_item(message)))
+            self.id, InboxDraft(key=new_id("post"), kind="input", body=Raw(encode_item(message)))
         )
         self.subagents.wake()
 

@@ -21,7 +21,7 @@ from ..core.errors import NotFound, NothingToSend, TreadleError
 from ..core.ids import new_id
 from ..core.items import Message, decode_item, text_of
 from ..core.provenance import InputProvenance, InternalEvent
-from ..core.redact import blank, guard_logs, redact
+from ..core.redact import redact, redact_known, redact_logs
 from ..core.usage import TokenUsage
 from ..core.wire import Json, json_bytes
 from ..engines.session import EngineSession
@@ -221,7 +221,7 @@ class TurnRunner:
 
     async def _prepare(self) -> None:
         """Have everything there that the next turn needs: harness, engine, connection, plan."""
-        guard_logs()  # again: what was imported since has loggers, too
+        redact_logs()  # again: what was imported since has loggers, too
         self._chain = await self.policy.routes.begin(self.log.setup.model)
         await self._prepare_attempt(self._chain)
 
@@ -535,7 +535,7 @@ class TurnRunner:
         )
 
     def _show_progress(self, progress: Progress) -> None:
-        self.emit(ToolProgress(call_id=progress.call_id, text=blank(progress.text)))
+        self.emit(ToolProgress(call_id=progress.call_id, text=redact_known(progress.text)))
 
     def _report_evidence(self, call: ToolCall, result: ToolResult) -> None:
         if result.sent or result.media:

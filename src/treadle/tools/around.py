@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from ..core.errors import HookFailed
 from ..core.items import InputText
-from ..core.redact import blank, redact
+from ..core.redact import redact, redact_known
 from .contract import Details, Tool, ToolCall, ToolContext, ToolResult
 from .hooks import NO_HOOKS, Block, Merge, ToolHooks, is_hooked, merged
 
@@ -102,9 +102,9 @@ class Around(Struct):
 def _blanked(result: ToolResult) -> ToolResult:
     """`result` without secrets of ours; everything else of it is what the model asked for."""
     if isinstance(result.output, str):
-        return msgspec.structs.replace(result, output=blank(result.output))
+        return msgspec.structs.replace(result, output=redact_known(result.output))
     parts = tuple(
-        msgspec.structs.replace(part, text=blank(part.text))
+        msgspec.structs.replace(part, text=redact_known(part.text))
         if isinstance(part, InputText)
         else part
         for part in result.output

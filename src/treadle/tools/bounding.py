@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from ..core.text import Policy
+from ..core.text import TruncationPolicy
 from .contract import ToolContext, ToolResult
 from .excerpt import HeadTail
 from .keeping import Keeper
@@ -30,5 +30,5 @@ async def bounded(result: ToolResult, context: ToolContext) -> ToolResult:
     keeper, ends = Keeper(context.kept), HeadTail()
     await keeper.add(data)
     ends.add(data)
-    text = await body(ends.take(whole=True), Policy("bytes", context.room), keeper)
+    text = await body(ends.take(whole=True), TruncationPolicy("bytes", context.room), keeper)
     return msgspec.structs.replace(result, output=text)

@@ -6,7 +6,7 @@ the same specifications, byte for byte, so a tool list never breaks a prefix by 
 
 from __future__ import annotations
 
-from ..core.text import Policy
+from ..core.text import TruncationPolicy
 from ..models.profile import ModelProfile
 from .contract import Tool
 from .exec import ExecCommand, WriteStdin
@@ -21,7 +21,7 @@ __all__ = ["builtin_tools"]
 
 
 def builtin_tools(
-    profile: ModelProfile, *, shell: str = "bash", truncation: Policy | None = None
+    profile: ModelProfile, *, shell: str = "bash", truncation: TruncationPolicy | None = None
 ) -> tuple[Tool, ...]:
     """The tools for one thread with the model of `profile`.
 
@@ -40,7 +40,7 @@ def builtin_tools(
     )
 
 
-def _commands(profile: ModelProfile, policy: Policy, shell: str) -> tuple[Tool, ...]:
+def _commands(profile: ModelProfile, policy: TruncationPolicy, shell: str) -> tuple[Tool, ...]:
     match profile.shell:
         case "unified_exec":
             sessions = Sessions()

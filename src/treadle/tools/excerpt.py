@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from ..core.text import Policy, approx_tokens, truncate_text
+from ..core.text import TruncationPolicy, approx_tokens, truncate_text
 
 __all__ = ["BUFFER", "Excerpt", "HeadTail", "looks_binary"]
 
@@ -51,11 +51,11 @@ class Excerpt(Struct, frozen=True):
         gap = f"\n... {self.omitted} bytes omitted ...\n" if self.omitted else ""
         return _decoded(self.head) + gap + _decoded(self.tail)
 
-    def fits(self, policy: Policy) -> bool:
+    def fits(self, policy: TruncationPolicy) -> bool:
         """Whether nothing has to be cut."""
         return not self.omitted and len(self.text.encode()) <= policy.byte_budget
 
-    def cut(self, policy: Policy) -> str:
+    def cut(self, policy: TruncationPolicy) -> str:
         """The text with its middle cut out, as if all of it were still there."""
         budget = policy.byte_budget
         if not self.omitted or budget >= BUFFER:

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from ..core.errors import SandboxUnavailable
 from ..core.specs import FunctionTool, parameters
-from ..core.text import Policy
+from ..core.text import TruncationPolicy
 from ..sandbox.approvals import Command
 from .arguments import BadArguments, read_arguments
 from .contract import Progress, ToolCall, ToolContext, ToolResult
@@ -94,7 +94,7 @@ class _Reporter(Struct, frozen=True):
     """Tells what a session has written since the last time."""
 
     sessions: Sessions
-    policy: Policy
+    policy: TruncationPolicy
 
     async def tell(
         self, session: Session, output: Excerpt, began: float, limit: int | None
@@ -116,9 +116,9 @@ class _Reporter(Struct, frozen=True):
         )
         return ToolResult(text)
 
-    def _limit(self, asked: int | None) -> Policy:
+    def _limit(self, asked: int | None) -> TruncationPolicy:
         most = _DEFAULT_TOKENS if asked is None else max(asked, 0)
-        return Policy("tokens", min(most, self.policy.token_budget))
+        return TruncationPolicy("tokens", min(most, self.policy.token_budget))
 
 
 class ExecCommand:
@@ -126,7 +126,7 @@ class ExecCommand:
 
     parallel = True
 
-    def __init__(self, sessions: Sessions, *, shell: str, policy: Policy) -> None:
+    def __init__(self, sessions: Sessions, *, shell: str, policy: TruncationPolicy) -> None:
         self._sessions, self._shell = sessions, shell
         self._reporter = _Reporter(sessions, policy)
         self.spec = FunctionTool(
@@ -211,7 +211,7 @@ class WriteStdin:
 
     parallel = True
 
-    def __init__(self, sessions: Sessions, *, policy: Policy) -> None:
+    def __init__(self, sessions: Sessions, *, policy: TruncationPolicy) -> None:
         self._sessions = sessions
         self._reporter = _Reporter(sessions, policy)
         self.spec = FunctionTool(

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from ..core.errors import NotFound
 from ..core.specs import FunctionTool, parameters
-from ..core.text import BYTES_PER_TOKEN, Policy
+from ..core.text import BYTES_PER_TOKEN, TruncationPolicy
 from .arguments import BadArguments, read_arguments
 from .contract import ToolCall, ToolContext, ToolResult
 
@@ -38,7 +38,7 @@ class ReadOutput:
     parallel = True
     replay_safe = True
 
-    def __init__(self, policy: Policy) -> None:
+    def __init__(self, policy: TruncationPolicy) -> None:
         self._most = policy.token_budget * BYTES_PER_TOKEN
         self.spec = FunctionTool(
             name="read_output",

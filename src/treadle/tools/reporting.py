@@ -6,7 +6,7 @@ much was cut, and the handle under which the whole can be read back.
 
 from __future__ import annotations
 
-from ..core.text import Policy
+from ..core.text import TruncationPolicy
 from ..core.wire import json_bytes
 from .excerpt import Excerpt, looks_binary
 from .keeping import Keeper
@@ -14,7 +14,7 @@ from .keeping import Keeper
 __all__ = ["body", "cut_body", "exec_report", "freeform_report", "structured_report"]
 
 
-async def body(output: Excerpt, limit: Policy, keeper: Keeper) -> str:
+async def body(output: Excerpt, limit: TruncationPolicy, keeper: Keeper) -> str:
     """Output with a heading when it was cut."""
     text = await cut_body(output, limit, keeper)
     if output.fits(limit) or looks_binary(output.head):
@@ -25,7 +25,7 @@ async def body(output: Excerpt, limit: Policy, keeper: Keeper) -> str:
     )
 
 
-async def cut_body(output: Excerpt, limit: Policy, keeper: Keeper) -> str:
+async def cut_body(output: Excerpt, limit: TruncationPolicy, keeper: Keeper) -> str:
     """Output that fits `limit`, and where the rest is."""
     if looks_binary(output.head):
         return f"[binary output, {output.size} bytes]\n{await _kept_line(keeper)}"

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from ..core.errors import SandboxUnavailable
 from ..core.specs import FunctionTool, LocalShellTool, ToolSpec, parameters
-from ..core.text import Policy
+from ..core.text import TruncationPolicy
 from ..sandbox.approvals import Command
 from .arguments import BadArguments, read_arguments
 from .contract import Progress, ToolCall, ToolContext, ToolResult
@@ -105,7 +105,7 @@ class ShellTool:
         spec: ToolSpec,
         read: Callable[[ToolCall, Path], Wish],
         *,
-        policy: Policy,
+        policy: TruncationPolicy,
         freeform: bool = False,
     ) -> None:
         self.spec = spec
@@ -173,7 +173,7 @@ async def _started(context: ToolContext, wish: Wish, bounds: Bounds) -> Session:
     return Session(process, Keeper(context.kept))
 
 
-def shell(policy: Policy) -> ShellTool:
+def shell(policy: TruncationPolicy) -> ShellTool:
     """Runs an argument vector."""
 
     def read(call: ToolCall, cwd: Path) -> Wish:
@@ -201,7 +201,7 @@ def shell(policy: Policy) -> ShellTool:
     return ShellTool(spec, read, policy=policy)
 
 
-def shell_command(policy: Policy, *, shell: str) -> ShellTool:
+def shell_command(policy: TruncationPolicy, *, shell: str) -> ShellTool:
     """Runs a script in the user's shell."""
 
     def read(call: ToolCall, cwd: Path) -> Wish:
@@ -227,7 +227,7 @@ def shell_command(policy: Policy, *, shell: str) -> ShellTool:
     return ShellTool(spec, read, policy=policy, freeform=True)
 
 
-def local_shell(policy: Policy) -> ShellTool:
+def local_shell(policy: TruncationPolicy) -> ShellTool:
     """Runs what the provider's own shell tool asks for."""
 
     def read(call: ToolCall, cwd: Path) -> Wish:

@@ -19,7 +19,7 @@ from ..context.rules import ABORTED, Pairing, synthetic_output
 from ..core.entries import Draft, Entry, Flags
 from ..core.ids import derived_id
 from ..core.wire import json_bytes
-from ..store.contract import Change, Past
+from ..store.contract import Change, PastTurn
 from .pieces import Piece, Place
 
 __all__ = ["ABORTED_MARK", "Weaver"]
@@ -82,7 +82,7 @@ class Weaver:
         if last:
             self._place_asides()
         past = tuple(
-            Past(
+            PastTurn(
                 id=derived_id("turn", key),
                 input=Raw(json_bytes({"source_id": key})),
                 entries=tuple(drafts),

@@ -20,7 +20,7 @@ from treadle.context.row import Row
 from treadle.context.rules import Pairing
 from treadle.core.items import FunctionCall, Item, Message, OutputText, encode_item
 from treadle.core.provenance import SUBAGENT_ANNOUNCE, InputProvenance, InternalEvent
-from treadle.core.stream import Completed, CompletedBody, OutputItemDone
+from treadle.core.stream import CompletedBody, OutputItemDone, ResponseCompleted
 from treadle.core.wire import Json
 from treadle.engines.log import visible_rows
 from treadle.engines.lossless.call_limits import CallLimiter, CallLimits
@@ -120,7 +120,7 @@ class Speaker:
             self.sent.append(request.body)
         items = await self._summary(request.body) if sums_up else self._turn(request.body)
         done = [OutputItemDone(Json(encode_item(item))) for item in items]
-        yield [Connected(), *done, Completed(CompletedBody(id=f"resp_{self._said}"))]
+        yield [Connected(), *done, ResponseCompleted(CompletedBody(id=f"resp_{self._said}"))]
 
     async def close(self) -> None:
         """Nothing is open."""

@@ -10,7 +10,7 @@ from tests.engines.lossless.recalling import NEEDLE, folded, keeping, nodes, tal
 from tests.harness.scenes import call, hear, opened
 from treadle.cli.opening import engine_options
 from treadle.config.settings import Settings as Configured
-from treadle.core.entries import Rollback, Settings, control_draft
+from treadle.core.entries import Rollback, SettingsChange, control_draft
 from treadle.core.wire import json_bytes
 from treadle.engines.log import StoredLog
 from treadle.engines.lossless.library import Library
@@ -73,7 +73,7 @@ async def test_a_thread_that_only_claims_to_be_an_agent_is_a_stranger():
     for claimed, allowed in (("thr_else", False), (claimant, True)):
         thread = claimant if allowed else (await store.create()).id
         descent = Descent(thread=claimed, parent=parent, depth=1, nickname="x")
-        said = Settings({DESCENT: Raw(json_bytes(descent))})
+        said = SettingsChange({DESCENT: Raw(json_bytes(descent))})
         await append(store, thread, Change(entries=(control_draft(said),)))
         assert await allows(Kinship(store), (thread, parent)) == [allowed]
 

@@ -10,7 +10,7 @@ from tests.engines.scenes import Intercepting, Probe, written
 from tests.harness.codex.scenes import MODEL, codex, hear, of, plain, shown, staged, talk
 from tests.harness.codex.viewing import continues, reasons, shows_view, started
 from treadle import Thread
-from treadle.core.entries import Projected
+from treadle.core.entries import ProjectionMark
 from treadle.engines.info import EngineInfo
 from treadle.engines.values import AssembleParams, AssembleResult, InterceptResult, Projection
 from treadle.harness.codex.binding import KEY, TOPIC, Binding, read_binding
@@ -54,7 +54,10 @@ async def test_a_binding_says_what_its_codex_thread_was_started_for(tmp_path):
         live = stage.harness.threads.live[thread.id]
         assert found == live.binding
         assert (found.thread, found.engine, found.mode) == (thread.id, "probe", "native")
-        assert (found.plan, found.base) == (Projected("probe", "winter", "1"), thread.view.base)
+        assert (found.plan, found.base) == (
+            ProjectionMark("probe", "winter", "1"),
+            thread.view.base,
+        )
         assert (found.turn, found.model) == (2, MODEL)
         assert found.path is not None
         assert found.codex in found.path
@@ -89,7 +92,7 @@ async def test_another_epoch_or_fingerprint_of_the_plan_is_a_new_thread_and_bind
         (found,) = await kept(thread)
         assert (started(spring), started(other)) == (["projection-mismatch"],) * 2
         assert found is not None
-        assert found.plan == Projected("probe", "spring", "2")
+        assert found.plan == ProjectionMark("probe", "spring", "2")
 
 
 async def test_from_epochs_to_turns_is_a_new_thread_whose_binding_has_no_plan(tmp_path):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from treadle.core.entries import Projected
+from treadle.core.entries import ProjectionMark
 from treadle.core.specs import FunctionTool, parameters
 from treadle.harness.codex.binding import (
     KEY,
@@ -20,7 +20,7 @@ from treadle.harness.codex.binding import (
 )
 from treadle.store.contract import OutboxRow
 
-PLAN = Projected("probe", "winter", "1")
+PLAN = ProjectionMark("probe", "winter", "1")
 BOUND = Binding(
     thread="thread_1",
     codex="codex_1",
@@ -48,8 +48,11 @@ DECISIONS = {
     "context-engine-binding-mismatch (policy)": (bound(policy="p2"), BOUND),
     "dynamic-tools-mismatch": (bound(tools="t2"), BOUND),
     "model-mismatch": (bound(model="openai:other"), BOUND),
-    "projection-mismatch (epoch)": (bound(plan=Projected("probe", "spring", "1")), BOUND),
-    "projection-mismatch (fingerprint)": (bound(plan=Projected("probe", "winter", "2")), BOUND),
+    "projection-mismatch (epoch)": (bound(plan=ProjectionMark("probe", "spring", "1")), BOUND),
+    "projection-mismatch (fingerprint)": (
+        bound(plan=ProjectionMark("probe", "winter", "2")),
+        BOUND,
+    ),
     "projection-mismatch (for a turn)": (BOUND, bound(plan=None)),
     "projection-mismatch (mode)": (TEXT, BOUND),
     "instructions-mismatch": (TEXT, bound(mode="text", instructions="i2")),

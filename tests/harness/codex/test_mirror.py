@@ -18,7 +18,7 @@ from treadle.harness.codex.rollout import read_turn
 from treadle.hooks.payloads import BeforePromptBuild
 from treadle.hooks.registry import Answer as HookAnswer
 from treadle.hooks.registry import Hooks
-from treadle.store.contract import Change, Committed, Lease
+from treadle.store.contract import Change, CommitResult, Lease
 from treadle.store.index import SqliteIndex
 from treadle.store.sqlite import SqliteStore
 from treadle.testing.script import Answer, Call
@@ -39,7 +39,7 @@ class Full:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.store, name)
 
-    async def commit(self, lease: Lease, change: Change) -> Committed:
+    async def commit(self, lease: Lease, change: Change) -> CommitResult:
         if self.refuses(change):
             raise FULL
         return await self.store.commit(lease, change)

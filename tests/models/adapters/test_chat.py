@@ -15,7 +15,7 @@ from treadle.core.items import (
     Reasoning,
     ReasoningText,
 )
-from treadle.core.stream import Incomplete, ReasoningTextDelta
+from treadle.core.stream import ReasoningTextDelta, ResponseIncomplete
 from treadle.core.usage import TokenUsage
 from treadle.models.assembly import FreeformDeltas
 from treadle.models.contract import ContextOverflow, StreamCut
@@ -143,7 +143,7 @@ async def test_an_answer_at_its_limit_keeps_its_text_and_drops_half_a_call():
     async with answering("chat", answer) as (model, _):
         events, error = await broken(model, request(model))
     assert done(events) == [text("half")]
-    assert isinstance(events[-1], Incomplete)
+    assert isinstance(events[-1], ResponseIncomplete)
     assert (error.code, error.retryable) == ("max_output_tokens", False)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from treadle.core.items import FunctionCall, Message, OutputText, Reasoning, Unknown
-from treadle.core.stream import Incomplete
+from treadle.core.stream import ResponseIncomplete
 from treadle.core.usage import TokenUsage
 from treadle.models.contract import ContextOverflow, ModelError
 from treadle.models.formats.thinking import thinking_block
@@ -101,7 +101,7 @@ async def test_a_pause_says_that_the_turn_goes_on():
 async def test_a_refusal_is_told_with_its_usage():
     async with answering("messages", stream(stop="refusal")) as (model, _):
         events, error = await broken(model, request(model))
-    assert isinstance(events[-1], Incomplete)
+    assert isinstance(events[-1], ResponseIncomplete)
     assert events[-1].response.usage is not None
     assert (error.code, error.retryable) == ("content_filter", False)
 

@@ -6,7 +6,13 @@ import msgspec
 import pytest
 
 from treadle.core.items import Compaction, InputText, Message
-from treadle.core.stream import Completed, Failed, ModelsEtag, RateLimits, ServerModel
+from treadle.core.stream import (
+    ModelsEtag,
+    RateLimits,
+    ResponseCompleted,
+    ResponseFailed,
+    ServerModel,
+)
 from treadle.core.usage import WireUsage
 from treadle.models.contract import (
     Connected,
@@ -89,7 +95,7 @@ async def test_a_failed_response_is_told_when_the_stream_closes():
     }
     async with answering("responses", sse(failed, ITEM)) as (model, _):
         events, error = await broken(model, request(model))
-    assert [type(event) for event in events[1:]] == [Failed, type(events[-1])]
+    assert [type(event) for event in events[1:]] == [ResponseFailed, type(events[-1])]
     assert len(done(events)) == 1
     assert (type(error), error.retry_after) == (RateLimited, 0.02)
 
@@ -137,7 +143,7 @@ async def test_a_server_that_does_not_stream_is_understood():
     async with answering("responses", whole) as (model, _):
         events = await collect(model, request(model))
     assert len(messages(events)) == 1
-    assert isinstance(events[-1], Completed)
+    assert isinstance(events[-1], ResponseCompleted)
     assert events[-1].response.usage == WireUsage(input_tokens=3)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
-from treadle.core.loopback import Listener
+from treadle.core.loopback import LoopbackListener
 from treadle.policy.auth import OAuth
 
 HOUR = 3_600_000
@@ -27,7 +27,7 @@ class Clock:
         return self.at
 
 
-class TokenEndpoint(Listener):
+class TokenEndpoint(LoopbackListener):
     """A token endpoint that gives each refresh token one new pair, and only once."""
 
     def __init__(self, first: str = "planted-refresh-0") -> None:

@@ -16,7 +16,7 @@ from msgspec import Meta
 
 from treadle.core.items import Message, text_of
 from treadle.core.provenance import InputProvenance
-from treadle.core.text import Policy, truncate_text
+from treadle.core.text import TruncationPolicy, truncate_text
 from treadle.engines.info import EngineInfo, Transcript
 from treadle.engines.recall import recall_item
 from treadle.engines.values import (
@@ -47,7 +47,7 @@ _GUIDANCE = (
 )
 _TURNS = 3
 """How many turns are recalled at a time."""
-_NOTE, _NOTES = Policy("tokens", 150), Policy("tokens", 750)
+_NOTE, _NOTES = TruncationPolicy("tokens", 150), TruncationPolicy("tokens", 750)
 _RECALL_TOKENS = _NOTES.limit + 150
 """The most that a recalled item takes: its notes, and the words around them."""
 

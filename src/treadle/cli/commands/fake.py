@@ -46,11 +46,11 @@ async def command(
     """
     import asyncio
 
-    from ...core.loopback import Request
+    from ...core.loopback import LoopbackRequest
     from ...testing.fake import FakeServer
     from ...testing.script import load_script
 
-    def told(request: Request) -> None:
+    def told(request: LoopbackRequest) -> None:
         method, path, size = request.method, request.path, len(request.body)
         if as_json:
             say_json({"method": method, "path": path, "bytes": size})

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from msgspec import UNSET, Struct, UnsetType
 
 from ...core.errors import ConfigError
-from ...core.redact import know
+from ...core.redact import add_secrets
 from ...core.wire import Json, json_bytes
 from ...models.transport import (
     PrivateAddress,
@@ -81,7 +81,7 @@ class WebhookChannel:
             raise ConfigError(f"the webhook cannot be used: {error}") from None
         if not self.secret:
             raise ConfigError(f"the webhook at {str(origin)!r} has no secret; give it one to sign")
-        know(self.secret)
+        add_secrets(self.secret)
         if origin.scheme != "https" and not self.private:
             raise ConfigError(
                 f"the webhook at {str(origin)!r} would send replies in the clear; "

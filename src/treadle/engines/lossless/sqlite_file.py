@@ -19,7 +19,7 @@ from typing import TypeAlias, TypeVar
 from ...core.errors import StoreClosed, StoreCorrupt, StoreTooNew, TreadleError
 from ...store.database import (
     BUSY_SECONDS,
-    closed_on_error,
+    close_on_error,
     connect,
     ensure_writable,
     sqlite_errors,
@@ -152,7 +152,7 @@ class _SharedConnection:
             return _connect_in_memory()
         ensure_writable(self.path)
         connection = connect(self.path, "mode=rwc")
-        with closed_on_error(connection):
+        with close_on_error(connection):
             _check_version(connection, self.path)
             start_wal(connection, self.path, BUSY_SECONDS)
             return _create_tables(connection)

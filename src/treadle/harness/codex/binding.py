@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 import msgspec
 from msgspec import Raw, Struct
 
-from ...core.entries import Projected
+from ...core.entries import ProjectionMark
 from ...core.specs import SPECS, ToolSpec
 from ...core.wire import json_bytes
 from ...engines.session import EngineSession
@@ -61,7 +61,7 @@ class Binding(Struct, frozen=True, kw_only=True, omit_defaults=True):
     mode: ProjectionMode
     base: int = 0
     """The entry that its view is based on."""
-    plan: Projected | None = None
+    plan: ProjectionMark | None = None
     """The engine's plan that it shows, for as long as that plan holds."""
     reason: str = ""
     """Why it was started."""

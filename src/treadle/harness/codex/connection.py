@@ -18,8 +18,8 @@ from typing import Any, Protocol, TypeVar, cast
 import msgspec
 from msgspec import Raw, UnsetType
 
-from ...core.redact import blank
-from ...core.wire import UNREADABLE, nests_deeper
+from ...core.redact import redact_known
+from ...core.wire import UNREADABLE, is_nested_deeper
 from ...engines.words import brief
 from ...models.retry import Backoff
 from ...models.soundness import is_readable
@@ -338,7 +338,7 @@ class AppServerConnection:
         """`params` without secrets: some providers repeat the key they refuse."""
         if method not in _QUOTING:
             return params
-        return Raw(blank(bytes(params).decode(errors="replace")).encode())
+        return Raw(redact_known(bytes(params).decode(errors="replace")).encode())
 
     def _tell(self, notification: Notification) -> None:
         try:
@@ -370,7 +370,7 @@ class AppServerConnection:
 def _read(data: bytes) -> IncomingMessage:
     """The message in a line; text throughout, also where nobody has looked yet."""
     data.decode()
-    if nests_deeper(data, MOST_LEVELS):
+    if is_nested_deeper(data, MOST_LEVELS):
         raise msgspec.DecodeError(f"it nests deeper than {MOST_LEVELS} levels")
     return decode_message(data)
 

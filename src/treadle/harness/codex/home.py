@@ -18,7 +18,7 @@ from typing import Any
 
 from ...core.errors import ConfigError
 from ...core.files import replace_file
-from ...core.redact import know
+from ...core.redact import add_secrets
 from ...sandbox.environment import is_secret
 from .launch import ServerCommand
 from .route import PROVIDER, ProviderRoute
@@ -84,7 +84,7 @@ class CodexHome:
         """
         routes = tuple(routes)
         held = _held(routes, {**environ, **(secrets or {})})
-        know(*held.values())
+        add_secrets(*held.values())
         if self.private:
             self._write({**_QUIET, **_NO_SNAPSHOTS, **_NOWHERE})
         settings = self._settings(routes, sorted(held), catalog)

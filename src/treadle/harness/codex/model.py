@@ -17,7 +17,7 @@ from msgspec import Raw, Struct
 
 from ...core.aio import finish_uncancelled
 from ...core.ids import new_id
-from ...core.stream import Completed, CompletedBody, OutputItemDone, OutputTextDelta
+from ...core.stream import CompletedBody, OutputItemDone, OutputTextDelta, ResponseCompleted
 from ...models.contract import (
     AuthFailed,
     Capabilities,
@@ -213,11 +213,11 @@ def _event(event: Notification) -> ModelEvent | None:
     return None
 
 
-def _completed(response: RawResponseNotification | None) -> Completed:
+def _completed(response: RawResponseNotification | None) -> ResponseCompleted:
     name = response.response_id if response else new_id("resp")
     told = response.usage_metadata if response else None
     body = {"id": name, "usage": msgspec.json.decode(told.metadata) if told else None}
-    return Completed(msgspec.convert(body, CompletedBody))
+    return ResponseCompleted(msgspec.convert(body, CompletedBody))
 
 
 def _fail(error: CodexTurnError | None) -> NoReturn:

@@ -19,7 +19,7 @@ from ...core.ids import new_id
 from ...core.items import Message, decode_item, encode_item
 from ...log.thread_log import ThreadLog
 from ...prompt.input import user_message
-from ...store.contract import InboxMessage, Post
+from ...store.contract import InboxDraft, InboxMessage
 from ..contract import TurnRun
 from .attachment import CodexThread
 from .errors import CodexError
@@ -54,7 +54,7 @@ class Steering:
         """Say something for the user; durable before Codex hears of it."""
         log = self.run.log
         body = Raw(encode_item(user_message(text)))
-        await log.store.post(log.id, Post(key=new_id("post"), kind="input", body=body))
+        await log.store.post(log.id, InboxDraft(key=new_id("post"), kind="input", body=body))
         await self.send_waiting()
 
     async def send_waiting(self) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...core.lazy import deferred
+from ...core.lazy import lazy_attributes
 
 if TYPE_CHECKING:
     from .errors import AuthError, ProfileUnusable, RouteRefused
@@ -28,7 +28,7 @@ __all__ = [
     "profile_id",
 ]
 
-__getattr__ = deferred(
+__getattr__ = lazy_attributes(
     __name__,
     {
         "errors": "AuthError ProfileUnusable RouteRefused",

@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from ...core.aio import finish_uncancelled
 from ...core.patterns import regex
-from ...core.redact import know
+from ...core.redact import add_secrets
 from ...core.wire import UNREADABLE
 from . import disk
 from .errors import AuthError, ProfileUnusable
@@ -112,7 +112,7 @@ class Refresher:
             raise ProfileUnusable(
                 name, "its token endpoint answered without a token; try again", permanent=False
             )
-        know(answer.access_token, answer.refresh_token)
+        add_secrets(answer.access_token, answer.refresh_token)
         return replace(
             old,
             access=answer.access_token,

@@ -16,7 +16,7 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace as changed
 
 from ...core.files import replace_file
-from ...core.redact import know
+from ...core.redact import add_secrets
 from ...core.service import Service
 from ...core.wire import UNREADABLE, json_bytes
 from . import disk
@@ -85,13 +85,13 @@ class SecretStore(Service):
             )
         if credential.keyring:
             credential = self._unlocked(kept.realm, name)
-        know(*credential.secrets)
+        add_secrets(*credential.secrets)
         return credential
 
     def put(self, name: str, credential: Credential, where: Where = "auto") -> Profile:
         """Keep `credential`, in the place of an older one, durably. Raises `AuthError`."""
         _check(name, credential)
-        know(*credential.secrets)
+        add_secrets(*credential.secrets)
         with disk.locked(self._lock):
             kept, whole = self._read()
             vault = self._place(where, kept.profiles.get(name))

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from ...config.keys import key_variable
 from ...core.errors import StoreError
-from ...core.redact import know
+from ...core.redact import add_secrets
 from ...core.service import Service, later
 from . import health as rules
 from .aliases import provider_for_auth
@@ -208,7 +208,7 @@ class Wallet(Service):
         key = self.environ.get(variable, "").strip()
         if not key:
             raise ProfileUnusable(profile, f"{variable} is not set; set it", permanent=True)
-        know(key)
+        add_secrets(key)
         return ApiKey(provider=provider, key=key)
 
     def _dialled(self) -> Transport:

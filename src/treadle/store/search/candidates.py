@@ -16,7 +16,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 from ..ancestry import MAX_SEQ
-from ..rows import place
+from ..rows import row_id
 from .query import Search
 from .scope import Scope, match_documents
 from .tables import Totals, read_totals
@@ -249,13 +249,13 @@ def load_candidates(connection: sqlite3.Connection, ids: Sequence[int]) -> list[
 
 def neighbour_seqs(connection: sqlite3.Connection, entry: Place, distance: int) -> list[int]:
     """Return the nearest `distance` entries with text before and after an entry of a thread."""
-    at = place(*entry)
+    at = row_id(*entry)
     before = connection.execute(
         "SELECT place FROM documents WHERE place >= ? AND place < ? ORDER BY place DESC LIMIT ?",
-        (place(entry.number, 0), at, distance),
+        (row_id(entry.number, 0), at, distance),
     ).fetchall()
     after = connection.execute(
         "SELECT place FROM documents WHERE place > ? AND place <= ? ORDER BY place LIMIT ?",
-        (at, place(entry.number, MAX_SEQ), distance),
+        (at, row_id(entry.number, MAX_SEQ), distance),
     ).fetchall()
     return [where & MAX_SEQ for (where,) in (*before[::-1], *after)]

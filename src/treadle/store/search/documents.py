@@ -21,7 +21,7 @@ from ...core.items import (
     LocalShellCall,
     Message,
     Reasoning,
-    Search,
+    WebSearch,
     WebSearchCall,
     text_of,
 )
@@ -73,7 +73,7 @@ def _item_text(item: Item) -> EntryText:
         case LocalShellCall():
             command = getattr(item.action, "command", ())
             return EntryText(" ".join(command), "tool", "local_shell")
-        case WebSearchCall(action=Search(query=str(query))):
+        case WebSearchCall(action=WebSearch(query=str(query))):
             return EntryText(query, "tool", "web_search")
     return _NO_TEXT
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ..ancestry import MAX_SEQ
-from ..rows import place
+from ..rows import row_id
 from .tables import label_term
 from .terms import quote_term
 
@@ -97,7 +97,7 @@ class Scope(NamedTuple):
         if any(each.cut for each in ranges):
             clauses.append(f"({' OR '.join(['d.place BETWEEN ? AND ?'] * len(ranges))})")
             for number, first, last, cut in ranges:
-                values += (place(number, first), place(number, last if cut else MAX_SEQ))
+                values += (row_id(number, first), row_id(number, last if cut else MAX_SEQ))
         return " AND ".join(clauses), values
 
     def _times(self) -> tuple[int, int]:

@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol, TypeVar
 from ..ancestry import MAX_SEQ
 from ..contract import Span, ThreadInfo
 from ..index_tables import ensure_thread_number, find_thread_number
-from ..rows import place
+from ..rows import row_id
 
 __all__ = [
     "TABLES",
@@ -176,7 +176,7 @@ def _insert_documents(
     numbered = list(enumerate(documents, newest + 1))
     connection.executemany(
         "INSERT INTO documents (id, place, time, length) VALUES (?, ?, ?, ?)",
-        [(at, place(number, doc.seq), doc.time, doc.length) for at, doc in numbered],
+        [(at, row_id(number, doc.seq), doc.time, doc.length) for at, doc in numbered],
     )
     thread = label_term("thread", number)
     connection.executemany(
@@ -230,7 +230,7 @@ def _delete_documents(connection: sqlite3.Connection, number: int) -> bool:
     A table without text cannot tell which terms a document had. They stay as debris until
     there is too much of it; then everything is indexed again.
     """
-    bounds = place(number, 0), place(number, MAX_SEQ)
+    bounds = row_id(number, 0), row_id(number, MAX_SEQ)
     gone, length = connection.execute(
         "SELECT count(*), coalesce(sum(length), 0) FROM documents WHERE place BETWEEN ? AND ?",
         bounds,

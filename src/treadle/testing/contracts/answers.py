@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import aclosing
 
 from ...core.items import Item, Message
-from ...core.stream import Completed, OutputItemDone
+from ...core.stream import OutputItemDone, ResponseCompleted
 from ...models.contract import Model, ModelError, ModelEvent, ModelRequest
 
 __all__ = ["broken", "collect", "completed", "done", "followed", "messages", "until"]
@@ -53,10 +53,10 @@ def messages(events: Sequence[ModelEvent]) -> list[Message]:
     return [item for item in done(events) if isinstance(item, Message)]
 
 
-def completed(events: Sequence[ModelEvent]) -> Completed:
+def completed(events: Sequence[ModelEvent]) -> ResponseCompleted:
     """The end of an answer."""
     last = events[-1]
-    assert isinstance(last, Completed)
+    assert isinstance(last, ResponseCompleted)
     return last
 
 

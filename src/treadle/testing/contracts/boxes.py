@@ -11,7 +11,7 @@ from msgspec import Raw
 
 from ...core.errors import NotFound
 from ...core.provenance import InputProvenance, InternalEvent
-from ...store.contract import Change, InboxMessage, OutboxDraft, OutboxRow, Post, Store
+from ...store.contract import Change, InboxDraft, InboxMessage, OutboxDraft, OutboxRow, Store
 from .drafts import append, says
 
 __all__ = ["BoxesContract"]
@@ -23,7 +23,7 @@ class BoxesContract:
     async def test_a_message_waits_until_it_is_taken(self, store: Store) -> None:
         thread = (await store.create()).id
         lease = await store.acquire(thread)
-        post = Post(
+        post = InboxDraft(
             key="k1",
             kind="steer",
             body=Raw(b'{"text":"stop"}'),
@@ -31,7 +31,7 @@ class BoxesContract:
             events=(InternalEvent(source="s", child_thread="c", task="t", status="error"),),
         )
         message = await store.post(thread, post)
-        fields = {name: getattr(post, name) for name in Post.__struct_fields__}
+        fields = {name: getattr(post, name) for name in InboxDraft.__struct_fields__}
         assert message == InboxMessage(
             **fields, number=message.number, thread=thread, time=message.time
         )
@@ -44,7 +44,7 @@ class BoxesContract:
         thread = (await store.create()).id
         lease = await store.acquire(thread)
         assert not (await store.commit(lease, Change(entries=(says("one"),)))).mail
-        message = await store.post(thread, Post(key="k", kind="input", body=Raw(b"1")))
+        message = await store.post(thread, InboxDraft(key="k", kind="input", body=Raw(b"1")))
         assert (await store.commit(lease, Change(entries=(says("two"),)))).mail
         assert not (await store.commit(lease, Change(take=(message.number,)))).mail
         await lease.release()
@@ -52,7 +52,7 @@ class BoxesContract:
     async def test_messages_come_oldest_first(self, store: Store) -> None:
         thread = (await store.create()).id
         for n in range(5):
-            await store.post(thread, Post(key=f"k{n}", kind="message", body=Raw(b"%d" % n)))
+            await store.post(thread, InboxDraft(key=f"k{n}", kind="message", body=Raw(b"%d" % n)))
         assert [message.key for message in await store.inbox(thread)] == [
             "k0",
             "k1",
@@ -63,17 +63,17 @@ class BoxesContract:
 
     async def test_the_same_key_is_kept_once_even_after_it_was_taken(self, store: Store) -> None:
         thread, other = (await store.create()).id, (await store.create()).id
-        first = await store.post(thread, Post(key="k", kind="steer", body=Raw(b"1")))
-        assert await store.post(thread, Post(key="k", kind="steer", body=Raw(b"2"))) == first
+        first = await store.post(thread, InboxDraft(key="k", kind="steer", body=Raw(b"1")))
+        assert await store.post(thread, InboxDraft(key="k", kind="steer", body=Raw(b"2"))) == first
         await append(store, thread, Change(take=(first.number,)))
-        assert await store.post(thread, Post(key="k", kind="steer", body=Raw(b"1"))) == first
+        assert await store.post(thread, InboxDraft(key="k", kind="steer", body=Raw(b"1"))) == first
         assert await store.inbox(thread) == []
-        elsewhere = await store.post(other, Post(key="k", kind="steer", body=Raw(b"3")))
+        elsewhere = await store.post(other, InboxDraft(key="k", kind="steer", body=Raw(b"3")))
         assert await store.inbox(other) == [elsewhere]
 
     async def test_a_message_is_taken_once_and_only_by_its_thread(self, store: Store) -> None:
         thread, other = (await store.create()).id, (await store.create()).id
-        message = await store.post(thread, Post(key="k", kind="steer", body=Raw(b"1")))
+        message = await store.post(thread, InboxDraft(key="k", kind="steer", body=Raw(b"1")))
         take = Change(entries=(says("got it"),), take=(message.number,))
         with pytest.raises(NotFound):
             await append(store, other, take)
@@ -87,7 +87,7 @@ class BoxesContract:
 
     async def test_messages_can_be_posted_all_at_once(self, store: Store) -> None:
         thread = (await store.create()).id
-        posts = [Post(key=f"k{n % 10}", kind="message", body=Raw(b"1")) for n in range(40)]
+        posts = [InboxDraft(key=f"k{n % 10}", kind="message", body=Raw(b"1")) for n in range(40)]
         await asyncio.gather(*(store.post(thread, post) for post in posts))
         assert sorted(message.key for message in await store.inbox(thread)) == [
             f"k{n}" for n in range(10)

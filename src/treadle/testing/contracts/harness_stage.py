@@ -27,7 +27,7 @@ from ...core.items import (
     item_type,
     text_of,
 )
-from ...core.loopback import Request
+from ...core.loopback import LoopbackRequest
 from ...harness.contract import Closes, Harness
 from ...harness.events import Event, TurnCompleted
 from ...harness.offers import HarnessOffer
@@ -97,7 +97,7 @@ class HarnessStage:
     model: str
 
     @property
-    def requests(self) -> list[Request]:
+    def requests(self) -> list[LoopbackRequest]:
         """What the model was asked to answer."""
         return [asked for asked in self.server.requests if asked.path.endswith("/responses")]
 

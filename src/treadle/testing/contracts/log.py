@@ -22,7 +22,16 @@ from ...core.errors import LeaseLost, NotFound, StoreClosed, ThreadBusy, TurnCon
 from ...core.ids import is_prefixed
 from ...core.provenance import InputProvenance, InternalEvent
 from ...core.usage import TokenUsage
-from ...store.contract import THIS_TURN, Admission, Change, Committed, Past, Store, Turn, TurnEnd
+from ...store.contract import (
+    THIS_TURN,
+    Admission,
+    Change,
+    CommitResult,
+    PastTurn,
+    Store,
+    Turn,
+    TurnEnd,
+)
 from .drafts import append, happened, said, says, turn_of
 
 __all__ = ["LogContract"]
@@ -121,7 +130,9 @@ class LogContract:
         thread = (await store.create()).id
         await append(store, thread, turn_of("t", "a"))
         past = tuple(
-            Past(id=name, input=Raw(b"{}"), entries=(happened(f"{name}1", at), happened(name, at)))
+            PastTurn(
+                id=name, input=Raw(b"{}"), entries=(happened(f"{name}1", at), happened(name, at))
+            )
             for name, at in (("p", 1_000), ("q", 2_000))
         )
         (committed,) = await append(store, thread, Change(entries=(says("b", turn=1),), past=past))
@@ -154,7 +165,7 @@ class LogContract:
     async def test_a_past_turn_is_told_under_a_new_id_only(self, store: Store) -> None:
         thread = (await store.create()).id
         await append(store, thread, turn_of("t", "a"))
-        past = Past(id="t", input=Raw(b"{}"), entries=(says("b"),))
+        past = PastTurn(id="t", input=Raw(b"{}"), entries=(says("b"),))
         with pytest.raises(TurnConflict, match="admitted before"):
             await append(store, thread, Change(entries=(says("c"),), past=(past,)))
         assert len(await store.read(thread)) == 1
@@ -268,7 +279,7 @@ class LogContract:
         ]
         outcomes = await asyncio.gather(*work, return_exceptions=True)
         assert sum(isinstance(outcome, NotFound) for outcome in outcomes) == 4 * 8
-        assert sum(isinstance(outcome, Committed) for outcome in outcomes) == 16 * 8
+        assert sum(isinstance(outcome, CommitResult) for outcome in outcomes) == 16 * 8
         expected = [said(f"{n}") for n in range(20) if n % 5]
         for thread, lease in zip(threads, leases, strict=True):
             assert [entry.body for entry in await store.read(thread)] == expected
@@ -296,7 +307,7 @@ class LogContract:
         assert first.turn == await store.turn(thread, 1)
         assert first.turn is not None
         assert (first.turn.id, first.turn.number, first.turn.state) == ("t1", 1, "admitted")
-        assert second == Committed(turn=first.turn, repeated=True)
+        assert second == CommitResult(turn=first.turn, repeated=True)
         assert len(await store.read(thread)) == 1
         assert (await store.info(thread)).turns == 1
 

@@ -35,11 +35,11 @@ from ...core.items import (
 )
 from ...core.specs import SPECS, CustomTool, FunctionTool, TextFormat, ToolSpec, parameters
 from ...core.stream import (
-    Completed,
-    Incomplete,
     OutputItemAdded,
     OutputItemDone,
     OutputTextDelta,
+    ResponseCompleted,
+    ResponseIncomplete,
     UnknownEvent,
 )
 from ...core.usage import TokenUsage
@@ -85,7 +85,7 @@ class ModelContract(ABC):
         assert len(deltas) > 1
         assert "".join(deltas) == "one two three"
         assert [text_of(item.content) for item in messages(events)] == ["one two three"]
-        assert isinstance(events[-1], Completed)
+        assert isinstance(events[-1], ResponseCompleted)
 
     async def test_items_begin_before_they_are_done(self) -> None:
         answer = Answer(text="a", calls=(Call(name="read"),))
@@ -155,7 +155,7 @@ class ModelContract(ABC):
         async with self.answering(Answer(error=failure), Answer(text="ok")) as (model, server):
             events = await self.ask(model)
         assert len(server.requests) == 2
-        assert isinstance(events[-1], Completed)
+        assert isinstance(events[-1], ResponseCompleted)
 
     async def test_a_server_error_is_tried_again_and_raised_in_the_end(self) -> None:
         failure = Failure(status=500, message="oops", headers={"retry-after": "0"})
@@ -221,7 +221,7 @@ class ModelContract(ABC):
     async def test_an_answer_cut_short_is_told_with_what_it_said(self) -> None:
         async with self.answering(Answer(text="half an ans", stop="length")) as (model, _):
             events, error = await broken(model, self.request(model))
-        assert isinstance(events[-1], Incomplete)
+        assert isinstance(events[-1], ResponseIncomplete)
         assert (events[-1].reason, error.code, error.retryable) == (
             "max_output_tokens",
             "max_output_tokens",

@@ -10,7 +10,7 @@ import pytest
 from ...core.entries import Draft
 from ...core.errors import IllegalCut, NotFound, ThreadBusy, TurnConflict
 from ...core.wire import Json
-from ...store.contract import Admission, Change, Post, Span, Store, ThreadInfo, TurnEnd
+from ...store.contract import Admission, Change, InboxDraft, Span, Store, ThreadInfo, TurnEnd
 from .drafts import append, said, says, turn_of
 
 __all__ = ["ThreadsContract"]
@@ -71,7 +71,7 @@ class ThreadsContract:
         await refused(store.put_blob("thr_none", b"x"))
         await refused(store.inbox("thr_none"))
         await refused(store.outbox(thread="thr_none"))
-        await refused(store.post("thr_none", Post(key="k", kind="steer", body=Json(b"1"))))
+        await refused(store.post("thr_none", InboxDraft(key="k", kind="steer", body=Json(b"1"))))
 
     async def test_a_fork_shares_the_prefix_and_goes_on(self, store: Store) -> None:
         parent = await store.create(cwd="/repo")
@@ -170,7 +170,7 @@ class ThreadsContract:
     async def test_a_deleted_thread_is_gone(self, store: Store) -> None:
         thread = (await store.create()).id
         await _write(store, thread, "1")
-        await store.post(thread, Post(key="k", kind="steer", body=Json(b"1")))
+        await store.post(thread, InboxDraft(key="k", kind="steer", body=Json(b"1")))
         await store.delete(thread)
         with pytest.raises(NotFound):
             await store.read(thread)

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from ...core.loopback import Request
+from ...core.loopback import LoopbackRequest
 from ..script import Api
 
 __all__ = ["Heard", "hear"]
@@ -34,7 +34,7 @@ class Heard(Struct, frozen=True):
     input: tuple[dict[str, Any], ...] = ()
 
 
-def hear(api: Api, request: Request) -> Heard:
+def hear(api: Api, request: LoopbackRequest) -> Heard:
     """What `request` asks for; nothing for a body that cannot be read."""
     try:
         payload = msgspec.json.decode(request.body, type=dict[str, Any])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
-from ...core.loopback import Request
+from ...core.loopback import LoopbackRequest
 
 __all__ = ["HungUp", "Reply", "read_request"]
 
@@ -21,7 +21,7 @@ class HungUp(ConnectionError):
     """The client went away."""
 
 
-async def read_request(reader: asyncio.StreamReader) -> Request | None:
+async def read_request(reader: asyncio.StreamReader) -> LoopbackRequest | None:
     """The next request on a connection; None when the client is done."""
     try:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
@@ -33,7 +33,7 @@ async def read_request(reader: asyncio.StreamReader) -> Request | None:
     headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
     size = min(int(headers.get("content-length", "0") or 0), _LARGEST_BODY)
     body = await reader.readexactly(size)
-    return Request(method, rest.rpartition(" ")[0].partition("?")[0], headers, body)
+    return LoopbackRequest(method, rest.rpartition(" ")[0].partition("?")[0], headers, body)
 
 
 class Reply:

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from ...core.loopback import Listener, Request
+from ...core.loopback import LoopbackListener, LoopbackRequest
 from ..script import Answer, Api, Break, Failure, Playback, Script
 from .cache import PromptCache
 from .heard import Heard, hear
@@ -30,7 +30,7 @@ _STREAM = {"content-type": "text/event-stream", "cache-control": "no-cache"}
 _BYTES_PER_TOKEN = 4
 
 
-class FakeServer(Listener):
+class FakeServer(LoopbackListener):
     """Serves `script` in every wire format and records what was asked."""
 
     def __init__(
@@ -39,7 +39,7 @@ class FakeServer(Listener):
         *,
         port: int = 0,
         apis: tuple[Api, ...] = ("responses", "chat", "messages"),
-        on_request: Callable[[Request], None] | None = None,
+        on_request: Callable[[LoopbackRequest], None] | None = None,
     ) -> None:
         super().__init__(port)
         self.hung_up = 0
@@ -70,7 +70,7 @@ class FakeServer(Listener):
         except HungUp:
             self.hung_up += 1
 
-    async def _exchange(self, request: Request, reply: Reply) -> None:
+    async def _exchange(self, request: LoopbackRequest, reply: Reply) -> None:
         self.requests.append(request)
         if self._on_request is not None:
             self._on_request(request)
@@ -89,7 +89,9 @@ class FakeServer(Listener):
         else:
             await self._give(request, heard, answer, reply)
 
-    async def _give(self, request: Request, heard: Heard, answer: Answer, reply: Reply) -> None:
+    async def _give(
+        self, request: LoopbackRequest, heard: Heard, answer: Answer, reply: Reply
+    ) -> None:
         voice = VOICES[heard.api]
         await reply.wait(answer.delay)
         if answer.error is not None and answer.error.status:
@@ -110,7 +112,7 @@ class FakeServer(Listener):
         name = key if self._script.scope == "thread" else ""
         return self._playbacks.setdefault(name, Playback(self._script))
 
-    def _spoken(self, request: Request, heard: Heard, answer: Answer) -> Spoken:
+    def _spoken(self, request: LoopbackRequest, heard: Heard, answer: Answer) -> Spoken:
         usage, body = answer.usage, request.body.replace(_MARK, b"")
         shared = self._cache.shared(f"{heard.api}:{heard.key}", body)
         if heard.api == "messages" and _MARK not in request.body:

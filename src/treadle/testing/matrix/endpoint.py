@@ -10,7 +10,7 @@ import base64
 import json
 from urllib.parse import parse_qs
 
-from ...core.loopback import Listener
+from ...core.loopback import LoopbackListener
 from ...policy.auth.profile import OAuth
 from ..fake.http import Reply, read_request
 
@@ -27,7 +27,7 @@ def token_name(bearer: str) -> str:
     return bearer.rpartition(".")[2].removeprefix("planted-")
 
 
-class TokenEndpoint(Listener):
+class TokenEndpoint(LoopbackListener):
     """Gives out pairs of tokens: those that end in ``planted-access-1`` and so on."""
 
     def __init__(self, status: int = 200) -> None:

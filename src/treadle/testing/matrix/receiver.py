@@ -10,7 +10,7 @@ import asyncio
 import time
 from collections.abc import Sequence
 
-from ...core.loopback import Listener
+from ...core.loopback import LoopbackListener
 from ...delivery.channels.signature import is_signed
 from ...delivery.channels.webhook import IDEMPOTENCY_HEADER
 from ..fake.http import Reply, read_request
@@ -20,7 +20,7 @@ __all__ = ["Receiver"]
 _ANY_TIME = 10.0 * 365 * 24 * 3600
 
 
-class Receiver(Listener):
+class Receiver(LoopbackListener):
     """Takes what webhooks post."""
 
     def __init__(self, statuses: Sequence[int] = (200,)) -> None:

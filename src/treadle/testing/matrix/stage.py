@@ -27,7 +27,7 @@ from ..options import grouped
 from ..script import Answer, Script
 
 if TYPE_CHECKING:
-    from ...core.loopback import Request
+    from ...core.loopback import LoopbackRequest
     from ...engines.contract import ContextEngine
     from ...models.contract import Model
     from ...thread.thread import Thread
@@ -93,7 +93,7 @@ class Stage:
         return environ(self.place)
 
     @property
-    def requests(self) -> list[Request]:
+    def requests(self) -> list[LoopbackRequest]:
         """What the model was asked to answer."""
         return [asked for asked in self.server.requests if asked.method == "POST"]
 

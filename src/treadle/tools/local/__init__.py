@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...core.lazy import deferred
+from ...core.lazy import lazy_attributes
 
 if TYPE_CHECKING:
     from .executor import LocalExecutor
@@ -13,7 +13,7 @@ __all__ = [
     "LocalExecutor",
 ]
 
-__getattr__ = deferred(
+__getattr__ = lazy_attributes(
     __name__,
     {
         "executor": "LocalExecutor",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...core.lazy import deferred
+from ...core.lazy import lazy_attributes
 
 if TYPE_CHECKING:
     from .command import PatchCommand, find_patch
@@ -59,7 +59,7 @@ __all__ = [
     "plan_patch",
 ]
 
-__getattr__ = deferred(
+__getattr__ = lazy_attributes(
     __name__,
     {
         "command": "PatchCommand find_patch",

@@ -25,7 +25,7 @@ from ....core.errors import StoreCorrupt, StoreTooNew
 from ....models.catalog import Catalog
 from ....prompt.registry import Registry
 from ....store.contract import OutboxRow, Span, Store, ThreadInfo
-from ....store.database import closed_on_error, connect, sqlite_errors
+from ....store.database import close_on_error, connect, sqlite_errors
 from ...advance import topic_of
 from ...frame import reserve_for
 from ..nodes import SummaryNode
@@ -143,7 +143,7 @@ def _connect_to_read(path: Path) -> sqlite3.Connection:
 
 def _connect_and_check(path: Path, query: str) -> sqlite3.Connection:
     connection = connect(path, query)
-    with closed_on_error(connection):
+    with close_on_error(connection):
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         (application,) = connection.execute("PRAGMA application_id").fetchone()
         if version > VERSION:

@@ -17,7 +17,7 @@ from msgspec import Meta, Struct
 
 from ....core.errors import SearchRefused, TreadleError
 from ....core.patterns import regex
-from ....core.text import Policy, truncate_text
+from ....core.text import TruncationPolicy, truncate_text
 from ....prompt.markers import Markers
 from ....prompt.registry import builtin_vocabulary
 from ....store.contract import Search
@@ -194,7 +194,7 @@ def _bounded(record: Record) -> Record:
     most = _PIECE // 4
     if record.tokens <= most:
         return record
-    text = truncate_text(record.text, Policy("tokens", most))
+    text = truncate_text(record.text, TruncationPolicy("tokens", most))
     return msgspec.structs.replace(record, text=text)
 
 

@@ -13,7 +13,7 @@ from msgspec import Meta, Struct
 
 from ....context.tokens import estimate_text
 from ....core.patterns import regex
-from ....core.text import BYTES_PER_TOKEN, Policy, truncate_text
+from ....core.text import BYTES_PER_TOKEN, TruncationPolicy, truncate_text
 from ....tools.contract import ToolContext, ToolResult
 from ..nodes import SummaryNode
 from .desk import Desk, Found, Refusal, records
@@ -176,7 +176,7 @@ def _within(tokens: int, room: int | None) -> int:
 
 def _part(found: Found, record: Record, tokens: int) -> list[str]:
     """An entry that is too large to be shown whole, and where to go on."""
-    cut = truncate_text(record.block, Policy("tokens", max(tokens, 1)))
+    cut = truncate_text(record.block, TruncationPolicy("tokens", max(tokens, 1)))
     return [cut] if record.seq == found.last else [cut, _go_on(found, record.seq + 1)]
 
 
@@ -189,7 +189,7 @@ def _go_on(found: Found, seq: int) -> str:
 
 def _about(record: Record) -> str:
     head = f"[{record.id}] {record.role}, turn {record.turn}, {record.tokens} tokens: "
-    return head + truncate_text(" ".join(record.text.split()), Policy("bytes", _SHORT))
+    return head + truncate_text(" ".join(record.text.split()), TruncationPolicy("bytes", _SHORT))
 
 
 def _range(node: SummaryNode | None) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 from ....core.entries import Epoch
 from ....core.errors import TreadleError
 from ....core.items import FunctionCall, FunctionCallOutput, Item, Message, item_type, text_of
-from ....core.loopback import Request
+from ....core.loopback import LoopbackRequest
 from ....core.provenance import InputProvenance
 from ....engines.values import AssembleParams
 from ....harness.events import (
@@ -172,7 +172,7 @@ def _on_the_wire(given: Mapping[str, Any], stage: Stage) -> dict[str, Any]:
     }
 
 
-def _lines(request: Request) -> list[tuple[str, str]]:
+def _lines(request: LoopbackRequest) -> list[tuple[str, str]]:
     """Who says what, the instructions included, in the order in which a model reads it."""
     lines = [("instructions", str(request.payload.get("instructions", "")))]
     for item in request.payload["input"]:
@@ -184,7 +184,7 @@ def _lines(request: Request) -> list[tuple[str, str]]:
     return lines
 
 
-def _extends(requests: Sequence[Request]) -> bool:
+def _extends(requests: Sequence[LoopbackRequest]) -> bool:
     """Whether the newest request begins with all that the one before it said."""
     if len(requests) < 2:
         return False

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct
 
 from ....core.errors import ConfigError
-from ....core.loopback import Request
+from ....core.loopback import LoopbackRequest
 from ....core.specs import spec_name
 from ....core.wire import json_bytes
 from ....harness.events import EvidenceFound, ToolFinished, TurnCompleted
@@ -212,7 +212,7 @@ def _calls(notes: _Notebook) -> list[Any]:
     return notes.of(BeforeToolCall) + notes.of(ToolResultReady) + notes.of(AfterToolCall)
 
 
-def _read(asked: Request) -> list[str]:
+def _read(asked: LoopbackRequest) -> list[str]:
     """What the model reads of the call; nothing where its format is another one."""
     return outputs(asked)[-1:] if "input" in asked.payload else []
 

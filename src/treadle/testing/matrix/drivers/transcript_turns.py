@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from ....core.loopback import Request
+from ....core.loopback import LoopbackRequest
 from ....core.provenance import InputProvenance
 from ....harness.events import ToolStarted, TurnCompleted
 from ....models.connect import ProviderConfig
@@ -130,7 +130,7 @@ async def _stored(thread: Thread) -> list[bytes]:
     return [bytes(entry.body) for entry in entries if entry.kind == "item"]
 
 
-def _paired(asked: Request) -> bool:
+def _paired(asked: LoopbackRequest) -> bool:
     """Whether every call has exactly one output behind it."""
     items = asked.payload["input"]
     calls = [each["call_id"] for each in items if each["type"] == "function_call"]
@@ -138,7 +138,7 @@ def _paired(asked: Request) -> bool:
     return sorted(calls) == sorted(results) and len(set(calls)) == len(calls)
 
 
-def _calls(asked: Request) -> tuple[list[tuple[str, Any]], list[str]]:
+def _calls(asked: LoopbackRequest) -> tuple[list[tuple[str, Any]], list[str]]:
     """The calls with their arguments, and whose results there are, in Chat and in Messages."""
     calls: list[tuple[str, Any]] = []
     results: list[str] = []

@@ -9,7 +9,7 @@ import msgspec
 
 from ....context.head import Choices
 from ....core.errors import ConfigError
-from ....core.loopback import Request
+from ....core.loopback import LoopbackRequest
 from ....harness.events import TurnCompleted
 from ....models.catalog import Catalog
 from ....models.profile import ModelProfile
@@ -111,7 +111,7 @@ _FIELDS = {
 }
 
 
-def _said(asked: Request, field: str) -> Any:
+def _said(asked: LoopbackRequest, field: str) -> Any:
     """What a request says of a parameter."""
     value: Any = asked.payload
     for name in _FIELDS[field]:

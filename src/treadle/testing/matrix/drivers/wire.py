@@ -9,12 +9,12 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
-from ....core.loopback import Request
+from ....core.loopback import LoopbackRequest
 
 __all__ = ["extends", "found", "offered", "outputs", "shown"]
 
 
-def shown(request: Request) -> list[tuple[str, str]]:
+def shown(request: LoopbackRequest) -> list[tuple[str, str]]:
     """Who says what, the instructions included; of other items their type and their words."""
     lines = [("instructions", str(request.payload.get("instructions", "")))]
     for item in request.payload["input"]:
@@ -26,7 +26,7 @@ def shown(request: Request) -> list[tuple[str, str]]:
     return lines
 
 
-def found(request: Request, words: Sequence[str]) -> list[str]:
+def found(request: LoopbackRequest, words: Sequence[str]) -> list[str]:
     """Who says which of `words`, in order, as often as they are said."""
     return [
         f"{role}: {word}"
@@ -35,18 +35,18 @@ def found(request: Request, words: Sequence[str]) -> list[str]:
     ]
 
 
-def outputs(request: Request) -> list[str]:
+def outputs(request: LoopbackRequest) -> list[str]:
     """What calls have answered."""
     return [text for kind, text in shown(request) if kind.endswith("_call_output")]
 
 
-def offered(request: Request, name: str) -> dict[str, Any] | None:
+def offered(request: LoopbackRequest, name: str) -> dict[str, Any] | None:
     """A tool as the model is offered it; None where it is not."""
     tools: Iterable[dict[str, Any]] = request.payload.get("tools", ())
     return next((tool for tool in tools if tool.get("name") == name), None)
 
 
-def extends(requests: Sequence[Request]) -> bool:
+def extends(requests: Sequence[LoopbackRequest]) -> bool:
     """Whether every request begins with all that the one before it said."""
     inputs = [request.payload["input"] for request in requests]
     pairs = pairwise(inputs)
