@@ -42,11 +42,11 @@ from treadle.engines.values import (
 from treadle.harness.codex.connection import AppServerConnection
 from treadle.harness.codex.harness import CodexHarness
 from treadle.harness.codex.options import CodexOptions, ProjectionMode
-from treadle.harness.codex.protocol.asks import ClientReply as Reply
-from treadle.harness.codex.protocol.asks import ServerRequest
+from treadle.harness.codex.protocol.client_requests import TextInput, ThreadStart, TurnStart
 from treadle.harness.codex.protocol.notifications import TurnCompletedNotification
-from treadle.harness.codex.protocol.requests import TextInput, ThreadStart, TurnStart
-from treadle.harness.codex.route import PROVIDER
+from treadle.harness.codex.protocol.server_requests import ClientReply as Reply
+from treadle.harness.codex.protocol.server_requests import ServerRequest
+from treadle.harness.codex.server_access import PROVIDER
 from treadle.harness.codex.subscription import Subscription
 from treadle.harness.events import Event, HarnessReported, TurnStarted
 from treadle.models.connect import ProviderConfig

@@ -10,9 +10,7 @@ from treadle.core.items import decode_item
 from treadle.core.wire import json_bytes
 from treadle.harness.codex.connection import AppServerConnection
 from treadle.harness.codex.errors import CodexError
-from treadle.harness.codex.figures import reported_limits, response_usage, seconds_until_reset
-from treadle.harness.codex.protocol.asks import ClientReply, ServerRequest
-from treadle.harness.codex.protocol.items import parse_item
+from treadle.harness.codex.harness import reported_limits, seconds_until_reset
 from treadle.harness.codex.protocol.notifications import (
     NOTIFICATIONS,
     ItemCompletedNotification,
@@ -22,6 +20,9 @@ from treadle.harness.codex.protocol.notifications import (
     RawItemNotification,
     RawResponseNotification,
 )
+from treadle.harness.codex.protocol.server_requests import ClientReply, ServerRequest
+from treadle.harness.codex.protocol.types import parse_item
+from treadle.harness.codex.turn_events import response_usage
 
 __all__ = ["WORDS", "check"]
 

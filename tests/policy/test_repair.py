@@ -30,7 +30,7 @@ from treadle.core.items import (
 )
 from treadle.core.provenance import InputProvenance
 from treadle.core.wire import json_bytes
-from treadle.harness.codex.text.projection import project_text
+from treadle.harness.codex.text_projection import project_text
 from treadle.policy.describing import described
 from treadle.policy.repair import (
     MARKER,

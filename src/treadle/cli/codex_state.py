@@ -16,10 +16,10 @@ from msgspec.structs import replace
 
 from ..config import Settings
 from ..core.errors import ConfigError, NotFound
+from ..harness.codex.app_server import AppServer
 from ..harness.codex.binding import KEY, TOPIC, Binding, read_binding
+from ..harness.codex.codex_home import CodexHome
 from ..harness.codex.errors import CodexError
-from ..harness.codex.home import CodexHome
-from ..harness.codex.server import AppServer
 from ..harness.codex.version import SUPPORTED_VERSIONS, probe_version, version_problem
 from ..prompt.codex import find_codex
 from ..store.contract import Store

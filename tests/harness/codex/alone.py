@@ -17,11 +17,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from treadle.harness.codex.protocol.asks import ClientReply, ServerRequest
+from treadle.harness.codex.app_server import AppServer
+from treadle.harness.codex.protocol.client_requests import TextInput, ThreadStart, TurnStart
 from treadle.harness.codex.protocol.notifications import TurnCompletedNotification
-from treadle.harness.codex.protocol.requests import TextInput, ThreadStart, TurnStart
-from treadle.harness.codex.route import ProviderRoute
-from treadle.harness.codex.server import AppServer
+from treadle.harness.codex.protocol.server_requests import ClientReply, ServerRequest
+from treadle.harness.codex.server_access import ProviderRoute
 from treadle.testing.fake import FakeServer
 from treadle.testing.script import Answer as Said
 from treadle.testing.script import Script

@@ -115,7 +115,7 @@ async def staged(
 async def unreal(stage: Stage, script: AppScript) -> Path:
     """Let a scripted app-server stand in for the real one; where it keeps what it hears."""
     servers, place = stage.harness.servers, stage.place / "unreal"
-    server = await servers.server(servers.access("openai"), lifted=False)
+    server = await servers.server(servers.access("openai"), unlimited=False)
     server.command = scripted_command(script, place)
     return place
 

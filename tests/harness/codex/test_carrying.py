@@ -20,7 +20,7 @@ from treadle.core.entries import Head
 from treadle.core.ids import derived_id
 from treadle.core.items import FunctionCall, FunctionCallOutput, Item
 from treadle.engines.values import AssembleParams, AssembleResult
-from treadle.harness.codex.shown import history_items
+from treadle.harness.codex.native_projection import history_items
 from treadle.harness.events import Event, TextDelta
 from treadle.hooks import Hooks
 from treadle.hooks.payloads import BeforePromptBuild

@@ -17,15 +17,8 @@ from treadle.harness.codex.errors import (
     RequestTimeout,
     UnknownMethod,
 )
-from treadle.harness.codex.lines import LineBuffer
-from treadle.harness.codex.protocol.asks import (
-    ApprovalReply,
-    ClientReply,
-    ServerRequest,
-    ToolCallReply,
-    ToolCallRequest,
-    ToolTextPart,
-)
+from treadle.harness.codex.framing import LineBuffer
+from treadle.harness.codex.protocol.client_requests import ThreadInject, ThreadStart
 from treadle.harness.codex.protocol.notifications import (
     Notification,
     RawItemNotification,
@@ -33,8 +26,15 @@ from treadle.harness.codex.protocol.notifications import (
     TurnDiffNotification,
     WarningNotification,
 )
-from treadle.harness.codex.protocol.requests import ThreadInject, ThreadStart
-from treadle.harness.codex.protocol.values import CodexThreadStatus
+from treadle.harness.codex.protocol.server_requests import (
+    ApprovalReply,
+    ClientReply,
+    ServerRequest,
+    ToolCallReply,
+    ToolCallRequest,
+    ToolTextPart,
+)
+from treadle.harness.codex.protocol.types import CodexThreadStatus
 from treadle.models.retry import Backoff
 
 from .peer import Peer, connected
@@ -74,7 +74,7 @@ async def test_a_request_without_an_answer_fails_by_name_and_its_late_answer_is_
         after = asyncio.create_task(connection.request("m", {}, dict))
         await peer.answer()
         assert await after == {}
-        assert connection.ignored == IgnoredMessages(unknown_answers=1)
+        assert connection.ignored == IgnoredMessages(unknown_results=1)
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ async def test_what_cannot_be_read_is_counted_and_passed_over():
         await peer.answer()
         assert await asked == {}
         assert connection.ignored == IgnoredMessages(
-            malformed=5, batches=1, unknown_notifications=1, unknown_answers=1
+            malformed=5, batches=1, unknown_notifications=1, unknown_results=1
         )
 
 

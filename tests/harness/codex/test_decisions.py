@@ -63,7 +63,7 @@ DECISIONS = {
 @pytest.mark.parametrize("name", DECISIONS)
 def test_a_thread_that_was_started_for_anything_else_is_replaced_and_it_is_said_why(name):
     known, wanted = DECISIONS[name]
-    decision = decide_reuse(known, wanted, absent="", shows=True)
+    decision = decide_reuse(known, wanted, missing="", shows_view=True)
     assert (decision.fresh, decision.reason) == (True, name.partition(" ")[0])
 
 
@@ -78,19 +78,21 @@ SERVES = {
 @pytest.mark.parametrize("name", SERVES)
 def test_a_thread_that_was_started_for_what_is_wanted_serves(name):
     known, wanted = SERVES[name]
-    decision = decide_reuse(known, wanted, absent="", shows=True)
+    decision = decide_reuse(known, wanted, missing="", shows_view=True)
     assert (decision.fresh, decision.reason) == (False, name.partition(" ")[0])
 
 
 def test_a_thread_that_is_gone_or_shows_other_rows_is_replaced():
-    gone = decide_reuse(BOUND, BOUND, absent="app-server-restarted", shows=True)
-    other = decide_reuse(BOUND, BOUND, absent="", shows=False)
+    gone = decide_reuse(BOUND, BOUND, missing="app-server-restarted", shows_view=True)
+    other = decide_reuse(BOUND, BOUND, missing="", shows_view=False)
     assert (gone.fresh, gone.reason) == (True, "app-server-restarted")
     assert (other.fresh, other.reason) == (True, "view-mismatch")
 
 
 def test_what_differs_is_said_although_the_thread_is_gone():
-    decision = decide_reuse(bound(tools="t2"), BOUND, absent="app-server-restarted", shows=False)
+    decision = decide_reuse(
+        bound(tools="t2"), BOUND, missing="app-server-restarted", shows_view=False
+    )
     assert decision.reason == "dynamic-tools-mismatch"
 
 

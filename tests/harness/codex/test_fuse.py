@@ -10,7 +10,7 @@ from tests.harness.scenes import log
 from treadle.core.errors import CannotCompact
 from treadle.engines.info import EngineInfo
 from treadle.engines.values import CompactParams, CompactResult, InterceptResult, Rebase
-from treadle.harness.codex.catalog import has_model
+from treadle.harness.codex.codex_home import has_model
 from treadle.harness.events import CompactionFinished, CompactionStarted, Event, HarnessReported
 from treadle.testing.appserver import AppFault, AppScript, AppStep, TurnScript, received_messages
 from treadle.testing.script import Answer, Call, Tokens

@@ -14,20 +14,25 @@ import pytest
 from inline_snapshot import snapshot
 
 from treadle.core.errors import ConfigError
-from treadle.harness.codex.catalog import UNLIMITED, ExtraModel, edit_catalog, write_catalog
+from treadle.harness.codex.app_server import AppServer
+from treadle.harness.codex.codex_home import (
+    UNLIMITED,
+    CodexHome,
+    ExtraModel,
+    edit_catalog,
+    write_catalog,
+)
 from treadle.harness.codex.connection import AppServerConnection
-from treadle.harness.codex.home import CodexHome
-from treadle.harness.codex.protocol.asks import ClientReply, ServerRequest
-from treadle.harness.codex.protocol.items import CommandItem, parse_item
+from treadle.harness.codex.protocol.client_requests import TextInput, ThreadStart, TurnStart
 from treadle.harness.codex.protocol.notifications import (
     ItemCompletedNotification,
     Notification,
     TokenUsageNotification,
     TurnCompletedNotification,
 )
-from treadle.harness.codex.protocol.requests import TextInput, ThreadStart, TurnStart
-from treadle.harness.codex.route import ProviderRoute
-from treadle.harness.codex.server import AppServer
+from treadle.harness.codex.protocol.server_requests import ClientReply, ServerRequest
+from treadle.harness.codex.protocol.types import CommandItem, parse_item
+from treadle.harness.codex.server_access import ProviderRoute
 from treadle.prompt.codex import find_codex
 from treadle.testing.fake import FakeServer
 from treadle.testing.script import Answer as Said

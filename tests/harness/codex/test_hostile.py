@@ -12,11 +12,12 @@ from treadle.core.usage import MOST_TOKENS, RateLimitSnapshot, RateLimitWindow, 
 from treadle.harness.codex import rollout
 from treadle.harness.codex.connection import MOST_LEVELS, IgnoredMessages
 from treadle.harness.codex.errors import CodexProtocolError
-from treadle.harness.codex.figures import response_usage, seconds_until_reset
-from treadle.harness.codex.lines import LineBuffer
+from treadle.harness.codex.framing import LineBuffer
+from treadle.harness.codex.harness import seconds_until_reset
 from treadle.harness.codex.protocol.notifications import RawResponseNotification
-from treadle.harness.codex.protocol.values import TokenCounts
+from treadle.harness.codex.protocol.types import TokenCounts
 from treadle.harness.codex.rollout import newest_compaction, read_turn
+from treadle.harness.codex.turn_events import response_usage
 
 from .peer import connected
 

@@ -181,11 +181,11 @@ async def test_an_engine_that_hangs_over_an_overflow_is_helped_out(tmp_path):
         raise AssertionError
 
     engine = Probe(OWNER, compact=hangs)
-    patience = EngineTimeouts(compact=0.1, grace=0.1)
+    timeouts = EngineTimeouts(compact=0.1, grace=0.1)
     answers = (Answer(text=LONG), STREAMED, Answer(text="b"))
     async with (
         staged(tmp_path, *answers) as stage,
-        stage.thread(engine=engine, patience=patience) as thread,
+        stage.thread(engine=engine, timeouts=timeouts) as thread,
     ):
         await talk(thread, "one")
         heard = await hear(thread, "two")

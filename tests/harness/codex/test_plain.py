@@ -8,14 +8,13 @@ from typing import Any
 import msgspec
 
 from tests.harness.codex.scenes import MODEL, Stage, codex, hear, last, staged, surroundings
-from treadle.harness.codex.catalog import write_catalog
-from treadle.harness.codex.home import CodexHome
-from treadle.harness.codex.protocol.asks import ClientReply as Reply
-from treadle.harness.codex.protocol.asks import ServerRequest
+from treadle.harness.codex.app_server import AppServer
+from treadle.harness.codex.codex_home import CodexHome, write_catalog
+from treadle.harness.codex.protocol.client_requests import TextInput, ThreadStart, TurnStart
 from treadle.harness.codex.protocol.notifications import TurnCompletedNotification
-from treadle.harness.codex.protocol.requests import TextInput, ThreadStart, TurnStart
-from treadle.harness.codex.route import PROVIDER, ProviderRoute
-from treadle.harness.codex.server import AppServer
+from treadle.harness.codex.protocol.server_requests import ClientReply as Reply
+from treadle.harness.codex.protocol.server_requests import ServerRequest
+from treadle.harness.codex.server_access import PROVIDER, ProviderRoute
 from treadle.harness.events import HarnessReported
 from treadle.testing.fake import FakeServer
 from treadle.testing.script import Answer, Call, Script

@@ -16,7 +16,7 @@ from tests.harness.codex.test_completion import ONLY_CODEX, Asking
 from tests.policy.auth.scenes import HOUR, TokenEndpoint
 from treadle.core.errors import CannotCompact
 from treadle.harness.codex.options import CodexOptions
-from treadle.harness.codex.signing import SUBSCRIPTION_URL
+from treadle.harness.codex.server_access import SUBSCRIPTION_URL
 from treadle.harness.contract import Identity
 from treadle.harness.events import AttemptFailed, Retrying
 from treadle.models.connect import ProviderConfig

@@ -9,24 +9,13 @@ import pytest
 from inline_snapshot import snapshot
 from msgspec import Raw
 
-from treadle.harness.codex.protocol import requests
-from treadle.harness.codex.protocol.asks import (
-    SERVER_REQUESTS,
-    CommandApprovalRequest,
-    ToolCallRequest,
-    parse_server_request,
-)
-from treadle.harness.codex.protocol.base import ClientRequest
-from treadle.harness.codex.protocol.items import (
-    AgentMessageItem,
-    CommandItem,
-    CompactionItem,
-    DynamicToolItem,
-    FileChangeInfo,
-    FileChangeItem,
-    OtherItem,
-    ReasoningItem,
-    parse_item,
+from treadle.harness.codex.protocol import client_requests
+from treadle.harness.codex.protocol.client_requests import (
+    DynamicFunction,
+    DynamicNamespace,
+    TextInput,
+    ThreadStart,
+    TurnStart,
 )
 from treadle.harness.codex.protocol.notifications import (
     NOTIFICATIONS,
@@ -37,14 +26,27 @@ from treadle.harness.codex.protocol.notifications import (
     TokenUsageNotification,
     parse_notification,
 )
-from treadle.harness.codex.protocol.requests import (
-    DynamicFunction,
-    DynamicNamespace,
-    TextInput,
-    ThreadStart,
-    TurnStart,
+from treadle.harness.codex.protocol.server_requests import (
+    SERVER_REQUESTS,
+    CommandApprovalRequest,
+    ToolCallRequest,
+    parse_server_request,
 )
-from treadle.harness.codex.protocol.values import CodexTurnError, ThreadTokenUsage, TokenCounts
+from treadle.harness.codex.protocol.types import (
+    AgentMessageItem,
+    ClientRequest,
+    CodexTurnError,
+    CommandItem,
+    CompactionItem,
+    DynamicToolItem,
+    FileChangeInfo,
+    FileChangeItem,
+    OtherItem,
+    ReasoningItem,
+    ThreadTokenUsage,
+    TokenCounts,
+    parse_item,
+)
 from treadle.prompt.codex import find_codex
 
 from .places import private_environ
@@ -234,7 +236,7 @@ def test_the_installed_codex_knows_every_request_and_parameter(schemas: Path):
     known = methods(schemas, "ClientRequest")
     ours = [
         value
-        for value in vars(requests).values()
+        for value in vars(client_requests).values()
         if isinstance(value, type)
         and issubclass(value, ClientRequest)
         and value is not ClientRequest

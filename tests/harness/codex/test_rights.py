@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from treadle.harness.codex.rights import (
-    approval_of,
-    collaboration_of,
+from treadle.harness.codex.start_requests import (
+    approval_policy,
+    collaboration_mode,
     sandbox_config,
-    sandbox_of,
-    sandbox_policy_of,
+    sandbox_mode,
+    sandbox_policy,
 )
 from treadle.prompt.observation import CollaborationMode, PromptContext
 
@@ -21,7 +21,7 @@ WRITER = PromptContext(
     [("never", "never"), ("untrusted", "untrusted"), ("on-failure", "on-request")],
 )
 def test_approvals_have_the_names_that_codex_knows(told, meant):
-    assert approval_of(PromptContext(cwd="", approval_policy=told)) == meant
+    assert approval_policy(PromptContext(cwd="", approval_policy=told)) == meant
 
 
 @pytest.mark.parametrize(
@@ -39,8 +39,8 @@ def test_approvals_have_the_names_that_codex_knows(told, meant):
 )
 def test_a_sandbox_means_the_same_at_the_start_of_a_thread_and_of_a_turn(mode, sandbox, policy):
     settings = PromptContext(cwd="", sandbox_mode=mode)
-    assert sandbox_of(settings) == sandbox
-    assert sandbox_policy_of(settings) == policy
+    assert sandbox_mode(settings) == sandbox
+    assert sandbox_policy(settings) == policy
 
 
 def test_roots_and_the_network_are_named_both_ways_and_also_where_there_are_none():
@@ -53,7 +53,7 @@ def test_roots_and_the_network_are_named_both_ways_and_also_where_there_are_none
         "sandbox_workspace_write.writable_roots": ["/srv"],
         "sandbox_workspace_write.network_access": True,
     }
-    assert sandbox_policy_of(WRITER) == {
+    assert sandbox_policy(WRITER) == {
         "type": "workspaceWrite",
         "writableRoots": ["/srv"],
         "networkAccess": True,
@@ -72,7 +72,7 @@ def test_roots_and_the_network_are_named_both_ways_and_also_where_there_are_none
 )
 def test_a_mode_that_codex_does_not_know_is_the_usual_one_with_its_words(mode, name, instructions):
     settings = PromptContext(cwd="", collaboration_mode=mode)
-    assert collaboration_of(settings, "gpt-5.5", "low") == {
+    assert collaboration_mode(settings, "gpt-5.5", "low") == {
         "mode": name,
         "settings": {
             "model": "gpt-5.5",

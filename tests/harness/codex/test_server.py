@@ -12,6 +12,7 @@ from inline_snapshot import snapshot
 from msgspec import Raw
 from msgspec.structs import replace
 
+from treadle.harness.codex.app_server import AppServer, RestartPolicy
 from treadle.harness.codex.connection import IgnoredMessages
 from treadle.harness.codex.errors import (
     AppServerDied,
@@ -23,24 +24,7 @@ from treadle.harness.codex.errors import (
     UnknownMethod,
     UnsupportedCodex,
 )
-from treadle.harness.codex.launch import ServerCommand
-from treadle.harness.codex.process import ServerProcess
-from treadle.harness.codex.protocol.asks import (
-    ApprovalReply,
-    ClientReply,
-    ServerRequest,
-    ToolCallReply,
-    ToolCallRequest,
-    ToolTextPart,
-)
-from treadle.harness.codex.protocol.notifications import (
-    ItemCompletedNotification,
-    Notification,
-    RawItemNotification,
-    TurnCompletedNotification,
-    TurnStartedNotification,
-)
-from treadle.harness.codex.protocol.requests import (
+from treadle.harness.codex.protocol.client_requests import (
     DynamicFunction,
     TextInput,
     ThreadCompact,
@@ -53,8 +37,23 @@ from treadle.harness.codex.protocol.requests import (
     TurnStart,
     TurnSteer,
 )
-from treadle.harness.codex.route import ProviderRoute
-from treadle.harness.codex.server import AppServer, RestartPolicy
+from treadle.harness.codex.protocol.notifications import (
+    ItemCompletedNotification,
+    Notification,
+    RawItemNotification,
+    TurnCompletedNotification,
+    TurnStartedNotification,
+)
+from treadle.harness.codex.protocol.server_requests import (
+    ApprovalReply,
+    ClientReply,
+    ServerRequest,
+    ToolCallReply,
+    ToolCallRequest,
+    ToolTextPart,
+)
+from treadle.harness.codex.server_access import ProviderRoute
+from treadle.harness.codex.server_process import ServerCommand, ServerProcess
 from treadle.harness.codex.subscription import Subscription
 from treadle.harness.codex.version import SUPPORTED_VERSIONS
 from treadle.models.retry import Backoff
@@ -331,7 +330,9 @@ async def test_a_server_that_dies_again_and_again_is_left_alone_for_a_while(tmp_
     now = 0.0
     fault = AppFault(method="initialize", kind="die", status=1)
     launch = scripted_command(AppScript(faults=(fault,), stderr="no luck"), tmp_path)
-    server = AppServer(launch, restart_policy=no_waiting(limit=2, rest=60.0), clock=lambda: now)
+    server = AppServer(
+        launch, restart_policy=no_waiting(limit=2, pause_seconds=60.0), clock=lambda: now
+    )
     async with serving(server):
         for _ in range(2):
             with pytest.raises(AppServerDied):
@@ -405,7 +406,7 @@ async def test_silence_overload_garbage_and_a_lacking_method_are_survived(tmp_pa
         with pytest.raises(UnknownMethod):
             await connection.call(ThreadInject(thread_id=opened.thread.id, items=(item,)))
         assert connection.ignored == IgnoredMessages(
-            malformed=3, batches=1, unknown_notifications=1, unknown_answers=1
+            malformed=3, batches=1, unknown_notifications=1, unknown_results=1
         )
     assert len(received_messages(tmp_path, "thread/read")) == 2
     assert len(received_messages(tmp_path, "thread/unsubscribe")) == 3

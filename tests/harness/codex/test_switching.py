@@ -5,7 +5,7 @@ from typing import Any
 from tests.harness.codex.scenes import MODEL, Items, hear, last, plain, shown, staged
 from tests.harness.codex.viewing import bare, shows_view, started, told
 from treadle import Thread
-from treadle.harness.codex.shown import history_items, rows_to_send
+from treadle.harness.codex.native_projection import history_items, rows_to_send
 from treadle.models.connect import ProviderConfig
 from treadle.testing.script import Answer, Call
 from treadle.tools.decorator import tool

@@ -39,13 +39,13 @@ from treadle.core.items import (
     WebSearchCall,
     encode_item,
 )
-from treadle.harness.codex.text.projection import (
+from treadle.harness.codex.text_projection import (
     TURN_TEXT_LIMIT,
     TextProjection,
-    ToolContentMode,
     fit_text,
     project_text,
 )
+from treadle.harness.codex.text_quotes import ToolContentMode
 
 IMAGE = InputImage(image_url="data:image/png;base64,AAAA")
 

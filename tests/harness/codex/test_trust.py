@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from treadle.harness.codex.home import CodexHome
+from treadle.harness.codex.codex_home import CodexHome
 from treadle.harness.codex.options import CodexOptions
 
 from .scenes import Stage, hear, last, staged, talk

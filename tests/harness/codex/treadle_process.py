@@ -6,12 +6,12 @@ import asyncio
 import sys
 from pathlib import Path
 
-from treadle.harness.codex.protocol.asks import ClientReply, ServerRequest
-from treadle.harness.codex.protocol.items import CommandItem, parse_item
+from treadle.harness.codex.app_server import AppServer
+from treadle.harness.codex.protocol.client_requests import TextInput, ThreadStart, TurnStart
 from treadle.harness.codex.protocol.notifications import ItemStartedNotification
-from treadle.harness.codex.protocol.requests import TextInput, ThreadStart, TurnStart
-from treadle.harness.codex.route import ProviderRoute
-from treadle.harness.codex.server import AppServer
+from treadle.harness.codex.protocol.server_requests import ClientReply, ServerRequest
+from treadle.harness.codex.protocol.types import CommandItem, parse_item
+from treadle.harness.codex.server_access import ProviderRoute
 
 from .places import real_launch
 

@@ -21,7 +21,7 @@ from treadle.core.entries import Draft
 from treadle.core.items import InputText, Message
 from treadle.engines.recall import recall_item
 from treadle.engines.values import AssembleParams, AssembleResult
-from treadle.harness.codex.server import AppServer
+from treadle.harness.codex.app_server import AppServer
 from treadle.harness.events import Event, HarnessReported
 
 __all__ = [

@@ -1,8 +1,8 @@
 """The Codex harness: turns on the real Codex app-server.
 
-`harness` is what a thread uses. `threads` finds or starts the Codex thread that shows the
-view (`binding` decides; `attachment` carries rows over, by `shown` or `text`). `turn` runs
-a turn: `following` hears it, `mirror` and `keeping` write it down, `asked`, `tools` and
-`steering` answer; `reconcile` does so after a crash. `servers` chooses the process (`home`,
-`route`, `catalog`), `server` keeps it alive, `connection` and `protocol` speak with it.
+`harness` is what a thread uses. `threads` finds or starts a `codex_thread` by its `binding`
+and sends it the view (`native_projection`, `text_projection`). `turn` runs a turn:
+`turn_events` handles its events, `mirror` writes the log, `request_handler` and `steering`
+answer, `reconcile` repairs the log after a crash. `server_pool` chooses an `app_server`,
+`connection` and `protocol` talk to it.
 """

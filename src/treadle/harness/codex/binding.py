@@ -1,15 +1,14 @@
-"""Bindings: which Codex thread shows which view, and whether it still does.
+"""Bindings: which Codex thread shows the view of which thread.
 
 Owns what a Codex thread was started for, its fingerprints, and the decision to use it
-again. Invariant: a thread that was started for anything else than what is wanted now is
-replaced, never trusted; what an engine says is part of no tool fingerprint.
+again. Invariant: a thread that was started for anything other than what is wanted now is
+replaced; the output of an engine is part of no tool fingerprint.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import Literal, TypeAlias
 
 import msgspec
 from msgspec import Raw, Struct
@@ -19,13 +18,13 @@ from ...core.specs import SPECS, ToolSpec
 from ...core.wire import json_bytes
 from ...engines.session import EngineSession
 from ...store.contract import OutboxDraft, OutboxRow
+from .options import ProjectionMode
 
 __all__ = [
     "KEY",
     "TOPIC",
     "Binding",
     "BindingDecision",
-    "ProjectionMode",
     "binding_draft",
     "decide_reuse",
     "fingerprint",
@@ -35,10 +34,8 @@ __all__ = [
 ]
 
 TOPIC = "codex"
-"""The outbox topic under which a thread's binding is kept."""
+"""The outbox topic of the bindings."""
 KEY = "binding"
-
-ProjectionMode: TypeAlias = Literal["native", "text"]
 
 
 class Binding(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -46,36 +43,37 @@ class Binding(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     version: int = 1
     thread: str
-    """The Treadle thread; a binding that came along with a copy names another."""
+    """The Treadle thread; in the copy of a thread, the binding names the original."""
     codex: str
+    """The id of the Codex thread."""
     path: str | None = None
-    """Its rollout, where what a crash left behind is found."""
+    """Its rollout file, which is read after a crash."""
     engine: str
     policy: str
     tools: str
     model: str
     profile: str = ""
-    """Who the server is signed in as for it; empty where that is nobody of ours."""
+    """The profile with which the server is logged in; empty without one."""
     instructions: str = ""
     """The fingerprint of its developer instructions."""
     mode: ProjectionMode
     base: int = 0
-    """The entry that its view is based on."""
+    """The log entry that its view is based on."""
     plan: ProjectionMark | None = None
-    """The engine's plan that it shows, for as long as that plan holds."""
+    """The plan of the engine that it shows, while that plan is valid."""
     reason: str = ""
     """Why it was started."""
     since: int = 0
-    """When, in milliseconds since 1970."""
+    """When it was started, in milliseconds since 1970."""
     codex_version: str = ""
     turn: int = 0
-    """The newest turn that was begun on it."""
+    """The newest turn that was started on it."""
     offset: int = 0
-    """How long its rollout was then."""
+    """The size of its rollout at that time."""
 
 
 class BindingDecision(Struct, frozen=True):
-    """Whether a new Codex thread is needed, and why."""
+    """Whether a new Codex thread is needed, and the reason."""
 
     fresh: bool
     reason: str
@@ -85,11 +83,12 @@ _binding = msgspec.json.Decoder(Binding)
 
 
 def decide_reuse(
-    known: Binding | None, wanted: Binding, *, absent: str, shows: bool
+    known: Binding | None, wanted: Binding, *, missing: str, shows_view: bool
 ) -> BindingDecision:
-    """Whether the thread of a binding serves what is `wanted`.
+    """Decide whether the thread of the binding `known` can be used for `wanted`.
 
-    `absent` says why it is not at hand, if so; `shows` that the view still begins with its rows.
+    `missing` is the reason why this process does not have the thread, else empty.
+    `shows_view` says whether the view still begins with the rows of the thread.
     """
     if known is None:
         return BindingDecision(True, "missing-thread-binding")
@@ -105,10 +104,10 @@ def decide_reuse(
         ("model-mismatch", known.model != wanted.model),
         ("auth-profile-mismatch", known.profile != wanted.profile),
         ("projection-mismatch", (known.mode, known.plan) != (wanted.mode, wanted.plan)),
-        (absent, bool(absent)),
+        (missing, bool(missing)),
         ("epoch-mismatch", known.base != wanted.base),
-        ("view-mismatch", not shows),
-        # Where nothing can be injected, other instructions need another thread.
+        ("view-mismatch", not shows_view),
+        # In text mode nothing can be injected: changed instructions need another thread.
         (
             "instructions-mismatch",
             wanted.mode == "text" and known.instructions != wanted.instructions,
@@ -123,7 +122,7 @@ def decide_reuse(
 
 
 def tools_fingerprint(tools: Sequence[ToolSpec]) -> str:
-    """The digest of a tool list, whatever its order."""
+    """Return a digest of a list of tools that does not depend on the order."""
     specs = sorted(
         msgspec.json.encode(msgspec.json.decode(SPECS.encode(tool)), order="sorted")
         for tool in tools
@@ -132,9 +131,9 @@ def tools_fingerprint(tools: Sequence[ToolSpec]) -> str:
 
 
 def policy_fingerprint(engine: EngineSession, budget: int | None, most: int) -> str:
-    """The digest of what an engine is held to; another policy needs another thread."""
+    """Return a digest of the rules for an engine; other rules need another thread."""
     info = engine.info
-    said = {
+    policy = {
         "version": 1,
         "engine": engine.slot.name,
         "engine_version": info.version if info else "",
@@ -144,16 +143,16 @@ def policy_fingerprint(engine: EngineSession, budget: int | None, most: int) -> 
         "budget": budget,
         "most": most,
     }
-    return _digest(json_bytes(said))
+    return _digest(json_bytes(policy))
 
 
 def binding_draft(binding: Binding) -> OutboxDraft:
-    """The row that keeps a binding."""
+    """Return the outbox row of a binding."""
     return OutboxDraft(topic=TOPIC, key=KEY, body=Raw(json_bytes(binding)), state="ready")
 
 
 def read_binding(row: OutboxRow) -> Binding | None:
-    """The binding in a row; None where it cannot be read, for then it is worth nothing."""
+    """Return the binding in an outbox row; None if it cannot be read."""
     try:
         binding = _binding.decode(row.body)
     except msgspec.DecodeError:
@@ -162,7 +161,7 @@ def read_binding(row: OutboxRow) -> Binding | None:
 
 
 def fingerprint(text: str) -> str:
-    """The digest of a text; empty for none."""
+    """Return a digest of a text; empty for an empty text."""
     return _digest(text.encode()) if text else ""
 
 

@@ -1,8 +1,8 @@
-"""A connection to an app-server: requests out, answers, events and asks in.
+"""A connection to an app-server: it sends requests and receives results, events and requests.
 
-Owns the request ids, the time-outs, how many requests are in flight and who hears of
-what. Invariant: every request ends in its answer or in a typed error, also when the
-connection does; nothing the other side sends stops the reading but a line too long.
+Owns the request ids, the timeouts, the number of requests in flight and the
+subscriptions. Invariant: every request ends with its result or with a typed error, also
+when the connection ends; only a line that is too long stops the reading.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 import msgspec
 from msgspec import Raw, UnsetType
@@ -23,23 +23,26 @@ from ...core.wire import UNREADABLE, is_nested_deeper
 from ...engines.words import brief
 from ...models.retry import Backoff
 from ...models.soundness import is_readable
-from .envelope import (
+from .errors import CodexProtocolError, Disconnected, Overloaded, RequestTimeout
+from .framing import (
     BAD_PARAMETERS,
     INTERNAL,
+    LONGEST_LINE,
     NO_SUCH_METHOD,
+    ByteReader,
+    ByteWriter,
     IncomingMessage,
+    LineBuffer,
     OutgoingMessage,
     RpcError,
     decode_message,
     encode_message,
     request_error,
 )
-from .errors import CodexProtocolError, Disconnected, Overloaded, RequestTimeout
-from .lines import LONGEST_LINE, ByteReader, ByteWriter, LineBuffer
-from .protocol.asks import ClientReply, parse_server_request
-from .protocol.base import ClientRequest, RequestId
+from .protocol.client_requests import OpenThreadResult
 from .protocol.notifications import Notification, RawItemNotification, parse_notification
-from .protocol.requests import OpenThreadResult
+from .protocol.server_requests import ClientReply, parse_server_request
+from .protocol.types import ClientRequest, RequestId
 from .subscription import Handler, Subscription
 
 __all__ = [
@@ -54,66 +57,61 @@ __all__ = [
 R = TypeVar("R")
 
 REQUEST_SECONDS = 60.0
-"""Seconds a request may take unless somebody says otherwise."""
+"""Seconds that a request may take by default."""
 MAX_IN_FLIGHT = 100
-"""Requests without an answer; beyond it an app-server loses some."""
+"""Requests that wait for a result at the same time; with more an app-server loses some."""
 MOST_LEVELS = 128
-"""How deep a message may nest; a deeper one is no message."""
+"""How deep a message may nest; deeper ones are ignored."""
 
 _CHUNK = 1 << 16
-_QUOTING = frozenset({"error", "turn/completed", "warning"})
-"""Notifications that may repeat what a provider said."""
+_MAY_QUOTE_PROVIDER = frozenset({"error", "turn/completed", "warning"})
+"""Notifications that may repeat the text of a provider."""
 
 _log = logging.getLogger(__name__)
 
-
-class NotificationListener(Protocol):
-    """Hears what is about no thread."""
-
-    def __call__(self, notification: Notification, /) -> None:
-        """Take a notification; it must not block."""
-        ...
+NotificationListener: TypeAlias = Callable[[Notification], None]
+"""Receives notifications that belong to no thread. It must not block."""
 
 
 @dataclass(slots=True)
 class IgnoredMessages:
-    """How often something came that could not be used."""
+    """How many messages could not be used."""
 
     malformed: int = 0
     batches: int = 0
     unknown_notifications: int = 0
-    unknown_answers: int = 0
-    """Answers to no request, or to one that was given up."""
+    unknown_results: int = 0
+    """Results of no request, or of one that has timed out."""
 
 
 @dataclass(slots=True)
 class _Pending:
     method: str
     decode: Callable[[Raw], Any]
-    claim: Callable[[Any], None]
+    on_result: Callable[[Any], None]
     future: asyncio.Future[Any]
 
 
-def _nothing(_: object) -> None:
-    """Take a value and do nothing with it."""
+def _ignore(_: object) -> None:
+    """Do nothing with a value."""
 
 
-async def _hung_up() -> Exception:
+async def _stream_closed() -> Exception:
     return Disconnected("the Codex app-server closed the connection; the next turn starts another")
 
 
 @dataclass(eq=False)
 class AppServerConnection:
-    """Speaks with one app-server over a pair of streams. Made inside a running loop.
+    """A connection to one app-server over a pair of streams. Create it inside a running loop.
 
-    `farewell` says why the stream ended; `generation` counts the processes that one
-    server has started, so that its users see when their threads are gone.
+    `explain_end` returns the error for a stream that ended. `generation` counts the
+    processes that one server has started, so that users see when their threads are gone.
     """
 
     reader: ByteReader
     writer: ByteWriter
-    listener: NotificationListener = _nothing
-    explain_end: Callable[[], Awaitable[Exception]] = _hung_up
+    listener: NotificationListener = _ignore
+    explain_end: Callable[[], Awaitable[Exception]] = _stream_closed
     generation: int = 1
     request_seconds: float = REQUEST_SECONDS
     backoff: Backoff = field(default_factory=lambda: Backoff(retries=6, base=0.1, jitter=0.5))
@@ -124,20 +122,20 @@ class AppServerConnection:
         """What ended the connection; None while it lives."""
         self.ignored = IgnoredMessages()
         self._ids = count(1)
-        self._slots = asyncio.Semaphore(MAX_IN_FLIGHT)
+        self._in_flight = asyncio.Semaphore(MAX_IN_FLIGHT)
         self._pending: dict[RequestId, _Pending] = {}
         self._subscriptions: dict[str, Subscription] = {}
         self._reading = asyncio.create_task(self._read(), name="codex connection")
 
     @property
     def subscribed_threads(self) -> frozenset[str]:
-        """The threads that somebody hears of."""
+        """Return the ids of the threads that have a subscription."""
         return frozenset(self._subscriptions)
 
     async def call(self, request: ClientRequest[R], *, seconds: float | None = None) -> R:
-        """The answer to a request. Raises a `CodexError`."""
-        answer = await self.request(request.method, request, request.result_type, seconds=seconds)
-        return cast("R", answer)
+        """Send a request and return its result. Raises a `CodexError`."""
+        result = await self.request(request.method, request, request.result_type, seconds=seconds)
+        return cast("R", result)
 
     async def open_thread(
         self,
@@ -146,21 +144,21 @@ class AppServerConnection:
         *,
         seconds: float | None = None,
     ) -> tuple[OpenThreadResult, Subscription]:
-        """Start, resume or fork a thread and hear of it from its first event on."""
-        made: list[Subscription] = []
+        """Start, resume or fork a thread and subscribe to it before its first event."""
+        subscriptions: list[Subscription] = []
 
-        def claim(opened: OpenThreadResult) -> None:
-            made.append(self.subscribe(opened.thread.id, handler))
+        def subscribe(result: OpenThreadResult) -> None:
+            subscriptions.append(self.subscribe(result.thread.id, handler))
 
         try:
-            opened = await self.request(
-                request.method, request, OpenThreadResult, seconds=seconds, claim=claim
+            result = await self.request(
+                request.method, request, OpenThreadResult, seconds=seconds, on_result=subscribe
             )
         except BaseException:
-            for subscription in made:
+            for subscription in subscriptions:
                 await subscription.close()
             raise
-        return opened, made[0]
+        return result, subscriptions[0]
 
     async def request(
         self,
@@ -169,18 +167,18 @@ class AppServerConnection:
         result_type: type[R],
         *,
         seconds: float | None = None,
-        claim: Callable[[R], None] = _nothing,
+        on_result: Callable[[R], None] = _ignore,
     ) -> R:
-        """Ask `method` and wait for the answer; `claim` gets it before the next event.
+        """Send a request and return its result; `on_result` gets it before the next event.
 
-        Tried again while the server is overloaded. `seconds` count from the sending.
+        Tries again while the server is overloaded. `seconds` count from the sending.
         """
-        patience = self.request_seconds if seconds is None else seconds
+        limit = self.request_seconds if seconds is None else seconds
         attempt = 0
         while True:
             try:
-                async with self._slots:
-                    return await self._ask(method, params, result_type, patience, claim)
+                async with self._in_flight:
+                    return await self._send_request(method, params, result_type, limit, on_result)
             except Overloaded:
                 if attempt >= self.backoff.retries:
                     raise
@@ -188,11 +186,11 @@ class AppServerConnection:
             attempt += 1
 
     def notify(self, method: str) -> None:
-        """Tell the server something that needs no answer."""
+        """Send a notification."""
         self._write(OutgoingMessage(method=method))
 
     def subscribe(self, thread_id: str, handler: Handler) -> Subscription:
-        """Hear of a thread from now on, in the place of whoever did before."""
+        """Subscribe to a thread; a former subscription to it ends."""
         if (former := self._subscriptions.get(thread_id)) is not None:
             former.stop()
         subscription = Subscription(thread_id, handler, self, self._forget)
@@ -201,45 +199,45 @@ class AppServerConnection:
             subscription.fail(self.ended)
         return subscription
 
-    def answer(self, request: RequestId, result: ClientReply) -> None:
-        """Send the result of a server request."""
+    def reply(self, request: RequestId, result: ClientReply) -> None:
+        """Send the reply to a server request."""
         self._write(OutgoingMessage(id=request, result=result))
 
     def refuse(self, request: RequestId) -> None:
-        """Send an error instead of a result."""
+        """Send an error as the reply to a server request."""
         self._refuse(request, INTERNAL, "the client could not answer")
 
     async def close(self, reason: Exception | None = None) -> None:
-        """End the connection; what is unanswered fails with `reason`."""
+        """End the connection; requests without a result fail with `reason`."""
         self._finish(reason or Disconnected("the connection to the Codex app-server was closed"))
         self._reading.cancel()
         await asyncio.gather(self._reading, return_exceptions=True)
 
     async def wait_ended(self) -> None:
-        """Return when the connection has ended."""
+        """Wait until the connection has ended."""
         await asyncio.gather(asyncio.shield(self._reading), return_exceptions=True)
 
-    async def _ask(
+    async def _send_request(
         self,
         method: str,
         params: object,
         result_type: type[R],
         seconds: float,
-        claim: Callable[[R], None],
+        on_result: Callable[[R], None],
     ) -> R:
         if self.ended is not None:
             raise self.ended
         request = next(self._ids)
-        answer: asyncio.Future[R] = asyncio.get_running_loop().create_future()
+        result: asyncio.Future[R] = asyncio.get_running_loop().create_future()
         decode = msgspec.json.Decoder(result_type).decode
-        self._pending[request] = _Pending(method, decode, claim, answer)
+        self._pending[request] = _Pending(method, decode, on_result, result)
         try:
             async with asyncio.timeout(seconds):
                 self._write(OutgoingMessage(id=request, method=method, params=params))
-                # A broken pipe is told by the end of the stream, with its reason.
+                # A broken pipe also ends the reading, which then sets the reason.
                 with suppress(OSError):
                     await self.writer.drain()
-                return await answer
+                return await result
         except TimeoutError:
             raise RequestTimeout(method, seconds) from None
         finally:
@@ -254,7 +252,7 @@ class AppServerConnection:
         try:
             while chunk := await self.reader.read(_CHUNK):
                 for line in lines.feed(chunk):
-                    self._take(line)
+                    self._handle_line(line)
         except CodexProtocolError as error:
             self._finish(error)
         except OSError:
@@ -274,19 +272,19 @@ class AppServerConnection:
             subscription.fail(reason)
         self._subscriptions.clear()
 
-    def _take(self, data: bytes) -> None:
+    def _handle_line(self, data: bytes) -> None:
         try:
-            line = _read(data)
+            message = _parse_line(data)
         except UNREADABLE:
             self._count_malformed(data)
             return
-        if isinstance(line.method, str):
-            if not isinstance(line.id, int | str):
-                self._take_notification(line.method, line.params)
+        if isinstance(message.method, str):
+            if not isinstance(message.id, int | str):
+                self._handle_notification(message.method, message.params)
             else:
-                self._take_ask(line.id, line.method, line.params)
-        elif isinstance(line.id, int | str):
-            self._take_answer(line.id, line)
+                self._handle_request(message.id, message.method, message.params)
+        elif isinstance(message.id, int | str):
+            self._handle_result(message.id, message)
         else:
             self._count_malformed(data)
 
@@ -297,31 +295,36 @@ class AppServerConnection:
             self.ignored.malformed += 1
         _log.debug("ignored a line of %d bytes that is no message", len(data))
 
-    def _take_answer(self, request: RequestId, line: IncomingMessage) -> None:
+    def _handle_result(self, request: RequestId, message: IncomingMessage) -> None:
         pending = self._pending.pop(request, None)
         if pending is None or pending.future.done():
-            self.ignored.unknown_answers += 1
-            _log.debug("ignored an answer to no request")
-        elif isinstance(line.error, RpcError):
-            pending.future.set_exception(request_error(pending.method, line.error))
+            self.ignored.unknown_results += 1
+            _log.debug("ignored a result of no request")
+        elif isinstance(message.error, RpcError):
+            pending.future.set_exception(request_error(pending.method, message.error))
         else:
-            self._resolve(pending, line.result)
+            self._resolve(pending, message.result)
 
     def _resolve(self, pending: _Pending, result: Raw | UnsetType) -> None:
         try:
             value = pending.decode(result if isinstance(result, Raw) else Raw(b"{}"))
         except UNREADABLE as error:
-            said = f"the Codex app-server answered {pending.method!r} in another shape: {error}"
             pending.future.set_exception(
-                CodexProtocolError(f"{said}; try another version of Codex")
+                CodexProtocolError(
+                    f"the Codex app-server answered {pending.method!r} in another shape: {error}; "
+                    "try another version of Codex"
+                )
             )
         else:
-            pending.claim(value)
+            pending.on_result(value)
             pending.future.set_result(value)
 
-    def _take_notification(self, method: str, params: Raw) -> None:
+    def _handle_notification(self, method: str, params: Raw) -> None:
+        if method in _MAY_QUOTE_PROVIDER:
+            # Some providers repeat the key that they refuse.
+            params = Raw(redact_known(bytes(params).decode(errors="replace")).encode())
         try:
-            notification = _sound(parse_notification(method, self._scrubbed(method, params)))
+            notification = _check_item(parse_notification(method, params))
         except UNREADABLE:
             self.ignored.malformed += 1
             _log.debug("ignored a %s in another shape", brief(method))
@@ -330,32 +333,26 @@ class AppServerConnection:
             self.ignored.unknown_notifications += 1
             _log.debug("ignored a %s", brief(method))
         elif notification.thread_id is None:
-            self._tell(notification)
+            self._call_listener(notification)
         elif subscription := self._subscriptions.get(notification.thread_id):
             subscription.deliver(notification)
 
-    def _scrubbed(self, method: str, params: Raw) -> Raw:
-        """`params` without secrets: some providers repeat the key they refuse."""
-        if method not in _QUOTING:
-            return params
-        return Raw(redact_known(bytes(params).decode(errors="replace")).encode())
-
-    def _tell(self, notification: Notification) -> None:
+    def _call_listener(self, notification: Notification) -> None:
         try:
             self.listener(notification)
-        except Exception as error:  # noqa: BLE001 - a listener's fault is not the connection's
+        except Exception as error:  # noqa: BLE001 - an error of the listener must not end the connection
             _log.warning("the listener failed: %s at %s", type(error).__name__, notification.method)
 
-    def _take_ask(self, request: RequestId, method: str, params: Raw) -> None:
+    def _handle_request(self, request: RequestId, method: str, params: Raw) -> None:
         try:
-            ask = parse_server_request(method, params)
+            parsed = parse_server_request(method, params)
         except UNREADABLE:
             self._refuse(request, BAD_PARAMETERS, "the parameters have another shape")
             return
-        if ask is None:
+        if parsed is None:
             self._refuse(request, NO_SUCH_METHOD, "the client has no such method")
-        elif subscription := self._subscriptions.get(ask.thread_id):
-            subscription.ask(request, ask)
+        elif subscription := self._subscriptions.get(parsed.thread_id):
+            subscription.deliver_request(request, parsed)
         else:
             self.refuse(request)
 
@@ -367,16 +364,16 @@ class AppServerConnection:
             del self._subscriptions[subscription.thread_id]
 
 
-def _read(data: bytes) -> IncomingMessage:
-    """The message in a line; text throughout, also where nobody has looked yet."""
+def _parse_line(data: bytes) -> IncomingMessage:
+    """Decode a message. All of it must be text, also the parts that stay `Raw`."""
     data.decode()
     if is_nested_deeper(data, MOST_LEVELS):
         raise msgspec.DecodeError(f"it nests deeper than {MOST_LEVELS} levels")
     return decode_message(data)
 
 
-def _sound(notification: Notification | None) -> Notification | None:
-    """A notification whose item, if it brings one for the log, everyone can read later."""
+def _check_item(notification: Notification | None) -> Notification | None:
+    """Refuse a raw item that nobody could read from the log later."""
     if isinstance(notification, RawItemNotification) and not is_readable(notification.item):
         raise msgspec.ValidationError("its item cannot be read")
     return notification

@@ -1,18 +1,18 @@
-"""What goes wrong between Treadle and an app-server.
+"""The errors between Treadle and an app-server, and the failure of a Codex turn.
 
 CodexError
 ├── CodexMissing           the binary cannot be run
-├── UnsupportedCodex       it is of a version Treadle does not know; `.version`
+├── UnsupportedCodex       Treadle does not support its version; `.version`
 ├── AppServerUnavailable   it dies each time it is started
-├── Disconnected           the connection ended with requests unanswered
-│   └── AppServerDied      because the process did; `.status`, `.complaint`
-├── RequestTimeout         no answer came in time; `.method`, `.seconds`
-├── RequestFailed          the answer is an error; `.method`, `.code`
+├── Disconnected           the connection ended with open requests
+│   └── AppServerDied      because the process ended; `.status`, `.last_stderr`
+├── RequestTimeout         no result came in time; `.method`, `.seconds`
+├── RequestFailed          the result is an error; `.method`, `.code`
 │   ├── UnknownMethod      this version lacks the method
-│   └── Overloaded         the server had too much to do, again and again
-└── ProtocolError          an answer in a shape Treadle cannot read
+│   └── Overloaded         the server stayed overloaded
+└── CodexProtocolError     a message that Treadle cannot read
 
-No text holds what was sent, and none holds a credential.
+No error text contains what was sent, and none contains a credential.
 """
 
 from __future__ import annotations
@@ -21,6 +21,9 @@ from pathlib import Path
 from typing import Self
 
 from ...core.errors import TreadleError
+from ...core.redact import redact
+from ...policy.failures import Failure, named_failure
+from .protocol.types import CodexTurnError
 
 __all__ = [
     "AppServerDied",
@@ -34,11 +37,13 @@ __all__ = [
     "RequestTimeout",
     "UnknownMethod",
     "UnsupportedCodex",
+    "is_auth_error",
+    "turn_failure",
 ]
 
 
 class CodexError(TreadleError):
-    """The Codex app-server did not do its part."""
+    """The Codex app-server failed."""
 
 
 class CodexMissing(CodexError):
@@ -46,13 +51,13 @@ class CodexMissing(CodexError):
 
     @classmethod
     def because(cls, binary: Path, error: OSError) -> Self:
-        """What the system said about `binary`."""
+        """Return the error for a `binary` that the system could not run."""
         why = error.strerror or type(error).__name__
         return cls(f"cannot run {str(binary)!r}: {why}; install Codex, or name another binary")
 
 
 class UnsupportedCodex(CodexError):
-    """The binary is of a version Treadle does not know."""
+    """Treadle does not support the version of the binary."""
 
     def __init__(self, message: str, version: str) -> None:
         super().__init__(message)
@@ -64,17 +69,17 @@ class AppServerUnavailable(CodexError):
 
 
 class Disconnected(CodexError):
-    """The connection has ended; requests without an answer may or may not have been done."""
+    """The connection has ended; the server may or may not have done the open requests."""
 
 
 class AppServerDied(Disconnected):
-    """The process has ended. `status` is negative where a signal killed it."""
+    """The process has ended. `status` is negative if a signal killed it."""
 
-    def __init__(self, status: int | None, complaint: str = "") -> None:
-        self.status, self.last_stderr = status, complaint
+    def __init__(self, status: int | None, last_stderr: str = "") -> None:
+        self.status, self.last_stderr = status, last_stderr
         how = "ended" if status is None else _ending(status)
-        said = f"; it last said: {complaint}" if complaint else ""
-        super().__init__(f"the Codex app-server {how}; the next turn starts another{said}")
+        details = f"; it last said: {last_stderr}" if last_stderr else ""
+        super().__init__(f"the Codex app-server {how}; the next turn starts another{details}")
 
 
 def _ending(status: int) -> str:
@@ -82,7 +87,7 @@ def _ending(status: int) -> str:
 
 
 class RequestTimeout(CodexError):
-    """No answer came in time."""
+    """No result came in time."""
 
     def __init__(self, method: str, seconds: float) -> None:
         self.method, self.seconds = method, seconds
@@ -93,7 +98,7 @@ class RequestTimeout(CodexError):
 
 
 class RequestFailed(CodexError):
-    """The app-server answered with an error."""
+    """The app-server answered a request with an error."""
 
     def __init__(self, method: str, code: int, reason: str) -> None:
         self.method, self.code, self.reason = method, code, reason
@@ -105,8 +110,51 @@ class UnknownMethod(RequestFailed):
 
 
 class Overloaded(RequestFailed):
-    """The app-server had too much to do, however long we waited."""
+    """The app-server was still overloaded after all retries."""
 
 
 class CodexProtocolError(CodexError):
-    """The app-server sent what Treadle cannot read; its version may be too new."""
+    """The app-server sent a message that Treadle cannot read; its version may be too new."""
+
+
+_UNREACHED = "httpConnectionFailed"
+_REFUSED_KEY = (401, 403)
+_EXPIRED = "auth refresh request failed"
+"""The error of Codex when tokens of Treadle's have expired: it first tries to refresh them."""
+
+
+def is_auth_error(error: CodexTurnError | None) -> bool:
+    """Say whether the provider did not accept the credential of the request."""
+    if error is None:
+        return False
+    return error.http_status == _REFUSED_KEY[0] or error.message.startswith(_EXPIRED)
+
+
+def turn_failure(error: CodexTurnError | None, provider: str) -> Failure:
+    """Return why a turn on `provider` failed, for the plan and for the user.
+
+    The message contains the message of Codex.
+    """
+    message = _failure_message(error, provider)
+    if error is None:
+        return Failure(reason="unknown", message=message)
+    if error.is_overflow:
+        return Failure(reason="context_overflow", message=message, code=error.kind)
+    if is_auth_error(error):
+        return Failure(reason="auth", message=redact(message), code=error.kind)
+    return named_failure(error.kind, message, error.http_status)
+
+
+def _failure_message(error: CodexTurnError | None, provider: str) -> str:
+    if error is None:
+        return "Codex ended the turn as failed and did not say why; run `treadle doctor`"
+    if error.is_overflow:
+        return f"the conversation does not fit the model's window: {error.message}"
+    if error.http_status in _REFUSED_KEY or is_auth_error(error):
+        return f"the provider {provider!r} refused the key: {error.message}; check the key"
+    if error.kind == _UNREACHED and error.http_status is None:
+        return (
+            f"the provider {provider!r} cannot be reached: {error.message}; "
+            "check the network and the provider's address"
+        )
+    return error.message

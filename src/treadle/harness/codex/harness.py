@@ -1,8 +1,8 @@
-"""The Codex harness: turns on the real Codex app-server.
+"""The Codex harness: it runs turns on the real Codex app-server.
 
-Owns what a harness can be asked: to run a turn, to take in what a crash left, to say
-what Codex will be told, to compact natively, and to ask its models outside a
-conversation. Invariant: Codex owns its loop and its tools, the log owns what was said.
+Owns what a thread can ask of it: run a turn, resume after a crash, preview a prompt,
+compact natively, and use its models outside a conversation. Invariant: Codex owns its
+loop and its tools, the log owns the conversation.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ...context.row import Row
 from ...core.aio import finish_uncancelled
 from ...core.errors import NotFound, TreadleError
 from ...core.items import text_of
-from ...core.usage import RateLimitSnapshot
+from ...core.usage import RateLimitSnapshot, RateLimitWindow
 from ...engines.info import CAPABILITIES, Capability
 from ...log.thread_log import ThreadLog
 from ...log.turn_input import TurnInput
@@ -37,34 +37,33 @@ from ..contract import (
     TurnRun,
     nobody,
 )
-from ..events import Event
-from .attachment import preview_text
-from .figures import reported_limits, seconds_until_reset
-from .handfold import COMPACT_SECONDS, compact_manually
-from .keeping import LOG_ERRORS
-from .mirror import HARNESS
+from ..events import Event, RateLimitsReported
+from .codex_thread import preview_text
+from .manual_compact import COMPACT_SECONDS, compact_manually
+from .mirror import LOG_ERRORS
 from .model import AppServerModel
-from .native import BACKEND
-from .options import CodexOptions
+from .native_compaction import BACKEND
+from .native_projection import CODEX_STATES, thread_instructions
+from .options import HARNESS, CodexOptions
 from .protocol.notifications import Notification, RateLimitsNotification
-from .provided import CODEX_STATES
+from .protocol.types import LimitWindow
 from .reconcile import reconcile
 from .rollout import wait_until_settled
-from .servers import ServerPool
-from .shown import thread_instructions
+from .server_pool import ServerPool
 from .threads import CodexThreads
 from .turn import CodexTurn
 
-__all__ = ["CodexHarness"]
+__all__ = ["CodexHarness", "reported_limits", "seconds_until_reset"]
 
 _log = logging.getLogger(__name__)
+_LONGEST_WAIT = 366 * 24 * 3600
 
 
 class CodexHarness:
     """Runs turns on `codex app-server`, one process for many threads.
 
-    `home` is Treadle's own, `providers` and `environ` say how models are reached. Close it
-    when no thread needs it any more.
+    `home` is Treadle's home; `providers` and `environ` define how models are reached.
+    Close the harness when no thread needs it any more.
     """
 
     name = HARNESS
@@ -83,25 +82,25 @@ class CodexHarness:
             home=home,
             environ=environ,
             providers=providers or {},
-            listener=self._hear,
+            listener=self._handle_notification,
         )
         self.threads = CodexThreads(servers=self.servers, mode=self.options.projection)
         self.compact_seconds = COMPACT_SECONDS
-        """How long Codex may take to fold a thread by hand."""
+        """Seconds that Codex has for a manual compaction."""
         self._running: dict[str, Callable[[Event], None]] = {}
         self._limits: RateLimitSnapshot | None = None
-        """What was last heard of the account's limits."""
-        self._owing: dict[str, CodexTurn] = {}
-        """Turns that are over, which their logs do not know yet."""
+        """The newest rate limits of the account."""
+        self._unwritten: dict[str, CodexTurn] = {}
+        """Turns that have ended, whose end is not in the log yet."""
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        """Everything: its threads can even be bootstrapped."""
+        """Return all capabilities: its threads can even be bootstrapped."""
         return CAPABILITIES
 
     @property
     def traits(self) -> Traits:
-        """It tells its surroundings, has hands, and keeps room, all by itself."""
+        """Return that it reports its environment, has tools, and compacts, all by itself."""
         return Traits(fragments=CODEX_STATES, tools=True, room=True)
 
     async def run(self, run: TurnRun) -> Outcome:
@@ -110,25 +109,25 @@ class CodexHarness:
         self._limits = None
         self._running[run.log.id] = run.emit
         try:
-            return self._with_reset(await turn.execute())
+            return self._with_reset_time(await turn.execute())
         except asyncio.CancelledError:
             await finish_uncancelled(turn.abort())
             raise
         except Exception:
             self.threads.detach(run)
-            # The cause is what matters; that the end could not be written follows from it.
+            # The first error matters; that the end cannot be written follows from it.
             with suppress(TreadleError):
                 await turn.finish("failed")
             raise
         finally:
             self._running.pop(run.log.id, None)
             if turn.is_unwritten:
-                self._owing[run.log.id] = turn
+                self._unwritten[run.log.id] = turn
 
     async def resume(self, run: TurnRun) -> None:
-        """Take in what a process that was killed has left in Codex's files."""
+        """Write to the log what a process that was killed has left in Codex's files."""
         log = run.log
-        await self._settle(log)
+        await self._write_end(log)
         if log.id in self.threads.live:
             return
         binding = await self.threads.load_binding(log)
@@ -141,112 +140,140 @@ class CodexHarness:
         if turn.state in ENDED_STATES or turn.number != log.turn:
             return
         await wait_until_settled(binding.path)
-        left = await reconcile(run, binding)
-        _log.debug("codex thread %s reconciled: %d items", binding.codex, len(left.items))
-        if left.ended == "completed" and not log.view.open_calls:
+        found = await reconcile(run, binding)
+        _log.debug("codex thread %s reconciled: %d items", binding.codex, len(found.items))
+        if found.ended == "completed" and not log.view.open_calls:
             await log.turns.finish("completed")
         else:
-            # Nobody is left who would answer the calls that were found.
+            # No process is left that would answer the calls in the rollout.
             await log.turns.answer_open_calls()
 
     def preview(self, run: TurnRun, opening: TurnInput) -> Preview:
-        """What Codex will be told with an input, as far as that is known before it is."""
+        """Return what Codex will get with an input, as far as that is known before the turn."""
         log = run.log
-        told = (thread_instructions(log.view, log.registry), run.engine.guidance or "")
-        instructions = "\n\n".join(dict.fromkeys(filter(None, told)))
-        said = text_of(opening.said.content)
+        texts = (thread_instructions(log.view, log.registry), run.engine.guidance or "")
+        instructions = "\n\n".join(dict.fromkeys(filter(None, texts)))
+        request = text_of(opening.said.content)
         if self.threads.mode != "text":
-            return Preview(said, instructions)
-        attachment = self.threads.live.get(log.id)
+            return Preview(request, instructions)
+        thread = self.threads.live.get(log.id)
         rows = log.view.rows
-        pending = (
-            attachment.pending_rows(rows) if attachment and attachment.can_show(rows) else rows
-        )
+        pending = thread.pending_rows(rows) if thread and thread.can_show(rows) else rows
         before = [Row.of_draft(draft) for draft in opening.before]
-        return Preview(preview_text([*pending, *before], said, log), instructions)
+        return Preview(preview_text([*pending, *before], request, log), instructions)
 
     async def compact(self, run: TurnRun) -> NativeCompaction:
-        """Let Codex fold its own thread, if it has one or can be given one."""
+        """Let Codex compact the thread natively; start a Codex thread for it if needed."""
         if not run.log.view.rows:
             return NativeCompaction(
                 backend=BACKEND, status="skipped", reason="there is nothing to compact"
             )
         try:
             await self._check_profile(run)
-            attachment, _ = await self.threads.attach(run)
+            thread, _ = await self.threads.attach(run)
         except TreadleError as error:
             return NativeCompaction(backend=BACKEND, status="failed", reason=str(error))
-        done = await compact_manually(run, attachment, self.compact_seconds)
-        bound = attachment.binding
+        result = await compact_manually(run, thread, self.compact_seconds)
         _log.debug(
             "codex thread %s: native compaction %s, beside engine %r that %s compaction",
-            bound.codex,
-            done.status,
-            bound.engine,
+            thread.id,
+            result.status,
+            thread.binding.engine,
             "owns" if run.engine.owns_compaction else "does not own",
         )
-        return done
-
-    async def _check_profile(self, run: TurnRun) -> None:
-        """Fold with nobody else's account what one has paid for. Raises `AuthError`."""
-        provider = run.log.setup.profile.provider
-        way = self.servers.access(provider, await run.identity())
-        binding = await self.threads.load_binding(run.log)
-        if binding is not None and way.account is not None:
-            plan = Forwarded(provider_for_auth=provider, profile=way.account.profile)
-            check_bound(binding.profile, plan)
+        return result
 
     def model(self, name: str, identity: Identifies = nobody) -> Model:
-        """What answers for a model that only Codex reaches."""
+        """Return the model called `name`, which only Codex reaches."""
         return AppServerModel(name, self.servers, identity)
 
     async def forget(self, log: ThreadLog) -> None:
-        """The thread was reset: its binding goes."""
-        if (owing := self._owing.get(log.id)) is not None:
-            owing.drop_pending()
+        """Drop the binding of a thread that was reset."""
+        if (turn := self._unwritten.get(log.id)) is not None:
+            turn.drop_pending()
         await self.threads.forget(log)
 
     async def leave(self, thread: str) -> None:
-        """A thread is being closed: the last chance for what its log is owed.
+        """Write what is unwritten of a thread that is being closed, and let Codex unload it.
 
-        What it does not take even now, the rollout has, unless its disk was full, too.
+        If the log does not take it now, the rollout still has it, unless that disk was full too.
         """
-        if (owing := self._owing.get(thread)) is not None:
+        if (turn := self._unwritten.get(thread)) is not None:
             with suppress(*LOG_ERRORS):
-                await self._settle(owing.run.log)
-            self._owing.pop(thread, None)
+                await self._write_end(turn.run.log)
+            self._unwritten.pop(thread, None)
         await self.threads.leave(thread)
 
     async def close(self) -> None:
-        """End the app-server."""
+        """End the app-servers."""
         for thread in list(self.threads.live):
             self.threads.drop(thread)
         await self.servers.close()
 
-    async def _settle(self, log: ThreadLog) -> None:
-        """Write what the log is owed of a turn that ended when it could not be written."""
-        owing = self._owing.get(log.id)
-        if owing is None:
+    async def _check_profile(self, run: TurnRun) -> None:
+        """Check that the thread is bound to the profile that would pay. Raises `AuthError`."""
+        provider = run.log.setup.profile.provider
+        access = self.servers.access(provider, await run.identity())
+        binding = await self.threads.load_binding(run.log)
+        if binding is not None and access.account is not None:
+            plan = Forwarded(provider_for_auth=provider, profile=access.account.profile)
+            check_bound(binding.profile, plan)
+
+    async def _write_end(self, log: ThreadLog) -> None:
+        """Write the end of a turn that ended when the log could not be written."""
+        turn = self._unwritten.get(log.id)
+        if turn is None:
             return
         if (await log.store.turn(log.id, log.turn)).state not in ENDED_STATES:
-            await owing.write_end()
-        del self._owing[log.id]
+            await turn.write_end()
+        del self._unwritten[log.id]
 
-    def _hear(self, event: Notification) -> None:
-        """Pass on what is about no thread."""
-        if (
-            isinstance(event, RateLimitsNotification)
-            and (told := reported_limits(event)) is not None
-        ):
-            self._limits = told.limits
+    def _handle_notification(self, event: Notification) -> None:
+        """Report the rate limits to all running turns."""
+        if not isinstance(event, RateLimitsNotification):
+            return
+        report = reported_limits(event)
+        if report is not None:
+            self._limits = report.limits
             for emit in self._running.values():
-                emit(told)
+                emit(report)
 
-    def _with_reset(self, outcome: Outcome) -> Outcome:
-        """An outcome whose usage limit, if it met one, says when that resets."""
+    def _with_reset_time(self, outcome: Outcome) -> Outcome:
+        """Return an outcome whose usage limit, if it met one, says when that resets."""
         failure = outcome.facts.failure
         if failure is None or failure.reason != "usage_limit" or self._limits is None:
             return outcome
-        resets = seconds_until_reset(self._limits, time.time())
-        facts = replace(outcome.facts, failure=replace(failure, retry_after=resets))
+        seconds = seconds_until_reset(self._limits, time.time())
+        facts = replace(outcome.facts, failure=replace(failure, retry_after=seconds))
         return replace(outcome, facts=facts)
+
+
+def reported_limits(event: RateLimitsNotification) -> RateLimitsReported | None:
+    """Return the rate limits in an event; None if the provider sent none."""
+    limits = event.rate_limits
+    if limits.primary is None and limits.secondary is None:
+        return None
+    return RateLimitsReported(
+        RateLimitSnapshot(
+            limit_id=limits.limit_id,
+            limit_name=limits.limit_name,
+            primary=_limit_window(limits.primary),
+            secondary=_limit_window(limits.secondary),
+            plan_type=limits.plan_type,
+        )
+    )
+
+
+def seconds_until_reset(limits: RateLimitSnapshot, now: float) -> float | None:
+    """Return the seconds until all limits that are used up have reset; None if unknown."""
+    windows = [each for each in (limits.primary, limits.secondary) if each is not None]
+    ends = [each.resets_at for each in windows if each.used_percent >= 100 and each.resets_at]
+    # A time in the far future is no real answer.
+    ends = [end for end in ends if end <= now + _LONGEST_WAIT]
+    return max(0.0, max(ends) - now) if ends else None
+
+
+def _limit_window(window: LimitWindow | None) -> RateLimitWindow | None:
+    if window is None:
+        return None
+    return RateLimitWindow(window.used_percent, window.window_duration_mins, window.resets_at)

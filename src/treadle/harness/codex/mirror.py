@@ -1,21 +1,25 @@
-"""The mirror: what a Codex thread says and does, as entries of ours.
+"""The mirror: the items of a Codex thread as entries of the thread's log.
 
-Owns which raw items become entries and that each does so once. Invariant: what we sent
-ourselves and what Codex tells its model about the surroundings is not mirrored; anything
-else is, so that the log can be shown again on either harness.
+Owns which raw items become entries, that each does so once, and the items that the log
+could not take yet. Codex has already acted when Treadle learns of an item, so a full disk
+or a lost lease stops nothing: the user is warned, and the items are written later, in
+order. Invariant: everything is mirrored except what Treadle sent and context of Codex's
+own; an item is written after those before it, unless the log never takes one of them.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple, TypeVar
 
 import msgspec
 from msgspec import UNSET, Raw, Struct
 
 from ...context.compose import item_draft, recordable
 from ...core.entries import Entry, Flags, Origin
+from ...core.errors import LeaseLost, StoreError
 from ...core.items import (
     CustomToolCallOutput,
     FunctionCallOutput,
@@ -26,93 +30,98 @@ from ...core.items import (
     text_of,
 )
 from ...log.thread_log import ThreadLog
-from .protocol.requests import TextInput, UserInput
-from .provided import is_codex_context
+from ..contract import TurnRun
+from ..events import NoticeRaised
+from .native_projection import is_codex_context
+from .options import HARNESS
+from .protocol.client_requests import TextInput, UserInput
 
-__all__ = ["HARNESS", "Echo", "Mirror", "MirrorResult"]
+__all__ = ["LOG_ERRORS", "DeferredLog", "Echo", "Mirror", "MirrorResult"]
 
-HARNESS = "codex"
-"""What is mirrored says that it comes from there."""
+LOG_ERRORS = (StoreError, LeaseLost)
+"""The errors of a log that does not take an entry."""
+
+T = TypeVar("T")
 
 
 class Echo(Struct, frozen=True):
-    """Something of ours that Codex will tell back."""
+    """An input of Treadle's that Codex will send back as an item."""
 
     text: str
     mail: int | None = None
-    """Its number in the inbox, where it came from there."""
+    """Its number in the inbox, if it came from there."""
 
     @classmethod
     def of(cls, parts: Sequence[UserInput], mail: int | None = None) -> Echo:
-        """What was typed."""
+        """Return the echo of user input."""
         texts = (part.text for part in parts if isinstance(part, TextInput))
         return cls("\n".join(texts), mail)
 
 
 class MirrorResult(Struct, frozen=True):
-    """What became of a raw item."""
+    """What the mirror did with a raw item."""
 
-    item: Item | None = None
-    """None where it was ours, or told the surroundings."""
     entries: tuple[Entry, ...] = ()
     echo: Echo | None = None
 
 
 @dataclass(slots=True)
 class Mirror:
-    """Mirrors one Codex thread into one thread of ours."""
+    """Writes the items of one Codex thread to the log of one thread."""
 
     log: ThreadLog
     instructions: str = ""
-    """The fingerprint of what the thread was started with: Codex tells it back."""
+    """The fingerprint of the thread's instructions, which Codex sends back."""
     expected_echoes: deque[Echo] = field(default_factory=deque)
-    """What was sent and has not come back yet, in order."""
+    """The inputs that were sent and have not come back yet, in order."""
     seen_ids: set[str] = field(default_factory=set)
-    """Ids that are in the log."""
+    """The ids of items that are in the log."""
 
     @property
     def origin(self) -> Origin:
-        """Where mirrored items come from."""
+        """Return the origin of mirrored items."""
         return msgspec.structs.replace(self.log.origin, harness=HARNESS)
 
     @property
     def awaits_input(self) -> bool:
-        """Whether a turn's input was typed that Codex has not taken into its thread yet."""
+        """Say whether Codex has not yet added the input of the turn to its thread."""
         return any(echo.mail is None for echo in self.expected_echoes)
 
     async def write(self, raw: Raw) -> MirrorResult:
-        """Log an item, unless it is known or not ours to log."""
-        told = decode_item(raw)
-        item = _plain(told)
+        """Write an item to the log, unless it is known or does not belong there."""
+        decoded = decode_item(raw)
+        item = _without_metadata(decoded)
         name = None if isinstance(item, Unknown) else getattr(item, "id", None)
         if (name is not None and name in self.seen_ids) or not recordable(item):
             return MirrorResult()
-        if self._is_answered(item):
+        if self._is_second_output(item):
             return MirrorResult()
-        if isinstance(told, Message) and told.role in ("user", "developer"):
-            if (echo := self._echo(told)) is not None:
+        if isinstance(decoded, Message) and decoded.role in ("user", "developer"):
+            if (echo := self._take_echo(decoded)) is not None:
                 return MirrorResult(echo=echo)
-            if not self.is_codex_context(told):
-                await self._added(item)
+            if not self.is_codex_context(decoded):
+                await self._write_addition(item)
             return MirrorResult()
         entries = await self.log.append(item, origin=self.origin)
         if name is not None:
             self.seen_ids.add(name)
-        return MirrorResult(item, entries)
-
-    def _is_answered(self, item: Item) -> bool:
-        """Whether `item` is one more result of a call: a provider may tell a call twice."""
-        if not isinstance(item, FunctionCallOutput | CustomToolCallOutput):
-            return False
-        waiting = self.log.view.open_calls
-        return all(row.shape.call_id != item.call_id for row in waiting)
+        return MirrorResult(entries)
 
     def is_codex_context(self, message: Message) -> bool:
-        """Whether `message` is neither ours nor the model's."""
+        """Say whether `message` is context of Codex's own."""
         return is_codex_context(message, self.log.registry, self.instructions)
 
-    def _echo(self, message: Message) -> Echo | None:
-        """What `message` tells back: the same words, or what is due, for Codex may respell it."""
+    def _is_second_output(self, item: Item) -> bool:
+        """Say whether `item` is a result of no open call: a provider may send a call twice."""
+        if not isinstance(item, FunctionCallOutput | CustomToolCallOutput):
+            return False
+        return all(row.shape.call_id != item.call_id for row in self.log.view.open_calls)
+
+    def _take_echo(self, message: Message) -> Echo | None:
+        """Take the echo that `message` is: with the same text, else the next one.
+
+        Codex may change the text of an input.
+        """
         if message.role != "user" or not self.expected_echoes:
             return None
         text = text_of(message.content)
@@ -123,21 +132,100 @@ class Mirror:
             self.expected_echoes.remove(found)
         return found
 
-    async def _added(self, message: Item) -> None:
-        """Log what Codex has added to the conversation, such as a skill that was mentioned."""
-        log = self.log
+    async def _write_addition(self, message: Item) -> None:
+        """Write a message that Codex has added to the conversation, such as a mentioned skill."""
         draft = item_draft(
             message,
-            turn=log.turn,
-            step=log.step,
+            turn=self.log.turn,
+            step=self.log.step,
             origin=self.origin,
             flags=Flags.CONTEXTUAL | Flags.HIDDEN,
         )
-        await log.add(draft)
+        await self.log.add(draft)
 
 
-def _plain(item: Item) -> Item:
-    """`item` without what Codex notes on it for itself."""
+def _without_metadata(item: Item) -> Item:
+    """Return `item` without the notes that Codex makes for itself."""
     if isinstance(item, Unknown) or getattr(item, "metadata", UNSET) is UNSET:
         return item
     return msgspec.structs.replace(item, metadata=UNSET)
+
+
+class _PendingItem(NamedTuple):
+    """An item that the log has not taken yet."""
+
+    mirror: Mirror
+    raw: Raw
+    step: int
+
+
+@dataclass(slots=True)
+class DeferredLog:
+    """Writes to the log during one turn, and keeps what the log does not take for later."""
+
+    run: TurnRun
+    error: str = ""
+    """The newest error of the log."""
+    _pending: deque[_PendingItem] = field(default_factory=deque)
+
+    @property
+    def pending(self) -> int:
+        """Return the number of items that wait to be written."""
+        return len(self._pending)
+
+    async def write_item(self, mirror: Mirror, raw: Raw) -> list[MirrorResult]:
+        """Write an item after the pending ones; return the results of all that were written."""
+        self._pending.append(_PendingItem(mirror, raw, self.run.log.step))
+        return await self.write_pending()
+
+    async def write_pending(self) -> list[MirrorResult]:
+        """Write the pending items up to the first error; return their results."""
+        results: list[MirrorResult] = []
+        while self._pending and (result := await self._write(self._pending[0])) is not None:
+            self._pending.popleft()
+            results.append(result)
+        return results
+
+    async def attempt(self, work: Awaitable[T]) -> T | None:
+        """Await a write and return its result; on an error of the log, warn and return None."""
+        try:
+            return await work
+        except LOG_ERRORS as error:
+            if not self.error:
+                self.warn(
+                    f"what Codex does cannot be written to the log: {error}; Codex goes on, "
+                    "and the log gets it as soon as it takes it"
+                )
+            self.error = str(error)
+            return None
+
+    async def write_or_drop(self) -> int:
+        """Write the pending items; return how many the log refuses while it takes others.
+
+        Raises the error of a log that takes nothing.
+        """
+        await self.write_pending()
+        if not self._pending:
+            return 0
+        note = "the log lacks some of what Codex did in this turn"
+        await self.run.log.note(note, level="warning")
+        refused = [item for item in self._pending if await self._write(item) is None]
+        self._pending.clear()
+        return len(refused)
+
+    def drop_pending(self) -> None:
+        """Forget the pending items."""
+        self._pending.clear()
+
+    def warn(self, text: str) -> None:
+        """Send the user a warning."""
+        self.run.emit(NoticeRaised(level="warning", text=text))
+
+    async def _write(self, item: _PendingItem) -> MirrorResult | None:
+        """Write an item with the step in which it came."""
+        log = self.run.log
+        now, log.step = log.step, item.step
+        try:
+            return await self.attempt(item.mirror.write(item.raw))
+        finally:
+            log.step = now

@@ -1,8 +1,7 @@
-"""The app-server as a model: questions outside any conversation.
+"""The app-server as a model: requests outside any conversation.
 
-Owns asking a model that only Codex reaches, on a thread that is kept nowhere. Invariant:
-nothing of it is written, the sandbox lets it change nothing, and what the model answers
-is all that comes back.
+Owns asking a model that only Codex reaches, on an ephemeral thread. Invariant: nothing of
+it is written, the sandbox is read-only, and only the model's output is returned.
 """
 
 from __future__ import annotations
@@ -35,7 +34,14 @@ from ...policy.failures import UNUSABLE
 from ..contract import Identifies, nobody
 from .connection import AppServerConnection
 from .errors import CodexError, CodexProtocolError, Disconnected
-from .protocol.asks import ClientReply, ServerRequest
+from .native_projection import is_model_output
+from .protocol.client_requests import (
+    ThreadInject,
+    ThreadStart,
+    ThreadUnsubscribe,
+    TurnInterrupt,
+    TurnStart,
+)
 from .protocol.notifications import (
     MessageDeltaNotification,
     Notification,
@@ -43,17 +49,10 @@ from .protocol.notifications import (
     RawResponseNotification,
     TurnCompletedNotification,
 )
-from .protocol.requests import (
-    ThreadInject,
-    ThreadStart,
-    ThreadUnsubscribe,
-    TurnInterrupt,
-    TurnStart,
-)
-from .protocol.values import CodexTurnError
-from .provided import is_model_output
-from .route import PROVIDER
-from .servers import ServerPool
+from .protocol.server_requests import ClientReply, ServerRequest
+from .protocol.types import CodexTurnError
+from .server_access import PROVIDER
+from .server_pool import ServerPool
 from .subscription import Subscription
 
 __all__ = ["AppServerModel"]
@@ -76,67 +75,67 @@ _BARE: dict[str, Any] = {
     "features.view_image": False,
     "tools.experimental_request_user_input.enabled": False,
 }
-"""Settings of a thread that is told nothing but the question, and has no hands."""
+"""Settings of a thread without context of its own and without tools."""
 
 
-class _Asked(Struct):
-    """The items of a request's body."""
+class _RequestBody(Struct):
+    """The items in the body of a request."""
 
     input: tuple[Raw, ...] = ()
 
 
-_asked = msgspec.json.Decoder(_Asked)
+_body = msgspec.json.Decoder(_RequestBody)
 
 
 @dataclass(slots=True)
 class AppServerModel:
-    """Answers through the app-server."""
+    """A model that is reached through the app-server."""
 
     name: str
     servers: ServerPool
     identity: Identifies = nobody
-    """Whose account pays; the server's own login for nobody."""
+    """The identity that pays; without one, the login of the server."""
 
     @property
     def capabilities(self) -> Capabilities:
-        """What can be asked this way: for words, and no more."""
+        """Return what the model can do this way: text only."""
         return Capabilities(output_schema=True, caches_prefixes=False, parallel_tool_calls=False)
 
     @property
     def format(self) -> WireFormat:
-        """Codex's items are those of the Responses API."""
+        """Return the format of the Responses API, which Codex's items have."""
         return format_named("responses")
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Sequence[ModelEvent], None]:
-        """Ask on a thread of its own, and let go of the thread."""
+        """Stream the answer to a request on a thread of its own."""
         provider = self.name.partition(":")[0]
         try:
-            way = self.servers.access(provider, await self.identity())
-            server = await self.servers.server(way, lifted=False)
-            connection = await self.servers.connect(server, way)
-            route = way.route.config() if way.route else {}
-            opened, events = await connection.open_thread(_start(request, route), _refuse)
+            access = self.servers.access(provider, await self.identity())
+            server = await self.servers.server(access, unlimited=False)
+            connection = await self.servers.connect(server, access)
+            route = access.route.config() if access.route else {}
+            opened, events = await connection.open_thread(_thread_start(request, route), _refuse)
         except AuthError as error:
             raise AuthFailed(str(error), code=UNUSABLE) from error
         except CodexError as error:
             raise StreamCut(str(error), retryable=isinstance(error, Disconnected)) from error
-        question = _Question(connection, events, opened.thread.id)
+        query = _Query(connection, events, opened.thread.id)
         try:
-            # A turn that Codex has begun must be known, or nobody could stop it.
-            await finish_uncancelled(question.ask(request))
+            # The id of a turn that Codex has started must be known, or nobody could stop it.
+            await finish_uncancelled(query.start(request))
             yield (Connected(),)
-            async for batch in question.answers():
+            async for batch in query.answers():
                 yield batch
         except CodexError as error:
             raise StreamCut(str(error), retryable=isinstance(error, Disconnected)) from error
         finally:
-            await finish_uncancelled(question.let_go())
+            await finish_uncancelled(query.release())
 
     async def close(self) -> None:
-        """Nothing is held: the process belongs to the harness."""
+        """Do nothing: the process belongs to the harness."""
 
 
-def _start(request: ModelRequest, route: dict[str, Any]) -> ThreadStart:
+def _thread_start(request: ModelRequest, route: dict[str, Any]) -> ThreadStart:
     return ThreadStart(
         model=request.head.model,
         model_provider=PROVIDER if route else None,
@@ -151,23 +150,23 @@ def _start(request: ModelRequest, route: dict[str, Any]) -> ThreadStart:
 
 
 @dataclass(slots=True)
-class _Question:
-    """One question on a thread of its own."""
+class _Query:
+    """One request on a thread of its own."""
 
     connection: AppServerConnection
     events: Subscription
     thread: str
     turn: str = ""
-    over: bool = False
+    ended: bool = False
 
-    async def ask(self, request: ModelRequest) -> None:
-        """Put it to the model."""
-        items = _asked.decode(request.body).input
+    async def start(self, request: ModelRequest) -> None:
+        """Start the turn."""
+        items = _body.decode(request.body).input
         if items:
             await self.connection.call(ThreadInject(thread_id=self.thread, items=items))
         head = request.head
         schema = None if head.output_schema is msgspec.UNSET else head.output_schema
-        begun = await self.connection.call(
+        result = await self.connection.call(
             TurnStart(
                 thread_id=self.thread,
                 input=(),
@@ -175,36 +174,36 @@ class _Question:
                 output_schema=None if schema is None else msgspec.json.decode(schema),
             )
         )
-        self.turn = begun.turn.id
+        self.turn = result.turn.id
 
     async def answers(self) -> AsyncGenerator[Sequence[ModelEvent], None]:
-        """What the model says, until the turn is over."""
+        """Return the output of the model until the turn ends."""
         response: RawResponseNotification | None = None
         async for event in self.events:
             match event:
                 case RawResponseNotification():
                     response = event
                 case TurnCompletedNotification():
-                    self.over = True
+                    self.ended = True
                     if event.turn.status != "completed":
-                        _fail(event.turn.error)
-                    yield (_completed(response),)
+                        _raise_error(event.turn.error)
+                    yield (_completion(response),)
                     return
-                case _ if (told := _event(event)) is not None:
-                    yield (told,)
+                case _ if (converted := _model_event(event)) is not None:
+                    yield (converted,)
         raise StreamCut("the Codex app-server stopped answering", retryable=True)
 
-    async def let_go(self) -> None:
-        """Leave nothing behind; a turn would go on although nobody listens."""
+    async def release(self) -> None:
+        """Unsubscribe, and interrupt a turn that would go on without a listener."""
         await self.events.close()
         with suppress(CodexError):
-            if self.turn and not self.over:
+            if self.turn and not self.ended:
                 stop = TurnInterrupt(thread_id=self.thread, turn_id=self.turn)
                 await self.connection.call(stop)
             await self.connection.call(ThreadUnsubscribe(thread_id=self.thread))
 
 
-def _event(event: Notification) -> ModelEvent | None:
+def _model_event(event: Notification) -> ModelEvent | None:
     match event:
         case MessageDeltaNotification():
             return OutputTextDelta(event.delta)
@@ -213,19 +212,19 @@ def _event(event: Notification) -> ModelEvent | None:
     return None
 
 
-def _completed(response: RawResponseNotification | None) -> ResponseCompleted:
+def _completion(response: RawResponseNotification | None) -> ResponseCompleted:
     name = response.response_id if response else new_id("resp")
-    told = response.usage_metadata if response else None
-    body = {"id": name, "usage": msgspec.json.decode(told.metadata) if told else None}
+    usage = response.usage_metadata if response else None
+    body = {"id": name, "usage": msgspec.json.decode(usage.metadata) if usage else None}
     return ResponseCompleted(msgspec.convert(body, CompletedBody))
 
 
-def _fail(error: CodexTurnError | None) -> NoReturn:
-    said = error.message if error else "the turn was interrupted"
+def _raise_error(error: CodexTurnError | None) -> NoReturn:
+    message = error.message if error else "the turn was interrupted"
     if error is not None and error.is_overflow:
-        raise ContextOverflow(said)
-    raise ModelError(said, status=error.http_status if error else None)
+        raise ContextOverflow(message)
+    raise ModelError(message, status=error.http_status if error else None)
 
 
-async def _refuse(ask: ServerRequest) -> ClientReply:
-    raise CodexProtocolError(f"nothing is answered outside a conversation: {ask.method}")
+async def _refuse(request: ServerRequest) -> ClientReply:
+    raise CodexProtocolError(f"nothing is answered outside a conversation: {request.method}")

@@ -1,7 +1,7 @@
-"""The options of the Codex harness: what a user can settle about it.
+"""The options of the Codex harness.
 
-Owns their names, types and defaults; the table ``[codex]`` of a configuration says the
-same. Invariant: every one of them can be left out.
+Owns their names, types and defaults; the table ``[codex]`` of a configuration has the
+same keys. Invariant: every option has a default.
 """
 
 from __future__ import annotations
@@ -11,7 +11,10 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-__all__ = ["CodexOptions", "HomeOwner", "ProjectionMode"]
+__all__ = ["HARNESS", "CodexOptions", "HomeOwner", "ProjectionMode"]
+
+HARNESS = "codex"
+"""The name of the harness; mirrored items have it as their origin."""
 
 HomeOwner: TypeAlias = Literal["private", "user"]
 ProjectionMode: TypeAlias = Literal["native", "text"]
@@ -23,8 +26,8 @@ class CodexOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     binary: Path | None = None
     """None: the one on the search path, else the one of the extra ``codex``."""
     home: HomeOwner = "private"
-    """Whose ``CODEX_HOME`` it works in: one below Treadle's home, or the user's own."""
+    """Which ``CODEX_HOME`` Codex uses: one below Treadle's home, or the user's own."""
     projection: ProjectionMode = "native"
-    """Whether a view becomes Codex's own history, or text before the request."""
+    """Whether a view becomes the history of a Codex thread, or text before the request."""
     request_timeout: float = 60.0
-    """Seconds that the app-server has for an answer; turns take as long as they take."""
+    """Seconds that the app-server has to answer a request; turns have no limit."""

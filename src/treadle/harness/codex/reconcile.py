@@ -1,7 +1,7 @@
-"""Reconciling: what a turn left in Codex's own files when a process died.
+"""Reconciling the log with Codex's rollout after a process died.
 
-Owns bringing the log up to what Codex has done. Invariant: an item is told by its id, so
-that what was mirrored before is not mirrored again.
+Owns writing to the log what Codex has done and the log does not have. Invariant: items
+are identified by their ids, so that no item is written twice.
 """
 
 from __future__ import annotations
@@ -16,65 +16,64 @@ from ...core.specs import spec_name
 from ...log.staging import answers, staged
 from ...log.thread_log import ThreadLog
 from ..contract import TurnRun
-from .attachment import is_input
 from .binding import Binding
 from .mirror import Echo, Mirror
+from .native_projection import history_items, is_input
 from .rollout import RolloutTurn, read_turn
-from .shown import history_items
 from .steering import mail_input
 
 __all__ = ["reconcile"]
 
-_ENTRIES = 10_000
-"""No turn is looked at beyond so many entries."""
-_NOT_OURS = ("aborted", "dynamic tool call was cancelled", "dynamic tool request failed")
-"""How results begin that Codex writes where we have given none."""
+_MOST_ENTRIES = 10_000
+"""The number of entries of a turn that are read at most."""
+_SUBSTITUTES = ("aborted", "dynamic tool call was cancelled", "dynamic tool request failed")
+"""The beginning of results that Codex writes for calls of Treadle's tools without a result."""
 
 
-async def reconcile(run: TurnRun, binding: Binding, *, folding: bool = False) -> RolloutTurn:
-    """Mirror what the rollout holds of the newest turn on `binding`; how that turn ended.
+async def reconcile(run: TurnRun, binding: Binding, *, compacting: bool = False) -> RolloutTurn:
+    """Write to the log what the rollout has of the newest turn on `binding`; return that turn.
 
-    `folding`: it came to its end in the middle of a native compaction.
+    `compacting` says that the process died during a native compaction.
     """
     log = run.log
-    left = await asyncio.to_thread(read_turn, binding.path, binding.offset)
-    left = left.without_summary() if folding else left
-    if not left.items:
-        return left
+    found = await asyncio.to_thread(read_turn, binding.path, binding.offset)
+    found = found.without_summary() if compacting else found
+    if not found.items:
+        return found
     turn = await log.store.turn(log.id, binding.turn)
-    entries = await log.store.read(log.id, turn.first, limit=_ENTRIES)
-    said = decode_item(turn.input)
-    text = text_of(said.content) if isinstance(said, Message) else ""
+    entries = await log.store.read(log.id, turn.first, limit=_MOST_ENTRIES)
+    opening = decode_item(turn.input)
+    text = text_of(opening.content) if isinstance(opening, Message) else ""
     mirror = Mirror(log, binding.instructions)
     mirror.seen_ids |= {entry.id for entry in entries if entry.kind == "item" and entry.id}
-    mirror.seen_ids |= _ours(run)
-    mirror.expected_echoes += await _said(log, text)
+    mirror.seen_ids |= _injected_ids(log)
+    mirror.expected_echoes += await _possible_echoes(log, text)
     waiting = await staged(log.store, log.id)
-    for raw in left.items:
-        if (call := _own_call(log, raw)) is None:
-            done = await mirror.write(raw)
-            if done.echo is not None and done.echo.mail is not None:
-                await log.take_inbox(done.echo.mail)
+    for raw in found.items:
+        if (call := _call_without_result(log, raw)) is None:
+            result = await mirror.write(raw)
+            if result.echo is not None and result.echo.mail is not None:
+                await log.take_inbox(result.echo.mail)
         else:
             await log.add(*answers([call], waiting, log.setup.profile.truncation))
-    return left
+    return found
 
 
-async def _said(log: ThreadLog, text: str) -> list[Echo]:
-    """What people may have said in the turn: the input, what was added to it, what waits still."""
+async def _possible_echoes(log: ThreadLog, text: str) -> list[Echo]:
+    """Return the inputs of users that may be in the turn: logged ones, and mail that waits."""
     rows = [row.item for row in log.view.rows if is_input(row, log.turn)]
     logged = [Echo(text_of(item.content)) for item in rows if isinstance(item, Message)]
     waiting = [(mail_input(mail, log), mail.number) for mail in await log.inbox()]
-    handed = [Echo.of(parts, number) for parts, number in waiting if parts is not None]
-    return [*(logged or [Echo(text)]), *handed]
+    mail = [Echo.of(parts, number) for parts, number in waiting if parts is not None]
+    return [*(logged or [Echo(text)]), *mail]
 
 
-def _own_call(log: ThreadLog, raw: Raw) -> Row | None:
-    """The open call of one of our tools that Codex has answered for us: we know better."""
+def _call_without_result(log: ThreadLog, raw: Raw) -> Row | None:
+    """Return the open call of a Treadle tool for which `raw` is a substitute of Codex."""
     shape, item = shape_of(raw), decode_item(raw)
     if not isinstance(item, FunctionCallOutput):
         return None
-    if not text_of(item.output).startswith(_NOT_OURS):
+    if not text_of(item.output).startswith(_SUBSTITUTES):
         return None
     tools = {spec_name(spec) for spec in log.setup.tools}
     for row in log.view.open_calls:
@@ -85,10 +84,10 @@ def _own_call(log: ThreadLog, raw: Raw) -> Row | None:
     return None
 
 
-def _ours(run: TurnRun) -> set[str]:
-    """The ids under which our own rows were injected."""
-    view = run.log.view
+def _injected_ids(log: ThreadLog) -> set[str]:
+    """Return the ids under which rows of the view were injected."""
+    view = log.view
     if view.head is None:
         return set()
-    shapes = map(shape_of, history_items(view.rows, view.head, run.log.id))
+    shapes = map(shape_of, history_items(view.rows, view.head, log.id))
     return {shape.id for shape in shapes if shape.id}

@@ -1,8 +1,8 @@
-"""Rollouts: the files in which Codex keeps its threads.
+"""Rollouts: the files in which Codex stores its threads.
 
-Owns reading what a turn left there, and what a native compaction made of the history.
-Invariant: a file that is gone, cut short or of another shape yields what can be read of
-it; it is never written to.
+Owns reading the items of a turn, and the history that a native compaction left.
+Invariant: of a file that is missing, cut short or in another format, everything that can
+be read is returned; no rollout is ever written.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ...context.row import shape_of
 from ...core.files import open_regular
 from ...core.wire import UNREADABLE
 from ...models.soundness import is_readable
-from .provided import is_model_output
+from .native_projection import is_model_output
 
 __all__ = [
     "LONGEST_LINE",
@@ -34,24 +34,24 @@ __all__ = [
 
 
 LONGEST_LINE = 64 << 20
-"""Bytes of the longest line that is read; longer ones are passed over."""
+"""Bytes of the longest line that is read; longer lines are skipped."""
 MOST_BYTES = 1 << 30
 """Bytes that are read of one rollout."""
 
 
 class RolloutTurn(Struct, frozen=True):
-    """What a turn left in a rollout."""
+    """The part of a rollout that belongs to one turn."""
 
     items: tuple[Raw, ...] = ()
     ended: Literal["completed", "aborted"] | None = None
-    """None where it never came to an end."""
+    """None if the turn has no end."""
     answered: bool = False
-    """Whether the model had said all: its response was over, and ended with words."""
+    """Whether the last response was complete and ended with a message."""
 
     def without_summary(self) -> RolloutTurn:
-        """The same without what a model answered last: a fold was under way, nobody said it."""
+        """Return the turn without the last output of the model: the summary of a compaction."""
         items = list(self.items)
-        _drop_answer(items)
+        _drop_model_output(items)
         return RolloutTurn(tuple(items), self.ended)
 
 
@@ -72,11 +72,11 @@ _line = msgspec.json.Decoder(_Line)
 _event = msgspec.json.Decoder(_Event)
 _compacted = msgspec.json.Decoder(_Compacted)
 
-_LOOKS = 20
-_BETWEEN = 0.1
+_SIZE_CHECKS = 20
+_CHECK_SECONDS = 0.1
 
 _COUNTED = "token_count"
-"""What follows a response that is over."""
+"""The event after a complete response."""
 _ENDINGS: dict[str, Literal["completed", "aborted"]] = {
     "task_complete": "completed",
     "turn_aborted": "aborted",
@@ -84,7 +84,7 @@ _ENDINGS: dict[str, Literal["completed", "aborted"]] = {
 
 
 def rollout_size(path: str | None) -> int:
-    """How long the rollout is now."""
+    """Return the present size of a rollout."""
     try:
         return Path(path).stat().st_size if path else 0
     except OSError:
@@ -92,7 +92,7 @@ def rollout_size(path: str | None) -> int:
 
 
 def locate_rollout(path: str | None, home: Path) -> str | None:
-    """Where a rollout lies now, also where it moved with the `home` that it was written in."""
+    """Return where a rollout is now, also if it was moved together with its `home`."""
     if path is None or Path(path).exists():
         return path
     head, below, tail = path.rpartition("/codex/home/")
@@ -101,10 +101,10 @@ def locate_rollout(path: str | None, home: Path) -> str | None:
 
 
 async def wait_until_settled(path: str | None) -> int:
-    """How long the rollout is, once whoever writes it has stopped; or after two seconds."""
+    """Wait until nobody writes to a rollout, at most two seconds; return its size."""
     size = await asyncio.to_thread(rollout_size, path)
-    for _ in range(_LOOKS):
-        await asyncio.sleep(_BETWEEN)
+    for _ in range(_SIZE_CHECKS):
+        await asyncio.sleep(_CHECK_SECONDS)
         before, size = size, await asyncio.to_thread(rollout_size, path)
         if size == before:
             break
@@ -112,7 +112,7 @@ async def wait_until_settled(path: str | None) -> int:
 
 
 def read_turn(path: str | None, offset: int) -> RolloutTurn:
-    """The items behind `offset`, and how the turn ended that they belong to."""
+    """Return the items after `offset`, and how their turn ended."""
     items: list[Raw] = []
     ended: Literal["completed", "aborted"] | None = None
     counted = 0
@@ -121,23 +121,18 @@ def read_turn(path: str | None, offset: int) -> RolloutTurn:
             if is_readable(line.payload):
                 items.append(line.payload)
         elif line.type == "compacted":
-            # What a model answered last was the summary, which nobody said.
-            _drop_answer(items)
+            # The last output of the model was the summary, which is no part of the conversation.
+            _drop_model_output(items)
         elif line.type == "event_msg":
-            kind = _kind(line.payload)
+            kind = _event_type(line.payload)
             ended = _ENDINGS.get(kind, ended)
             counted = len(items) if kind == _COUNTED else counted
     answered = bool(items) and counted == len(items) and shape_of(items[-1]).role == "assistant"
     return RolloutTurn(tuple(items), ended, answered or ended == "completed")
 
 
-def _drop_answer(items: list[Raw]) -> None:
-    while items and is_model_output(items[-1]):
-        items.pop()
-
-
 def newest_compaction(path: str | None, offset: int = 0) -> tuple[Raw, ...] | None:
-    """The history that the newest native compaction behind `offset` left, if there was one."""
+    """Return the history that the newest native compaction after `offset` left, if there is one."""
     found = None
     for line in _lines(path, offset):
         if line.type == "compacted":
@@ -149,13 +144,18 @@ def newest_compaction(path: str | None, offset: int = 0) -> tuple[Raw, ...] | No
     return found
 
 
+def _drop_model_output(items: list[Raw]) -> None:
+    while items and is_model_output(items[-1]):
+        items.pop()
+
+
 def _lines(path: str | None, offset: int) -> Iterator[_Line]:
     if path is None:
         return
     try:
         with open_regular(Path(path)) as file:
             file.seek(offset)
-            for data in _bounded(file):
+            for data in _limited_lines(file):
                 try:
                     yield _line.decode(data)
                 except UNREADABLE:
@@ -164,8 +164,8 @@ def _lines(path: str | None, offset: int) -> Iterator[_Line]:
         return
 
 
-def _bounded(file: BinaryIO) -> Iterator[bytes]:
-    """The lines that are not too long, of as much as is read."""
+def _limited_lines(file: BinaryIO) -> Iterator[bytes]:
+    """Return the lines that are not too long, from the first `MOST_BYTES` bytes."""
     left, whole = MOST_BYTES, True
     while left > 0 and (data := file.readline(LONGEST_LINE)):
         left -= len(data)
@@ -175,7 +175,7 @@ def _bounded(file: BinaryIO) -> Iterator[bytes]:
         whole = ends
 
 
-def _kind(payload: Raw) -> str:
+def _event_type(payload: Raw) -> str:
     try:
         return _event.decode(payload).type
     except UNREADABLE:

@@ -1,9 +1,9 @@
-"""Steering: what others say while Codex works.
+"""Steering: messages that arrive while Codex works.
 
-Owns handing mail to a turn under way, and when: while a call runs, for at any other time
-Codex would break off the answer in flight. Invariant: a message leaves the inbox when
-Codex has taken it into its thread, and stands in the log where it stands there; what
-Codex has not taken stays in the inbox.
+Owns sending mail to the running turn, and when: only while a call runs, because at any
+other time Codex would discard the response in flight. Invariant: a message leaves the
+inbox when Codex has added it to its thread, and has the same place in the log; a message
+that Codex has not added stays in the inbox.
 """
 
 from __future__ import annotations
@@ -21,68 +21,64 @@ from ...log.thread_log import ThreadLog
 from ...prompt.input import user_message
 from ...store.contract import InboxDraft, InboxMessage
 from ..contract import TurnRun
-from .attachment import CodexThread
+from .codex_thread import CodexThread
 from .errors import CodexError
 from .mirror import Echo
-from .protocol.requests import TurnSteer, UserInput
-from .shown import typed_message
+from .native_projection import typed_message
+from .protocol.client_requests import TurnSteer, UserInput
 
 __all__ = ["Steering", "mail_input"]
 
-_LOOK = 0.25
-"""Seconds between two looks at the inbox."""
+_POLL_SECONDS = 0.25
+"""The time between two looks at the inbox."""
 
 
 @dataclass(slots=True)
 class Steering:
-    """Hands mail to one turn of Codex's."""
+    """Sends mail to one Codex turn."""
 
     run: TurnRun
-    attachment: CodexThread
+    thread: CodexThread
     turn: str = ""
-    """The turn to steer; empty before it has begun and once it takes nothing more."""
-    _handed: set[int] = field(default_factory=set)
-    _one: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """The Codex turn; empty before it has started and after it has refused a message."""
+    _sent: set[int] = field(default_factory=set)
+    _sending: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def watch(self) -> None:
-        """Look for mail until cancelled."""
+        """Send new mail until cancelled."""
         while True:
-            await asyncio.sleep(_LOOK)
+            await asyncio.sleep(_POLL_SECONDS)
             await self.send_waiting()
 
     async def post(self, text: str) -> None:
-        """Say something for the user; durable before Codex hears of it."""
+        """Add a text of the user to the inbox, and send it."""
         log = self.run.log
         body = Raw(encode_item(user_message(text)))
         await log.store.post(log.id, InboxDraft(key=new_id("post"), kind="input", body=body))
         await self.send_waiting()
 
     async def send_waiting(self) -> None:
-        """Say what waits, in its order, if a call runs."""
+        """Send the mail in the inbox, in order, if a call runs."""
         log = self.run.log
         if not self.turn or not log.view.open_calls:
             return
-        async with self._one:
+        async with self._sending:
             for mail in await log.inbox():
-                if mail.number not in self._handed and not await self._said(mail):
+                if mail.number not in self._sent and not await self._send(mail):
                     return
 
-    async def _said(self, mail: InboxMessage) -> bool:
-        """Whether Codex took `mail`; if not, it is said when this turn of Codex's is over."""
-        mirror = self.attachment.mirror
+    async def _send(self, mail: InboxMessage) -> bool:
+        """Send one message; return whether Codex took it. If not, it waits for the next turn."""
+        mirror = self.thread.mirror
         parts = mail_input(mail, self.run.log)
         if parts is None or not self.turn:
             self.turn = ""
             return False
-        self._handed.add(mail.number)
+        self._sent.add(mail.number)
         mirror.expected_echoes.append(echo := Echo.of(parts, mail.number))
         try:
-            await self.attachment.connection.call(
-                TurnSteer(
-                    thread_id=self.attachment.binding.codex,
-                    expected_turn_id=self.turn,
-                    input=parts,
-                )
+            await self.thread.connection.call(
+                TurnSteer(thread_id=self.thread.id, expected_turn_id=self.turn, input=parts)
             )
         except CodexError:
             self.turn = ""
@@ -93,6 +89,6 @@ class Steering:
 
 
 def mail_input(mail: InboxMessage, log: ThreadLog) -> tuple[UserInput, ...] | None:
-    """`mail` as it is said to Codex, its sender included; None where it cannot be typed."""
+    """Return `mail` as user input, with its sender; None if it cannot be typed."""
     item = decode_item(posted(mail, log.registry, log.turn, log.step).body)
     return typed_message(item) if isinstance(item, Message) else None

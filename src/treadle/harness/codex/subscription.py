@@ -1,9 +1,9 @@
-"""A thread's events, in the order they came.
+"""The events of one thread, in the order in which they came.
 
-Owns the one queue that notifications and asks of a thread share, and the tasks that
-answer the asks. Invariant: an ask is handed over only when everything before it has
-been taken, and each ask is answered exactly once, unless the server or the end of its
-turn settles it.
+Owns the one queue for the notifications and the server requests of a thread, and the
+tasks that answer the requests. Invariant: a request is handed over only when everything
+before it has been taken, and each request gets exactly one reply, unless the server or
+the end of its turn withdraws it.
 """
 
 from __future__ import annotations
@@ -16,49 +16,49 @@ from typing import Protocol, Self, TypeAlias
 
 from msgspec import Struct
 
-from .protocol.asks import ClientReply, ServerRequest
-from .protocol.base import RequestId
 from .protocol.notifications import (
     Notification,
     RequestResolvedNotification,
     TurnCompletedNotification,
 )
+from .protocol.server_requests import ClientReply, ServerRequest
+from .protocol.types import RequestId
 
 __all__ = ["Handler", "Replies", "Subscription"]
 
 _log = logging.getLogger(__name__)
 
 Handler: TypeAlias = Callable[[ServerRequest], Awaitable[ClientReply]]
-"""Answers an ask. What it raises becomes an error answer that says nothing of it."""
+"""Answers a server request. If it raises, the server gets an error without details."""
 
 
 class Replies(Protocol):
-    """Where answers to the server's requests go."""
+    """Sends replies to server requests."""
 
-    def answer(self, request: RequestId, result: ClientReply) -> None:
-        """Send the result of a request."""
+    def reply(self, request: RequestId, result: ClientReply) -> None:
+        """Send the reply to a request."""
         ...
 
     def refuse(self, request: RequestId) -> None:
-        """Send an error instead of a result."""
+        """Send an error as the reply to a request."""
         ...
 
 
-class _Asked(Struct, frozen=True):
+class _QueuedRequest(Struct, frozen=True):
     id: RequestId
-    ask: ServerRequest
+    request: ServerRequest
 
 
-class _Ended(Struct, frozen=True):
-    """Wakes whoever waits."""
+class _End(Struct, frozen=True):
+    """Wakes the consumer."""
 
 
 class Subscription:
-    """Iterate over it for the notifications of one thread.
+    """An async iterator over the notifications of one thread.
 
-    Asks are answered by `handler`, each in a task of its own, which begins when the
-    iteration reaches the ask. The iteration stops with `close` and raises what ended the
-    connection once all that came before has been taken. One consumer at a time.
+    `handler` answers the server requests, each in a task of its own, which starts when the
+    iteration reaches the request. The iteration stops with `close`. When the connection
+    has ended, it raises the reason after everything that came before. It has one consumer.
     """
 
     def __init__(
@@ -70,11 +70,11 @@ class Subscription:
     ) -> None:
         self.thread_id = thread_id
         self._handler, self._replies, self._forget = handler, replies, forget
-        self._queue: asyncio.Queue[Notification | _Asked | _Ended] = asyncio.Queue()
-        self._answering: dict[RequestId, tuple[_Asked, asyncio.Task[None]]] = {}
+        self._queue: asyncio.Queue[Notification | _QueuedRequest | _End] = asyncio.Queue()
+        self._answering: dict[RequestId, tuple[_QueuedRequest, asyncio.Task[None]]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
-        self._failure: Exception | None = None
+        self._error: Exception | None = None
 
     async def __aenter__(self) -> Self:
         return self
@@ -91,84 +91,84 @@ class Subscription:
         return self
 
     async def __anext__(self) -> Notification:
-        """The next notification."""
+        """Return the next notification."""
         while not self._closed:
-            if self._queue.empty() and self._failure is not None:
-                raise self._failure
+            if self._queue.empty() and self._error is not None:
+                raise self._error
             event = await self._queue.get()
-            if isinstance(event, _Asked):
-                self._begin(event)
-            elif not isinstance(event, _Ended):
+            if isinstance(event, _QueuedRequest):
+                self._start_answer(event)
+            elif not isinstance(event, _End):
                 self._withdraw(event)
                 return event
         raise StopAsyncIteration
 
     async def close(self) -> None:
-        """Take no more; what is still asked is answered with an error.
+        """End the subscription; open requests get an error.
 
-        When it returns no handler runs any more.
+        When it returns, no handler runs any more.
         """
         self.stop()
         for task in self._tasks:
-            # One that is tidying up already is left to it.
+            # A task that is being cancelled already may clean up.
             if not task.cancelling():
                 task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        # A task that is cancelled before its first step never sees it.
+        # A task that is cancelled before its first step never runs.
         for request in list(self._answering):
             self._refuse(request)
 
     def stop(self) -> None:
-        """End the iteration, and refuse what was not yet handed over."""
+        """End the iteration, and refuse the requests that are still in the queue."""
         self._closed = True
         self._forget(self)
         while not self._queue.empty():
-            if isinstance(event := self._queue.get_nowait(), _Asked):
+            if isinstance(event := self._queue.get_nowait(), _QueuedRequest):
                 self._replies.refuse(event.id)
-        self._queue.put_nowait(_Ended())
+        self._queue.put_nowait(_End())
 
     def deliver(self, notification: Notification) -> None:
-        """Put a notification at the end of the queue."""
+        """Add a notification to the queue."""
         if not self._closed:
             self._queue.put_nowait(notification)
 
-    def ask(self, request: RequestId, ask: ServerRequest) -> None:
-        """Put an ask at the end of the queue."""
-        self._queue.put_nowait(_Asked(request, ask))
+    def deliver_request(self, request_id: RequestId, request: ServerRequest) -> None:
+        """Add a server request to the queue."""
+        self._queue.put_nowait(_QueuedRequest(request_id, request))
 
-    def fail(self, failure: Exception) -> None:
-        """The connection has ended: nobody waits for answers any more."""
-        self._failure = failure
-        self._queue.put_nowait(_Ended())
+    def fail(self, error: Exception) -> None:
+        """End the iteration with `error`: the connection has ended, and no reply is needed."""
+        self._error = error
+        self._queue.put_nowait(_End())
         answering, self._answering = self._answering, {}
         for _, task in answering.values():
             task.cancel()
 
-    def _begin(self, asked: _Asked) -> None:
-        if self._failure is None:
-            task = asyncio.create_task(self._answer(asked), name=f"answer {asked.ask.method}")
-            self._answering[asked.id] = (asked, task)
+    def _start_answer(self, queued: _QueuedRequest) -> None:
+        if self._error is None:
+            task = asyncio.create_task(self._answer(queued), name=f"answer {queued.request.method}")
+            self._answering[queued.id] = (queued, task)
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def _answer(self, asked: _Asked) -> None:
+    async def _answer(self, queued: _QueuedRequest) -> None:
         try:
-            answer = await self._handler(asked.ask)
+            reply = await self._handler(queued.request)
         except Exception as error:  # noqa: BLE001 - the server must not wait for ever
-            _log.warning("%s was not answered: %s", asked.ask.method, type(error).__name__)
-            self._refuse(asked.id)
+            _log.warning("%s was not answered: %s", queued.request.method, type(error).__name__)
+            self._refuse(queued.id)
         except asyncio.CancelledError:
-            self._refuse(asked.id)
+            self._refuse(queued.id)
             raise
         else:
-            if self._answering.pop(asked.id, None) is not None:
-                self._replies.answer(asked.id, answer)
+            if self._answering.pop(queued.id, None) is not None:
+                self._replies.reply(queued.id, reply)
 
     def _withdraw(self, event: Notification) -> None:
-        """Stop answering what nobody waits for any more."""
-        for asked, task in list(self._answering.values()):
-            if _is_settled(asked, event):
-                del self._answering[asked.id]
+        """Cancel the answers that the server does not need after `event`."""
+        for queued, task in list(self._answering.values()):
+            if _withdraws(event, queued):
+                del self._answering[queued.id]
                 task.cancel()
 
     def _refuse(self, request: RequestId) -> None:
@@ -176,8 +176,8 @@ class Subscription:
             self._replies.refuse(request)
 
 
-def _is_settled(asked: _Asked, event: Notification) -> bool:
+def _withdraws(event: Notification, queued: _QueuedRequest) -> bool:
     if isinstance(event, RequestResolvedNotification):
-        return event.request_id == asked.id
-    # An interrupted turn drops its requests without a word.
-    return isinstance(event, TurnCompletedNotification) and event.turn.id == asked.ask.turn_id
+        return event.request_id == queued.id
+    # An interrupted turn drops its requests without a notification.
+    return isinstance(event, TurnCompletedNotification) and event.turn.id == queued.request.turn_id

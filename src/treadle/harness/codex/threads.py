@@ -1,8 +1,8 @@
-"""The Codex threads of a harness: found again, or started for what is wanted now.
+"""The Codex threads of a harness: used again, or started for what is wanted now.
 
-Owns what a Codex thread is started with, and the decision between using and replacing
-it. Invariant: an epoch, other tools, a restart and another harness before are one path:
-a new thread, and the view carried over whole.
+Owns the decision between using and replacing a Codex thread. Invariant: a new epoch, other
+tools, a restart and a turn on another harness all take the same path: a new Codex thread
+that gets the whole view.
 """
 
 from __future__ import annotations
@@ -15,42 +15,38 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
-from msgspec import UNSET, Struct
 
 from ...core.aio import finish_uncancelled
 from ...log.thread_log import ThreadLog
-from ...prompt.observation import CollaborationMode, PromptContext
 from ..contract import TurnRun
 from ..events import HarnessReported, NoticeRaised
-from .attachment import CodexThread, TypedInput
 from .binding import (
     TOPIC,
     Binding,
     BindingDecision,
-    ProjectionMode,
     decide_reuse,
     fingerprint,
     policy_fingerprint,
     read_binding,
     tools_fingerprint,
 )
-from .catalog import UNLIMITED
+from .codex_thread import CodexThread, TypedInput
 from .connection import AppServerConnection
 from .errors import CodexError, Disconnected, UnknownMethod
-from .mirror import HARNESS, Mirror
-from .protocol.requests import (
-    CommandEnvironment,
+from .mirror import Mirror
+from .native_projection import thread_instructions
+from .options import HARNESS, ProjectionMode
+from .protocol.client_requests import (
+    TURN_TEXT_LIMIT,
     ThreadArchive,
     ThreadStart,
     ThreadUnsubscribe,
-    TurnStart,
 )
-from .rights import approval_of, collaboration_of, sandbox_config, sandbox_of, sandbox_policy_of
+from .request_handler import dynamic_tools
 from .rollout import locate_rollout
-from .route import PROVIDER
-from .servers import ServerPool
-from .shown import TURN_TEXT_LIMIT, thread_instructions
-from .tools import dynamic_tools
+from .server_access import ServerAccess
+from .server_pool import ServerPool
+from .start_requests import SentSettings, thread_start
 
 __all__ = ["CodexThreads"]
 
@@ -59,123 +55,73 @@ _log = logging.getLogger(__name__)
 _RESTARTED = "app-server-restarted"
 
 
-class _TurnSettings(Struct, frozen=True):
-    """What a Codex thread was last told of its rights, and how hard it is to think."""
-
-    settings: PromptContext
-    cwd: str
-    mode: CollaborationMode | None = None
-    effort: str | None = None
-    summary: str | None = None
-
-    @classmethod
-    def of(cls, log: ThreadLog) -> _TurnSettings:
-        settings, head = log.setup.settings or PromptContext(cwd=""), log.view.head
-        effort, summary = (head.effort, head.summary) if head else (None, None)
-        return cls(settings, str(log.setup.cwd), settings.collaboration_mode, effort, summary)
-
-
 @dataclass(slots=True, kw_only=True)
 class CodexThreads:
-    """The Codex threads that show threads of ours now."""
+    """The Codex threads that show the threads of this process, by thread id."""
 
     servers: ServerPool
     mode: ProjectionMode
     live: dict[str, CodexThread] = field(default_factory=dict)
-    _rights: dict[str, _TurnSettings] = field(default_factory=dict)
     _left: set[str] = field(default_factory=set)
-    """Those that were closed, or given to another harness, while the process went on."""
+    """Threads that were closed or given to another harness while the app-server went on."""
 
     async def attach(self, run: TurnRun) -> tuple[CodexThread, TypedInput]:
-        """A thread that shows the view, and what is left to be typed."""
+        """Find or start a thread, and send it the view; return it with the input of the turn."""
         log = run.log
-        who = await run.identity()
-        way = self.servers.access(log.setup.profile.provider, who)
-        server = await self.servers.server(
-            way, lifted=run.engine.handles_compaction, slug=log.setup.profile.slug
-        )
-        connection = await self.servers.connect(server, way)
-        version = str(server.version or "")
-        wanted = self._wanted(run, version, way.account.profile if way.account else "")
-        decision = await self._decision(run, connection, wanted)
+        identity = await run.identity()
+        access = self.servers.access(log.setup.profile.provider, identity)
+        unlimited = run.engine.handles_compaction
+        slug = log.setup.profile.slug
+        server = await self.servers.server(access, unlimited=unlimited, slug=slug)
+        connection = await self.servers.connect(server, access)
+        profile = access.account.profile if access.account else ""
+        wanted = self._wanted_binding(run, str(server.version or ""), profile)
+        decision = await self._decide(log, connection, wanted)
         if decision.fresh:
-            route = way.route.config() if way.route else {}
             wanted = msgspec.structs.replace(wanted, reason=decision.reason)
-            home = self.servers.home_for(way)
-            heeded = await asyncio.to_thread(home.has_trust_setting, log.setup.cwd)
-            request = self._request(run, route, heeded=heeded)
-            await self._start(run, connection, wanted, request)
-        attachment = self.live[log.id]
-        attachment.bearer = who.credential.bearer if who.credential else ""
-        # What was injected must be known to be there, or it would be injected again.
-        carried = await finish_uncancelled(self._carried(run, attachment, fresh=decision.fresh))
-        self._report(run, attachment, decision, carried)
-        return attachment, carried
-
-    def make_turn_start(
-        self, run: TurnRun, attachment: CodexThread, carried: TypedInput
-    ) -> TurnStart:
-        """How a turn on it is started."""
-        log = run.log
-        settings = log.setup.settings or PromptContext(cwd="")
-        before, now = self._rights[log.id], _TurnSettings.of(log)
-        changed = (before.settings, before.cwd) != (now.settings, now.cwd)
-        moved = before.mode != now.mode
-        self._rights[log.id] = now
-        schema, model = log.setup.choices.output_schema, log.setup.profile
-        # Codex goes on as it was told last; where nobody wishes that any more, as the model would.
-        effort = now.effort or (model.default_effort if before.effort else None)
-        summary = now.summary or (model.reasoning_summary if before.summary else None)
-        return TurnStart(
-            thread_id=attachment.binding.codex,
-            input=carried.parts,
-            cwd=str(log.setup.cwd) if changed else None,
-            effort=effort or None,
-            summary=summary,  # type: ignore[arg-type]
-            approval_policy=approval_of(settings) if changed else None,
-            sandbox_policy=sandbox_policy_of(settings) if changed else None,
-            output_schema=None if schema is UNSET else msgspec.json.decode(schema),
-            collaboration_mode=collaboration_of(settings, model.slug, now.effort)
-            if moved
-            else None,
-        )
+            request = await self._thread_start(run, access)
+            await self._start(log, connection, wanted, request)
+        thread = self.live[log.id]
+        thread.bearer = identity.credential.bearer if identity.credential else ""
+        # Whether rows were injected must be known, or they would be injected again.
+        typed = await finish_uncancelled(self._project_view(run, thread, fresh=decision.fresh))
+        self._report(run, thread, decision, typed)
+        return thread, typed
 
     def detach(self, run: TurnRun) -> None:
-        """The thread is gone, or of no more use."""
+        """Drop a thread that is gone, or of no more use."""
         self.drop(run.log.id)
 
-    def drop(self, thread: str) -> CodexThread | None:
-        """Hear no more of a thread."""
-        self._rights.pop(thread, None)
-        attachment = self.live.pop(thread, None)
-        if attachment is not None:
-            attachment.subscription.stop()
-        return attachment
+    def drop(self, thread_id: str) -> CodexThread | None:
+        """Forget a thread, and end its subscription."""
+        thread = self.live.pop(thread_id, None)
+        if thread is not None:
+            thread.subscription.stop()
+        return thread
 
-    async def leave(self, thread: str) -> None:
-        """Let Codex unload a thread."""
-        attachment = self.drop(thread)
-        if attachment is not None and attachment.is_alive:
-            self._left.add(thread)
-            await self._quietly(attachment, ThreadUnsubscribe(thread_id=attachment.binding.codex))
+    async def leave(self, thread_id: str) -> None:
+        """Drop a thread, and let Codex unload it."""
+        thread = self.drop(thread_id)
+        if thread is not None and thread.is_alive:
+            self._left.add(thread_id)
+            await self._try_call(thread, ThreadUnsubscribe(thread_id=thread.id))
 
     async def forget(self, log: ThreadLog) -> None:
-        """Let go of a thread for good."""
-        attachment = self.drop(log.id)
+        """Drop a thread and its binding, and let Codex archive it."""
+        thread = self.drop(log.id)
         rows = await log.store.outbox(thread=log.id, topic=TOPIC)
         if rows:
             await log.queue(settle=[row.number for row in rows])
-        if attachment is not None and attachment.is_alive:
-            await self._quietly(attachment, ThreadArchive(thread_id=attachment.binding.codex))
-            _log.debug("codex thread %s is put away", attachment.binding.codex)
+        if thread is not None and thread.is_alive:
+            await self._try_call(thread, ThreadArchive(thread_id=thread.id))
+            _log.debug("codex thread %s is archived", thread.id)
 
     async def load_binding(self, log: ThreadLog) -> Binding | None:
-        """What the store knows of the thread's binding; one of a copy is nobody's."""
-        found = await self._kept(log)
+        """Return the stored binding of a thread; not one that a copy of a thread brought along."""
+        found = await self._stored_binding(log)
         return found if found is not None and found.thread == log.id else None
 
-    async def _kept(self, log: ThreadLog) -> Binding | None:
-        """The binding in the store, whosever it is."""
+    async def _stored_binding(self, log: ThreadLog) -> Binding | None:
         rows = await log.store.outbox(thread=log.id, topic=TOPIC)
         binding = next(filter(None, map(read_binding, rows)), None)
         if binding is None:
@@ -183,11 +129,11 @@ class CodexThreads:
         path = await asyncio.to_thread(locate_rollout, binding.path, self.servers.home)
         return msgspec.structs.replace(binding, path=path)
 
-    async def _quietly(self, attachment: CodexThread, request: Any) -> None:
+    async def _try_call(self, thread: CodexThread, request: Any) -> None:
         with suppress(CodexError):
-            await attachment.connection.call(request)
+            await thread.connection.call(request)
 
-    def _wanted(self, run: TurnRun, version: str, profile: str) -> Binding:
+    def _wanted_binding(self, run: TurnRun, version: str, profile: str) -> Binding:
         log, view = run.log, run.log.view
         model = log.setup.profile
         return Binding(
@@ -205,111 +151,85 @@ class CodexThreads:
             codex_version=version,
         )
 
-    async def _decision(
-        self, run: TurnRun, connection: AppServerConnection, wanted: Binding
+    async def _decide(
+        self, log: ThreadLog, connection: AppServerConnection, wanted: Binding
     ) -> BindingDecision:
+        thread = self.live.get(log.id)
+        if thread is None:
+            missing = "thread-reopened" if log.id in self._left else _RESTARTED
+            known = await self._stored_binding(log)
+            return decide_reuse(known, wanted, missing=missing, shows_view=False)
+        if thread.replace_reason:
+            return BindingDecision(True, thread.replace_reason)
+        missing = "" if thread.connection is connection else _RESTARTED
+        shows_view = thread.can_show(log.view.rows)
+        return decide_reuse(thread.binding, wanted, missing=missing, shows_view=shows_view)
+
+    async def _thread_start(self, run: TurnRun, access: ServerAccess) -> ThreadStart:
         log = run.log
-        attachment = self.live.get(log.id)
-        if attachment is None:
-            absent = "thread-reopened" if log.id in self._left else _RESTARTED
-            return decide_reuse(await self._kept(log), wanted, absent=absent, shows=False)
-        if attachment.replace_reason:
-            return BindingDecision(True, attachment.replace_reason)
-        absent = "" if attachment.connection is connection else _RESTARTED
-        shows = attachment.can_show(log.view.rows)
-        return decide_reuse(attachment.binding, wanted, absent=absent, shows=shows)
+        home = self.servers.home_for(access)
+        decided = await asyncio.to_thread(home.has_trust_setting, log.setup.cwd)
+        tools, omitted = dynamic_tools(log.setup.tools)
+        for name in omitted:
+            _warn(run, f"the tool {name!r} runs at a provider only and is not offered on Codex")
+        return thread_start(
+            log,
+            access.route.config() if access.route else {},
+            tools,
+            unlimited=run.engine.handles_compaction,
+            use_project_settings=decided,
+        )
 
     async def _start(
-        self, run: TurnRun, connection: AppServerConnection, wanted: Binding, request: ThreadStart
+        self, log: ThreadLog, connection: AppServerConnection, wanted: Binding, request: ThreadStart
     ) -> None:
-        log = run.log
         await self.leave(log.id)
-        attachment = CodexThread(wanted, connection, Mirror(log, wanted.instructions))
-        opened, attachment.subscription = await connection.open_thread(
-            request, attachment.handle_request
+        mirror = Mirror(log, wanted.instructions)
+        thread = CodexThread(wanted, connection, mirror, SentSettings.at_start(log))
+        result, thread.subscription = await connection.open_thread(request, thread.handle_request)
+        thread.binding = msgspec.structs.replace(
+            wanted,
+            codex=result.thread.id,
+            path=result.thread.path,
+            since=int(time.time() * 1000),
         )
-        thread = opened.thread
-        attachment.binding = msgspec.structs.replace(
-            wanted, codex=thread.id, path=thread.path, since=int(time.time() * 1000)
-        )
-        self.live[log.id] = attachment
+        self.live[log.id] = thread
         self._left.discard(log.id)
-        # How the work is shared, a thread is told with a turn only.
-        self._rights[log.id] = msgspec.structs.replace(_TurnSettings.of(log), mode=None)
 
-    def _request(self, run: TurnRun, route: dict[str, Any], *, heeded: bool) -> ThreadStart:
-        """How a thread is begun.
-
-        A project's own settings for Codex may start any program. They are `heeded` where the
-        user said so; Codex would say so itself.
-        """
-        log = run.log
-        cwd = str(log.setup.cwd)
-        settings = log.setup.settings or PromptContext(cwd="")
-        tools, left_out = dynamic_tools(log.setup.tools)
-        for name in left_out:
-            text = f"the tool {name!r} runs at a provider only and is not offered on Codex"
-            run.emit(NoticeRaised(level="warning", text=text))
-        config = {**route, **sandbox_config(settings), **_choices(log)}
-        if run.engine.handles_compaction:
-            config |= UNLIMITED
-        return ThreadStart(
-            cwd=cwd if heeded else None,
-            environments=None if heeded else (CommandEnvironment.local(cwd),),
-            model=log.setup.profile.slug,
-            model_provider=PROVIDER if route else None,
-            approval_policy=approval_of(settings),
-            sandbox=sandbox_of(settings),
-            developer_instructions=thread_instructions(log.view, log.registry) or None,
-            config=config,
-            dynamic_tools=tools or None,
-            experimental_raw_events=True,
-        )
-
-    async def _carried(self, run: TurnRun, attachment: CodexThread, *, fresh: bool) -> TypedInput:
-        """Carry the view over; where that fails, the bare input is better than nothing."""
+    async def _project_view(self, run: TurnRun, thread: CodexThread, *, fresh: bool) -> TypedInput:
+        """Send the view; if that fails, the bare input is better than nothing."""
         budget = run.log.setup.profile.effective_window
         try:
-            return await attachment.project_view(run, fresh=fresh, budget=budget)
+            return await thread.project_view(run.log, fresh=fresh, budget=budget)
         except Disconnected:
             raise
         except UnknownMethod as error:
             self.mode = "text"
-            attachment.binding = msgspec.structs.replace(attachment.binding, mode="text")
+            thread.binding = msgspec.structs.replace(thread.binding, mode="text")
             _warn(run, f"{error}; the view is told as text instead")
-            return await attachment.project_view(run, fresh=fresh, budget=budget)
+            return await thread.project_view(run.log, fresh=fresh, budget=budget)
         except (CodexError, ValueError) as error:
-            # What Codex did not take it does not know: the next turn tries again.
-            attachment.replace_reason = "projection-failed"
+            # The thread lacks what Codex did not accept: the next turn starts another.
+            thread.replace_reason = "projection-failed"
             _warn(run, f"the view could not be carried over to Codex: {error}; only the input was")
-            return attachment.input_only(run)
+            return thread.input_only(run.log)
 
     def _report(
-        self, run: TurnRun, attachment: CodexThread, decision: BindingDecision, carried: TypedInput
+        self, run: TurnRun, thread: CodexThread, decision: BindingDecision, typed: TypedInput
     ) -> None:
-        binding = attachment.binding
+        binding = thread.binding
         what = "thread.started" if decision.fresh else "thread.reused"
         details: dict[str, str | int] = {
             "thread": binding.codex,
             "engine": binding.engine,
             "projection": binding.mode,
             "epoch": binding.base,
-            "items": carried.sent_rows,
+            "items": typed.sent_rows,
         }
         _log.debug("codex %s: %s: %s", what, decision.reason, details)
         run.emit(
             HarnessReported(harness=HARNESS, what=what, reason=decision.reason, details=details)
         )
-
-
-def _choices(log: ThreadLog) -> dict[str, Any]:
-    """What a thread's `config` says of the model, where the user chose."""
-    head = log.view.head
-    told = {
-        "model_verbosity": log.setup.choices.verbosity,
-        "service_tier": head.service_tier if head else None,
-    }
-    return {name: value for name, value in told.items() if value is not None}
 
 
 def _warn(run: TurnRun, text: str) -> None:

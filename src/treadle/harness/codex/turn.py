@@ -1,8 +1,8 @@
-"""A turn on Codex: carry the view over, let Codex work, and keep what it did.
+"""A turn on Codex: send the view, let Codex work, and log what it did.
 
-Owns the way of a turn between our log and Codex's thread: steering, interrupting, going
-on after an overflow or a crash, and the end. Invariant: however the turn ends, every
-call in the log has its result, and what Codex has done is in the log.
+Owns the course of a turn between the log and the Codex thread: steering, interruption,
+continuing after an overflow or a crash, and the end. Invariant: however the turn ends,
+every call in the log has its result, and what Codex has done is in the log.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from msgspec.structs import replace
 
@@ -19,8 +18,7 @@ from ...core.items import Message, text_of
 from ...core.usage import TokenUsage
 from ...log.thread_log import ThreadLog
 from ...policy.auth.errors import AuthError
-from ...policy.failures import Failure
-from ...policy.failures import failure_of as why
+from ...policy.failures import Failure, failure_of
 from ...prompt.events import TurnAborted
 from ...store.contract import TurnState
 from ...tools.dispatch import by_name
@@ -28,282 +26,261 @@ from ..attempt_facts import AttemptFacts
 from ..compaction import make_room
 from ..contract import Outcome, TurnRun
 from ..events import Retrying
-from .asked import RequestHandler
-from .attachment import CodexThread, TypedInput
-from .errors import CodexError, Disconnected, RequestFailed
-from .following import TurnEvents
-from .keeping import LOG_ERRORS, DeferredLog
-from .mirror import Echo
-from .native import NativeCompactions
-from .protocol.requests import TerminalTerminate, TurnInterrupt, TurnStart
-from .protocol.values import CodexTurnError
-from .reasons import is_auth_error, turn_failure
+from .codex_thread import CodexThread, TypedInput
+from .errors import CodexError, Disconnected, RequestFailed, is_auth_error, turn_failure
+from .mirror import LOG_ERRORS, DeferredLog, Echo
+from .native_compaction import NativeCompactions
+from .protocol.client_requests import TerminalTerminate, TurnInterrupt
+from .protocol.types import CodexTurnError
 from .reconcile import reconcile
+from .request_handler import RequestHandler, ToolRunner
+from .start_requests import SentSettings, turn_start
 from .steering import Steering
-from .tools import ToolRunner
+from .threads import CodexThreads
+from .turn_events import TurnEvents
 
-__all__ = ["Attaches", "CodexTurn"]
+__all__ = ["CodexTurn"]
 
-_GRACE = 15.0
+_INTERRUPT_SECONDS = 15.0
 """Seconds that Codex has to end a turn that was interrupted."""
 
-
-_RENEWALS = 5
-"""How often a turn's credential may end; a provider that takes none is not asked for ever."""
-
-
-class Attaches(Protocol):
-    """Finds the Codex thread of a turn."""
-
-    async def attach(self, run: TurnRun) -> tuple[CodexThread, TypedInput]:
-        """A thread that shows the view, and what is left to be typed."""
-        ...
-
-    def make_turn_start(
-        self, run: TurnRun, attachment: CodexThread, carried: TypedInput
-    ) -> TurnStart:
-        """How a turn on it is started."""
-        ...
-
-    def detach(self, run: TurnRun) -> None:
-        """The thread is gone."""
-        ...
+_MOST_RENEWALS = 5
+"""How often a turn gets another credential; else a provider that takes none is asked for ever."""
 
 
 @dataclass(slots=True)
 class CodexTurn:
-    """One turn of ours; it may take several of Codex's."""
+    """One turn of a thread; it may take several turns of Codex."""
 
     run: TurnRun
-    threads: Attaches
+    threads: CodexThreads
     usage: TokenUsage = field(init=False)
     facts: AttemptFacts = field(init=False)
     is_unwritten: bool = False
-    """The log does not say yet how it ended; `settle` says it."""
-    _keeping: DeferredLog = field(init=False)
+    """Whether the end of the turn is not in the log yet; `write_end` writes it."""
+    _deferred_log: DeferredLog = field(init=False)
     _state: TurnState = "failed"
-    _attachment: CodexThread | None = None
-    _following: TurnEvents | None = None
-    _hands: ToolRunner | None = None
+    _thread: CodexThread | None = None
+    _events: TurnEvents | None = None
+    _tool_runner: ToolRunner | None = None
     _codex_turn: str = ""
     _overflowed: bool = False
     _answered: bool = False
-    """The app-server died when there was nothing left to say."""
+    """Whether the model had already answered when the app-server died."""
     _crashes: int = 0
     _renewals: int = 0
 
     def __post_init__(self) -> None:
-        self._keeping, self.facts = DeferredLog(self.run), AttemptFacts(by_name(self.run.tools))
+        self._deferred_log = DeferredLog(self.run)
+        self.facts = AttemptFacts(by_name(self.run.tools))
         self.usage = self.run.spent
 
     async def execute(self) -> Outcome:
-        """Run it to its end."""
+        """Run the turn to its end."""
         await self.run.log.take_inbox()
         while True:
             try:
-                following = await self._once()
+                events = await self._run_codex_turn()
             except Disconnected as error:
-                if not await self._survived(error):
-                    return await self._failed(Failure(reason="unknown", message=str(error)))
-                if self._answered and not await self._was_spoken_to():
-                    return await self._completed()
+                if not await self._recover_from_crash(error):
+                    return await self._fail(Failure(reason="unknown", message=str(error)))
+                if self._answered and not await self._take_new_mail():
+                    return await self._complete()
                 continue
             except (AuthError, CodexError) as error:
-                await self._given_up()
-                return await self._failed(why(error))
-            ended = following.ended
-            assert ended is not None, "it was followed to its end"
+                await self._give_up_thread()
+                return await self._fail(failure_of(error))
+            ended = events.ended
+            assert ended is not None, "the events were handled to the end"
             if ended.status == "completed":
-                if await self._was_spoken_to():
+                if await self._take_new_mail():
                     continue
-                return await self._completed()
+                return await self._complete()
             if ended.status == "failed":
-                if await self._made_room(following.failure) or await self._renewed(following):
+                if await self._make_room(events.error) or await self._renew_credential(events):
                     continue
                 provider = self.run.log.setup.profile.provider
-                return await self._failed(turn_failure(following.failure, provider))
-            await self._end_commands(following)
+                return await self._fail(turn_failure(events.error, provider))
+            await self._kill_commands(events)
             await self.abort()
             return self.facts.outcome("interrupted", self.usage)
 
     async def abort(self) -> None:
-        """Break the turn off: Codex's, then ours."""
+        """Interrupt Codex's turn, and end this turn as aborted."""
         await self._interrupt()
         await self.finish("aborted")
 
     async def finish(self, state: TurnState) -> None:
-        """End the turn in the log. A log that cannot be written is owed that."""
+        """End the turn in the log. If the log cannot be written, that is done later."""
         self._state = state
         try:
             await self.write_end()
         except LOG_ERRORS as error:
             self.is_unwritten = True
-            self._keeping.error = str(error)
+            self._deferred_log.error = str(error)
             self.threads.detach(self.run)
-            self._keeping.warn(
+            self._deferred_log.warn(
                 f"how this turn ended cannot be written to the log: {error}; "
                 "that is tried again before the next turn"
             )
 
     async def write_end(self) -> None:
-        """Write what the log is owed, and how the turn ended."""
-        log, keeping = self.run.log, self._keeping
-        missing = await keeping.write_or_drop()
-        if keeping.error or self._state != "completed":
+        """Write the pending items and the end of the turn."""
+        log, deferred = self.run.log, self._deferred_log
+        missing = await deferred.write_or_drop()
+        if deferred.error or self._state != "completed":
             await log.turns.answer_open_calls()
         if self._state == "aborted":
             await log.say(TurnAborted())
         await log.turns.finish(self._state, usage=self.usage)
         self.is_unwritten = False
-        self._known()
+        self._mark_known()
         if missing:
             self.threads.detach(self.run)
-            keeping.warn(f"{missing} items of this turn are missing in the log")
+            deferred.warn(f"{missing} items of this turn are missing in the log")
 
     def drop_pending(self) -> None:
-        """The thread was reset: nobody wants to see what the log was not told."""
-        self._keeping.drop_pending()
+        """Forget the pending items: the thread was reset."""
+        self._deferred_log.drop_pending()
 
-    async def _once(self) -> TurnEvents:
-        """One turn of Codex's."""
+    async def _run_codex_turn(self) -> TurnEvents:
+        """Run one turn of Codex."""
         self._codex_turn = ""
-        attachment, carried = await self.threads.attach(self.run)
-        following = TurnEvents(
-            self.run, attachment, NativeCompactions(self.run), self._keeping, self.facts
-        )
-        self._attachment, self._following = attachment, following
-        await following.note_request()
-        await attachment.begin_turn(self.run.log)
-        if carried.parts:
-            attachment.mirror.expected_echoes.append(Echo.of(carried.parts))
-        steering = Steering(self.run, attachment)
-        hands = self._hands = ToolRunner(self.run, self.facts, steering.send_waiting, self._stop)
-        attachment.handler = RequestHandler(
-            self.run, hands, steering, following.actions.patches
-        ).handle
-        looking = asyncio.create_task(steering.watch(), name="codex steering")
+        thread, typed = await self.threads.attach(self.run)
+        compactions = NativeCompactions(self.run)
+        events = TurnEvents(self.run, thread, compactions, self._deferred_log, self.facts)
+        self._thread, self._events = thread, events
+        await events.note_request()
+        await thread.begin_turn(self.run.log)
+        if typed.parts:
+            thread.mirror.expected_echoes.append(Echo.of(typed.parts))
+        steering = Steering(self.run, thread)
+        runner = ToolRunner(self.run, self.facts, steering.send_waiting, self._stop_codex)
+        self._tool_runner = runner
+        patches = events.actions.patches
+        thread.handler = RequestHandler(self.run, runner, steering, patches).handle
+        watching = asyncio.create_task(steering.watch(), name="codex steering")
         try:
-            # A turn that Codex has begun must be known, or nobody could stop it.
-            await finish_uncancelled(self._begin(attachment, carried))
+            # The id of a turn that Codex has started must be known, or nobody could stop it.
+            await finish_uncancelled(self._start_codex_turn(thread, typed))
             steering.turn = self._codex_turn
-            await self._follow(following)
+            await self._handle_events(events)
         finally:
-            self.usage += following.usage
-            looking.cancel()
-            await asyncio.gather(looking, return_exceptions=True)
-        await self._let_go(attachment)
-        return following
+            self.usage += events.usage
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
+        await self._release(thread)
+        return events
 
-    async def _begin(self, attachment: CodexThread, carried: TypedInput) -> None:
-        started = self.threads.make_turn_start(self.run, attachment, carried)
-        self._codex_turn = (await attachment.connection.call(started)).turn.id
-        self._known()
+    async def _start_codex_turn(self, thread: CodexThread, typed: TypedInput) -> None:
+        log = self.run.log
+        request = turn_start(log, thread.id, typed.parts, thread.sent_settings)
+        thread.sent_settings = SentSettings.of(log)
+        self._codex_turn = (await thread.connection.call(request)).turn.id
+        self._mark_known()
 
-    async def _follow(self, following: TurnEvents) -> None:
-        attachment = following.attachment
-        async for event in attachment.subscription:
-            name = getattr(event, "turn_id", None) or getattr(
+    async def _handle_events(self, events: TurnEvents) -> None:
+        """Handle the events of the Codex turn until it ends."""
+        async for event in events.thread.subscription:
+            turn = getattr(event, "turn_id", None) or getattr(
                 getattr(event, "turn", None), "id", None
             )
-            if name is not None and name != self._codex_turn:
+            if turn is not None and turn != self._codex_turn:
                 continue
-            if following.emit_delta(event):
+            if events.emit_delta(event):
                 continue
-            await finish_uncancelled(following.handle(event))
-            if following.ended is not None:
+            await finish_uncancelled(events.handle(event))
+            if events.ended is not None:
                 return
         raise Disconnected("the Codex thread was given to someone else")
 
-    async def _given_up(self) -> None:
-        """Codex did not begin a turn, or did not say so: the next is begun on another thread."""
-        if self._attachment is not None:
-            self._attachment.replace_reason = "turn-not-started"
-            await self._take_hands_off(self._attachment)
+    async def _give_up_thread(self) -> None:
+        """Use another thread next time: Codex did not start a turn, or did not say so."""
+        if self._thread is not None:
+            self._thread.replace_reason = "turn-not-started"
+            await self._stop_answering(self._thread)
 
-    async def _let_go(self, attachment: CodexThread) -> None:
-        """The turn of Codex's is over: nothing of it goes on."""
-        await self._take_hands_off(attachment)
-        if not self._keeping.pending:
-            await self._keeping.attempt(self.run.log.turns.answer_open_calls())
-        self._known()
+    async def _release(self, thread: CodexThread) -> None:
+        """End everything that belongs to the Codex turn, which has ended."""
+        await self._stop_answering(thread)
+        if not self._deferred_log.pending:
+            await self._deferred_log.attempt(self.run.log.turns.answer_open_calls())
+        self._mark_known()
 
-    async def _take_hands_off(self, attachment: CodexThread) -> None:
-        """Answer and do nothing more for Codex."""
-        attachment.handler = None
-        if self._codex_turn and attachment.mirror.awaits_input:
-            attachment.replace_reason = "input-not-taken"
-        attachment.mirror.expected_echoes.clear()
-        if self._hands is not None:
-            await self._hands.abort()
-            self._hands = None
+    async def _stop_answering(self, thread: CodexThread) -> None:
+        """Answer no more requests of Codex, and end the running calls."""
+        thread.handler = None
+        if self._codex_turn and thread.mirror.awaits_input:
+            thread.replace_reason = "input-not-taken"
+        thread.mirror.expected_echoes.clear()
+        if self._tool_runner is not None:
+            await self._tool_runner.abort()
+            self._tool_runner = None
 
-    def _known(self) -> None:
-        """All that the view shows now came from Codex, or need not go there."""
-        if self._attachment is not None and self._codex_turn:
-            self._attachment.mark_known(self.run.log.view.rows)
+    def _mark_known(self) -> None:
+        """Count the whole view as known: it came from Codex, or need not be sent."""
+        if self._thread is not None and self._codex_turn:
+            self._thread.mark_known(self.run.log.view.rows)
 
-    async def _stop(self) -> None:
-        """Let Codex go no further."""
-        attachment, following = self._attachment, self._following
-        assert attachment is not None, "a turn is under way"
-        assert following is not None, "a turn is under way"
-        following.actions.interrupting = True
-        await attachment.connection.call(
-            TurnInterrupt(thread_id=attachment.binding.codex, turn_id=self._codex_turn)
+    async def _stop_codex(self) -> None:
+        """Interrupt the turn of Codex."""
+        assert self._thread is not None, "a turn is running"
+        assert self._events is not None, "a turn is running"
+        self._events.actions.interrupting = True
+        await self._thread.connection.call(
+            TurnInterrupt(thread_id=self._thread.id, turn_id=self._codex_turn)
         )
 
     async def _interrupt(self) -> None:
-        """Stop Codex and hear it out; where it does not answer, the thread is given up."""
-        attachment, following = self._attachment, self._following
-        if attachment is None or following is None or following.ended is not None:
+        """Stop Codex and handle its last events; if it does not answer, drop the thread."""
+        thread, events = self._thread, self._events
+        if thread is None or events is None or events.ended is not None:
             return
         try:
-            async with asyncio.timeout(_GRACE):
+            async with asyncio.timeout(_INTERRUPT_SECONDS):
                 if self._codex_turn:
-                    # Refused: the turn is over, and what it said last is on its way.
+                    # If Codex refuses, the turn has ended, and its last events are on their way.
                     with suppress(RequestFailed):
-                        await self._stop()
-                    await self._follow(following)
-                    await self._end_commands(following)
+                        await self._stop_codex()
+                    await self._handle_events(events)
+                    await self._kill_commands(events)
                 else:
-                    await following.break_off()
-                await self._let_go(attachment)
+                    await events.break_off()
+                await self._release(thread)
                 return
         except (TimeoutError, CodexError):
             self.threads.detach(self.run)
-        await self._let_go(attachment)
-        await following.break_off()
+        await self._release(thread)
+        await events.break_off()
 
-    async def _end_commands(self, following: TurnEvents) -> None:
-        """Codex leaves the commands of an interrupted turn running; they end with it."""
-        attachment = following.attachment
-        for command in following.actions.running:
-            following.report_killed(command)
+    async def _kill_commands(self, events: TurnEvents) -> None:
+        """Kill the commands of an interrupted turn, which Codex leaves running."""
+        thread = events.thread
+        for command in events.actions.running:
+            events.report_killed(command)
             if command.process_id is not None:
                 with suppress(CodexError):
-                    await attachment.connection.call(
-                        TerminalTerminate(
-                            thread_id=attachment.binding.codex, process_id=command.process_id
-                        )
+                    await thread.connection.call(
+                        TerminalTerminate(thread_id=thread.id, process_id=command.process_id)
                     )
 
-    async def _survived(self, error: Disconnected) -> bool:
-        """Whether a turn whose app-server died is answered, or can go on with another."""
+    async def _recover_from_crash(self, error: Disconnected) -> bool:
+        """Reconcile the log after a crash; return whether the turn is answered or can continue."""
         self.threads.detach(self.run)
-        attachment, following = self._attachment, self._following
+        thread, events = self._thread, self._events
         self._answered = False
-        if attachment is not None and following is not None:
-            said_all, folding = following.said_all, following.compactions.open is not None
-            await following.break_off()
-            await self._take_hands_off(attachment)
-            # Its files may know results that were not heard of; only then is one unknown.
-            left = await reconcile(self.run, attachment.binding, folding=folding)
-            self._answered = said_all or left.answered
-            self._keeping.drop_pending()
-        self._attachment = self._following = None
+        if thread is not None and events is not None:
+            answered, compacting = events.is_answered, events.compactions.running is not None
+            await events.break_off()
+            await self._stop_answering(thread)
+            # The rollout may have results that no event brought; only the others are unknown.
+            found = await reconcile(self.run, thread.binding, compacting=compacting)
+            self._answered = answered or found.answered
+            self._deferred_log.drop_pending()
+        self._thread = self._events = None
         await self.run.log.turns.answer_open_calls()
         if self._answered:
-            self.facts.text = _last_words(self.run.log) or self.facts.text
+            self.facts.text = _last_answer(self.run.log) or self.facts.text
             return True
         self._crashes += 1
         if self._crashes > 1:
@@ -311,12 +288,12 @@ class CodexTurn:
         self.run.emit(Retrying(attempt=1, most=1, delay=0.0, reason=str(error)))
         return True
 
-    async def _made_room(self, failure: CodexTurnError | None) -> bool:
-        """Whether an overflow was answered: the view folded, and a new thread for it. Once."""
-        if failure is None or not failure.is_overflow:
+    async def _make_room(self, error: CodexTurnError | None) -> bool:
+        """Compact the view after an overflow, once per turn; return whether that was done."""
+        if error is None or not error.is_overflow:
             return False
-        if self._attachment is not None:
-            self._attachment.replace_reason = "overflow"
+        if self._thread is not None:
+            self._thread.replace_reason = "overflow"
         if self._overflowed:
             return False
         self._overflowed = True
@@ -325,54 +302,55 @@ class CodexTurn:
             return False
         return await make_room(self.run, "overflow", live=True)
 
-    async def _renewed(self, following: TurnEvents) -> bool:
-        """Whether a turn whose credential was refused can go on with another one."""
-        refused = following.attachment.bearer
-        if not refused or not is_auth_error(following.failure) or self._renewals >= _RENEWALS:
+    async def _renew_credential(self, events: TurnEvents) -> bool:
+        """Get another credential for a refused one; return whether there is one."""
+        refused = events.thread.bearer
+        if not refused or not is_auth_error(events.error) or self._renewals >= _MOST_RENEWALS:
             return False
         try:
-            who = await self.run.identity(rejected=refused)
+            identity = await self.run.identity(rejected=refused)
         except AuthError:
             return False
-        if who.credential is None or who.credential.bearer == refused:
+        if identity.credential is None or identity.credential.bearer == refused:
             return False
         self._renewals += 1
-        reason = f"the credential of {who.profile!r} has ended, and there is another"
-        self.run.emit(Retrying(attempt=self._renewals, most=_RENEWALS, delay=0.0, reason=reason))
+        reason = f"the credential of {identity.profile!r} has ended, and there is another"
+        self.run.emit(
+            Retrying(attempt=self._renewals, most=_MOST_RENEWALS, delay=0.0, reason=reason)
+        )
         return True
 
-    async def _was_spoken_to(self) -> bool:
-        """Whether something waited in the inbox, which is in the log now."""
-        return bool(await self._keeping.attempt(self.run.log.take_inbox()))
+    async def _take_new_mail(self) -> bool:
+        """Move mail from the inbox to the log; return whether there was any."""
+        return bool(await self._deferred_log.attempt(self.run.log.take_inbox()))
 
-    async def _completed(self) -> Outcome:
-        if self.run.accepts(self.facts.facts()) or self._keeping.error:
+    async def _complete(self) -> Outcome:
+        if self.run.accepts(self.facts.facts()) or self._deferred_log.error:
             await self.finish("completed")
-            done = self.facts.outcome("completed", self.usage)
-            return replace(done, error=self._undurable) if self.is_unwritten else done
-        await self._left_open()
+            outcome = self.facts.outcome("completed", self.usage)
+            if not self.is_unwritten:
+                return outcome
+            error = f"the log does not hold how this turn ended: {self._deferred_log.error}"
+            return replace(outcome, error=error)
+        await self._leave_open()
         return self.facts.outcome("completed", self.usage, ended=False)
 
-    @property
-    def _undurable(self) -> str:
-        return f"the log does not hold how this turn ended: {self._keeping.error}"
-
-    async def _failed(self, failure: Failure) -> Outcome:
-        """Tell of a failure; what follows from it is decided elsewhere, if the log can say so."""
-        if self._keeping.error:
+    async def _fail(self, failure: Failure) -> Outcome:
+        """Return a failure; the plan decides what follows, unless the log cannot be written."""
+        if self._deferred_log.error:
             await self.finish("failed")
             return self.facts.outcome("failed", self.usage, failure)
-        await self._left_open()
+        await self._leave_open()
         return self.facts.outcome("failed", self.usage, failure, ended=False)
 
-    async def _left_open(self) -> None:
-        """Leave the turn as it stands, with a result for every call."""
+    async def _leave_open(self) -> None:
+        """Leave the turn open, with a result for every call."""
         await self.run.log.turns.answer_open_calls()
-        self._known()
+        self._mark_known()
 
 
-def _last_words(log: ThreadLog) -> str:
-    """What the model said last, if nothing came behind it."""
+def _last_answer(log: ThreadLog) -> str:
+    """Return the last message of the model, if it is the last item."""
     newest = log.view.rows[-1].item if log.view.rows else None
     if isinstance(newest, Message) and newest.role == "assistant":
         return text_of(newest.content)

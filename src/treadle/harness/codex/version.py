@@ -1,29 +1,29 @@
-"""Versions of Codex, and which of them Treadle speaks with.
+"""Versions of Codex, and which of them Treadle supports.
 
-Owns the supported range and how a version is found out. Invariant: a version outside
-the range is told in one line that says what to do; it is never guessed at.
+Owns the supported range and the way to find out a version. Invariant: a version outside
+the range is reported in one line that says what to do; no version is guessed.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct
 
-from ...core.patterns import regex
 from .errors import CodexMissing
 
 __all__ = ["SUPPORTED_VERSIONS", "Version", "VersionRange", "probe_version", "version_problem"]
 
-_NUMBERS = regex(r"(?:^|[\s/v])(\d+)\.(\d+)\.(\d+)")
+_NUMBERS = re.compile(r"(?:^|[\s/v])(\d+)\.(\d+)\.(\d+)")
 
 
 class Version(Struct, frozen=True, order=True):
-    """A version of Codex; what stands behind a hyphen does not count."""
+    """A version of Codex, without the part after a hyphen."""
 
     major: int
     minor: int
@@ -31,7 +31,7 @@ class Version(Struct, frozen=True, order=True):
 
     @classmethod
     def parse(cls, text: str) -> Version | None:
-        """The first version in `text`: what `--version` prints, or a user agent.
+        """Return the first version in `text`: the output of `--version`, or a user agent.
 
         >>> Version.parse("codex-cli 0.163.0"), Version.parse("treadle/0.166.0 (Linux)")
         (Version(major=0, minor=163, patch=0), Version(major=0, minor=166, patch=0))
@@ -44,7 +44,7 @@ class Version(Struct, frozen=True, order=True):
 
 
 class VersionRange(Struct, frozen=True):
-    """Versions from `first` to before `end`."""
+    """The versions from `first` up to, but not including, `end`."""
 
     first: Version
     end: Version
@@ -57,14 +57,14 @@ class VersionRange(Struct, frozen=True):
 
 
 SUPPORTED_VERSIONS = VersionRange(Version(0, 160, 0), Version(0, 180, 0))
-"""The messages Treadle uses are the same in 0.160, 0.163 and 0.166; what a later one lacks
-is found out method by method."""
+"""The messages that Treadle uses are the same in 0.160, 0.163 and 0.166. If a later version
+lacks a method, its first use shows that."""
 
 
 def version_problem(
     version: Version | None, supported: VersionRange = SUPPORTED_VERSIONS
 ) -> str | None:
-    """None where Treadle speaks with `version`, else what is wrong and what to do."""
+    """Return why Treadle does not support `version` and what to do; None if it does."""
     if version is None:
         return f"this Codex does not tell its version; install one of {supported}"
     if version in supported:
@@ -78,9 +78,9 @@ def version_problem(
 
 
 async def probe_version(binary: Path, *, seconds: float = 10.0) -> Version | None:
-    """What `binary --version` says, or None where it is no version.
+    """Run `binary --version` and return the version, or None if the output has none.
 
-    Raises `CodexMissing` where it cannot be run or does not end in time.
+    Raises `CodexMissing` if the binary cannot be run or does not end in time.
     """
     try:
         process = await asyncio.create_subprocess_exec(
@@ -95,7 +95,7 @@ async def probe_version(binary: Path, *, seconds: float = 10.0) -> Version | Non
         raise CodexMissing.because(binary, error) from error
     try:
         async with asyncio.timeout(seconds):
-            said, _ = await process.communicate()
+            output, _ = await process.communicate()
     except TimeoutError:
         raise CodexMissing(
             f"`{binary} --version` did not end within {seconds:g} s; name another binary"
@@ -104,4 +104,4 @@ async def probe_version(binary: Path, *, seconds: float = 10.0) -> Version | Non
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         await process.wait()
-    return Version.parse(said.decode(errors="replace"))
+    return Version.parse(output.decode(errors="replace"))

@@ -1,14 +1,21 @@
-"""A scripted app-server: speaks Codex's protocol, and misbehaves when told to.
+"""A scripted app-server: it speaks Codex's protocol, and misbehaves when the script says so.
 
-For states the real one cannot be brought into: it dies at a named moment, falls silent,
-is overloaded, talks garbage, lacks a method, is of any version. `scripted` says how to
-start it in the place of `codex app-server`; `heard` what it was sent.
+For states that the real one cannot be brought into: it dies at a given moment, stays
+silent, is overloaded, sends garbage, lacks a method, has any version. `scripted_command`
+returns the command that starts it instead of `codex app-server`; `received_messages`
+returns what it was sent.
 """
 
 from __future__ import annotations
 
-from .launch import received_messages, scripted_command
-from .script import AppFault, AppScript, AppStep, TurnScript
+from .app_script import (
+    AppFault,
+    AppScript,
+    AppStep,
+    TurnScript,
+    received_messages,
+    scripted_command,
+)
 
 __all__ = [
     "AppFault",

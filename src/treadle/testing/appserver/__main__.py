@@ -8,8 +8,8 @@ import os
 import sys
 from pathlib import Path
 
-from .script import AppScript, load
-from .server import ScriptedServer
+from .app_script import AppScript, load_script
+from .scripted_server import ScriptedServer
 
 _LONGEST_LINE = 1 << 30
 
@@ -21,7 +21,7 @@ def main() -> None:
     parser.add_argument("--record", type=Path, default=Path(os.devnull))
     parser.add_argument("--version", action="store_true")
     arguments, _ = parser.parse_known_args()
-    script = AppScript() if arguments.script is None else load(arguments.script)
+    script = AppScript() if arguments.script is None else load_script(arguments.script)
     if arguments.version:
         sys.stdout.write(f"codex-cli {script.version}\n")
         return
@@ -37,7 +37,7 @@ async def _serve(server: ScriptedServer) -> None:
     loop = asyncio.get_running_loop()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
     while line := await lines.readline():
-        await server.take(line.rstrip(b"\n"))
+        await server.handle_line(line.rstrip(b"\n"))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""The app-server's protocol: the messages Treadle sends and reads, as typed values.
+"""The protocol of the app-server: the messages that Treadle sends and reads.
 
-Owns the shapes, which are the same in 0.163 and 0.166 wherever both have a field.
-Invariant: a field we do not know is ignored, one that may be missing has a default,
-and what is only passed on stays the bytes it came in.
+Owns the structs. They are the same in 0.163 and 0.166 wherever both versions have a field.
+Invariant: an unknown field is ignored, a field that may be missing has a default, and
+content that is only passed on stays `Raw`.
 """

@@ -1,7 +1,7 @@
-"""Notifications: what the app-server tells without being asked.
+"""Notifications of the app-server.
 
-Owns their shapes and which method carries which. Invariant: each says which thread it
-is about, or that it is about none.
+Owns their structs and their methods. Invariant: each names the thread that it belongs
+to, or has `thread_id` None if it belongs to no thread.
 """
 
 from __future__ import annotations
@@ -11,17 +11,18 @@ from typing import ClassVar, TypeAlias
 import msgspec
 from msgspec import Raw
 
-from .base import RequestId, WireStruct
-from .values import (
+from .types import (
     AccountLimits,
     CodexThreadInfo,
     CodexThreadStatus,
     CodexTurnError,
     CodexTurnInfo,
     PlanStepInfo,
+    RequestId,
     ThreadTokenUsage,
     TokenCounts,
     UsageMetadata,
+    WireStruct,
 )
 
 __all__ = [
@@ -60,7 +61,7 @@ class _General(WireStruct, frozen=True, kw_only=True):
 
     @property
     def thread_id(self) -> str | None:
-        """Always None: it is about no thread."""
+        """Return None: the notification belongs to no thread."""
         return None
 
 
@@ -79,7 +80,7 @@ class _OfItem(_OfTurn, frozen=True, kw_only=True):
 
 
 class ThreadStartedNotification(WireStruct, frozen=True, kw_only=True):
-    """A thread was started; it reaches every client."""
+    """A thread was started; every client receives this."""
 
     method: ClassVar[str] = "thread/started"
 
@@ -87,12 +88,12 @@ class ThreadStartedNotification(WireStruct, frozen=True, kw_only=True):
 
     @property
     def thread_id(self) -> str:
-        """The thread's id."""
+        """Return the id of the thread."""
         return self.thread.id
 
 
 class ThreadStatusNotification(_OfThread, frozen=True, kw_only=True):
-    """A thread became busy or idle, or waits for someone."""
+    """A thread became active or idle, or waits for an answer."""
 
     method: ClassVar[str] = "thread/status/changed"
 
@@ -106,13 +107,13 @@ class ThreadClosedNotification(_OfThread, frozen=True, kw_only=True):
 
 
 class ThreadCompactedNotification(_OfTurn, frozen=True, kw_only=True):
-    """The app-server compacted natively (as older versions say it)."""
+    """The app-server compacted natively; only older versions send this."""
 
     method: ClassVar[str] = "thread/compacted"
 
 
 class TokenUsageNotification(_OfTurn, frozen=True, kw_only=True):
-    """A model response was counted."""
+    """The token usage after a model response."""
 
     method: ClassVar[str] = "thread/tokenUsage/updated"
 
@@ -120,7 +121,7 @@ class TokenUsageNotification(_OfTurn, frozen=True, kw_only=True):
 
 
 class TurnStartedNotification(_OfThread, frozen=True, kw_only=True):
-    """A turn began."""
+    """A turn started."""
 
     method: ClassVar[str] = "turn/started"
 
@@ -128,7 +129,7 @@ class TurnStartedNotification(_OfThread, frozen=True, kw_only=True):
 
 
 class TurnCompletedNotification(_OfThread, frozen=True, kw_only=True):
-    """A turn ended, one way or another."""
+    """A turn ended: completed, interrupted or failed."""
 
     method: ClassVar[str] = "turn/completed"
 
@@ -145,7 +146,7 @@ class PlanNotification(_OfTurn, frozen=True, kw_only=True):
 
 
 class TurnDiffNotification(_OfTurn, frozen=True, kw_only=True):
-    """What the turn has changed in files so far, as one unified diff."""
+    """All file changes of the turn so far, as one unified diff."""
 
     method: ClassVar[str] = "turn/diff/updated"
 
@@ -153,7 +154,7 @@ class TurnDiffNotification(_OfTurn, frozen=True, kw_only=True):
 
 
 class ItemStartedNotification(_OfTurn, frozen=True, kw_only=True):
-    """An item began; `read_item` reads it."""
+    """An item started; `parse_item` decodes it."""
 
     method: ClassVar[str] = "item/started"
 
@@ -162,7 +163,7 @@ class ItemStartedNotification(_OfTurn, frozen=True, kw_only=True):
 
 
 class ItemCompletedNotification(_OfTurn, frozen=True, kw_only=True):
-    """An item is done; `read_item` reads it."""
+    """An item is complete; `parse_item` decodes it."""
 
     method: ClassVar[str] = "item/completed"
 
@@ -171,7 +172,7 @@ class ItemCompletedNotification(_OfTurn, frozen=True, kw_only=True):
 
 
 class MessageDeltaNotification(_OfItem, frozen=True, kw_only=True):
-    """The next piece of an answer."""
+    """The next piece of a message of the model."""
 
     method: ClassVar[str] = "item/agentMessage/delta"
 
@@ -179,7 +180,7 @@ class MessageDeltaNotification(_OfItem, frozen=True, kw_only=True):
 
 
 class SummaryDeltaNotification(_OfItem, frozen=True, kw_only=True):
-    """The next piece of a summary of the reasoning."""
+    """The next piece of a reasoning summary."""
 
     method: ClassVar[str] = "item/reasoning/summaryTextDelta"
 
@@ -188,7 +189,7 @@ class SummaryDeltaNotification(_OfItem, frozen=True, kw_only=True):
 
 
 class SummaryPartNotification(_OfItem, frozen=True, kw_only=True):
-    """Another part of the summary begins."""
+    """Another part of a reasoning summary starts."""
 
     method: ClassVar[str] = "item/reasoning/summaryPartAdded"
 
@@ -196,7 +197,7 @@ class SummaryPartNotification(_OfItem, frozen=True, kw_only=True):
 
 
 class ReasoningDeltaNotification(_OfItem, frozen=True, kw_only=True):
-    """The next piece of the reasoning itself."""
+    """The next piece of the reasoning text."""
 
     method: ClassVar[str] = "item/reasoning/textDelta"
 
@@ -205,7 +206,7 @@ class ReasoningDeltaNotification(_OfItem, frozen=True, kw_only=True):
 
 
 class OutputDeltaNotification(_OfItem, frozen=True, kw_only=True):
-    """The next piece of a command's output."""
+    """The next piece of the output of a command."""
 
     method: ClassVar[str] = "item/commandExecution/outputDelta"
 
@@ -213,7 +214,7 @@ class OutputDeltaNotification(_OfItem, frozen=True, kw_only=True):
 
 
 class RawItemNotification(_OfTurn, frozen=True, kw_only=True):
-    """An item of the history as the model reads or wrote it."""
+    """A raw item of the history, as the model reads or wrote it."""
 
     method: ClassVar[str] = "rawResponseItem/completed"
 
@@ -228,11 +229,11 @@ class RawResponseNotification(_OfTurn, frozen=True, kw_only=True):
     response_id: str
     usage: TokenCounts | None = None
     usage_metadata: UsageMetadata | None = None
-    """The provider's own figures, which tell what it left out."""
+    """The usage in the provider's own format, where missing numbers are visible."""
 
 
 class ErrorNotification(_OfTurn, frozen=True, kw_only=True):
-    """A try failed; `will_retry` says whether another follows."""
+    """An attempt failed; `will_retry` says whether Codex tries again."""
 
     method: ClassVar[str] = "error"
 
@@ -241,7 +242,7 @@ class ErrorNotification(_OfTurn, frozen=True, kw_only=True):
 
 
 class RequestResolvedNotification(_OfThread, frozen=True, kw_only=True):
-    """A server request needs no answer any more."""
+    """A server request needs no reply any more."""
 
     method: ClassVar[str] = "serverRequest/resolved"
 
@@ -249,7 +250,7 @@ class RequestResolvedNotification(_OfThread, frozen=True, kw_only=True):
 
 
 class WarningNotification(WireStruct, frozen=True, kw_only=True):
-    """Something a user should know, about a thread or about none."""
+    """A warning for the user, about a thread or about none."""
 
     method: ClassVar[str] = "warning"
 
@@ -258,7 +259,7 @@ class WarningNotification(WireStruct, frozen=True, kw_only=True):
 
 
 class ConfigWarningNotification(_General, frozen=True, kw_only=True):
-    """A setting that was not understood."""
+    """A setting that the server did not understand."""
 
     method: ClassVar[str] = "configWarning"
 
@@ -268,7 +269,7 @@ class ConfigWarningNotification(_General, frozen=True, kw_only=True):
 
 
 class RateLimitsNotification(_General, frozen=True, kw_only=True):
-    """The account's allowances, as the newest response told them."""
+    """The rate limits of the account, as of the newest response."""
 
     method: ClassVar[str] = "account/rateLimits/updated"
 
@@ -302,7 +303,7 @@ Notification: TypeAlias = (
 )
 
 NOTIFICATIONS: dict[str, type[Notification]] = {kind.method: kind for kind in Notification.__args__}
-"""What Treadle reads, by method."""
+"""The notifications that Treadle reads, by method."""
 
 UNWANTED: tuple[str, ...] = (
     "account/updated",
@@ -328,15 +329,15 @@ UNWANTED: tuple[str, ...] = (
     "thread/settings/updated",
     "turn/moderationMetadata",
 )
-"""What Treadle asks not to be sent."""
+"""The notifications that Treadle does not want."""
 
 _decoders = {method: msgspec.json.Decoder(kind) for method, kind in NOTIFICATIONS.items()}
 
 
 def parse_notification(method: str, params: bytes | Raw) -> Notification | None:
-    """The notification, or None where Treadle does not know the method.
+    """Decode a notification; return None if Treadle does not know the method.
 
-    Raises `msgspec.ValidationError` where the parameters have another shape.
+    Raises `msgspec.ValidationError` if the parameters have another shape.
     """
     decoder = _decoders.get(method)
     return None if decoder is None else decoder.decode(params)

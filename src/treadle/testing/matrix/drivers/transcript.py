@@ -14,7 +14,7 @@ from ....core.items import InputAudio, InputImage, InputText, Item, Message, Par
 from ....core.items import encode_item as encoded
 from ....core.provenance import InputProvenance
 from ....core.wire import Unknown, json_bytes
-from ....harness.codex.text.projection import project_text
+from ....harness.codex.text_projection import project_text
 from ....policy.describing import described
 from ....policy.repair import MARKER, merged, repaired, repairs_for
 from ..stage import Stage

@@ -1,7 +1,8 @@
-"""The scripted app-server itself: reads requests, answers, and plays its faults.
+"""The scripted app-server: it reads requests, answers them, and plays its faults.
 
-Owns the methods and the faults; turns are played next door. Invariant: a line it cannot
-read is ignored, as the real one does, and every line is recorded before it is obeyed.
+Owns the methods and the faults; `turn_player` plays the turns. Invariant: a line that
+cannot be read is ignored, like in the real one, and every line is recorded before it is
+handled.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from .playing import TurnPlayer, end_process
-from .script import AppFault, AppScript
-from .threads import ScriptedThread, ScriptedThreads
+from .app_script import AppFault, AppScript
+from .scripted_threads import ScriptedThread, ScriptedThreads
+from .turn_player import TurnPlayer, end_process
 
 __all__ = ["ScriptedServer"]
 
@@ -35,8 +36,8 @@ _Params: TypeAlias = dict[str, Any]
 _Method: TypeAlias = Callable[[_Params], Awaitable[Any]]
 
 
-class _Refused(Exception):
-    """A request that is answered with an error."""
+class _RequestRefused(Exception):
+    """A request that gets an error as its result."""
 
 
 class ScriptedServer:
@@ -66,8 +67,8 @@ class ScriptedServer:
         """Write one line."""
         _write(msgspec.json.encode(message))
 
-    async def take(self, line: bytes) -> None:
-        """Do what a line says."""
+    async def handle_line(self, line: bytes) -> None:
+        """Record and handle one line."""
         with self._record.open("ab") as file:
             file.write(line + b"\n")
         try:
@@ -79,16 +80,18 @@ class ScriptedServer:
         if "method" not in message:
             self._player.resolve_request(message)
         elif "id" in message:
-            await self._obey(message["id"], message["method"], message.get("params") or {})
+            await self._handle_request(
+                message["id"], message["method"], message.get("params") or {}
+            )
 
-    async def _obey(self, request: int | str, method: str, params: _Params) -> None:
+    async def _handle_request(self, request: int | str, method: str, params: _Params) -> None:
         self._counts[method] += 1
         fault = self._fault(method)
         if fault is not None and self._misbehave(request, fault):
             return
         try:
             result = await self._result(method, params)
-        except _Refused as refusal:
+        except _RequestRefused as refusal:
             self.send({"id": request, "error": {"code": -32600, "message": str(refusal)}})
             return
         if fault is not None and fault.kind == "die" and fault.moment == "done":
@@ -96,7 +99,7 @@ class ScriptedServer:
         self.send({"id": request, "result": result})
         if fault is not None and fault.kind == "die":
             end_process(fault.status)
-        self._player.begin_waiting()
+        self._player.start_queued()
 
     def _fault(self, method: str) -> AppFault | None:
         for fault in self._script.faults:
@@ -105,7 +108,7 @@ class ScriptedServer:
         return None
 
     def _misbehave(self, request: int | str, fault: AppFault) -> bool:
-        """Play a fault; True when that was the answer."""
+        """Play a fault; return whether the request is answered with that."""
         match fault.kind:
             case "silence":
                 return True
@@ -126,7 +129,7 @@ class ScriptedServer:
     async def _result(self, method: str, params: _Params) -> Any:
         known = self._methods.get(method)
         if known is None or method in self._script.lacks:
-            raise _Refused(f"Invalid request: unknown variant `{method}`, expected one of …")
+            raise _RequestRefused(f"Invalid request: unknown variant `{method}`, expected one of …")
         return await known(params)
 
     async def _initialize(self, params: _Params) -> Any:
@@ -138,40 +141,40 @@ class ScriptedServer:
             ephemeral=bool(params.get("ephemeral")),
             raw_events=bool(params.get("experimentalRawEvents")),
         )
-        return self._opened(thread, params)
+        return self._open_result(thread, params)
 
     async def _resume(self, params: _Params) -> Any:
         thread = self._threads.load(params["threadId"])
         if thread is None:
-            raise _Refused(f"no rollout found for thread id {params['threadId']}")
-        return self._opened(thread, params)
+            raise _RequestRefused(f"no rollout found for thread id {params['threadId']}")
+        return self._open_result(thread, params)
 
     async def _fork(self, params: _Params) -> Any:
         parent = self._threads.load(params["threadId"])
         if parent is None:
-            raise _Refused(f"no rollout found for thread id {params['threadId']}")
+            raise _RequestRefused(f"no rollout found for thread id {params['threadId']}")
         thread = self._threads.new(ephemeral=bool(params.get("ephemeral")))
         for item in parent.items:
             thread.append(dict(item))
-        return self._opened(thread, params)
+        return self._open_result(thread, params)
 
-    def _opened(self, thread: ScriptedThread, params: _Params) -> Any:
-        shown = thread.payload(turns=not params.get("excludeTurns"))
-        self._player.later("thread/started", {"thread": shown})
-        return {"thread": shown, "model": params.get("model") or "scripted", "cwd": "/"}
+    def _open_result(self, thread: ScriptedThread, params: _Params) -> Any:
+        described = thread.payload(turns=not params.get("excludeTurns"))
+        self._player.notify_later("thread/started", {"thread": described})
+        return {"thread": described, "model": params.get("model") or "scripted", "cwd": "/"}
 
     async def _inject(self, params: _Params) -> Any:
         if not params["items"]:
-            raise _Refused("items must not be empty")
-        thread = self._loaded(params)
+            raise _RequestRefused("items must not be empty")
+        thread = self._loaded_thread(params)
         for item in params["items"]:
-            self._player.tell_item(thread, thread.append(item))
+            self._player.send_item(thread, thread.append(item))
         return {}
 
     async def _read(self, params: _Params) -> Any:
         thread = self._threads.load(params["threadId"])
         if thread is None:
-            raise _Refused(f"thread not loaded: {params['threadId']}")
+            raise _RequestRefused(f"thread not loaded: {params['threadId']}")
         return {"thread": thread.payload(turns=bool(params.get("includeTurns")))}
 
     async def _unsubscribe(self, params: _Params) -> Any:
@@ -179,36 +182,36 @@ class ScriptedServer:
         return {"status": "unsubscribed" if known else "notLoaded"}
 
     async def _archive(self, params: _Params) -> Any:
-        self._loaded(params)
+        self._loaded_thread(params)
         self._threads.unload(params["threadId"])
         return {}
 
     async def _compact(self, params: _Params) -> Any:
-        self._player.queue_compaction(self._loaded(params))
+        self._player.queue_compaction(self._loaded_thread(params))
         return {}
 
     async def _begin_turn(self, params: _Params) -> Any:
-        return {"turn": self._player.queue_turn(self._loaded(params), params)}
+        return {"turn": self._player.queue_turn(self._loaded_thread(params), params)}
 
     async def _steer(self, params: _Params) -> Any:
-        thread = self._loaded(params)
+        thread = self._loaded_thread(params)
         if thread.turn != params["expectedTurnId"]:
-            raise _Refused("no active turn to steer")
+            raise _RequestRefused("no active turn to steer")
         self._player.steer(thread, params["input"])
         return {"turnId": thread.turn}
 
     async def _interrupt(self, params: _Params) -> Any:
-        thread = self._loaded(params)
+        thread = self._loaded_thread(params)
         if thread.turn != params["turnId"] or thread.running is None:
-            raise _Refused("no active turn to interrupt")
+            raise _RequestRefused("no active turn to interrupt")
         thread.running.cancel()
         await asyncio.gather(thread.running, return_exceptions=True)
         return {}
 
-    def _loaded(self, params: _Params) -> ScriptedThread:
+    def _loaded_thread(self, params: _Params) -> ScriptedThread:
         thread = self._threads.find(params["threadId"])
         if thread is None:
-            raise _Refused(f"thread not found: {params['threadId']}")
+            raise _RequestRefused(f"thread not found: {params['threadId']}")
         return thread
 
 

@@ -1,7 +1,7 @@
-"""Asks: what the app-server requests of Treadle in the middle of a turn, and the answers.
+"""Requests of the app-server in the middle of a turn, and the replies of the client.
 
-Owns their shapes and which method carries which. Invariant: a turn waits for ever for
-an answer, so every ask is answered, if only with an error.
+Owns their structs and their methods. Invariant: a turn waits for ever for a reply, so
+every request gets one, if only an error.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from ....core.wire import NULL
-from .base import WireStruct
+from .types import WireStruct
 
 __all__ = [
     "SERVER_REQUESTS",
@@ -41,17 +41,17 @@ __all__ = [
 ]
 
 ApprovalDecision: TypeAlias = Literal["accept", "acceptForSession", "decline", "cancel"]
-"""`decline` lets the turn go on, `cancel` interrupts it."""
+"""`decline` lets the turn continue, `cancel` interrupts it."""
 
 
 class ExecPolicyRule(Struct, frozen=True):
-    """How the commands begin that shall run unasked from now on."""
+    """The first words of commands that run without approval from now on."""
 
     execpolicy_amendment: tuple[str, ...]
 
 
 class AcceptWithRule(Struct, frozen=True, rename="camel"):
-    """Yes, and the same to every command that begins so."""
+    """Approve a command and every later command with the same first words."""
 
     accept_with_execpolicy_amendment: ExecPolicyRule
 
@@ -64,7 +64,7 @@ class _OfTurn(WireStruct, frozen=True, kw_only=True):
 
 
 class ToolCallRequest(_OfTurn, frozen=True, kw_only=True):
-    """The model called one of the dynamic tools."""
+    """Run a dynamic tool that the model called."""
 
     method: ClassVar[str] = "item/tool/call"
 
@@ -75,26 +75,26 @@ class ToolCallRequest(_OfTurn, frozen=True, kw_only=True):
 
 
 class ToolTextPart(WireStruct, frozen=True, kw_only=True, tag="inputText"):
-    """Text of a tool's result."""
+    """A text in the result of a tool."""
 
     text: str
 
 
 class ToolImagePart(WireStruct, frozen=True, kw_only=True, tag="inputImage"):
-    """An image of a tool's result."""
+    """An image in the result of a tool."""
 
     image_url: str
 
 
 class ToolCallReply(WireStruct, frozen=True, kw_only=True):
-    """A dynamic tool's result; the model reads it whether or not it succeeded."""
+    """The result of a dynamic tool; the model reads it also when the call failed."""
 
     content_items: tuple[ToolTextPart | ToolImagePart, ...]
     success: bool
 
 
 class CommandApprovalRequest(_OfTurn, frozen=True, kw_only=True):
-    """Whether a command may run, or text be typed into a running one."""
+    """Ask whether a command may run, or whether text may be sent to a running one."""
 
     method: ClassVar[str] = "item/commandExecution/requestApproval"
 
@@ -110,7 +110,7 @@ class CommandApprovalRequest(_OfTurn, frozen=True, kw_only=True):
 
 
 class FileChangeApprovalRequest(_OfTurn, frozen=True, kw_only=True):
-    """Whether a patch may be applied."""
+    """Ask whether a patch may be applied."""
 
     method: ClassVar[str] = "item/fileChange/requestApproval"
 
@@ -120,13 +120,13 @@ class FileChangeApprovalRequest(_OfTurn, frozen=True, kw_only=True):
 
 
 class ApprovalReply(WireStruct, frozen=True, kw_only=True):
-    """The answer to an approval of a command or a patch."""
+    """The decision about a command or a patch."""
 
     decision: ApprovalDecision | AcceptWithRule
 
 
 class PermissionsRequest(_OfTurn, frozen=True, kw_only=True):
-    """Whether the model may have more permissions."""
+    """Ask whether the model may have more permissions."""
 
     method: ClassVar[str] = "item/permissions/requestApproval"
 
@@ -144,7 +144,7 @@ class PermissionsReply(WireStruct, frozen=True, kw_only=True):
 
 
 class UserInputOption(WireStruct, frozen=True, kw_only=True):
-    """One answer to choose."""
+    """One option of a question."""
 
     label: str
     description: str = ""
@@ -162,7 +162,7 @@ class UserInputQuestion(WireStruct, frozen=True, kw_only=True):
 
 
 class UserInputRequest(_OfTurn, frozen=True, kw_only=True):
-    """Questions the model has for the user."""
+    """Ask the user questions of the model."""
 
     method: ClassVar[str] = "item/tool/requestUserInput"
 
@@ -173,19 +173,19 @@ class UserInputRequest(_OfTurn, frozen=True, kw_only=True):
 
 
 class UserInputAnswer(WireStruct, frozen=True, kw_only=True):
-    """What the user answered to one question."""
+    """The user's answer to one question."""
 
     answers: tuple[str, ...]
 
 
 class UserInputReply(WireStruct, frozen=True, kw_only=True):
-    """The answers by question."""
+    """The answers by question id."""
 
     answers: dict[str, UserInputAnswer]
 
 
 class ElicitationRequest(WireStruct, frozen=True, kw_only=True):
-    """An MCP server wants something of the user."""
+    """Ask the user something for an MCP server."""
 
     method: ClassVar[str] = "mcpServer/elicitation/request"
 
@@ -195,7 +195,7 @@ class ElicitationRequest(WireStruct, frozen=True, kw_only=True):
 
 
 class ElicitationReply(WireStruct, frozen=True, kw_only=True):
-    """What the user did about it."""
+    """What the user did with the request."""
 
     action: Literal["accept", "decline", "cancel"]
 
@@ -216,7 +216,7 @@ ClientReply: TypeAlias = (
 SERVER_REQUESTS: dict[str, type[ServerRequest]] = {
     kind.method: kind for kind in ServerRequest.__args__
 }
-"""What Treadle answers, by method."""
+"""The requests that Treadle answers, by method."""
 
 _decoders: dict[str, msgspec.json.Decoder[Any]] = {
     method: msgspec.json.Decoder(kind) for method, kind in SERVER_REQUESTS.items()
@@ -224,9 +224,9 @@ _decoders: dict[str, msgspec.json.Decoder[Any]] = {
 
 
 def parse_server_request(method: str, params: bytes | Raw) -> ServerRequest | None:
-    """The ask, or None where Treadle does not know the method.
+    """Decode a request; return None if Treadle does not know the method.
 
-    Raises `msgspec.ValidationError` where the parameters have another shape.
+    Raises `msgspec.ValidationError` if the parameters have another shape.
     """
     decoder = _decoders.get(method)
     return None if decoder is None else decoder.decode(params)

@@ -1,7 +1,7 @@
-"""Threads of a scripted app-server, kept as rollouts.
+"""The threads of a scripted app-server, stored as rollouts.
 
-Owns the history of each thread and its file, one line an item as in Codex's own.
-Invariant: an item is in the file before anyone is told of it.
+Owns the history of each thread and its file, with one item per line like Codex's own.
+Invariant: an item is in the file before any message about it is sent.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["ScriptedThread", "ScriptedThreads"]
 
 @dataclass(eq=False, slots=True)
 class ScriptedThread:
-    """A thread; `items` is what a model would read."""
+    """A thread; `items` is the history that a model would read."""
 
     id: str
     path: Path | None
@@ -26,7 +26,7 @@ class ScriptedThread:
     items: list[dict[str, Any]] = field(default_factory=list)
     turns: list[dict[str, Any]] = field(default_factory=list)
     seen: int = 0
-    """Items there ever were, so that no id comes twice."""
+    """The number of items so far, so that ids are unique."""
     running: asyncio.Task[None] | None = None
     turn: str = ""
     steered: asyncio.Event = field(default_factory=asyncio.Event)
@@ -37,15 +37,15 @@ class ScriptedThread:
         self.seen += 1
         item.setdefault("id", f"{item.get('type', 'item')}_{self.id[-4:]}_{self.seen}")
         self.items.append(item)
-        self.note("response_item", item)
+        self.write_line("response_item", item)
         return item
 
     def replace(self, items: list[dict[str, Any]]) -> None:
-        """Put other items in the place of all."""
+        """Replace the history."""
         self.items = items
-        self.note("compacted", {"message": "", "replacement_history": items})
+        self.write_line("compacted", {"message": "", "replacement_history": items})
 
-    def note(self, kind: str, payload: dict[str, Any]) -> None:
+    def write_line(self, kind: str, payload: dict[str, Any]) -> None:
         """Add a line to the file."""
         if self.path is None:
             return
@@ -54,7 +54,7 @@ class ScriptedThread:
             file.write(msgspec.json.encode({"type": kind, "payload": payload}) + b"\n")
 
     def payload(self, *, turns: bool = False) -> dict[str, Any]:
-        """The thread as answers and notifications show it."""
+        """Return the thread as results and notifications contain it."""
         return {
             "id": self.id,
             "sessionId": self.id,
@@ -70,7 +70,7 @@ class ScriptedThread:
 
 
 class ScriptedThreads:
-    """All threads, those on disk included."""
+    """All threads, including those on disk."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -78,27 +78,27 @@ class ScriptedThreads:
         self._made = len(list(directory.glob("rollout-*.jsonl")))
 
     def new(self, *, ephemeral: bool = False, raw_events: bool = False) -> ScriptedThread:
-        """Another thread."""
+        """Create a thread."""
         self._made += 1
         name = f"00000000-0000-7000-8000-{self._made:012d}"
         path = None if ephemeral else self._place(name)
         thread = ScriptedThread(name, path, raw_events)
-        thread.note("session_meta", {"id": name})
+        thread.write_line("session_meta", {"id": name})
         self._loaded[name] = thread
         return thread
 
     def find(self, name: str) -> ScriptedThread | None:
-        """A loaded thread."""
+        """Return a loaded thread."""
         return self._loaded.get(name)
 
     def load(self, name: str) -> ScriptedThread | None:
-        """A thread, from disk if need be."""
+        """Return a thread, from disk if needed."""
         if name not in self._loaded and self._place(name).is_file():
             self._loaded[name] = _read(name, self._place(name))
         return self._loaded.get(name)
 
     def unload(self, name: str) -> None:
-        """Forget a thread that is on disk."""
+        """Unload a thread that is on disk."""
         self._loaded.pop(name, None)
 
     def _place(self, name: str) -> Path:

@@ -1,7 +1,7 @@
-"""Playing turns: the notifications and asks of a scripted turn, in Codex's order.
+"""Playing turns: the notifications and requests of a scripted turn, in Codex's order.
 
-Owns what runs behind a `turn/start`. Invariant: nothing of a turn is told before the
-request that began it has been answered.
+Owns what happens after a `turn/start`. Invariant: nothing of a turn is sent before the
+result of the request that started it.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from .script import AppScript, AppStep, TurnScript
-from .threads import ScriptedThread
+from .app_script import AppScript, AppStep, TurnScript
+from .scripted_threads import ScriptedThread
 
 __all__ = ["TurnPlayer", "end_process"]
 
@@ -24,62 +24,62 @@ _DONE = TurnScript(steps=(AppStep(text="Done."),))
 
 
 class TurnPlayer:
-    """Plays the turns of a script one after the other on each thread."""
+    """Plays the turns of a script, one at a time on each thread."""
 
     def __init__(self, script: AppScript, send: Callable[[dict[str, Any]], None]) -> None:
         self._script, self._send = script, send
-        self._turns, self._calls, self._asks = count(1), count(1), count()
-        self._played = iter(script.turns)
-        self._open: dict[int, asyncio.Future[dict[str, Any]]] = {}
-        self._waiting: list[Coroutine[Any, Any, None]] = []
+        self._turn_numbers, self._call_numbers, self._request_ids = count(1), count(1), count()
+        self._scripts = iter(script.turns)
+        self._requests: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._queued: list[Coroutine[Any, Any, None]] = []
         self._later: list[dict[str, Any]] = []
         self._running: set[asyncio.Task[None]] = set()
 
-    def later(self, method: str, params: dict[str, Any]) -> None:
-        """Tell something behind the answer to the current request."""
+    def notify_later(self, method: str, params: dict[str, Any]) -> None:
+        """Queue a notification for after the result of the current request."""
         self._later.append({"method": method, "params": params})
 
-    def begin_waiting(self) -> None:
-        """The answer is out: tell and begin what waited for it."""
+    def start_queued(self) -> None:
+        """Send the queued notifications and start the queued turns: the result was sent."""
         for message in self._later:
             self._send(message)
         self._later.clear()
-        for work in self._waiting:
+        for work in self._queued:
             task = asyncio.create_task(work)
             self._running.add(task)
             task.add_done_callback(self._running.discard)
-        self._waiting.clear()
+        self._queued.clear()
 
     def resolve_request(self, message: dict[str, Any]) -> None:
-        """The client answered an ask."""
-        future = self._open.pop(message.get("id", -1), None)
+        """Take the client's reply to a request."""
+        future = self._requests.pop(message.get("id", -1), None)
         if future is not None and not future.done():
             future.set_result(message)
 
     def queue_turn(self, thread: ScriptedThread, params: dict[str, Any]) -> dict[str, Any]:
-        """A turn that begins when the request is answered and the thread is free."""
-        turn = {"id": f"turn-{thread.id[-4:]}-{next(self._turns)}", "status": "inProgress"}
-        script = next(self._played, _DONE)
-        self._waiting.append(self._run(thread, turn["id"], script, params))
+        """Queue a turn, which starts after the result when the thread is free; return it."""
+        turn = {"id": f"turn-{thread.id[-4:]}-{next(self._turn_numbers)}", "status": "inProgress"}
+        script = next(self._scripts, _DONE)
+        self._queued.append(self._run(thread, turn["id"], script, params))
         return {**turn, "items": [], "itemsView": "notLoaded"}
 
     def queue_compaction(self, thread: ScriptedThread) -> None:
-        """A native compaction, told as a turn."""
-        turn = f"turn-{thread.id[-4:]}-{next(self._turns)}"
-        self._waiting.append(self._run(thread, turn, self._script.compaction, None))
+        """Queue a native compaction, which is a turn."""
+        turn = f"turn-{thread.id[-4:]}-{next(self._turn_numbers)}"
+        self._queued.append(self._run(thread, turn, self._script.compaction, None))
 
-    def steer(self, thread: ScriptedThread, said: list[dict[str, Any]]) -> None:
-        """Add what the user said to the running turn."""
-        self.tell_item(thread, thread.append(_user_message(said)))
+    def steer(self, thread: ScriptedThread, parts: list[dict[str, Any]]) -> None:
+        """Add user input to the running turn."""
+        self.send_item(thread, thread.append(_user_message(parts)))
         thread.steered.set()
 
-    def tell_item(self, thread: ScriptedThread, item: dict[str, Any]) -> None:
-        """Tell a raw item, where raw events are on."""
+    def send_item(self, thread: ScriptedThread, item: dict[str, Any]) -> None:
+        """Send a raw item, if raw events are on."""
         if thread.raw_events:
             where = {"threadId": thread.id, "turnId": thread.turn or "auto-compact-0"}
-            self._tell("rawResponseItem/completed", {**where, "item": item})
+            self._notify("rawResponseItem/completed", {**where, "item": item})
 
-    def _tell(self, method: str, params: dict[str, Any]) -> None:
+    def _notify(self, method: str, params: dict[str, Any]) -> None:
         self._send({"method": method, "params": params, "emittedAtMs": 0})
 
     async def _run(
@@ -89,7 +89,7 @@ class TurnPlayer:
             thread.turn, thread.running = turn, asyncio.current_task()
             thread.steered.clear()
             self._status(thread, "active")
-            self._tell("turn/started", {"threadId": thread.id, "turn": _turn(turn, "inProgress")})
+            self._notify("turn/started", {"threadId": thread.id, "turn": _turn(turn, "inProgress")})
             try:
                 if params is not None:
                     self._take_input(thread, params)
@@ -98,13 +98,13 @@ class TurnPlayer:
                 self._end(thread, "failed" if script.fail else "completed", script.fail)
             except asyncio.CancelledError:
                 aborted = _text_message("user", "<turn_aborted>\nScripted.\n</turn_aborted>")
-                self.tell_item(thread, thread.append(aborted))
+                self.send_item(thread, thread.append(aborted))
                 self._end(thread, "interrupted")
 
     def _take_input(self, thread: ScriptedThread, params: dict[str, Any]) -> None:
         if not params.get("input"):
             return
-        self.tell_item(thread, thread.append(_user_message(params["input"])))
+        self.send_item(thread, thread.append(_user_message(params["input"])))
         item = {"type": "userMessage", "clientId": params.get("clientUserMessageId")}
         self._show(thread, {**item, "id": f"user-{thread.turn}", "content": params["input"]})
 
@@ -116,9 +116,9 @@ class TurnPlayer:
         if step.tool:
             await self._call(thread, step)
         if step.command:
-            await self._ask_approval(thread, step.command)
+            await self._request_approval(thread, step.command)
         if step.notify:
-            self._tell(step.notify, {**self._where(thread), **step.params})
+            self._notify(step.notify, {**self._where(thread), **step.params})
         if step.compact:
             self._compact(thread)
         if step.wait:
@@ -133,56 +133,56 @@ class TurnPlayer:
 
     def _show(self, thread: ScriptedThread, item: dict[str, Any]) -> None:
         where = self._where(thread)
-        self._tell("item/started", {**where, "item": item, "startedAtMs": 0})
-        self._tell("item/completed", {**where, "item": item, "completedAtMs": 0})
+        self._notify("item/started", {**where, "item": item, "startedAtMs": 0})
+        self._notify("item/completed", {**where, "item": item, "completedAtMs": 0})
 
     def _reason(self, thread: ScriptedThread, text: str) -> None:
         summary = [{"type": "summary_text", "text": text}]
         sealed = {"summary": summary, "encrypted_content": f"sealed:{thread.turn}"}
         item = thread.append({"type": "reasoning", **sealed})
         self._show(thread, {"type": "reasoning", "id": item["id"], "summary": [text]})
-        self.tell_item(thread, item)
+        self.send_item(thread, item)
 
     def _say(self, thread: ScriptedThread, text: str) -> None:
         item = thread.append(_text_message("assistant", text))
         shown = {"type": "agentMessage", "id": item["id"], "text": text}
         where = self._where(thread)
-        self._tell("item/started", {**where, "item": {**shown, "text": ""}, "startedAtMs": 0})
-        self._tell("item/agentMessage/delta", {**where, "itemId": item["id"], "delta": text})
-        self._tell("item/completed", {**where, "item": shown, "completedAtMs": 0})
-        self.tell_item(thread, item)
+        self._notify("item/started", {**where, "item": {**shown, "text": ""}, "startedAtMs": 0})
+        self._notify("item/agentMessage/delta", {**where, "itemId": item["id"], "delta": text})
+        self._notify("item/completed", {**where, "item": shown, "completedAtMs": 0})
+        self.send_item(thread, item)
 
     async def _call(self, thread: ScriptedThread, step: AppStep) -> None:
-        call = f"call-{thread.id[-4:]}-{next(self._calls)}"
+        call = f"call-{thread.id[-4:]}-{next(self._call_numbers)}"
         arguments = msgspec.json.encode(step.arguments).decode()
         named = {"call_id": call, "name": step.tool, "arguments": arguments}
-        self.tell_item(thread, thread.append({"type": "function_call", **named}))
+        self.send_item(thread, thread.append({"type": "function_call", **named}))
         shown: dict[str, Any] = {"type": "dynamicToolCall", "id": call, "tool": step.tool}
         shown |= {"namespace": step.namespace, "arguments": step.arguments}
         where = self._where(thread)
         begun = {**shown, "status": "inProgress"}
-        self._tell("item/started", {**where, "item": begun, "startedAtMs": 0})
+        self._notify("item/started", {**where, "item": begun, "startedAtMs": 0})
         asked = {"callId": call, "namespace": step.namespace, "tool": step.tool}
         params = {**where, **asked, "arguments": step.arguments}
-        answer = await self._ask("item/tool/call", params, next(self._asks))
+        answer = await self._request("item/tool/call", params, next(self._request_ids))
         result = answer.get("result") or {"contentItems": [], "success": False}
         texts = [part.get("text", "") for part in result["contentItems"]]
         output = "".join(texts) if "result" in answer else "dynamic tool request failed"
         done = {**shown, "status": "completed" if result["success"] else "failed", **result}
-        self._tell("item/completed", {**where, "item": done, "completedAtMs": 0})
+        self._notify("item/completed", {**where, "item": done, "completedAtMs": 0})
         given = {"type": "function_call_output", "call_id": call, "output": output}
-        self.tell_item(thread, thread.append(given))
+        self.send_item(thread, thread.append(given))
 
-    async def _ask_approval(self, thread: ScriptedThread, command: str) -> None:
-        item = f"call-{thread.id[-4:]}-{next(self._calls)}"
+    async def _request_approval(self, thread: ScriptedThread, command: str) -> None:
+        item = f"call-{thread.id[-4:]}-{next(self._call_numbers)}"
         asked = {"kind": "command", "itemId": item, "command": command, "cwd": "/"}
-        request = next(self._asks)
-        answer = await self._ask(
+        request = next(self._request_ids)
+        answer = await self._request(
             "item/commandExecution/requestApproval", {**self._where(thread), **asked}, request
         )
-        # Codex tells this of approvals, not of calls.
+        # Codex sends this for approvals, not for calls.
         resolved = {"threadId": thread.id, "requestId": request}
-        self._tell("serverRequest/resolved", resolved)
+        self._notify("serverRequest/resolved", resolved)
         decision = (answer.get("result") or {}).get("decision", "decline")
         accepted = decision in ("accept", "acceptForSession")
         shown = {"type": "commandExecution", "id": item, "command": command, "cwd": "/"}
@@ -190,9 +190,9 @@ class TurnPlayer:
         if decision == "cancel":
             raise asyncio.CancelledError
 
-    async def _ask(self, method: str, params: dict[str, Any], request: int) -> dict[str, Any]:
+    async def _request(self, method: str, params: dict[str, Any], request: int) -> dict[str, Any]:
         future: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
-        self._open[request] = future
+        self._requests[request] = future
         self._send({"method": method, "id": request, "params": params})
         return await future
 
@@ -205,22 +205,22 @@ class TurnPlayer:
         used = {"totalTokens": tokens, "inputTokens": tokens - 1, "outputTokens": 1}
         used |= {"cachedInputTokens": 0, "reasoningOutputTokens": 0}
         usage = {"total": used, "last": used, "modelContextWindow": 258_400}
-        self._tell("thread/tokenUsage/updated", {**self._where(thread), "tokenUsage": usage})
+        self._notify("thread/tokenUsage/updated", {**self._where(thread), "tokenUsage": usage})
 
     def _status(self, thread: ScriptedThread, state: str) -> None:
         status = {"type": state, "activeFlags": []}
-        self._tell("thread/status/changed", {"threadId": thread.id, "status": status})
+        self._notify("thread/status/changed", {"threadId": thread.id, "status": status})
 
     def _end(self, thread: ScriptedThread, state: str, kind: str = "") -> None:
         error = {"message": f"scripted: {kind}", "codexErrorInfo": kind} if kind else None
         if error is not None:
-            self._tell("error", {**self._where(thread), "error": error, "willRetry": False})
+            self._notify("error", {**self._where(thread), "error": error, "willRetry": False})
         turn = {**_turn(thread.turn, state), "error": error}
         thread.turns.append(turn)
-        thread.note("turn", turn)
+        thread.write_line("turn", turn)
         ended, thread.turn, thread.running = thread.turn, "", None
         self._status(thread, "idle")
-        self._tell("turn/completed", {"threadId": thread.id, "turn": {**turn, "id": ended}})
+        self._notify("turn/completed", {"threadId": thread.id, "turn": {**turn, "id": ended}})
 
 
 def _turn(turn: str, state: str) -> dict[str, Any]:
@@ -238,7 +238,7 @@ def _text_message(role: str, text: str) -> dict[str, Any]:
 
 
 def end_process(status: int) -> NoReturn:
-    """End at once, without a farewell: with a status, or by a signal if it is negative."""
+    """End the process at once: with a status, or by a signal if it is negative."""
     if status < 0:
         os.kill(os.getpid(), signal.Signals(-status))
         signal.pause()

@@ -1,7 +1,7 @@
-"""Requests: what Treadle asks of the app-server, and the answers.
+"""Requests of Treadle to the app-server, and their results.
 
-Owns their parameters and results. Invariant: a parameter that is left out is not
-sent, so that the server's own default holds.
+Owns their parameters and results. Invariant: a parameter that is not set is not sent, so
+that the default of the server applies.
 """
 
 from __future__ import annotations
@@ -10,12 +10,19 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 from msgspec import Raw
 
-from .base import ClientRequest, CodexApprovalPolicy, CodexSandboxMode, EmptyResult, WireStruct
-from .values import CodexThreadInfo, CodexTurnInfo
+from .types import (
+    ClientRequest,
+    CodexApprovalPolicy,
+    CodexSandboxMode,
+    CodexThreadInfo,
+    CodexTurnInfo,
+    EmptyResult,
+    WireStruct,
+)
 
 __all__ = [
+    "TURN_TEXT_LIMIT",
     "AccountLogin",
-    "AdditionalContext",
     "ClientCapabilities",
     "ClientInfo",
     "CommandEnvironment",
@@ -25,7 +32,6 @@ __all__ = [
     "ImageInput",
     "Initialize",
     "InitializeResult",
-    "LocalImageInput",
     "OpenThreadResult",
     "TerminalTerminate",
     "TerminateResult",
@@ -50,7 +56,7 @@ __all__ = [
 
 
 class ClientInfo(WireStruct, frozen=True, kw_only=True):
-    """Who speaks; the name becomes the originator that providers see."""
+    """The client; providers see its name as the originator."""
 
     name: str
     version: str
@@ -58,21 +64,21 @@ class ClientInfo(WireStruct, frozen=True, kw_only=True):
 
 
 class ClientCapabilities(WireStruct, frozen=True, kw_only=True):
-    """What this client understands, and which notifications it does not want."""
+    """What this client supports, and which notifications it does not want."""
 
     experimental_api: bool = False
     opt_out_notification_methods: tuple[str, ...] = ()
 
 
 class InitializeResult(WireStruct, frozen=True, kw_only=True):
-    """Who answers; the user agent holds the version."""
+    """The server; the user agent contains its version."""
 
     user_agent: str
     codex_home: str = ""
 
 
 class Initialize(ClientRequest[InitializeResult], frozen=True, kw_only=True):
-    """The first request on a connection."""
+    """Open the connection; the first request."""
 
     method: ClassVar[str] = "initialize"
     result_type: ClassVar[type[Any]] = InitializeResult
@@ -82,7 +88,7 @@ class Initialize(ClientRequest[InitializeResult], frozen=True, kw_only=True):
 
 
 class AccountLogin(ClientRequest[EmptyResult], frozen=True, kw_only=True, tag="chatgptAuthTokens"):
-    """Signs the server in with tokens that it keeps in memory only."""
+    """Log the server in with tokens that it keeps in memory only."""
 
     method: ClassVar[str] = "account/login/start"
     result_type: ClassVar[type[Any]] = EmptyResult
@@ -95,7 +101,7 @@ class AccountLogin(ClientRequest[EmptyResult], frozen=True, kw_only=True, tag="c
 
 
 class DynamicFunction(WireStruct, frozen=True, kw_only=True, tag="function"):
-    """A tool of ours that the app-server calls through `item/tool/call`."""
+    """A tool of Treadle's that the app-server calls through `item/tool/call`."""
 
     name: str
     description: str
@@ -104,7 +110,7 @@ class DynamicFunction(WireStruct, frozen=True, kw_only=True, tag="function"):
 
 
 class DynamicNamespace(WireStruct, frozen=True, kw_only=True, tag="namespace"):
-    """Tools of ours under one name."""
+    """Tools of Treadle's under one name."""
 
     name: str
     description: str
@@ -115,7 +121,7 @@ DynamicTool: TypeAlias = DynamicFunction | DynamicNamespace
 
 
 class OpenThreadResult(WireStruct, frozen=True, kw_only=True):
-    """The answer to start, resume and fork."""
+    """The result of start, resume and fork."""
 
     thread: CodexThreadInfo
     model: str = ""
@@ -126,44 +132,44 @@ class OpenThreadResult(WireStruct, frozen=True, kw_only=True):
 
 
 class CommandEnvironment(WireStruct, frozen=True, kw_only=True):
-    """Where commands can run, and in which directory."""
+    """A place where commands can run, and the directory."""
 
     environment_id: str
     cwd: str
 
     @classmethod
     def local(cls, cwd: str) -> Self:
-        """This machine."""
+        """Return the environment of this machine."""
         return cls(environment_id="local", cwd=cwd)
 
 
 class ThreadStart(ClientRequest[OpenThreadResult], frozen=True, kw_only=True):
-    """Begin a thread. It is written to disk with its first turn or injection."""
+    """Start a thread. It is written to disk with its first turn or injection."""
 
     method: ClassVar[str] = "thread/start"
     result_type: ClassVar[type[Any]] = OpenThreadResult
 
     cwd: str | None = None
-    """Named here, the server writes down that its project is trusted, and heeds its settings,
-    if commands may write; named by one of `environments`, it does neither."""
+    """If commands may write there, the server records that the project is trusted and uses the
+    project's settings. A directory in `environments` has neither effect."""
     model: str | None = None
     model_provider: str | None = None
     approval_policy: CodexApprovalPolicy | None = None
     sandbox: CodexSandboxMode | None = None
     base_instructions: str | None = None
-    """An empty one removes the message altogether."""
+    """An empty text removes the message."""
     developer_instructions: str | None = None
     config: dict[str, Any] | None = None
-    """Settings of this thread alone, by dotted key."""
+    """Settings of this thread only, by dotted key."""
     dynamic_tools: tuple[DynamicTool, ...] | None = None
     environments: tuple[CommandEnvironment, ...] | None = None
-    """With none at all, no tool is offered that would run a command."""
+    """With an empty list, no tool that runs commands is offered."""
     ephemeral: bool | None = None
     experimental_raw_events: bool = False
 
 
 class ThreadResume(ClientRequest[OpenThreadResult], frozen=True, kw_only=True):
-    """Load a thread from disk; of one that is loaded, the overrides are ignored."""
+    """Load a thread from disk; for a loaded thread the overrides are ignored."""
 
     method: ClassVar[str] = "thread/resume"
     result_type: ClassVar[type[Any]] = OpenThreadResult
@@ -181,7 +187,7 @@ class ThreadResume(ClientRequest[OpenThreadResult], frozen=True, kw_only=True):
 
 
 class ThreadFork(ClientRequest[OpenThreadResult], frozen=True, kw_only=True):
-    """Branch off a thread; its developer instructions are not inherited.
+    """Fork a thread; its developer instructions are not inherited.
 
     An ephemeral fork needs `exclude_turns` and keeps the parent's cache key.
     """
@@ -205,7 +211,7 @@ class ThreadFork(ClientRequest[OpenThreadResult], frozen=True, kw_only=True):
 
 
 class ThreadInject(ClientRequest[EmptyResult], frozen=True, kw_only=True):
-    """Append raw Responses items to a thread's history; there must be at least one."""
+    """Append raw Responses items to the history of a thread; at least one."""
 
     method: ClassVar[str] = "thread/inject_items"
     result_type: ClassVar[type[Any]] = EmptyResult
@@ -215,13 +221,13 @@ class ThreadInject(ClientRequest[EmptyResult], frozen=True, kw_only=True):
 
 
 class UnsubscribeResult(WireStruct, frozen=True, kw_only=True):
-    """Whether there was anything to leave."""
+    """Whether the client was subscribed."""
 
     status: str
 
 
 class ThreadUnsubscribe(ClientRequest[UnsubscribeResult], frozen=True, kw_only=True):
-    """Stop getting a thread's events; it is unloaded some time later."""
+    """Stop receiving the events of a thread; the server unloads it later."""
 
     method: ClassVar[str] = "thread/unsubscribe"
     result_type: ClassVar[type[Any]] = UnsubscribeResult
@@ -230,7 +236,7 @@ class ThreadUnsubscribe(ClientRequest[UnsubscribeResult], frozen=True, kw_only=T
 
 
 class ThreadArchive(ClientRequest[EmptyResult], frozen=True, kw_only=True):
-    """Unload a thread and put it away."""
+    """Unload and archive a thread."""
 
     method: ClassVar[str] = "thread/archive"
     result_type: ClassVar[type[Any]] = EmptyResult
@@ -239,7 +245,7 @@ class ThreadArchive(ClientRequest[EmptyResult], frozen=True, kw_only=True):
 
 
 class ThreadCompact(ClientRequest[EmptyResult], frozen=True, kw_only=True):
-    """Compact natively; what happens then is told as a turn."""
+    """Compact a thread natively; the compaction is reported as a turn."""
 
     method: ClassVar[str] = "thread/compact/start"
     result_type: ClassVar[type[Any]] = EmptyResult
@@ -248,13 +254,13 @@ class ThreadCompact(ClientRequest[EmptyResult], frozen=True, kw_only=True):
 
 
 class ThreadReadResult(WireStruct, frozen=True, kw_only=True):
-    """A thread as stored."""
+    """A stored thread."""
 
     thread: CodexThreadInfo
 
 
 class ThreadRead(ClientRequest[ThreadReadResult], frozen=True, kw_only=True):
-    """Look at a thread, loaded or not. Injected items are not shown."""
+    """Read a thread, loaded or not. Injected items are not included."""
 
     method: ClassVar[str] = "thread/read"
     result_type: ClassVar[type[Any]] = ThreadReadResult
@@ -263,51 +269,40 @@ class ThreadRead(ClientRequest[ThreadReadResult], frozen=True, kw_only=True):
     include_turns: bool = False
 
 
+TURN_TEXT_LIMIT = 1 << 20
+"""Characters that the app-server accepts as the text of one turn."""
+
+
 class TextInput(WireStruct, frozen=True, kw_only=True, tag="text"):
-    """Text a user typed."""
+    """Text of the user."""
 
     text: str
 
 
 class ImageInput(WireStruct, frozen=True, kw_only=True, tag="image"):
-    """An image by address; `data:` addresses work."""
+    """An image by URL; `data:` URLs work."""
 
     url: str
     detail: Literal["auto", "low", "high", "original"] | None = None
 
 
-class LocalImageInput(WireStruct, frozen=True, kw_only=True, tag="localImage"):
-    """An image by file."""
-
-    path: str
-    detail: Literal["auto", "low", "high", "original"] | None = None
-
-
-UserInput: TypeAlias = TextInput | ImageInput | LocalImageInput
-
-
-class AdditionalContext(WireStruct, frozen=True, kw_only=True):
-    """Text beside the user's; sent again only when it changed."""
-
-    kind: Literal["application", "untrusted"]
-    value: str
+UserInput: TypeAlias = TextInput | ImageInput
 
 
 class TurnStartResult(WireStruct, frozen=True, kw_only=True):
-    """The turn that was started, or queued behind the running one."""
+    """The turn that was started, or queued after the running one."""
 
     turn: CodexTurnInfo
 
 
 class TurnStart(ClientRequest[TurnStartResult], frozen=True, kw_only=True):
-    """Run a turn; without input the model answers the history as it is."""
+    """Start a turn; without input the model continues the history as it is."""
 
     method: ClassVar[str] = "turn/start"
     result_type: ClassVar[type[Any]] = TurnStartResult
 
     thread_id: str
     input: tuple[UserInput, ...]
-    client_user_message_id: str | None = None
     cwd: str | None = None
     model: str | None = None
     effort: str | None = None
@@ -316,17 +311,16 @@ class TurnStart(ClientRequest[TurnStartResult], frozen=True, kw_only=True):
     sandbox_policy: dict[str, Any] | None = None
     output_schema: dict[str, Any] | None = None
     collaboration_mode: dict[str, Any] | None = None
-    additional_context: dict[str, AdditionalContext] | None = None
 
 
 class TurnSteerResult(WireStruct, frozen=True, kw_only=True):
-    """The turn that took the text."""
+    """The turn that accepted the text."""
 
     turn_id: str
 
 
 class TurnSteer(ClientRequest[TurnSteerResult], frozen=True, kw_only=True):
-    """Add text to the running turn; the response in flight is thrown away."""
+    """Add text to the running turn; the response in flight is discarded."""
 
     method: ClassVar[str] = "turn/steer"
     result_type: ClassVar[type[Any]] = TurnSteerResult
@@ -334,17 +328,16 @@ class TurnSteer(ClientRequest[TurnSteerResult], frozen=True, kw_only=True):
     thread_id: str
     expected_turn_id: str
     input: tuple[UserInput, ...]
-    client_user_message_id: str | None = None
 
 
 class TerminateResult(WireStruct, frozen=True, kw_only=True):
-    """Whether there was something to end."""
+    """Whether a command was running."""
 
     terminated: bool = False
 
 
 class TerminalTerminate(ClientRequest[TerminateResult], frozen=True, kw_only=True):
-    """End a command that still runs."""
+    """Stop a command that still runs."""
 
     method: ClassVar[str] = "thread/backgroundTerminals/terminate"
     result_type: ClassVar[type[Any]] = TerminateResult
