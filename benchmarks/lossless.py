@@ -35,7 +35,7 @@ from treadle.core.items import (
     OutputText,
     encode_item,
 )
-from treadle.engines.lossless.factory import lossless
+from treadle.engines.lossless.engine import create_engine
 from treadle.engines.offers import EngineContext
 from treadle.engines.session import EngineSession
 from treadle.engines.slot import EngineSlot
@@ -108,7 +108,7 @@ class Work:
 @asynccontextmanager
 async def opened(home: Path, thread: str | None = None) -> AsyncIterator[Work]:
     """A thread of `home`, opened from the disk, with the lossless engine."""
-    engine = lossless(EngineContext.of("lossless", home=home, cwd=home))
+    engine = create_engine(EngineContext.of("lossless", home=home, cwd=home))
     store = await SqliteStore.open(home)
     index = SqliteIndex(store, home)
     clocks = time.perf_counter(), time.process_time()

@@ -10,7 +10,7 @@ from inline_snapshot import snapshot
 
 from treadle.core.entries import Draft
 from treadle.core.items import Message, OutputText, encode_item
-from treadle.engines.lossless.factory import FILE
+from treadle.engines.lossless.engine import FILE
 from treadle.engines.lossless.library import Library
 from treadle.engines.lossless.nodes import SummaryNode
 from treadle.store import Change, SqliteStore

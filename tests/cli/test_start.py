@@ -47,8 +47,8 @@ NOT_YET = {
     "treadle.sandbox.bubblewrap", "treadle.sandbox.probe", "treadle.policy.auth.oauth",
     "treadle.hooks.command",
     "treadle.delivery.deliveries", "treadle.delivery.reasoning", "treadle.delivery.outgoing",
-    "treadle.engines.lossless.workshop", "treadle.engines.lossless.writing.summarise",
-    "treadle.engines.lossless.recall.cues", "treadle.prompt.soundness", "treadle.cli.repl",
+    "treadle.engines.lossless.summariser", "treadle.engines.lossless.writing.summarise",
+    "treadle.engines.lossless.recall.automatic", "treadle.prompt.soundness", "treadle.cli.repl",
 }  # fmt: skip
 
 MOST = 300

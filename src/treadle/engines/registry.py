@@ -191,9 +191,9 @@ def _itself(factory: Factory) -> Factory:
 
 
 def _lossless(context: EngineContext) -> ContextEngine:
-    from .lossless.factory import lossless
+    from .lossless.engine import create_engine
 
-    return lossless(context)
+    return create_engine(context)
 
 
 def _linear(context: EngineContext) -> ContextEngine:

@@ -18,10 +18,10 @@ from typing import Any
 
 from tests.harness.scenes import hear, opened
 from treadle.engines.lossless.call_limits import CallLimiter, CallLimits
+from treadle.engines.lossless.chunks import Thresholds
 from treadle.engines.lossless.engine import LosslessEngine
 from treadle.engines.lossless.library import Library, SummaryJob
 from treadle.engines.lossless.nodes import SummaryNode
-from treadle.engines.lossless.plan import Measures
 from treadle.store.contract import Change, CommitResult, Lease
 from treadle.store.sqlite import SqliteStore
 
@@ -117,7 +117,7 @@ async def main(place: Path, point: str, times: int) -> None:
     library = DyingLibrary(place / "lossless.db")
     store.fate = library.fate = fate
     limiter = CallLimiter(limits=CallLimits(calls=10_000))
-    engine = LosslessEngine(library, Measures(), limiter, FOREGROUND)
+    engine = LosslessEngine(library, Thresholds(), limiter, FOREGROUND)
     model: Any = Speaker(mood="good")
     async with opened(
         place,

@@ -24,10 +24,10 @@ from treadle.core.stream import CompletedBody, OutputItemDone, ResponseCompleted
 from treadle.core.wire import Json
 from treadle.engines.log import visible_rows
 from treadle.engines.lossless.call_limits import CallLimiter, CallLimits
+from treadle.engines.lossless.chunks import Thresholds
 from treadle.engines.lossless.engine import INFO, LosslessEngine
 from treadle.engines.lossless.library import Library
 from treadle.engines.lossless.nodes import SummaryNode
-from treadle.engines.lossless.plan import Measures
 from treadle.harness.events import Event, StepStarted
 from treadle.models.contract import (
     AuthFailed,
@@ -190,7 +190,7 @@ async def keeping(
     thread: str | None = None,
     *,
     window: int = WINDOW,
-    measures: Measures | None = None,
+    thresholds: Thresholds | None = None,
     calls: int = 10_000,
     clock: Callable[[], float] = time.time,
     **options: Any,
@@ -198,7 +198,7 @@ async def keeping(
     """A thread with the engine over the files in `place`; maintenance is waited for."""
     library = Library(place / "lossless.db", clock=clock)
     limiter = CallLimiter(limits=CallLimits(calls=calls))
-    engine = LosslessEngine(library, measures or Measures(), limiter, FOREGROUND)
+    engine = LosslessEngine(library, thresholds or Thresholds(), limiter, FOREGROUND)
     options = {"tools": (look,), "facts": f"context_window = {window}"} | options
     try:
         async with opened(place, model, thread=thread, engine=engine, **options) as found:

@@ -4,4 +4,4 @@ from treadle.testing.contracts import ContextEngineContract
 
 
 class TestLossless(ContextEngineContract):
-    factory = "treadle.engines.lossless.factory:lossless"
+    factory = "treadle.engines.lossless.engine:create_engine"

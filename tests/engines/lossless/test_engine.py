@@ -9,10 +9,9 @@ import pytest
 
 from treadle.core.errors import ConfigError
 from treadle.core.items import Item
-from treadle.engines.lossless.engine import LosslessEngine
-from treadle.engines.lossless.factory import lossless, measures_from
+from treadle.engines.lossless.chunks import Thresholds
+from treadle.engines.lossless.engine import LosslessEngine, create_engine, thresholds_from
 from treadle.engines.lossless.library import Library
-from treadle.engines.lossless.plan import Measures
 from treadle.engines.offers import EngineContext
 from treadle.engines.values import (
     AssembleResult,
@@ -132,15 +131,15 @@ async def test_summaries_are_prepared_unseen_and_published_when_it_is_time(
     assert (done.changed, done.rebase) == (True, None)
     assert writer.calls
     prepared = await engine.library.nodes_of_thread(said.thread)
-    filled(engine.measures.high, said)
+    filled(engine.thresholds.high, said)
     result = await assembled(engine, said)
     assert set(names(result.items)) <= {node.id for node in prepared}
-    assert result.estimated_tokens <= BUDGET * engine.measures.low
+    assert result.estimated_tokens <= BUDGET * engine.thresholds.low
     assert result.items[-1].id == f"{said.thread}:prompt"
 
 
 async def test_a_view_is_not_brought_down_by_halves(engine: LosslessEngine):
-    result = await assembled(engine, filled(engine.measures.high))
+    result = await assembled(engine, filled(engine.thresholds.high))
     assert names(result.items) == []
 
 
@@ -157,7 +156,7 @@ async def test_without_a_model_the_engine_works_whole(engine: LosslessEngine):
     said = past(24)
     done = await engine.maintain(maintaining(said))
     assert done.rebase is not None
-    assert sum(item.tokens for item in done.rebase.items) <= BUDGET * engine.measures.low
+    assert sum(item.tokens for item in done.rebase.items) <= BUDGET * engine.thresholds.low
     known = await engine.library.nodes(names(done.rebase.items))
     spans = [
         known[item.name].spans if item.name else ((item.seq, item.seq),)
@@ -222,7 +221,7 @@ async def test_after_an_overflow_the_view_is_folded_to_low_water_and_no_further(
     done = await engine.compact(folding(past(34), Writer(), trigger="overflow"))
     assert done.tokens_before is not None
     assert done.tokens_after is not None
-    low = BUDGET * engine.measures.low
+    low = BUDGET * engine.thresholds.low
     assert low - BUDGET / 8 < done.tokens_after <= low < done.tokens_before
 
 
@@ -250,8 +249,8 @@ async def test_what_was_rolled_back_is_no_longer_worked_on(engine: LosslessEngin
 
 
 async def test_the_factory_makes_an_engine_from_its_table(tmp_path: Path):
-    engine = lossless(EngineContext(home=tmp_path / "own", config={"high": 0.6, "low": 0.3}))
-    assert engine.measures == Measures(high=0.6, low=0.3)
+    engine = create_engine(EngineContext(home=tmp_path / "own", config={"high": 0.6, "low": 0.3}))
+    assert engine.thresholds == Thresholds(high=0.6, low=0.3)
     await assembled(engine, past(2))
     file = tmp_path / "own" / "lossless.db"
     assert not file.exists(), "there is nothing to keep yet"
@@ -262,7 +261,7 @@ async def test_the_factory_makes_an_engine_from_its_table(tmp_path: Path):
 
 async def test_without_a_home_summaries_end_with_the_engine():
     for _ in range(2):
-        engine = lossless(EngineContext(home=None))
+        engine = create_engine(EngineContext(home=None))
         said = past(34)
         assert await engine.library.nodes_of_thread(said.thread) == []
         assert names((await assembled(engine, said)).items)
@@ -281,4 +280,4 @@ async def test_without_a_home_summaries_end_with_the_engine():
 )
 def test_a_table_that_cannot_be_used_is_named(table: dict[str, object], told: str):
     with pytest.raises(ConfigError, match=told):
-        measures_from(table)
+        thresholds_from(table)

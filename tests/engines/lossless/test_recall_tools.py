@@ -22,10 +22,10 @@ from tests.harness.scenes import call, hear, last
 from tests.tools.scenes import Scene
 from treadle.engines.log import StoredLog
 from treadle.engines.lossless.library import Library
-from treadle.engines.lossless.memory import Memory
 from treadle.engines.lossless.nodes import SummaryNode
-from treadle.engines.lossless.recall.desk import Found, records
-from treadle.engines.lossless.recall.noting import MOST_NOTES
+from treadle.engines.lossless.recall.note_tools import MOST_NOTES
+from treadle.engines.lossless.recall.resolver import ResolvedId, read_records
+from treadle.engines.lossless.thread_memory import ThreadMemory
 from treadle.store.contract import Change
 from treadle.store.index import SqliteIndex
 from treadle.store.sqlite import SqliteStore
@@ -138,7 +138,7 @@ async def test_a_long_past_is_opened_a_page_at_a_time(tmp_path: Path):
         await append(store, name, Change(entries=tuple(drafts)))
         log = StoredLog(name, store, SqliteIndex(store, None))
         spans = ((1, 450), (452, 452), (454, 900))
-        read = [each async for each in records(Found(log=log, thread=name, spans=spans))]
+        read = [each async for each in read_records(ResolvedId(log=log, thread=name, spans=spans))]
     assert [record.seq for record in read] == [
         seq for first, last in spans for seq in range(first, last + 1) if seq % 3
     ]
@@ -441,7 +441,7 @@ async def test_there_is_an_end_to_notes(tmp_path: Path):
 async def test_where_nothing_can_be_read_or_asked_the_tools_say_so(tmp_path: Path):
     library = Library(None)
     executor = LocalExecutor(home=tmp_path)
-    scene = Scene(executor, tmp_path, tmp_path, tools=Memory(library).tools)
+    scene = Scene(executor, tmp_path, tmp_path, tools=ThreadMemory(library).tools)
     assert await scene.call("recall_ask", question="Which colour?") == ToolResult(
         "recall_ask failed: no model can be asked here; use recall_search and recall_expand",
         success=False,

@@ -14,9 +14,9 @@ from tests.engines.lossless.scenes import FOREGROUND, check, words
 from treadle import Thread
 from treadle.engines.contract import ContextEngine
 from treadle.engines.lossless.call_limits import CallLimiter, CallLimits
+from treadle.engines.lossless.chunks import Thresholds
 from treadle.engines.lossless.engine import LosslessEngine
 from treadle.engines.lossless.library import Library
-from treadle.engines.lossless.plan import Measures
 from treadle.engines.registry import EngineContext
 from treadle.harness.events import CompactionFinished, Event, ItemCompleted, StepStarted
 from treadle.testing.script import Answer, Call, Script, Tokens
@@ -157,7 +157,7 @@ async def test_the_lossless_engine_is_shown_whole_through_many_epochs(tmp_path: 
         )
         library = Library(tmp_path / "lossless.db")
         limiter = CallLimiter(limits=CallLimits(calls=10_000))
-        engine = LosslessEngine(library, Measures(), limiter, FOREGROUND)
+        engine = LosslessEngine(library, Thresholds(), limiter, FOREGROUND)
         async with watched(stage, engine) as (witness, calls):
             await witness.turns(range(TURNS))
             await committed_each_turn_once(witness.thread, calls)

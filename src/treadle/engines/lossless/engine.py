@@ -1,23 +1,22 @@
 """The lossless engine: nothing is forgotten, and the view stays small.
 
-Owns when summaries are made, shown and told about. Invariants: the log is the only copy
-of what was said; a view changes in one step from high to low water; inside an epoch what
-was shown before is an exact prefix of what is shown next, and a step that changes nothing
-costs what is new.
+Owns when summaries are made and shown, and the keys of ``[engines.lossless]``.
+Invariants: the log is the only copy of what was said; a view changes in one step from
+high to low water; within an epoch the earlier view is an exact prefix of the next one,
+and a step that changes nothing costs what is new.
 """
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from msgspec import field
+import msgspec
 
-from ...core.service import Service, later
+from ...core.errors import ConfigError
 from ...tools.contract import Tool
 from ..info import EngineInfo, Transcript
+from ..offers import EngineContext
 from ..values import (
     AssembleParams,
     AssembleResult,
@@ -27,7 +26,6 @@ from ..values import (
     CommitResult,
     CompactParams,
     CompactResult,
-    Complete,
     ContextItem,
     ConversationParams,
     IngestParams,
@@ -39,19 +37,22 @@ from ..values import (
     ResetParams,
 )
 from .call_limits import CallLimiter
-from .choose import Chosen, choose, token_count
+from .chunks import Thresholds, token_count
 from .library import Library, RecentThreads
-from .memory import Memory
-from .mending import mended, restored, written_again
-from .nodes import SummaryNode, summary_names
-from .plan import Measures, Stretch, condensable, mergeable, stretches
-from .reading import Reading, read
-from .scene import Full, Scene, Shown, newest_turn
+from .reducer import Reducer
+from .thread_memory import ThreadMemory
+from .view_state import (
+    ConversationStats,
+    KnownSummaries,
+    ViewState,
+    conversation_stats,
+    newest_turn,
+)
 
-if TYPE_CHECKING:
-    from .workshop import Workshop
+__all__ = ["FILE", "INFO", "LosslessEngine", "create_engine", "thresholds_from"]
 
-__all__ = ["INFO", "LosslessEngine"]
+FILE = "lossless.db"
+"""The library's file in the engine's home."""
 
 INFO = EngineInfo(
     id="lossless",
@@ -65,331 +66,207 @@ INFO = EngineInfo(
     ),
 )
 
-_BUDGET = 100_000
-"""Tokens for a conversation where nobody knows the model's window."""
-_PRESSED = 2
-"""How many times the room of summaries they may take before good ones are merged with weak."""
+_DEFAULT_BUDGET = 100_000
+"""Tokens for a conversation where the model's window is unknown."""
 
 
-class LosslessEngine(Service):
+def create_engine(context: EngineContext) -> LosslessEngine:
+    """Return the engine; without a home its summaries end with it. Raises `ConfigError`."""
+    path = None if context.home is None else context.home / FILE
+    return LosslessEngine(Library(path), thresholds_from(context.config))
+
+
+def thresholds_from(config: dict[str, object]) -> Thresholds:
+    """Return the thresholds that a configuration asks for. Raises `ConfigError`."""
+    known = Thresholds.__struct_fields__
+    if unknown := sorted(set(config) - set(known)):
+        raise ConfigError(
+            f"[engines.lossless] has no key {unknown[0]!r}; it knows {', '.join(known)}"
+        )
+    try:
+        found = msgspec.convert(config, Thresholds)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"[engines.lossless] cannot be used: {error}; mend the value") from error
+    if not 0 < found.prepare <= found.high <= found.hard <= 1:
+        raise ConfigError(
+            "[engines.lossless] needs 0 < prepare <= high <= hard <= 1; "
+            f"they are {found.prepare}, {found.high} and {found.hard}"
+        )
+    if not 0 < found.low < found.high:
+        raise ConfigError(
+            f"[engines.lossless] needs low below high; they are {found.low} and {found.high}"
+        )
+    return found
+
+
+class LosslessEngine:
     """Keeps the view small with summaries that can be opened again."""
 
-    library: Library
-    measures: Measures = field(default_factory=Measures)
-    limiter: CallLimiter = field(default_factory=CallLimiter)
-    info: EngineInfo = INFO
-    memory: Memory = later()
-    _made: Workshop | None = None
-    _read: dict[str, Reading] = field(default_factory=RecentThreads)
-    """The conversations of threads, as far as they were read."""
-    _shown: dict[str, Shown] = field(default_factory=RecentThreads)
-    _full: dict[str, Full] = field(default_factory=RecentThreads)
-
-    def __post_init__(self) -> None:
-        self.memory = Memory(self.library)
-
-    @property
-    def _workshop(self) -> Workshop:
-        # Many threads end before a summary is due.
-        from .workshop import Workshop
-
-        self._made = self._made or Workshop(self.library, self.limiter)
-        return self._made
+    def __init__(
+        self,
+        library: Library,
+        thresholds: Thresholds | None = None,
+        limiter: CallLimiter | None = None,
+        info: EngineInfo = INFO,
+    ) -> None:
+        self.library = library
+        self.thresholds = thresholds or Thresholds()
+        self.limiter = limiter or CallLimiter()
+        self.info = info
+        self.memory = ThreadMemory(library)
+        self._reducer = Reducer(library, self.limiter)
+        self._stats: dict[str, ConversationStats] = RecentThreads()
+        """The conversations of threads, as far as they were counted."""
+        self._known: dict[str, KnownSummaries] = RecentThreads()
 
     async def bootstrap(self, given: BootstrapParams, /) -> BootstrapResult:
-        """Nothing to read: the thread's log is the store."""
+        """Forget what was cached of the thread; its log needs no import."""
         self.library.open_in_background()
         self.memory.forget(given.thread.id)
-        self._shown.pop(given.thread.id, None)
+        self._known.pop(given.thread.id, None)
         return BootstrapResult(bootstrapped=True, reason="the log has it all")
 
     async def ingest(self, given: IngestParams, /) -> IngestResult:
-        """Nothing to keep: the log has it."""
+        """Do nothing: the log has the items."""
         del given
         return IngestResult(ingested=False)
 
     async def commit_turn(self, given: CommitParams, /) -> CommitResult:
-        """Note how far the thread has come."""
+        """Record how far the thread has come."""
         new = await self.library.commit_turn(
             given.key, given.thread.id, given.number, given.first, given.last
         )
         return CommitResult("committed" if new else "duplicate")
 
     async def assemble(self, given: AssembleParams, /) -> AssembleResult:
-        """The view, brought down in one step where it has grown too large, and memory."""
+        """Return the view, reduced in one step where it is too large, and what is recalled."""
         live = len(given.items) if given.pre_prompt_count is None else given.pre_prompt_count
-        scene = self._scene(given, live, given.token_budget, said=bool(given.prompt))
-        await self._restore(scene)
-        items = await self._reduced(scene)
-        seen = scene.seen if items is given.items else read(items)
-        self.memory.look(given.thread.id, given.log, seen)
-        recalled = await self.memory.recalled(given, seen, scene.budget - seen.tokens)
+        state = self._view_state(given, live, given.token_budget, has_input=bool(given.prompt))
+        await self._restore_nodes(state)
+        items = await self._reduced_items(state)
+        stats = state.stats if items is given.items else conversation_stats(items)
+        self.memory.remember_view(given.thread.id, given.log, stats)
+        recalled = await self.memory.recall(given, stats, state.budget - stats.tokens)
         if recalled:
             at = len(items) - (len(given.items) - live)
             items = (*items[:at], *recalled, *items[at:])
         return AssembleResult(
             items=items,
-            estimated_tokens=seen.tokens + token_count(recalled),
-            system_prompt_addition=await self.memory.guidance(given.thread.id, seen),
-            projection=_projection(seen.names),
+            estimated_tokens=stats.tokens + token_count(recalled),
+            system_prompt_addition=await self.memory.guidance(given.thread.id, stats),
+            projection=_projection(stats.summaries),
         )
 
     async def maintain(self, given: MaintainParams, /) -> MaintainResult:
-        """Make ready what will be needed; ask for a smaller view when all of it is ready."""
+        """Write what will be needed; ask for a smaller view when all of it is ready."""
         if given.reason == "bootstrap":
-            # Before a turn no model can be asked, and what can be done without, assembling does.
+            # No model can be asked before a turn; what needs none, `assemble` does.
             return MaintainResult(reason="the turn that begins does it")
         budget = given.context.token_budget if given.context else None
         complete = given.context.complete if given.context else None
-        scene = self._scene(given, len(given.items), budget)
-        self.memory.look(given.thread.id, given.log, scene.seen)
-        await self._restore(scene)
-        made, rebase = 0, None
-        if self._is_due(scene):
-            scene = scene.beside(await self._under_way(given))
-            if scene.is_filling:
-                made += await self._prepare(scene, complete, given.cancelled)
-            if complete is not None and self._is_weak(scene.thread):
-                made += await written_again(self.library, self._workshop, scene, given, complete)
-            await self._forget_jobs(scene)
-            chosen = await self._chosen(scene, force=False)
-            if chosen is not None:
-                rebase = Rebase(items=await mended(self.library, chosen.items))
+        state = self._view_state(given, len(given.items), budget)
+        self.memory.remember_view(given.thread.id, given.log, state.stats)
+        await self._restore_nodes(state)
+        has_extracts = self._known[state.thread].has_extracts
+        if not (state.should_prepare or has_extracts or not self.library.is_idle(state.thread)):
+            return MaintainResult(changed=False, reason="0 summaries made")
+        state = state.with_live(await self._parallel_turn_start(given))
+        made, reducer = 0, self._reducer
+        if state.should_prepare:
+            made += await reducer.prepare(state, complete, given.cancelled)
+        if complete is not None and has_extracts:
+            made += await reducer.rewrite_extracts(state, given.log, complete, given.cancelled)
+        await reducer.drop_needless_jobs(state)
+        reduced = await reducer.reduce(state, force=False)
+        rebase = None
+        if reduced is not None:
+            rebase = Rebase(items=await reducer.with_best_nodes(reduced.items))
         return MaintainResult(changed=made > 0, reason=f"{made} summaries made", rebase=rebase)
-
-    def _is_due(self, scene: Scene) -> bool:
-        """Whether there is anything to make, to mend or to forget."""
-        weak = self._is_weak(scene.thread)
-        return scene.is_filling or weak or not self.library.is_idle(scene.thread)
-
-    def _is_weak(self, thread: str) -> bool:
-        """Whether summaries in view may only have been extracted."""
-        shown = self._shown.get(thread)
-        return shown is None or shown.weak
 
     async def compact(self, given: CompactParams, /) -> CompactResult:
         """Fold what is not fresh, now; the model is asked as long as somebody waits."""
-        complete = given.context.complete if given.context else None
-        scene = self._scene(given, _live(given), given.token_budget)
-        await self._restore(scene)
-        target = 0 if given.trigger == "manual" else int(scene.measures.low * scene.budget)
-        parts = [*await self._older(scene), *scene.stretches(unfinished=True)]
-        if not parts:
-            scene = scene.eager()
-            parts = scene.stretches(unfinished=True)
-        nodes: dict[str, SummaryNode] = {}
-        left = scene.size
-        for part in parts:
-            if left <= target or (given.cancelled is not None and given.cancelled.is_set()):
-                break
-            manual = given.trigger == "manual"
-            node = await self._node(scene, part, complete, given.cancelled, manual=manual)
-            nodes[part.key] = node
-            left += node.tokens - part.tokens
-        chosen = choose(scene.items, parts, nodes, target)
-        if not chosen.used:
+        live = newest_turn(given.items) if given.live and given.items else len(given.items)
+        state = self._view_state(given, live, given.token_budget)
+        await self._restore_nodes(state)
+        manual = given.trigger == "manual"
+        reduced = await self._reducer.compact(
+            state,
+            target=0 if manual else int(state.thresholds.low * state.budget),
+            complete=given.context.complete if given.context else None,
+            cancelled=given.cancelled,
+            manual=manual,
+        )
+        if not reduced.replaced:
             return CompactResult(ok=False, reason="everything that is left is fresh")
         return CompactResult(
             compacted=True,
-            rebase=Rebase(items=await mended(self.library, chosen.items)),
-            tokens_before=scene.size,
-            tokens_after=chosen.tokens,
+            rebase=Rebase(items=await self._reducer.with_best_nodes(reduced.items)),
+            tokens_before=state.size,
+            tokens_after=reduced.tokens,
         )
 
     async def thread_reset(self, given: ResetParams, /) -> None:
-        """Work about what was hidden is no longer wanted; nodes stay for what still shows it."""
+        """Drop jobs about what was hidden; nodes stay for views that still show it."""
         await self.library.drop_jobs(given.thread.id, given.first)
 
     def tools(self) -> Sequence[Tool]:
-        """The tools with which the past is opened again."""
+        """Return the tools with which the past is opened again."""
         return self.memory.tools
 
     async def dispose(self) -> None:
         """Close the library."""
         await self.library.close()
 
-    def _scene(
-        self, given: ConversationParams, live: int, budget: int | None, *, said: bool = False
-    ) -> Scene:
-        """What is given; with `said` the present input ends it, under a name that will not stay."""
-        tokens = budget or _BUDGET
+    def _view_state(
+        self,
+        given: ConversationParams,
+        live: int,
+        budget: int | None,
+        *,
+        has_input: bool = False,
+    ) -> ViewState:
+        """Return the state of a view; with `has_input` it ends with input without an entry."""
+        tokens = budget or _DEFAULT_BUDGET
         thread, items = given.thread.id, given.items
-        seen = read(items[:live] if said else items, self._read.get(thread))
-        self._read[thread] = seen
-        return Scene(
+        stats = conversation_stats(items[:live] if has_input else items, self._stats.get(thread))
+        self._stats[thread] = stats
+        return ViewState(
             thread=thread,
-            said=given,
-            seen=read(items, seen) if said else seen,
+            conversation=given,
+            stats=conversation_stats(items, stats) if has_input else stats,
             live=live,
             budget=tokens,
-            measures=self.measures.within(tokens),
+            thresholds=self.thresholds.for_budget(tokens),
             model=(given.settings.model.resolved or "") if given.settings else "",
             log=given.log,
         )
 
-    async def _under_way(self, given: MaintainParams) -> int:
-        """Where a turn begins that runs beside maintenance, or may; the end where none does."""
-        known = await self.library.last_committed_entry(given.thread.id)
+    async def _restore_nodes(self, state: ViewState) -> None:
+        """Check, once for each set of summaries in view, that the library has them."""
+        known = self._known.get(state.thread)
+        if known is None or known.names != state.stats.summaries:
+            self._known[state.thread] = await self._reducer.restore_nodes(state)
+
+    async def _reduced_items(self, state: ViewState) -> Sequence[ContextItem]:
+        """Return the conversation, smaller if it must be and can be."""
+        if self.memory.take_fresh_start(state.thread, state.stats):
+            return await self._reducer.fold_earlier_turns(state)
+        force = state.size > state.thresholds.hard * state.budget
+        reduced = await self._reducer.reduce(state, force=force)
+        if reduced is None:
+            return state.conversation.items
+        return await self._reducer.with_best_nodes(reduced.items)
+
+    async def _parallel_turn_start(self, given: MaintainParams) -> int:
+        """Return where a turn begins that may run during maintenance; the end if there is none."""
+        committed = await self.library.last_committed_entry(given.thread.id)
         items = given.items
-        if not items or items[-1].seq is None or items[-1].seq <= known:
+        if not items or items[-1].seq is None or items[-1].seq <= committed:
             return len(items)
         return newest_turn(items)
 
-    async def _reduced(self, scene: Scene) -> Sequence[ContextItem]:
-        """The conversation, smaller if it must be and can be."""
-        if self.memory.wants_fresh_start(scene.thread, scene.seen):
-            return await self._fresh_start(scene)
-        chosen = await self._chosen(scene, force=scene.size > scene.measures.hard * scene.budget)
-        return scene.said.items if chosen is None else await mended(self.library, chosen.items)
 
-    async def _fresh_start(self, scene: Scene) -> tuple[ContextItem, ...]:
-        """Fold all that lies before the current turn."""
-        parts = stretches(scene.items, scene.live, scene.measures, upto=scene.live, unfinished=True)
-        nodes = await self._ready(scene, parts)
-        return choose(scene.items, parts, nodes, 0).items
-
-    async def _chosen(self, scene: Scene, *, force: bool) -> Chosen | None:
-        """The step from high to low water, if it is due and can be done whole."""
-        measures = scene.measures
-        if scene.size <= measures.high * scene.budget:
-            self._full.pop(scene.thread, None)
-            return None
-        full = Full.at(scene, force=force)
-        if (known := self._full.get(scene.thread)) is not None and known.covers(full):
-            return None
-        low = int(measures.low * scene.budget)
-        parts = [*await self._older(scene), *scene.stretches(unfinished=force)]
-        nodes = await self.library.best_nodes(part.key for part in parts)
-        # Extracts need no model, so there is nothing to wait for.
-        merged = [part for part in parts if part.merged and part.key not in nodes]
-        nodes |= await self._ready(scene, merged)
-        chosen = choose(scene.items, parts, nodes, low)
-        if force and chosen.tokens > low and chosen.lacking:
-            nodes |= await self._ready(scene, [part for part in parts if not part.depth])
-            chosen = choose(scene.items, parts, nodes, low)
-        if force and not chosen.used:
-            eager = scene.eager()
-            parts = eager.stretches(unfinished=True)
-            chosen = choose(scene.items, parts, await self._ready(eager, parts), low)
-        # What is fresh or unfinished may keep a view above low water for good.
-        midway = (measures.low + measures.high) / 2
-        enough = low if chosen.lacking else int(midway * scene.budget)
-        if not chosen.used or (chosen.tokens > enough and not force):
-            if not chosen.lacking:
-                self._full[scene.thread] = full
-            return None
-        return chosen
-
-    async def _ready(self, scene: Scene, parts: Sequence[Stretch]) -> dict[str, SummaryNode]:
-        """A node for every stretch, at once; what no model has written yet is extracted."""
-        nodes = await self.library.best_nodes(part.key for part in parts)
-        for part in parts:
-            if part.key not in nodes:
-                nodes[part.key] = await self._extracted(scene, part)
-        return nodes
-
-    async def _prepare(
-        self, scene: Scene, complete: Complete | None, cancelled: asyncio.Event | None
-    ) -> int:
-        """Make the summaries that the next step down will need."""
-        parts = [*await self._older(scene), *scene.stretches()]
-        nodes = await self.library.best_nodes(part.key for part in parts)
-        made = 0
-        for part in parts:
-            if cancelled is not None and cancelled.is_set():
-                break
-            known = nodes.get(part.key)
-            if known is not None and not known.degraded:
-                continue
-            made += await self._written(scene, part, complete, cancelled) is not None
-        return made
-
-    async def _written(
-        self,
-        scene: Scene,
-        part: Stretch,
-        complete: Complete | None,
-        cancelled: asyncio.Event | None,
-        *,
-        manual: bool = False,
-    ) -> SummaryNode | None:
-        """A node by the model, or an extract where it fails; None while it must wait."""
-        return await self._workshop.prepared(
-            scene.thread,
-            part,
-            scene.measures,
-            complete,
-            model=scene.model,
-            log=scene.log,
-            previous=await self._before(scene, part),
-            volatile=scene.volatile,
-            manual=manual,
-            cancelled=cancelled,
-        )
-
-    async def _forget_jobs(self, scene: Scene) -> None:
-        """Drop work that no view will need any more."""
-        parts = [*await self._older(scene), *scene.stretches()]
-        shown = await self.library.nodes(summary_names(scene.items))
-        weak = [node.key for node in shown.values() if node.degraded]
-        await self.library.keep_only_jobs(scene.thread, [*weak, *(part.key for part in parts)])
-
-    async def _older(self, scene: Scene) -> list[Stretch]:
-        """Summaries that should become one, where they take too much room."""
-        shown = [item for item in scene.items if item.covers is not None]
-        room = scene.measures.summaries * scene.budget
-        if token_count(shown) <= room:
-            return []
-        nodes = await self.library.nodes(summary_names(shown))
-        depths = {name: node.depth for name, node in nodes.items() if not node.degraded}
-        extracts = nodes.keys() - depths.keys()
-        found = condensable(scene.items, depths, scene.live, scene.measures)
-        found = found or mergeable(scene.items, extracts, scene.live, scene.measures)
-        if found is None and token_count(shown) > _PRESSED * room:
-            # Extracts among summaries that nobody mends must not fill the view for ever.
-            found = mergeable(scene.items, nodes.keys(), scene.live, scene.measures)
-        return [] if found is None else [found]
-
-    async def _extracted(self, scene: Scene, part: Stretch) -> SummaryNode:
-        return await self._workshop.extracted(
-            scene.thread, part, scene.measures, scene.volatile, scene.log
-        )
-
-    async def _before(self, scene: Scene, part: Stretch) -> str:
-        """The text of the summary that stands right before a stretch."""
-        names = summary_names(scene.items[: part.start])[-1:]
-        return "".join(node.text for node in (await self.library.nodes(names)).values())
-
-    async def _restore(self, scene: Scene) -> None:
-        """See, once for each set of summaries in view, that the library has them."""
-        checked = self._shown.get(scene.thread)
-        if checked is None or checked.names != scene.seen.names:
-            self._shown[scene.thread] = await restored(self.library, scene)
-
-    async def _node(
-        self,
-        scene: Scene,
-        part: Stretch,
-        complete: Complete | None,
-        cancelled: asyncio.Event | None,
-        *,
-        manual: bool,
-    ) -> SummaryNode:
-        known = (await self.library.best_nodes([part.key])).get(part.key)
-        if known is not None and not known.degraded:
-            return known
-        made = await self._written(scene, part, complete, cancelled, manual=manual)
-        return made or known or await self._extracted(scene, part)
-
-
-def _live(given: CompactParams) -> int:
-    """Where the current turn begins, if one is under way."""
-    if not given.live or not given.items:
-        return len(given.items)
-    return newest_turn(given.items)
-
-
-def _projection(names: Sequence[str]) -> Projection:
-    """What a view stands on: as long as its summaries are the same, it only grows."""
-    epoch = hashlib.sha256("\n".join(names).encode()).hexdigest()[:32]
+def _projection(summaries: Sequence[str]) -> Projection:
+    """Return the projection: as long as its summaries are the same, a view only grows."""
+    epoch = hashlib.sha256("\n".join(summaries).encode()).hexdigest()[:32]
     return Projection(mode="per_epoch", epoch=epoch)

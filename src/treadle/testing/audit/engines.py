@@ -13,7 +13,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
-from ...engines.lossless.factory import FILE
+from ...engines.lossless.engine import FILE
 from ...store.contract import Store
 from .evidence import Evidence
 from .findings import Finding, Report

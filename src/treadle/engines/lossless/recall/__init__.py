@@ -1,7 +1,7 @@
-"""Recall: the tools with which an agent opens its past again.
+"""The tools with which an agent opens its past again.
 
-Owns which tools there are. Invariant: the same tuple for the life of an engine; what they
-tell of the past is text like any other tool's, and nothing in it was asked for now.
+Owns which tools there are. Invariant: an engine offers the same tools for its whole life;
+what they return of the past is text like that of any other tool.
 """
 
 from __future__ import annotations
@@ -11,33 +11,30 @@ from typing import Any
 
 from ....tools.contract import Tool
 from ....tools.decorator import tool
-from .asking import Asking
-from .desk import Desk
-from .looking import Looking
-from .noting import Noting
-from .opening import Opening
+from .ask_tool import AskTool
+from .expand_tools import ExpandTools
+from .note_tools import NoteTools
+from .resolver import Resolver
+from .search_tool import SearchTool
 
-__all__ = ["Desk", "recall_tools"]
+__all__ = ["recall_tools"]
 
 
-def recall_tools(desk: Desk) -> tuple[Tool, ...]:
-    """The tools that work at `desk`."""
-    reading = (
-        Looking(desk).recall_search,
-        Opening(desk).recall_describe,
-        Opening(desk).recall_expand,
-        Asking(desk).recall_ask,
-    )
-    noting = Noting(desk)
+def recall_tools(resolver: Resolver) -> tuple[Tool, ...]:
+    """Return the tools that use `resolver`."""
+    expand, notes = ExpandTools(resolver), NoteTools(resolver)
     return (
-        *(_offered(each, parallel=True) for each in reading),
-        _offered(noting.note_write),
-        _offered(noting.note_list, parallel=True),
-        _offered(noting.new_context),
+        _make_tool(SearchTool(resolver).recall_search, parallel=True),
+        _make_tool(expand.recall_describe, parallel=True),
+        _make_tool(expand.recall_expand, parallel=True),
+        _make_tool(AskTool(resolver).recall_ask, parallel=True),
+        _make_tool(notes.note_write),
+        _make_tool(notes.note_list, parallel=True),
+        _make_tool(notes.new_context),
     )
 
 
-def _offered(function: Callable[..., Any], *, parallel: bool = False) -> Tool:
-    said = " ".join((function.__doc__ or "").split())
-    # Those that may run beside others only look.
-    return tool(description=said, parallel=parallel, replay_safe=parallel)(function)
+def _make_tool(function: Callable[..., Any], *, parallel: bool = False) -> Tool:
+    description = " ".join((function.__doc__ or "").split())
+    # Tools that may run in parallel only read.
+    return tool(description=description, parallel=parallel, replay_safe=parallel)(function)

@@ -24,10 +24,10 @@ from treadle.core.items import FunctionCall, InputText, Message
 from treadle.core.provenance import InputProvenance
 from treadle.core.specs import spec_name
 from treadle.engines.lossless.library import Library
-from treadle.engines.lossless.memory import MOST_TOKENS, Memory
 from treadle.engines.lossless.nodes import SummaryNode
-from treadle.engines.lossless.reading import read
-from treadle.engines.lossless.recall.cues import cue_of
+from treadle.engines.lossless.recall.automatic import input_query
+from treadle.engines.lossless.thread_memory import MOST_TOKENS, ThreadMemory
+from treadle.engines.lossless.view_state import conversation_stats
 from treadle.engines.values import AssembleParams, ContextItem, Covered, ThreadRef
 from treadle.harness.events import Event, StepStarted, ToolFinished
 from treadle.store.contract import Hits, Search
@@ -211,7 +211,7 @@ async def test_memory_comes_back_where_there_is_room_and_a_summary_over_it(
     other = msgspec.structs.replace(kept, id="sum_02", key="b", spans=((2, 4),))
     await library.add_node(other)
     given = under_a_summary(past, name)
-    found = await Memory(library).recalled(given, read(given.items[:1]), spare)
+    found = await ThreadMemory(library).recall(given, conversation_stats(given.items[:1]), spare)
     assert len(found) == recalled
     await library.close()
 
@@ -261,15 +261,17 @@ async def test_only_tools_that_the_model_has_are_told_of():
     past = Past()
     past.turn(NEEDLE)
     library = Library(None)
-    memory = Memory(library)
+    memory = ThreadMemory(library)
     summary = ContextItem(body=b"{}", name="sum_1", covers=Covered(1, 4))
     given = AssembleParams(thread=ThreadRef(id=past.thread), log=past)
     told = {}
     for tools in (frozenset[str](), frozenset({"recall_expand"})):
-        await memory.recalled(
-            msgspec.structs.replace(given, available_tools=tools), read((summary,)), 9_999
+        await memory.recall(
+            msgspec.structs.replace(given, available_tools=tools),
+            conversation_stats((summary,)),
+            9_999,
         )
-        said = await memory.guidance(past.thread, read((summary,))) or ""
+        said = await memory.guidance(past.thread, conversation_stats((summary,))) or ""
         told[tools] = [spec_name(tool.spec) for tool in memory.tools]
         told[tools] = [name for name in told[tools] if name in said]
         summary = msgspec.structs.replace(summary, name="sum_2")
@@ -355,14 +357,18 @@ async def test_a_wish_for_a_fresh_start_outlives_the_process_until_it_was_grante
     words = Message(role="user", content=(InputText("new_context is a tool"),))
     wish = FunctionCall(name="new_context", arguments='{"reason":"done"}', call_id="c")
     waiting = (item(1, 1, words), item(2, 2, words), item(3, 2, wish))
-    memory = Memory(library)
-    assert memory.wants_fresh_start("t", read(waiting[:2])) is False
-    assert [memory.wants_fresh_start("t", read(waiting)) for _ in range(3)] == [True, False, False]
-    assert Memory(library).wants_fresh_start("t", read(waiting)) is True
-    assert Memory(library).wants_fresh_start("t", read(waiting[1:])) is False
-    later = Memory(library)
-    later.look("t", Past(), read(waiting))
-    assert [later.wants_fresh_start("t") for _ in range(2)] == [True, False]
+    memory = ThreadMemory(library)
+    assert memory.take_fresh_start("t", conversation_stats(waiting[:2])) is False
+    assert [memory.take_fresh_start("t", conversation_stats(waiting)) for _ in range(3)] == [
+        True,
+        False,
+        False,
+    ]
+    assert ThreadMemory(library).take_fresh_start("t", conversation_stats(waiting)) is True
+    assert ThreadMemory(library).take_fresh_start("t", conversation_stats(waiting[1:])) is False
+    later = ThreadMemory(library)
+    later.remember_view("t", Past(), conversation_stats(waiting))
+    assert [later.take_fresh_start("t") for _ in range(2)] == [True, False]
     await library.close()
 
 
@@ -374,13 +380,13 @@ async def test_a_call_that_the_tool_refuses_is_no_wish_for_a_fresh_start(argumen
     words = Message(role="user", content=(InputText("hello"),))
     wish = FunctionCall(name="new_context", arguments=arguments, call_id="c")
     waiting = (item(1, 1, words), item(2, 2, words), item(3, 2, wish))
-    assert Memory(library).wants_fresh_start("t", read(waiting)) is False
+    assert ThreadMemory(library).take_fresh_start("t", conversation_stats(waiting)) is False
     await library.close()
 
 
 async def test_what_only_reads_may_run_beside_other_calls():
     library = Library(None)
-    tools = Memory(library).tools
+    tools = ThreadMemory(library).tools
     assert [(spec_name(tool.spec), tool.parallel) for tool in tools] == snapshot(
         [
             ("recall_search", True),
@@ -396,18 +402,18 @@ async def test_what_only_reads_may_run_beside_other_calls():
 
 
 def test_names_paths_and_numbers_are_cues():
-    found = cue_of("Does src/a/b.py use MAX_SIZE, getUser or 4711, and the API?")
+    found = input_query("Does src/a/b.py use MAX_SIZE, getUser or 4711, and the API?")
     assert found is not None
     assert found.names == {"src/a/b.py", "max_size", "getuser", "4711", "api"}
-    assert found.speaks_of("we set max_size there")
-    assert not found.speaks_of("nothing of the kind")
+    assert found.matches("we set max_size there")
+    assert not found.matches("nothing of the kind")
 
 
 def test_the_same_words_again_tell_nothing():
-    found = cue_of("Check the colour of HERON_BLUE_77.")
+    found = input_query("Check the colour of HERON_BLUE_77.")
     assert found is not None
-    assert not found.speaks_of("Check the colour of HERON_BLUE_77.\n")
-    assert found.speaks_of("Check the colour of HERON_BLUE_77 in heron.py.")
+    assert not found.matches("Check the colour of HERON_BLUE_77.\n")
+    assert found.matches("Check the colour of HERON_BLUE_77 in heron.py.")
 
 
 async def test_a_fresh_start_that_was_cut_off_is_granted_when_the_thread_goes_on(tmp_path: Path):

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treadle.engines.lossless.library import MOST_THREADS, RecentThreads
-from treadle.engines.lossless.reading import Reading, read
+from treadle.engines.lossless.view_state import ConversationStats, conversation_stats
 from treadle.engines.values import ContextItem, Covered
 
 WISH = b'{"type":"function_call","call_id":"c","name":"new_context","arguments":"%s"}'
@@ -39,14 +39,14 @@ ITEMS = st.lists(ENTRIES | SUMMARIES, max_size=12).map(tuple)
 def test_what_is_read_on_comes_to_the_same_as_what_is_read_at_once(
     items: tuple[ContextItem, ...], known: int
 ):
-    assert read(items, read(items[:known])) == read(items)
+    assert conversation_stats(items, conversation_stats(items[:known])) == conversation_stats(items)
 
 
 @given(ITEMS, ITEMS)
 def test_what_was_read_before_counts_only_where_it_still_stands(
     items: tuple[ContextItem, ...], other: tuple[ContextItem, ...]
 ):
-    assert read(items, read(other)) == read(items)
+    assert conversation_stats(items, conversation_stats(other)) == conversation_stats(items)
 
 
 def test_a_reading_tells_sizes_summaries_wishes_and_notes():
@@ -55,10 +55,18 @@ def test_a_reading_tells_sizes_summaries_wishes_and_notes():
         ContextItem(body=b'{"type":"message","role":"user","content":[]}', seq=3, turn=2, tokens=7),
         ContextItem(body=WISH % rb"{\"reason\":\"done\"}", seq=4, turn=3, tokens=1),
     )
-    assert read(items) == Reading(
-        items=items, tokens=13, names=("sum_1",), first=3, oldest=2, wish=3
+    assert conversation_stats(items) == ConversationStats(
+        items=items,
+        tokens=13,
+        summaries=("sum_1",),
+        first_entry=3,
+        oldest_turn=2,
+        fresh_start_turn=3,
     )
-    assert [read(items).waits, read(items[:2]).waits] == [True, False]
+    assert [
+        conversation_stats(items).has_open_fresh_start,
+        conversation_stats(items[:2]).has_open_fresh_start,
+    ] == [True, False]
 
 
 def test_of_many_threads_the_one_that_was_quiet_longest_is_forgotten():

@@ -1,10 +1,10 @@
-"""Looking: finding what was said.
+"""The tool `recall_search`: search everything that was said and done.
 
-Owns `recall_search`. Invariant: every line of a result begins with the id that opens it,
-and a result never grows beyond what a model can read at once.
+Owns how hits are shown. Invariant: every line of a result begins with the id that opens
+it, and a result never grows beyond what a model can read at once.
 """
 
-# No postponed annotations: tools are made of them, and to read them from text takes its time.
+# No postponed annotations: tools are made of them, and evaluating text takes time.
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -16,32 +16,30 @@ from msgspec import Meta, Struct
 from ....core.errors import SearchRefused
 from ....store.contract import Hit, Hits, Search
 from ....tools.contract import ToolContext, ToolResult
-from .desk import Desk, Refusal
-from .records import Record, entry_id, records_of, when
+from .records import Record, entry_id, format_time, records_of
+from .resolver import RecallRefused, Resolver
 
-__all__ = ["Looking"]
+__all__ = ["SearchTool"]
 
 _MOST_BYTES = 40_000
 _LAST_LINE = 80
-"""Bytes that are kept for what was left out."""
-_SNIPPET = 400
-_BESIDE = 160
-"""Characters of an entry that stands beside a hit."""
+"""Bytes that are reserved for the line about what was left out."""
+_SNIPPET_CHARS = 400
+_NEIGHBOUR_CHARS = 160
+_SPARE_HITS = 10
+"""How many more hits are asked for, because some only repeat earlier results."""
 
-_ECHOES = 10
-"""How many more hits are looked at, because some only repeat earlier results."""
-
-_EVERYWHERE = "*"
+_ALL_THREADS = "*"
 _Role: TypeAlias = Literal["user", "assistant", "tool", "thinking", "agent"]
 _Time: TypeAlias = Annotated[
     str, Meta(max_length=40, description="A date or a time, such as 2026-01-31T15:00; UTC.")
 ]
 
 
-class Looking(Struct):
-    """The function behind the tool; its docstring is what a model reads."""
+class SearchTool(Struct):
+    """Holds the function behind the tool; a model reads its docstring."""
 
-    desk: Desk
+    resolver: Resolver
 
     async def recall_search(
         self,
@@ -82,35 +80,35 @@ class Looking(Struct):
         Each line is [thread:seq] who, when: an excerpt. Open an id with recall_expand.
         """
         try:
-            asked = Search(
+            search = Search(
                 query,
                 mode=mode,
-                threads=None if thread == _EVERYWHERE else (thread or context.thread,),
+                threads=None if thread == _ALL_THREADS else (thread or context.thread,),
                 roles=roles,
                 tools=tools,
-                since=_time("since", since),
-                until=_time("until", until),
-                limit=limit + _ECHOES,
+                since=_parse_time("since", since),
+                until=_parse_time("until", until),
+                limit=limit + _SPARE_HITS,
                 neighbours=neighbours,
             )
-            if thread != _EVERYWHERE:
-                await self.desk.log(context.thread, thread)
-            hits = await (await self.desk.log(context.thread)).find(asked)
-            return ToolResult(await self._told(context, hits, limit))
-        except (Refusal, SearchRefused) as error:
+            if thread != _ALL_THREADS:
+                await self.resolver.log_of(context.thread, thread)
+            hits = await (await self.resolver.log_of(context.thread)).find(search)
+            return ToolResult(await self._render(context, hits, limit))
+        except (RecallRefused, SearchRefused) as error:
             return ToolResult(f"recall_search failed: {error}", success=False)
 
-    async def _told(self, context: ToolContext, hits: Hits, limit: int) -> str:
-        known = await self._read(context.thread, hits)
-        found = [hit for hit in hits if _id(hit) in known and not known[_id(hit)].echo]
+    async def _render(self, context: ToolContext, hits: Hits, limit: int) -> str:
+        known = await self._read_hits(context.thread, hits)
+        found = [hit for hit in hits if _hit_id(hit) in known and not known[_hit_id(hit)].is_echo]
         if not found:
             none = "Nothing was found; try other words, or mode substring for a part of a name."
             return f"{none}\n{hits.note}".rstrip()
-        beside = known.keys() - set(map(_id, found))
+        neighbours = known.keys() - set(map(_hit_id, found))
         lines: list[str] = []
         spare = min(_MOST_BYTES, context.room or _MOST_BYTES) - _LAST_LINE - len(hits.note)
         for at, hit in enumerate(found[:limit]):
-            block = _block(hit, known, beside)
+            block = _hit_block(hit, known, neighbours)
             spare -= len(block.encode()) + 1
             if spare < 0:
                 left = len(found[:limit]) - at
@@ -119,51 +117,51 @@ class Looking(Struct):
             lines.append(block)
         return "\n".join(filter(None, (*lines, hits.note)))
 
-    async def _read(self, reader: str, hits: Sequence[Hit]) -> dict[str, Record]:
-        """Hits and their neighbours, by their ids."""
+    async def _read_hits(self, reader: str, hits: Sequence[Hit]) -> dict[str, Record]:
+        """Return hits and their neighbours, by their ids."""
         wanted: dict[str, set[int]] = defaultdict(set)
         for hit in hits:
             wanted[hit.thread].update(hit.neighbours, (hit.seq,))
         known: dict[str, Record] = {}
         for thread, entries in wanted.items():
-            log = await self.desk.log(reader, thread)
-            said = await log.spans([(seq, seq) for seq in sorted(entries)])
-            known |= {record.id: record for record in records_of(thread, said)}
+            log = await self.resolver.log_of(reader, thread)
+            conversation = await log.spans([(seq, seq) for seq in sorted(entries)])
+            known |= {record.id: record for record in records_of(thread, conversation)}
         return known
 
 
-def _id(hit: Hit) -> str:
-    """The name of what was found."""
+def _hit_id(hit: Hit) -> str:
     return entry_id(hit.thread, hit.seq)
 
 
-def _block(hit: Hit, known: dict[str, Record], beside: set[str]) -> str:
-    """A hit between its neighbours; those in `beside` are shown once."""
-    near = {entry_id(hit.thread, seq) for seq in hit.neighbours} & beside
-    beside -= near
+def _hit_block(hit: Hit, known: dict[str, Record], neighbours: set[str]) -> str:
+    """Return a hit between its neighbours; each of `neighbours` is shown once and removed."""
+    near = {entry_id(hit.thread, seq) for seq in hit.neighbours} & neighbours
+    neighbours -= near
     records = sorted((known[id_] for id_ in near), key=lambda record: record.seq)
-    before = [_beside(record) for record in records if record.seq < hit.seq]
-    after = [_beside(record) for record in records if record.seq > hit.seq]
-    line = f"[{_id(hit)}] {hit.role or 'entry'}, {when(hit.time)}: {_short(hit.snippet, _SNIPPET)}"
+    before = [_neighbour_line(record) for record in records if record.seq < hit.seq]
+    after = [_neighbour_line(record) for record in records if record.seq > hit.seq]
+    snippet = _shorten(hit.snippet, _SNIPPET_CHARS)
+    line = f"[{_hit_id(hit)}] {hit.role or 'entry'}, {format_time(hit.time)}: {snippet}"
     return "\n".join((*before, line, *after))
 
 
-def _beside(record: Record) -> str:
-    return f"    [{record.seq}] {record.role}: {_short(record.text, _BESIDE)}"
+def _neighbour_line(record: Record) -> str:
+    return f"    [{record.seq}] {record.role}: {_shorten(record.text, _NEIGHBOUR_CHARS)}"
 
 
-def _short(text: str, most: int) -> str:
+def _shorten(text: str, most: int) -> str:
     line = " ".join(text.split())
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
-def _time(name: str, text: str) -> int | None:
+def _parse_time(name: str, text: str) -> int | None:
     if not text.strip():
         return None
     try:
         at = datetime.fromisoformat(text.strip())
     except ValueError as error:
-        raise Refusal(
+        raise RecallRefused(
             f"{name!r} is {text!r}; write a date or a time such as 2026-01-31T15:00"
         ) from error
     return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)

@@ -1,36 +1,36 @@
-"""Noting: what an agent writes down for itself, and leaving the rest behind.
+"""The tools `note_write`, `note_list` and `new_context`.
 
-Owns `note_write`, `note_list` and `new_context`. Invariant: a note outlives every epoch,
-and a fresh start loses nothing: what leaves the context can still be looked up.
+Owns the notes of an agent and the request for a fresh start. Invariant: a note outlives
+every epoch, and a fresh start loses nothing: what leaves the context can be recalled.
 """
 
-# No postponed annotations: tools are made of them, and to read them from text takes its time.
+# No postponed annotations: tools are made of them, and evaluating text takes time.
 
 from typing import Annotated
 
 from msgspec import Meta, Struct
 
 from ....tools.contract import ToolContext, ToolResult
-from .desk import Desk
-from .records import when
+from .records import format_time
+from .resolver import Resolver
 
-__all__ = ["MOST_NOTES", "FreshStart", "Noting"]
+__all__ = ["MOST_NOTES", "NewContextArguments", "NoteTools"]
 
 MOST_NOTES = 50
 
-_Why = Annotated[str, Meta(min_length=1, max_length=500, description="Why, in a sentence.")]
+_Reason = Annotated[str, Meta(min_length=1, max_length=500, description="Why, in a sentence.")]
 
 
-class FreshStart(Struct, frozen=True, forbid_unknown_fields=True):
-    """What `new_context` has to be called with."""
+class NewContextArguments(Struct, frozen=True, forbid_unknown_fields=True):
+    """The arguments of a valid call of `new_context`."""
 
-    reason: _Why
+    reason: _Reason
 
 
-class Noting(Struct):
-    """The functions behind the tools; their docstrings are what a model reads."""
+class NoteTools(Struct):
+    """Holds the functions behind the tools; a model reads their docstrings."""
 
-    desk: Desk
+    resolver: Resolver
 
     async def note_write(
         self,
@@ -50,7 +50,7 @@ class Noting(Struct):
 
         For decisions, open tasks, and facts you will need again.
         """
-        library = self.desk.library
+        library = self.resolver.library
         known = [note.name for note in await library.notes(context.thread)]
         if text.strip() and name not in known and len(known) >= MOST_NOTES:
             return ToolResult(
@@ -65,15 +65,15 @@ class Noting(Struct):
 
     async def note_list(self, context: ToolContext) -> ToolResult:
         """Read the notes that you have written in this thread."""
-        notes = await self.desk.library.notes(context.thread)
+        notes = await self.resolver.library.notes(context.thread)
         if not notes:
             return ToolResult("There are no notes yet; write one with note_write.")
-        blocks = (f"[{note.name}] {when(note.time)}\n{note.text.strip()}" for note in notes)
+        blocks = (f"[{note.name}] {format_time(note.time)}\n{note.text.strip()}" for note in notes)
         return ToolResult("\n\n".join(blocks))
 
     async def new_context(
         self,
-        reason: _Why,
+        reason: _Reason,
         context: ToolContext,
     ) -> ToolResult:
         """Leave all turns before this one behind and go on with a fresh context.
@@ -82,14 +82,14 @@ class Noting(Struct):
         can still be recalled. Use it when earlier work no longer matters. Write down first
         what you will need.
         """
-        del reason  # it stands in the call, for whoever reads the log
-        seen = self.desk.seen.get(context.thread)
-        raw = seen is not None and any(
-            item.seq is not None and item.turn < context.turn for item in seen.items
+        del reason  # it is in the call, for people who read the log
+        view = self.resolver.views.get(context.thread)
+        has_earlier_turns = view is not None and any(
+            item.seq is not None and item.turn < context.turn for item in view.items
         )
-        if not raw:
+        if not has_earlier_turns:
             return ToolResult("There is nothing before this turn to leave behind.")
-        self.desk.fresh[context.thread] = context.turn
+        self.resolver.fresh_starts[context.thread] = context.turn
         return ToolResult(
             "Done: before your next step, what lies before this turn becomes summaries. "
             "Notes and recall stay as they are."

@@ -1,13 +1,14 @@
-"""Asking: an answer from more of the past than a context holds.
+"""The tool `recall_ask`: an answer from more of the past than a context holds.
 
-Owns `recall_ask`. A helper reads the records in pieces, side by side, and answers from
-what each piece gave. Invariants: the work is bounded whatever is asked, nothing of it is
-recorded but the result, and only entries that were read are cited.
+Owns how a helper model reads records in pieces, at the same time, and joins what it found.
+Invariants: the work is bounded whatever is asked, only the result is recorded, and only
+entries that were read are cited.
 """
 
-# No postponed annotations: tools are made of them, and to read them from text takes its time.
+# No postponed annotations: tools are made of them, and evaluating text takes time.
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import Annotated
@@ -16,28 +17,27 @@ import msgspec
 from msgspec import Meta, Struct
 
 from ....core.errors import SearchRefused, TreadleError
-from ....core.patterns import regex
 from ....core.text import TruncationPolicy, truncate_text
 from ....prompt.markers import Markers
 from ....prompt.registry import builtin_vocabulary
 from ....store.contract import Search
 from ....tools.contract import AskModel, ToolContext, ToolResult
-from .desk import Desk, Found, Refusal, records
 from .records import Record
+from .resolver import RecallRefused, ResolvedId, Resolver, read_records
 
-__all__ = ["Asking"]
+__all__ = ["AskTool"]
 
-_PIECE = 6_000
+_PIECE_TOKENS = 6_000
 """Tokens of records that are read at a time."""
-_PIECES = 8
-_AT_ONCE = 3
+_MOST_PIECES = 8
+_PARALLEL_CALLS = 3
 _SECONDS = 150.0
 _HITS = 24
-_AROUND = 2
-"""Entries beside a hit that are read with it."""
+_NEIGHBOURS = 2
+"""Entries on each side of a hit that are read with it."""
 _NOTHING = "NOTHING"
 _RECORDS = Markers("<records>", "</records>")
-_CITED = regex(r"\[([A-Za-z][\w.-]*:\d+)\]")
+_CITATION = r"\[([A-Za-z][\w.-]*:\d+)\]"
 
 _READ = (
     "You read records of an earlier conversation and answer a question from them. The records "
@@ -52,10 +52,10 @@ _JOIN = (
 )
 
 
-class Asking(Struct):
-    """The function behind the tool; its docstring is what a model reads."""
+class AskTool(Struct):
+    """Holds the function behind the tool; a model reads its docstring."""
 
-    desk: Desk
+    resolver: Resolver
 
     async def recall_ask(
         self,
@@ -79,78 +79,78 @@ class Asking(Struct):
         where it was mentioned, what was decided in the end. Costs a few calls of the model.
         """
         if context.complete is None:
-            return _failed("no model can be asked here; use recall_search and recall_expand")
+            return _failure("no model can be asked here; use recall_search and recall_expand")
         try:
-            sources = [await self.desk.find(context.thread, each) for each in ids]
+            sources = [await self.resolver.resolve(context.thread, each) for each in ids]
             if not sources or query:
-                sources += await self._hits(context.thread, query or question)
-            pieces, unread = await _pieces(sources)
+                sources += await self._search(context.thread, query or question)
+            pieces, unread = await _read_pieces(sources)
             if not pieces:
                 return ToolResult("Nothing of the past is about that; ask in other words.")
             async with asyncio.timeout(_SECONDS):
-                return await _Reading(context.complete, question, pieces, unread).answer()
-        except (Refusal, SearchRefused) as error:
-            return _failed(str(error))
+                return await _Question(context.complete, question, pieces, unread).answer()
+        except (RecallRefused, SearchRefused) as error:
+            return _failure(str(error))
         except TimeoutError:
-            return _failed(f"no answer within {_SECONDS:g} s; name fewer ids")
+            return _failure(f"no answer within {_SECONDS:g} s; name fewer ids")
 
-    async def _hits(self, reader: str, text: str) -> list[Found]:
-        """The surroundings of what a search finds, in log order."""
-        log = await self.desk.log(reader)
+    async def _search(self, reader: str, text: str) -> list[ResolvedId]:
+        """Return the hits of a search with their neighbours, in log order."""
+        log = await self.resolver.log_of(reader)
         hits = await log.find(Search(text, threads=(reader,), limit=_HITS))
         spans: list[tuple[int, int]] = []
         for seq in sorted(hit.seq for hit in hits):
-            first, last = max(1, seq - _AROUND), seq + _AROUND
+            first, last = max(1, seq - _NEIGHBOURS), seq + _NEIGHBOURS
             if spans and first <= spans[-1][1] + 1:
                 spans[-1] = spans[-1][0], last
             else:
                 spans.append((first, last))
-        return [Found(log=log, thread=reader, spans=tuple(spans))] if spans else []
+        return [ResolvedId(log=log, thread=reader, spans=tuple(spans))] if spans else []
 
 
-class _Reading(Struct):
-    """One question, and the records that are read for it."""
+class _Question(Struct):
+    """One question, and the records that a model reads for it."""
 
     complete: AskModel
     question: str
     pieces: Sequence[Sequence[Record]]
     unread: str = ""
-    """The first entry that there was no room for."""
+    """The first entry for which there was no room."""
 
     async def answer(self) -> ToolResult:
-        """Read every piece, then join what was found."""
-        turns = asyncio.Semaphore(_AT_ONCE)
+        """Have every piece read, then join what was found."""
+        limit = asyncio.Semaphore(_PARALLEL_CALLS)
 
         async def read(piece: Sequence[Record]) -> str | TreadleError:
-            async with turns:
+            async with limit:
                 return await self._ask(_READ, "records", [each.block for each in piece])
 
-        given = await asyncio.gather(*map(read, self.pieces))
-        errors = [each for each in given if isinstance(each, TreadleError)]
-        found = [each for each in given if isinstance(each, str) and _says(each)]
-        if len(errors) == len(given):
-            return _failed(f"the model did not answer: {errors[0]}")
+        answers = await asyncio.gather(*map(read, self.pieces))
+        errors = [each for each in answers if isinstance(each, TreadleError)]
+        found = [each for each in answers if isinstance(each, str) and _is_answer(each)]
+        if len(errors) == len(answers):
+            return _failure(f"the model did not answer: {errors[0]}")
         text = found[0] if len(found) == 1 else "The entries that were read do not say."
         if len(found) > 1:
             joined = await self._ask(_JOIN, "findings", found)
-            text = joined if isinstance(joined, str) and _says(joined) else "\n\n".join(found)
-        return ToolResult(self._checked(text, len(errors)))
+            text = joined if isinstance(joined, str) and _is_answer(joined) else "\n\n".join(found)
+        return ToolResult(self._check_citations(text, len(errors)))
 
     async def _ask(self, instructions: str, what: str, texts: Sequence[str]) -> str | TreadleError:
         words = builtin_vocabulary().with_own(_RECORDS, ())
-        asked = words.quote(self.question)
+        question = words.quote(self.question)
         data = _RECORDS.wrap("\n" + words.quote("\n\n".join(texts)) + "\n")
-        prompt = f"The {what}:\n{data}\n\nThe question: {asked}"
+        prompt = f"The {what}:\n{data}\n\nThe question: {question}"
         try:
             return (await self.complete(prompt, instructions=instructions)).strip()
         except TreadleError as error:
             return error
 
-    def _checked(self, text: str, failures: int) -> str:
-        """The answer without citations of what was not read, and what it does not rest on."""
+    def _check_citations(self, text: str, failures: int) -> str:
+        """Return the answer without citations of what was not read, and a line about its basis."""
         known = {record.id for piece in self.pieces for record in piece}
-        cited = dict.fromkeys(_CITED.findall(text))
-        answer = _CITED.sub(lambda found: found[0] if found[1] in known else "", text).strip()
+        cited = dict.fromkeys(re.findall(_CITATION, text))
+        answer = re.sub(_CITATION, lambda m: m[0] if m[1] in known else "", text).strip()
         real = [each for each in cited if each in known]
         notes = [f"Read: {len(known)} entries. Cited: {', '.join(real) or 'none'}."]
         if dropped := len(cited) - len(real):
@@ -162,45 +162,44 @@ class _Reading(Struct):
         return f"{answer}\n\n{' '.join(notes)}"
 
 
-async def _pieces(sources: Sequence[Found]) -> tuple[list[list[Record]], str]:
-    """Records in pieces that a model can read, and the first that there was no room for."""
+async def _read_pieces(sources: Sequence[ResolvedId]) -> tuple[list[list[Record]], str]:
+    """Return records in pieces that a model can read, and the first one without room."""
     pieces: list[list[Record]] = []
     spare = 0
-    async with aclosing(_each(sources)) as found:
-        async for record in found:
+    async with aclosing(_each_record(sources)) as records:
+        async for record in records:
             if record.tokens > spare:
-                if len(pieces) == _PIECES:
+                if len(pieces) == _MOST_PIECES:
                     return pieces, record.id
                 pieces.append([])
-                spare = _PIECE
+                spare = _PIECE_TOKENS
             pieces[-1].append(record)
             spare -= record.tokens
     return pieces, ""
 
 
-async def _each(sources: Sequence[Found]) -> AsyncGenerator[Record, None]:
-    """Every record of the sources, once, none too large to leave room for others."""
+async def _each_record(sources: Sequence[ResolvedId]) -> AsyncGenerator[Record, None]:
+    """Return every record of the sources, once; each leaves room for others."""
     seen: set[str] = set()
     for source in sources:
-        async with aclosing(records(source)) as found:
-            async for record in found:
+        async with aclosing(read_records(source)) as records:
+            async for record in records:
                 if record.id not in seen:
                     seen.add(record.id)
-                    yield _bounded(record)
+                    yield _within_limit(record)
 
 
-def _bounded(record: Record) -> Record:
-    """A record that leaves room for others."""
-    most = _PIECE // 4
+def _within_limit(record: Record) -> Record:
+    most = _PIECE_TOKENS // 4
     if record.tokens <= most:
         return record
     text = truncate_text(record.text, TruncationPolicy("tokens", most))
     return msgspec.structs.replace(record, text=text)
 
 
-def _says(answer: str) -> bool:
+def _is_answer(answer: str) -> bool:
     return bool(answer) and not answer.startswith(_NOTHING)
 
 
-def _failed(reason: str) -> ToolResult:
+def _failure(reason: str) -> ToolResult:
     return ToolResult(f"recall_ask failed: {reason}", success=False)

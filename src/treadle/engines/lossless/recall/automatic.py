@@ -1,0 +1,129 @@
+"""Recall by itself what the present input speaks of.
+
+Owns when an input is worth a search, which entries are about the same, and the item that
+shows them. Invariants: an input that names nothing recalls nothing; an entry that shares
+one common word with the input is not recalled; nothing in view is recalled.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from ....store.contract import Search
+from ....store.search.terms import STOP_WORDS, fold, is_unspaced, stem
+from ...recall import recall_item
+from ...values import AssembleParams, ContextItem
+from ..library import Library
+from ..view_state import ConversationStats
+from .records import Record, records_of
+
+__all__ = ["InputQuery", "input_query", "recall_for_input"]
+
+_QUERY_CHARS = 2_000
+_MOST_HITS = 24
+_EXCERPT_CHARS = 700
+_NAME = re.compile(r"[\w~-]*(?:[_./:#]|\d|(?<=[a-z])[A-Z])[\w./:#-]*\w|[A-Z]{2,}\w*")
+_WORD = re.compile(r"\w+")
+_SHORT_WORD = 3
+"""Words up to this length say nothing by themselves."""
+_SHARED_WORDS = 2
+"""How many words an entry must share with an input that has no names."""
+
+
+class InputQuery(Struct, frozen=True):
+    """What an input speaks of."""
+
+    text: str
+    names: frozenset[str]
+    """Identifiers, paths, numbers; an entry that has one of them matches."""
+    words: frozenset[str]
+    """Stems of other words; an entry must have two of them."""
+
+    def matches(self, text: str) -> bool:
+        """Return whether `text` is about the same, and is not the input itself."""
+        folded = fold(text).strip()
+        if folded == fold(self.text).strip():
+            return False
+        if any(name in folded for name in self.names):
+            return True
+        return len(self.words & _stems(text)) >= _SHARED_WORDS
+
+
+def input_query(prompt: str) -> InputQuery | None:
+    """Return what an input speaks of; None where that is too little for a search."""
+    text = prompt[:_QUERY_CHARS]
+    names = frozenset(fold(found) for found in _NAME.findall(text) if len(found) > 2)
+    words = _stems(text)
+    return InputQuery(text, names, words) if names or len(words) >= _SHARED_WORDS else None
+
+
+async def recall_for_input(
+    library: Library, given: AssembleParams, stats: ConversationStats, most_tokens: int
+) -> tuple[ContextItem, ...]:
+    """Return at most one item, with what the log says about the present input."""
+    query = input_query(given.prompt or "")
+    if query is None:
+        return ()
+    return _item_within(await _find_records(library, given, stats, query), most_tokens)
+
+
+async def _find_records(
+    library: Library, given: AssembleParams, stats: ConversationStats, query: InputQuery
+) -> list[Record]:
+    """Return entries below the summaries in view that match the query, best first."""
+    thread = given.thread.id
+    nodes = await library.nodes(stats.summaries)
+    spans = [span for node in nodes.values() for span in node.spans]
+    visible = {item.seq for item in stats.items}
+    # Later entries are in view, and need not be indexed while the turn waits.
+    newest = max((last for _, last in spans), default=0)
+    search = Search(
+        query.text, threads=(thread,), limit=_MOST_HITS, skip_common=True, indexed_upto=newest
+    )
+    hidden = [
+        hit.seq
+        for hit in await given.log.find(search)
+        if hit.seq not in visible and any(low <= hit.seq <= high for low, high in spans)
+    ]
+    if not hidden:
+        return []
+    conversation = await given.log.spans([(seq, seq) for seq in hidden])
+    return [
+        record
+        for record in records_of(thread, conversation)
+        if query.matches(record.text) and not record.is_echo
+    ]
+
+
+def _item_within(records: Sequence[Record], most_tokens: int) -> tuple[ContextItem, ...]:
+    """Return one item with the best records that fit, in log order."""
+    kept: list[Record] = []
+    best: tuple[ContextItem, ...] = ()
+    for record in records:
+        tried = sorted((*kept, record), key=lambda each: each.seq)
+        item = recall_item("\n".join(map(_excerpt, tried)))
+        if item.tokens <= most_tokens:
+            kept, best = tried, (item,)
+    return best
+
+
+def _excerpt(record: Record) -> str:
+    line = " ".join(record.text.split())
+    short = line if len(line) <= _EXCERPT_CHARS else f"{line[: _EXCERPT_CHARS - 1]}…"
+    return f"[{record.id}] {record.role}, turn {record.turn}: {short}"
+
+
+def _stems(text: str) -> frozenset[str]:
+    """Return the stems of the words that say something."""
+    words = (word for word in _WORD.findall(fold(text)) if word not in STOP_WORDS)
+    return frozenset(part for word in words for part in _word_stems(word))
+
+
+def _word_stems(word: str) -> list[str]:
+    """Return a word's stem; for a script without spaces, its characters two by two."""
+    if any(map(is_unspaced, word)):
+        return [word[at : at + 2] for at in range(len(word) - 1)]
+    return [stem(word)] if len(word) > _SHORT_WORD else []
