@@ -7,11 +7,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from treadle.core.redact import forget_secrets
-from treadle.policy.auth.errors import AuthError
-from treadle.policy.auth.oauth import _read, _refused, _span
-from treadle.policy.auth.profile import ApiKey
+from treadle.policy.auth.credential import ApiKey, AuthError
+from treadle.policy.auth.oauth import _lifetime, _parse_answer, _refusal, parse_tokens
 from treadle.policy.auth.secrets import SecretStore
-from treadle.policy.auth.tokens import read_tokens
 
 __all__ = ["WORDS", "check"]
 
@@ -42,7 +40,7 @@ def check(data: bytes) -> None:
     path.unlink(missing_ok=True)
     path.touch(mode=0o600)
     path.write_bytes(data)
-    store = SecretStore(_HOME, vault=None)
+    store = SecretStore(_HOME, keyring=None)
     with suppress(AuthError):
         before = {profile.id for profile in store.profiles()}
         for name in before:
@@ -50,9 +48,9 @@ def check(data: bytes) -> None:
                 store.get(name)
         store.put("new:default", ApiKey(provider="new", key="planted"))
         assert {profile.id for profile in store.profiles()} == before | {"new:default"}
-    answer = _read(data)
-    assert 0 < _span(answer.expires_in) < 1e12
-    assert len(str(_refused("p", 400, answer))) < 500
+    answer = _parse_answer(data)
+    assert 0 < _lifetime(answer.expires_in) < 1e12
+    assert len(str(_refusal("p", 400, answer))) < 500
     with suppress(AuthError):
-        read_tokens("p", data.decode(errors="surrogateescape"), 0)
+        parse_tokens("p", data.decode(errors="surrogateescape"), 0)
     forget_secrets()

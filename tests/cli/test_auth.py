@@ -238,7 +238,7 @@ def get_keyring():
         assert treadle("auth", "test", "--json").json[0]["works"] is True
     done = treadle("auth", "add", "openai", "--name", "refused", stdin=b"sk-planted-other")
     assert done.text == "kept openai:refused in the file\n"
-    assert "is kept in a file: the keyring cannot be used" in done.err
+    assert "is stored in a file: the keyring cannot be used" in done.err
     assert "planted" not in done.err
     treadle("auth", "remove", "openai:default")
     assert not (package / "kept.json").exists()

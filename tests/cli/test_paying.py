@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 from treadle.config import load_config
-from treadle.policy.auth.state import AuthState
+from treadle.policy.auth.auth_state import AuthState
 from treadle.testing.fake import FakeServer
 from treadle.testing.script import Answer, Failure, Script
 

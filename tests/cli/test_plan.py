@@ -8,7 +8,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from treadle.cli.preview import PLACEHOLDER
-from treadle.policy.auth import ApiKey, Wallet
+from treadle.policy.auth import ApiKey, CredentialStore
 from treadle.thread.thread import Thread
 
 from .scripts import scripted
@@ -26,9 +26,9 @@ def kept(treadle: Treadle) -> dict[str, Any]:
 
 
 def profiles(treadle: Treadle, *names: str) -> None:
-    wallet = Wallet(treadle.home, vault=None)
+    credentials = CredentialStore(treadle.home, keyring=None)
     for name in names:
-        wallet.secrets.put(name, ApiKey(provider="openai", key=KEY + name[-1]))
+        credentials.secrets.put(name, ApiKey(provider="openai", key=KEY + name[-1]))
 
 
 def test_every_domain_is_told_and_a_missing_key_is_no_obstacle(treadle):

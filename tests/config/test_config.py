@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import stat
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from inline_snapshot import snapshot
 
 from treadle.config import Config, Explained, Settings, load_config
 from treadle.config.files import ConfigFile, project_file
+from treadle.config.keys import key_variable
 from treadle.config.settings import (
     AgentsMd,
     CodexSettings,
@@ -21,7 +21,6 @@ from treadle.config.settings import (
 )
 from treadle.config.trust import Trust
 from treadle.core.errors import ConfigError
-from treadle.policy.auth.keys import KeyFile
 
 
 @dataclass
@@ -347,43 +346,7 @@ def test_a_line_is_found_whatever_stands_around_it(lines):
         assert text.splitlines()[number - 1].startswith(f"{key} =")
 
 
-def test_keys_are_kept_for_their_owner_only(tmp_path):
-    keys = KeyFile(tmp_path / "home")
-    keys.put("openai", " sk-secret\n")
-    keys.put("anthropic", "other")
-    assert stat.S_IMODE(keys.path.stat().st_mode) == 0o600
-    assert keys.providers == ("anthropic", "openai")
-    assert keys.over({"PATH": "/bin", "ANTHROPIC_API_KEY": "mine"}, {}) == {
-        "PATH": "/bin",
-        "ANTHROPIC_API_KEY": "mine",
-        "OPENAI_API_KEY": "sk-secret",
-    }
+def test_a_provider_may_name_the_variable_of_its_key():
+    assert key_variable("some-provider", {}) == "SOME_PROVIDER_API_KEY"
     elsewhere = {"openai": ProviderSettings(key_variable="OTHER")}
-    assert keys.over({}, elsewhere)["OTHER"] == "sk-secret"
-    assert keys.remove("openai")
-    assert not keys.remove("openai")
-    assert b"sk-secret" not in keys.path.read_bytes()
-
-
-@pytest.mark.parametrize("key", ["", "  ", "two words", "kéy", "a\x1bb"])
-def test_what_can_be_no_key_is_not_kept(tmp_path, key):
-    with pytest.raises(ConfigError, match="that is no key for 'openai'") as caught:
-        KeyFile(tmp_path).put("openai", key)
-    assert not key.strip() or key not in str(caught.value)
-
-
-def test_a_file_of_keys_that_others_can_read_is_not_used(tmp_path):
-    keys = KeyFile(tmp_path)
-    keys.put("openai", "sk-secret")
-    keys.path.chmod(0o644)
-    with pytest.raises(ConfigError, match="can be read by others; `chmod 600` it"):
-        keys.over({}, {})
-
-
-def test_a_damaged_file_of_keys_is_named_without_its_content(tmp_path):
-    keys = KeyFile(tmp_path)
-    keys.path.write_text('{"keys": {"openai": 12345}}')
-    keys.path.chmod(0o600)
-    with pytest.raises(ConfigError, match="mend or remove it") as caught:
-        _ = keys.providers
-    assert "12345" not in str(caught.value)
+    assert key_variable("openai", elsewhere) == "OTHER"

@@ -21,11 +21,11 @@ from .drive import (
     Stage,
     Task,
     call,
+    credentials,
     failing_engine,
     folding_engine,
     freeform,
     says,
-    wallet,
 )
 
 PATCH = "*** Begin Patch\n*** Add File: new.txt\n+one\n*** End Patch\n"
@@ -218,7 +218,7 @@ async def another_profile_pays(stage: Stage) -> None:
         "alpha:gpt-5.5",
         tools=(),
         providers=providers,
-        wallet=wallet(stage, "alpha", "one", "two"),
+        credentials=credentials(stage, "alpha", "one", "two"),
         retries=0,
     ) as thread:
         await stage.turn(thread, "Anyone?")

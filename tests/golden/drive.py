@@ -46,8 +46,8 @@ from treadle.hooks.payloads import TurnStarted as TurnStartedHook
 from treadle.hooks.registry import Answer as HookSays
 from treadle.models.connect import ProviderConfig
 from treadle.models.retry import Backoff
-from treadle.policy.auth.profile import ApiKey
-from treadle.policy.auth.wallet import Wallet
+from treadle.policy.auth.credential import ApiKey
+from treadle.policy.auth.credential_store import CredentialStore
 from treadle.policy.overlays import Overlays
 from treadle.prompt.contributions import Contribution
 from treadle.prompt.input import LocalImage
@@ -104,6 +104,7 @@ __all__ = [
     "agents_of",
     "builtins_of",
     "call",
+    "credentials",
     "failing_engine",
     "folding_engine",
     "freeform",
@@ -118,7 +119,6 @@ __all__ = [
     "tool",
     "treadle",
     "until",
-    "wallet",
 ]
 
 MODEL = "openai:gpt-5.5"
@@ -329,9 +329,9 @@ def builtins_of(value: Any) -> Any:
     return msgspec.json.decode(msgspec.json.encode(value))
 
 
-def wallet(stage: Stage, provider: str, *names: str) -> Wallet:
+def credentials(stage: Stage, provider: str, *names: str) -> CredentialStore:
     """Keys of a provider, in the order of their names."""
-    held = Wallet(stage.home, vault=None)
+    held = CredentialStore(stage.home, keyring=None)
     for name in names:
         held.secrets.put(f"{provider}:{name}", ApiKey(provider=provider, key=f"sk-{name}"))
     return held

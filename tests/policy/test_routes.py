@@ -19,7 +19,7 @@ from treadle.harness.loop import LoopHarness
 from treadle.models.connect import ProviderConfig
 from treadle.models.contract import AuthFailed
 from treadle.models.retry import Backoff
-from treadle.policy.auth import ApiKey, Wallet
+from treadle.policy.auth import ApiKey, CredentialStore
 from treadle.policy.auth.order import Pin
 from treadle.testing.fake import FakeServer
 from treadle.testing.options import grouped
@@ -36,8 +36,8 @@ async def change() -> str:
     return "changed"
 
 
-def wallet_at(place: Path) -> Wallet:
-    return Wallet(place / "home", vault=None)
+def credentials_at(place: Path) -> CredentialStore:
+    return CredentialStore(place / "home", keyring=None)
 
 
 @asynccontextmanager
@@ -65,11 +65,14 @@ def bearers(server: FakeServer) -> list[str]:
 
 
 async def test_a_pair_of_tokens_that_is_refused_in_the_middle_of_a_turn_is_renewed(tmp_path):
-    wallet = wallet_at(tmp_path)
+    credentials = credentials_at(tmp_path)
     answers = (Answer(calls=(call("change"),)), REFUSED, Answer(text="hello"))
     async with TokenEndpoint() as endpoint:
-        wallet.secrets.put("alpha:me", oauth(endpoint.url, LONG, "alpha"))
-        async with opened(tmp_path, *answers, wallet=wallet, tools=(change,)) as (thread, server):
+        credentials.secrets.put("alpha:me", oauth(endpoint.url, LONG, "alpha"))
+        async with opened(tmp_path, *answers, credentials=credentials, tools=(change,)) as (
+            thread,
+            server,
+        ):
             events = await hear(thread, "hi")
             ended = last(events)
         assert (ended.status, ended.text, ended.tried) == ("completed", "hello", ())
@@ -79,47 +82,56 @@ async def test_a_pair_of_tokens_that_is_refused_in_the_middle_of_a_turn_is_renew
 
 
 async def test_a_pair_that_is_about_to_end_is_renewed_before_it_is_sent(tmp_path):
-    wallet = wallet_at(tmp_path)
+    credentials = credentials_at(tmp_path)
     async with TokenEndpoint() as endpoint:
-        wallet.secrets.put("alpha:me", oauth(endpoint.url, 1, "alpha"))
-        async with opened(tmp_path, Answer(text="hello"), wallet=wallet) as (thread, server):
+        credentials.secrets.put("alpha:me", oauth(endpoint.url, 1, "alpha"))
+        async with opened(tmp_path, Answer(text="hello"), credentials=credentials) as (
+            thread,
+            server,
+        ):
             assert last(await hear(thread, "hi")).text == "hello"
         assert bearers(server) == ["planted-access-1"]
 
 
 async def test_a_refusal_after_the_first_word_is_not_answered_with_the_request_again(tmp_path):
-    wallet = wallet_at(tmp_path)
+    credentials = credentials_at(tmp_path)
     cut = Answer(text="hel", cut=Break(events=3))
     async with TokenEndpoint() as endpoint:
-        wallet.secrets.put("alpha:me", oauth(endpoint.url, LONG, "alpha"))
-        async with opened(tmp_path, cut, Answer(text="hello"), wallet=wallet) as (thread, server):
+        credentials.secrets.put("alpha:me", oauth(endpoint.url, LONG, "alpha"))
+        async with opened(tmp_path, cut, Answer(text="hello"), credentials=credentials) as (
+            thread,
+            server,
+        ):
             assert last(await hear(thread, "hi")).status == "failed"
         assert (len(server.requests), endpoint.asked) == (1, [])
 
 
 async def test_a_provider_that_takes_no_token_is_asked_twice_and_the_next_profile_pays(tmp_path):
-    wallet = wallet_at(tmp_path)
+    credentials = credentials_at(tmp_path)
     async with TokenEndpoint() as endpoint:
-        wallet.secrets.put("alpha:a", oauth(endpoint.url, LONG, "alpha"))
-        wallet.secrets.put("alpha:b", ApiKey(provider="alpha", key="sk-planted-b"))
+        credentials.secrets.put("alpha:a", oauth(endpoint.url, LONG, "alpha"))
+        credentials.secrets.put("alpha:b", ApiKey(provider="alpha", key="sk-planted-b"))
         answers = (REFUSED, REFUSED, Answer(text="hello"))
-        async with opened(tmp_path, *answers, wallet=wallet) as (thread, server):
+        async with opened(tmp_path, *answers, credentials=credentials) as (thread, server):
             ended = last(await hear(thread, "hi"))
         assert [(each.profile, each.reason) for each in ended.tried] == [("alpha:a", "auth")]
         assert bearers(server) == ["planted-access-0", "planted-access-1", "sk-planted-b"]
 
 
 async def test_a_refused_refresh_rests_the_profile_once_and_the_next_one_pays(tmp_path):
-    wallet = wallet_at(tmp_path)
+    credentials = credentials_at(tmp_path)
     async with TokenEndpoint("another-refresh") as endpoint:
-        wallet.secrets.put("alpha:a", oauth(endpoint.url, 1, "alpha"))
-        wallet.secrets.put("alpha:b", ApiKey(provider="alpha", key="sk-planted-b"))
-        async with opened(tmp_path, Answer(text="hello"), wallet=wallet) as (thread, server):
+        credentials.secrets.put("alpha:a", oauth(endpoint.url, 1, "alpha"))
+        credentials.secrets.put("alpha:b", ApiKey(provider="alpha", key="sk-planted-b"))
+        async with opened(tmp_path, Answer(text="hello"), credentials=credentials) as (
+            thread,
+            server,
+        ):
             events = await hear(thread, "hi")
         (failed,) = of(events, AttemptFailed)
         assert (failed.tried.code, failed.tried.reason) == ("profile_unusable", "auth")
         assert bearers(server) == ["sk-planted-b"]
-        health = (await asyncio.to_thread(wallet.state.health))["alpha:a"]
+        health = (await asyncio.to_thread(credentials.state.health))["alpha:a"]
         assert health.failures == {"auth_permanent": 1}
 
 
@@ -130,7 +142,7 @@ async def test_a_model_without_a_key_fails_in_its_turn_where_another_may_answer(
             "alpha": ProviderConfig(**config),
             "beta": ProviderConfig(**config, key_required=False),
         }
-        options: dict[str, Any] = {"providers": providers, "wallet": wallet_at(tmp_path)}
+        options: dict[str, Any] = {"providers": providers, "credentials": credentials_at(tmp_path)}
         async with opened(tmp_path, fallbacks=("beta:gpt-5.4",), **options) as (thread, _):
             ended = last(await hear(thread, "hi"))
         assert (ended.text, [each.model for each in ended.tried]) == ("hello", [MODEL])
@@ -140,13 +152,13 @@ async def test_a_model_without_a_key_fails_in_its_turn_where_another_may_answer(
 
 
 async def test_reset_and_compaction_let_go_of_a_profile_that_nobody_chose(tmp_path):
-    wallet = wallet_at(tmp_path)
-    wallet.secrets.put("alpha:a", ApiKey(provider="alpha", key="sk-planted-a"))
+    credentials = credentials_at(tmp_path)
+    credentials.secrets.put("alpha:a", ApiKey(provider="alpha", key="sk-planted-a"))
     fine = (Answer(text="fine " * 3000), Answer(text="fine", times=0))
-    async with opened(tmp_path, *fine, wallet=wallet) as (thread, _):
+    async with opened(tmp_path, *fine, credentials=credentials) as (thread, _):
 
         async def pin() -> Pin | None:
-            return await asyncio.to_thread(wallet.state.pin, thread.id)
+            return await asyncio.to_thread(credentials.state.pin, thread.id)
 
         mine = Pin(thread=thread.id, provider="alpha", profile="alpha:a", source="auto")
         await hear(thread, "hi")
@@ -157,7 +169,7 @@ async def test_reset_and_compaction_let_go_of_a_profile_that_nobody_chose(tmp_pa
         assert await pin() == mine
         await thread.reset()
         assert await pin() is None
-        await wallet.pin(thread.id, "alpha:a")
+        await credentials.pin(thread.id, "alpha:a")
         await thread.reset()
         kept = await pin()
         assert kept is not None

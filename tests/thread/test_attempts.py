@@ -14,8 +14,8 @@ from treadle.hooks import Hooks
 from treadle.hooks.payloads import TurnStarted
 from treadle.models.connect import ProviderConfig
 from treadle.models.retry import Backoff
-from treadle.policy.auth.profile import ApiKey
-from treadle.policy.auth.wallet import Wallet
+from treadle.policy.auth.credential import ApiKey
+from treadle.policy.auth.credential_store import CredentialStore
 from treadle.policy.fallback import Attempt, Tried
 from treadle.policy.overlays import Overlays
 from treadle.prompt.contributions import Audience, Contribution
@@ -133,13 +133,13 @@ async def test_a_strict_thread_asks_nobody_else(tmp_path):
 
 
 async def test_another_profile_is_tried_first_and_the_one_that_failed_rests(tmp_path):
-    wallet = Wallet(tmp_path / "home", vault=None)
+    credentials = CredentialStore(tmp_path / "home", keyring=None)
     for name in ("one", "two"):
         credential = ApiKey(provider="alpha", key=f"sk-{name}")
-        wallet.secrets.put(f"alpha:{name}", credential)
+        credentials.secrets.put(f"alpha:{name}", credential)
     refused = Answer(error=Failure(status=401, message="who are you"))
     first = script(refused, Answer(text="hello"), Answer(text="again"))
-    async with opened(tmp_path, first, script(), wallet=wallet) as (thread, alpha, _):
+    async with opened(tmp_path, first, script(), credentials=credentials) as (thread, alpha, _):
         ended: TurnCompleted = last(await hear(thread, "hi"))
         assert ended.text == "hello"
         assert ended.tried == (

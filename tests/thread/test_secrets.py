@@ -35,7 +35,7 @@ from treadle.hooks.payloads import AfterToolCall, BeforeCompaction, BeforeToolCa
 from treadle.models.connect import ProviderConfig
 from treadle.models.retry import Backoff
 from treadle.models.transport import AsyncTransport
-from treadle.policy.auth import ApiKey, Wallet
+from treadle.policy.auth import ApiKey, CredentialStore
 from treadle.testing.fake import FakeServer
 from treadle.testing.options import grouped
 from treadle.testing.script import Answer, Failure, Script
@@ -135,10 +135,10 @@ def quoting(status: int, secret: str = API_KEY) -> Answer:
     return Answer(error=Failure(status=status, code="nope", message=said))
 
 
-def wallet_at(place: Path, environ: dict[str, str] | None = None) -> Wallet:
-    wallet = Wallet(place / "home", environ=environ or {}, vault=None)
-    wallet.secrets.put("openai:key", ApiKey(provider="openai", key=API_KEY))
-    return wallet
+def credentials_at(place: Path, environ: dict[str, str] | None = None) -> CredentialStore:
+    credentials = CredentialStore(place / "home", environ=environ or {}, keyring=None)
+    credentials.secrets.put("openai:key", ApiKey(provider="openai", key=API_KEY))
+    return credentials
 
 
 @asynccontextmanager
@@ -187,11 +187,11 @@ async def listen(thread: Thread, witness: Witness, *said: str) -> None:
 async def test_no_refusal_tells_a_credential(tmp_path, witness, harness):
     witness.quoted = True
     environ = {"OPENAI_API_KEY": ENV_KEY}
-    wallet = wallet_at(tmp_path, environ)
+    credentials = credentials_at(tmp_path, environ)
     async with TokenEndpoint("another-refresh") as endpoint:
-        wallet.secrets.put("openai:pair", oauth(endpoint.url, 1))
+        credentials.secrets.put("openai:pair", oauth(endpoint.url, 1))
         answers = (quoting(401, ENV_KEY), quoting(401), quoting(403), quoting(402))
-        async with staged(tmp_path, harness, *answers, wallet=wallet) as thread:
+        async with staged(tmp_path, harness, *answers, credentials=credentials) as thread:
             await listen(thread, witness, "hi", "again")
         assert endpoint.asked[0]["refresh_token"] == REFRESH
 
@@ -201,8 +201,8 @@ async def test_no_trouble_of_a_provider_tells_a_key(tmp_path, witness, harness):
     witness.quoted = True
     garbage = Answer(body=f"event: x\ndata: {{{API_KEY}\n\n", headers={"content-type": "text/html"})
     answers = (quoting(429), quoting(500), garbage, quoting(500), quoting(400), Answer(text="fine"))
-    wallet = wallet_at(tmp_path)
-    async with staged(tmp_path, harness, *answers, wallet=wallet, retries=1) as thread:
+    credentials = credentials_at(tmp_path)
+    async with staged(tmp_path, harness, *answers, credentials=credentials, retries=1) as thread:
         await listen(thread, witness, "hi", "again", "and again")
 
 
@@ -230,8 +230,8 @@ async def test_no_tool_and_no_hook_tells_a_key(tmp_path, witness, harness):
         Answer(calls=(call("show"),)),
         Answer(text="fine", times=0),
     )
-    wallet = wallet_at(tmp_path)
-    options: dict[str, Any] = {"tools": (fail, show), "hooks": hooks, "wallet": wallet}
+    credentials = credentials_at(tmp_path)
+    options: dict[str, Any] = {"tools": (fail, show), "hooks": hooks, "credentials": credentials}
     async with staged(tmp_path, harness, *answers, **options) as thread:
         await listen(thread, witness, "hi")
         with pytest.raises(TreadleError) as raised:
@@ -248,9 +248,11 @@ class Leaky(MinimalEngine):
 
 @HARNESSES
 async def test_no_engine_tells_a_key(tmp_path, witness, harness):
-    wallet = wallet_at(tmp_path)
+    credentials = credentials_at(tmp_path)
     answers = (Answer(text="fine", times=0),)
-    async with staged(tmp_path, harness, *answers, wallet=wallet, engine=Leaky()) as thread:
+    async with staged(
+        tmp_path, harness, *answers, credentials=credentials, engine=Leaky()
+    ) as thread:
         await listen(thread, witness, "hi", "again")
 
 
@@ -267,11 +269,11 @@ async def test_no_turn_that_is_broken_off_tells_a_key(tmp_path, witness, harness
 
     silent = Answer(error=Failure(status=401, message="no"))
     answers = (Answer(calls=(call("end"),)), silent, silent)
-    wallet = wallet_at(tmp_path)
-    async with staged(tmp_path, harness, *answers, wallet=wallet, tools=(end,)) as thread:
+    credentials = credentials_at(tmp_path)
+    async with staged(tmp_path, harness, *answers, credentials=credentials, tools=(end,)) as thread:
         await listen(thread, witness, "hi", "again")
         name = thread.id
-    async with staged(tmp_path, harness, wallet=wallet, thread=name) as thread:
+    async with staged(tmp_path, harness, credentials=credentials, thread=name) as thread:
         await listen(thread, witness, "are you there?")
 
 
@@ -288,13 +290,13 @@ class Echo(LoopbackListener):
 
 @HARNESSES
 async def test_no_delivery_tells_the_secret_of_a_webhook(tmp_path, witness, harness):
-    wallet = wallet_at(tmp_path)
+    credentials = credentials_at(tmp_path)
     async with Echo() as receiver, AsyncExitStack() as stack:
         transport = AsyncTransport.from_environment({})
         stack.push_async_callback(transport.close)
         url = f"http://127.0.0.1:{receiver.port}/hook"
         channel = WebhookChannel(url, WEBHOOK, transport, private=True)
-        options: dict[str, Any] = {"wallet": wallet, "channel": channel}
+        options: dict[str, Any] = {"credentials": credentials, "channel": channel}
         async with staged(tmp_path, harness, Answer(text="fine"), **options) as thread:
             await listen(thread, witness, "hi")
 

@@ -27,7 +27,7 @@ from .channels import chosen_channels
 from .home import Home, find_thread
 from .output import printable
 from .paying import follow, pin_profile
-from .profiles import wallet_of
+from .profiles import credentials_of
 from .wishes import Wishes
 
 if TYPE_CHECKING:
@@ -172,8 +172,8 @@ async def open_thread(
 async def adapt(thread: Thread, setup: Setup) -> None:
     """Let an open thread follow the rest of what was settled."""
     follow(thread, setup.config)
-    assert thread.policy.routes.wallet is not None, "it was opened with one"
-    await pin_profile(thread.policy.routes.wallet, thread.id, setup.profile)
+    assert thread.policy.routes.credentials is not None, "it was opened with one"
+    await pin_profile(thread.policy.routes.credentials, thread.id, setup.profile)
 
 
 async def _forget_if_empty(home: Path, thread: str) -> None:
@@ -210,7 +210,7 @@ def thread_options(setup: Setup) -> ThreadOptions:
         routing=Routing(
             default_model=settings.model,
             environ=os.environ,
-            wallet=wallet_of(Home(setup.home), settings),
+            credentials=credentials_of(Home(setup.home), settings),
             providers=providers_of(settings),
             params=params_of(settings),
         ),

@@ -15,7 +15,7 @@ from ..config import Config, Settings
 from .home import Home
 
 if TYPE_CHECKING:
-    from ..policy.auth import Wallet
+    from ..policy.auth import CredentialStore
     from ..thread.thread import Thread
 
 __all__ = ["fallbacks_of", "follow", "follow_choice", "forget_pins", "pin_profile"]
@@ -45,15 +45,15 @@ def follow_choice(thread: Thread, config: Config) -> None:
     thread.policy.routes.fallbacks = fallbacks_of(config, thread.model, chosen=True)
 
 
-async def pin_profile(wallet: Wallet, thread: str, profile: str | None) -> None:
+async def pin_profile(credentials: CredentialStore, thread: str, profile: str | None) -> None:
     """Let a thread keep to the profile that a person named. Raises `AuthError`."""
     if profile is not None:
-        await wallet.pin(thread, profile)
+        await credentials.pin(thread, profile)
 
 
 def forget_pins(home: Home, thread: str) -> None:
     """A thread is gone; what it kept to goes with it."""
-    from ..policy.auth.state import AuthState
+    from ..policy.auth.auth_state import AuthState
 
     AuthState(home.path).unpin(thread)
 

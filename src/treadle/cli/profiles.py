@@ -13,9 +13,9 @@ from msgspec import Struct
 from ..config import Settings, load_config
 from ..config.keys import key_variable
 from ..core.errors import NotFound
-from ..policy.auth import Profile, Wallet
-from ..policy.auth.health import Health, obstacle
-from ..policy.auth.order import Candidate
+from ..policy.auth import CredentialStore, Profile
+from ..policy.auth.cooldowns import ProfileHealth, obstacle
+from ..policy.auth.order import ProfileCandidate
 from .home import Home
 from .output import Column, iso, table
 
@@ -23,12 +23,12 @@ __all__ = [
     "Listed",
     "candidate_row",
     "check_provider",
+    "credentials_of",
     "find_profile",
     "listed",
     "settings_of",
     "show",
     "state_of",
-    "wallet_of",
 ]
 
 _COLUMNS = (Column("PROFILE"), Column("KIND"), Column("FROM"), Column("STATE", gives=True))
@@ -65,14 +65,14 @@ def settings_of(home: Home) -> Settings:
     return load_config(home.path, Path().absolute(), os.environ).settings
 
 
-def wallet_of(home: Home, settings: Settings) -> Wallet:
+def credentials_of(home: Home, settings: Settings) -> CredentialStore:
     """The profiles of `home`, as its settings order them."""
     orders = {
         name: provider.profiles
         for name, provider in settings.providers.items()
         if isinstance(provider.profiles, tuple)
     }
-    return Wallet(
+    return CredentialStore(
         home.path,
         environ=os.environ,
         orders=orders,
@@ -80,15 +80,18 @@ def wallet_of(home: Home, settings: Settings) -> Wallet:
     )
 
 
-def listed(wallet: Wallet, settings: Settings) -> list[Listed]:
+def listed(credentials: CredentialStore, settings: Settings) -> list[Listed]:
     """Every profile that is known, by id."""
     from ..models.providers import provider_names
 
-    kept = wallet.secrets.profiles()
+    kept = credentials.secrets.profiles()
     named = {*provider_names(), *settings.providers, *(each.provider for each in kept)}
-    found = {each.id: each for name in named for each in wallet.profiles(name)}
-    health = wallet.state.health()
-    return [_listed(wallet, found[name], health.get(name, Health())) for name in sorted(found)]
+    found = {each.id: each for name in named for each in credentials.profiles(name)}
+    health = credentials.state.health()
+    return [
+        _listed(credentials, found[name], health.get(name, ProfileHealth()))
+        for name in sorted(found)
+    ]
 
 
 def show(rows: list[Listed]) -> None:
@@ -105,12 +108,12 @@ def state_of(row: Listed) -> str:
     return f"{words}, but not for {limited}" if limited and row.state == "ready" else words
 
 
-def find_profile(wallet: Wallet, name: str) -> Profile:
+def find_profile(credentials: CredentialStore, name: str) -> Profile:
     """The kept profile that is meant: an id, or the default or only one of a provider.
 
     Raises `NotFound`.
     """
-    kept = {each.id: each for each in wallet.secrets.profiles()}
+    kept = {each.id: each for each in credentials.secrets.profiles()}
     for spelled in (name, f"{name}:default"):
         if spelled in kept:
             return kept[spelled]
@@ -134,14 +137,16 @@ def check_provider(settings: Settings, provider: str) -> None:
         raise NotFound("provider", provider, hint)
 
 
-def candidate_row(wallet: Wallet, candidate: Candidate) -> Listed:
+def candidate_row(credentials: CredentialStore, candidate: ProfileCandidate) -> Listed:
     """A candidate, as the list shows it."""
-    health = wallet.state.health().get(candidate.profile.id, Health())
-    return _listed(wallet, candidate.profile, health, pinned=candidate.pinned)
+    health = credentials.state.health().get(candidate.profile.id, ProfileHealth())
+    return _listed(credentials, candidate.profile, health, pinned=candidate.pinned)
 
 
-def _listed(wallet: Wallet, profile: Profile, health: Health, *, pinned: bool = False) -> Listed:
-    now = wallet.clock()
+def _listed(
+    credentials: CredentialStore, profile: Profile, health: ProfileHealth, *, pinned: bool = False
+) -> Listed:
+    now = credentials.clock()
     held = obstacle(health, now)
     limits = {name: each for name, each in health.limits.items() if name and each.until > now}
     return Listed(
@@ -150,8 +155,8 @@ def _listed(wallet: Wallet, profile: Profile, health: Health, *, pinned: bool = 
         kind=profile.kind,
         key="environment" if profile.place == "environment" else "kept",
         place=profile.place,
-        variable=wallet.variable(profile.provider),
-        state=held.state if held else "expired" if profile.expired(now) else "ready",
+        variable=credentials.variable(profile.provider),
+        state=held.state if held else "expired" if profile.is_expired(now) else "ready",
         reason=held.reason if held else "",
         until=iso(held.until) if held else "",
         limits={name: iso(each.until) for name, each in limits.items()},
@@ -159,7 +164,7 @@ def _listed(wallet: Wallet, profile: Profile, health: Health, *, pinned: bool = 
         label=profile.label if profile.place != "environment" else "",
         expires=iso(profile.expires) if profile.expires else "",
         last_used=iso(health.last_used) if health.last_used else "",
-        last_good=wallet.state.last_good().get(profile.provider) == profile.id,
+        last_good=credentials.state.last_good().get(profile.provider) == profile.id,
         pinned=pinned,
     )
 

@@ -19,8 +19,8 @@ import msgspec
 from ..engines.contract import Disposes
 from ..engines.offers import EngineContext
 from ..engines.registry import DEFAULT, engine_registry
+from ..policy.auth.auth_state import AuthState, ProfileFacts
 from ..policy.auth.order import Pin
-from ..policy.auth.state import AuthState, Remembered
 from ..store.contract import Lease, Store
 from ..store.memory import MemoryStore
 from .channels import chosen_channels
@@ -43,8 +43,8 @@ async def rehearsed(setup: Setup) -> AsyncIterator[Thread]:
     from ..thread.thread import Thread
 
     options = thread_options(setup)
-    assert options.routing.wallet is not None, "settings always give one"
-    options.routing.wallet.state = _Imagined(setup.home)
+    assert options.routing.credentials is not None, "settings always give one"
+    options.routing.credentials.state = _Imagined(setup.home)
     async with (
         _store(setup) as store,
         _engine(setup, options.engine) as engine,
@@ -129,9 +129,9 @@ class _Imagined(AuthState, frozen=True):
 
     pins: dict[str, Pin] = msgspec.field(default_factory=dict)
 
-    def remembered(self, provider: str, thread: str) -> Remembered:
+    def load(self, provider: str, thread: str) -> ProfileFacts:
         """What is remembered, and what is imagined on top."""
-        known = AuthState.remembered(self, provider, thread)
+        known = AuthState.load(self, provider, thread)
         return msgspec.structs.replace(known, pin=self.pins.get(thread, known.pin))
 
     def set_pin(self, pin: Pin) -> None:

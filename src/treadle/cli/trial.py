@@ -16,7 +16,7 @@ from ..core.redact import redact
 from ..models.connect import ANTHROPIC_VERSION, ProviderAccess, ProviderConfig, provider_access
 from ..models.providers import provider_settings
 from ..models.transport import AsyncTransport, Timeouts, TransportError
-from ..policy.auth import AuthError, ProfileUnusable, Wallet
+from ..policy.auth import AuthError, CredentialStore, ProfileUnusable
 from .opening import providers_of
 
 __all__ = ["Tried", "try_profile"]
@@ -33,10 +33,10 @@ class Tried(Struct, frozen=True, kw_only=True):
     said: str
 
 
-async def try_profile(wallet: Wallet, settings: Settings, profile: str) -> Tried:
+async def try_profile(credentials: CredentialStore, settings: Settings, profile: str) -> Tried:
     """Ask the provider of `profile` for its models."""
     try:
-        credential = await wallet.credential(profile)
+        credential = await credentials.credential(profile)
         place = _reached(settings, credential.provider, credential.bearer)
     except ProfileUnusable as error:
         return Tried(profile=profile, works=False, said=str(error))
@@ -46,10 +46,10 @@ async def try_profile(wallet: Wallet, settings: Settings, profile: str) -> Tried
     if isinstance(status, str):
         return Tried(profile=profile, works=None, said=status)
     if 200 <= status < 300:
-        await wallet.note_success(profile)
+        await credentials.note_success(profile)
         return Tried(profile=profile, works=True, said="the provider accepts it")
     if status in (401, 403):
-        await wallet.note_failure(profile, "auth")
+        await credentials.note_failure(profile, "auth")
         return Tried(profile=profile, works=False, said=f"the provider refuses it ({status})")
     return Tried(profile=profile, works=None, said=f"the provider answered {status}")
 

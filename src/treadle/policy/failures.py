@@ -17,8 +17,8 @@ from ..models.contract import (
     RateLimited,
     StreamCut,
 )
-from .auth.errors import AuthError
-from .auth.health import Reason
+from .auth.cooldowns import Reason
+from .auth.credential import AuthError
 
 __all__ = ["UNUSABLE", "Failure", "failure_of", "named_failure"]
 

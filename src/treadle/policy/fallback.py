@@ -12,8 +12,8 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Struct
 
-from .auth.health import Reason
-from .auth.order import may_rotate
+from .auth.cooldowns import Reason
+from .auth.order import can_rotate
 from .outcome import Fallback
 
 __all__ = ["Attempt", "Chain", "Tried"]
@@ -77,7 +77,7 @@ class Chain(Struct, frozen=True, kw_only=True):
         At another model its profiles are to be asked for: see `with_profiles`.
         """
         noted = msgspec.structs.replace(self, tried=(*self.tried, self._record(verdict)))
-        if len(self.profiles) > 1 and may_rotate(verdict.reason, self.rotations):
+        if len(self.profiles) > 1 and can_rotate(verdict.reason, self.rotations):
             rest, rotated = self.profiles[1:], self.rotations + 1
             return msgspec.structs.replace(noted, profiles=rest, rotations=rotated)
         if self.strict or self.at + 1 >= len(self.models):

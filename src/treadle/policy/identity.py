@@ -10,7 +10,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from .auth.profile import Credential
+from .auth.credential import Credential
 
 __all__ = ["Identifies", "Identity", "nobody"]
 

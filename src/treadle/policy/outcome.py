@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from .auth.health import Reason
+from .auth.cooldowns import Reason
 from .failures import Failure
 
 __all__ = [

@@ -1,7 +1,7 @@
 """Routing: who may answer a thread's turns, and with whose credentials.
 
 Owns the way from a model's name to candidates, and from a candidate to a connection.
-Invariants: a credential goes to its own provider only, and a thread without a wallet
+Invariants: a credential goes to its own provider only, and a thread without a credential store
 uses what its environment and its settings say, as ever.
 """
 
@@ -18,8 +18,8 @@ from ..core.errors import ConfigError
 from ..core.service import Service
 from ..models.connect import ProviderConfig
 from ..models.contract import AuthFailed
-from .auth.errors import AuthError
-from .auth.refreshing_model import Renewing
+from .auth.credential import AuthError
+from .auth.refreshing_model import RefreshingModel
 from .failures import UNUSABLE, Failure
 from .fallback import Attempt, Chain
 from .turn_plan import Authority
@@ -27,8 +27,8 @@ from .turn_plan import Authority
 if TYPE_CHECKING:
     from ..models.catalog import Catalog
     from ..models.contract import Model
-    from .auth.profile import Source
-    from .auth.wallet import Wallet
+    from .auth.credential import Source
+    from .auth.credential_store import CredentialStore
     from .identity import Identity
 
 __all__ = ["Routes"]
@@ -43,7 +43,7 @@ class Routes(Service, kw_only=True):
     catalog: Catalog
     environ: Mapping[str, str]
     providers: Mapping[str, ProviderConfig] = field(default_factory=dict)
-    wallet: Wallet | None = None
+    credentials: CredentialStore | None = None
     """The profiles to choose from; None where only the environment has keys."""
     fallbacks: tuple[str, ...] = ()
     """Models to ask where the one that was asked for does not answer."""
@@ -60,21 +60,21 @@ class Routes(Service, kw_only=True):
 
     async def ready(self, chain: Chain, *, looking: bool = False) -> Chain:
         """`chain` with the profiles of its present model, if it has none yet."""
-        if self.wallet is None or chain.profiles:
+        if self.credentials is None or chain.profiles:
             return chain
-        from .auth.aliases import payer_of, provider_for_auth
-        from .auth.order import attempts, lent
+        from .auth.accounts import payer_of, provider_for_auth
+        from .auth.order import candidates_beside_login, candidates_to_try
 
         provider = self._provider(chain.model)
         if self._configured(provider).key:
             return chain
         own = provider_for_auth(provider)
         payer = own if provider in self.providers else payer_of(provider)
-        found = await self.wallet.resolve(
+        found = await self.credentials.resolve(
             payer, thread=self.thread, model=chain.model, temporary=looking or chain.at > 0
         )
         self._chosen = next((each.profile.id for each in found if each.source == "user"), "")
-        worth = attempts(found) if payer == own else lent(found)
+        worth = candidates_to_try(found) if payer == own else candidates_beside_login(found)
         return chain.with_profiles([each.profile.id for each in worth])
 
     def connected(self, attempt: Attempt) -> Model:
@@ -82,16 +82,18 @@ class Routes(Service, kw_only=True):
 
         A credential is asked for before each request, and anew where one was refused.
         """
-        if self.wallet is not None and attempt.profile:
-            bearers = partial(self._bearer, self.wallet, attempt.profile)
-            return Renewing(bearers, partial(self._opened, attempt.model))
+        if self.credentials is not None and attempt.profile:
+            bearers = partial(self._bearer, self.credentials, attempt.profile)
+            return RefreshingModel(bearers, partial(self._opened, attempt.model))
         try:
             return self._open(attempt.model, self.providers)
         except AuthFailed as error:
             if not self.fallbacks:
                 raise
             # Other models may have a key: this one is asked, and fails, in its turn.
-            return Renewing(partial(_without, str(error)), partial(self._opened, attempt.model))
+            return RefreshingModel(
+                partial(_without, str(error)), partial(self._opened, attempt.model)
+            )
 
     def keyless(self, model: str) -> Model:
         """A connection that cannot send anything: to see what it would speak."""
@@ -118,26 +120,28 @@ class Routes(Service, kw_only=True):
         """
         from .identity import Identity
 
-        if self.wallet is None or not attempt.profile:
+        if self.credentials is None or not attempt.profile:
             return Identity()
-        credential = await self.wallet.credential(attempt.profile, rejected=rejected)
+        credential = await self.credentials.credential(attempt.profile, rejected=rejected)
         return Identity(profile=attempt.profile, credential=credential)
 
     async def released(self) -> None:
         """The view was folded or reset, and with it the reason to keep to one profile."""
-        if self.wallet is not None:
-            await self.wallet.release(self.thread)
+        if self.credentials is not None:
+            await self.credentials.release(self.thread)
 
     async def note(self, attempt: Attempt, failure: Failure | None) -> None:
-        """Remember how a candidate's profile fared, unless the wallet knows it first."""
-        if self.wallet is None or not attempt.profile:
+        """Remember how a candidate's profile fared, unless the credential store knows it first."""
+        if self.credentials is None or not attempt.profile:
             return
         if failure is not None and failure.code == UNUSABLE:
             return
         if failure is None:
-            await self.wallet.note_success(attempt.profile, thread=self.thread, model=attempt.model)
+            await self.credentials.note_success(
+                attempt.profile, thread=self.thread, model=attempt.model
+            )
         else:
-            await self.wallet.note_failure(
+            await self.credentials.note_failure(
                 attempt.profile,
                 failure.reason,
                 model=attempt.model,
@@ -156,8 +160,10 @@ class Routes(Service, kw_only=True):
 
         return open_model(model, environ=self.environ, catalog=self.catalog, config=config)
 
-    async def _bearer(self, wallet: Wallet, profile: str, *, rejected: str = "") -> str:
-        return (await wallet.credential(profile, rejected=rejected)).bearer
+    async def _bearer(
+        self, credentials: CredentialStore, profile: str, *, rejected: str = ""
+    ) -> str:
+        return (await credentials.credential(profile, rejected=rejected)).bearer
 
     def address(self, model: str) -> str:
         """Where the provider of `model` is; empty where nobody knows yet."""

@@ -5,7 +5,6 @@ Invariant: closing it ends what was started through it, and nothing else.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..tools.executor import Bounds, Process, ProcessSpec, ToolExecutor
@@ -13,12 +12,12 @@ from ..tools.executor import Bounds, Process, ProcessSpec, ToolExecutor
 __all__ = ["Lent"]
 
 
-@dataclass(slots=True)
 class Lent:
     """What a host's executor is to an agent."""
 
-    executor: ToolExecutor
-    _started: list[Process] = field(init=False, default_factory=list)
+    def __init__(self, executor: ToolExecutor) -> None:
+        self.executor = executor
+        self._started: list[Process] = []
 
     async def start(self, spec: ProcessSpec) -> Process:
         """Start a process."""

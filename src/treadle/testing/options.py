@@ -48,7 +48,7 @@ _GROUPS: Mapping[str, tuple[type[Any], Mapping[str, str]]] = {
         {
             name: name
             for name in (
-                *("default_model", "environ", "providers", "wallet"),
+                *("default_model", "environ", "providers", "credentials"),
                 *("fallbacks", "strict", "params"),
             )
         },

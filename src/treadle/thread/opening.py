@@ -225,7 +225,7 @@ def _routes(thread: str, catalog: Catalog, options: ThreadOptions) -> Routes:
         catalog=catalog,
         environ=os.environ if routing.environ is None else routing.environ,
         providers=routing.providers,
-        wallet=routing.wallet,
+        credentials=routing.credentials,
         fallbacks=() if options.client is not None else tuple(routing.fallbacks),
         strict=routing.strict,
     )

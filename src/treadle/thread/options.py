@@ -27,7 +27,7 @@ from ..harness.select import HarnessRules
 from ..hooks import Hooks
 from ..models.connect import ProviderConfig
 from ..models.contract import Model
-from ..policy.auth.wallet import Wallet
+from ..policy.auth.credential_store import CredentialStore
 from ..policy.overlays import Overlays
 from ..prompt.discovery import DocsRules
 from ..prompt.observation import ApprovalPolicy, PromptContext, SandboxMode
@@ -106,7 +106,7 @@ class Routing(Struct, frozen=True, kw_only=True):
     """Where keys and addresses of providers are looked up; None for the process's own."""
     providers: Mapping[str, ProviderConfig] = {}
     """Providers beside those that Treadle knows, or changes to them."""
-    wallet: Wallet | None = None
+    credentials: CredentialStore | None = None
     """Profiles to pay with; where one does not answer, the next is tried."""
     fallbacks: Sequence[str] = ()
     """Models to ask where the first does not answer."""

@@ -20,8 +20,8 @@ from treadle.harness.codex.server_access import SUBSCRIPTION_URL
 from treadle.harness.contract import Identity
 from treadle.harness.events import AttemptFailed, Retrying
 from treadle.models.connect import ProviderConfig
-from treadle.policy.auth import ApiKey, OAuth, Token, Wallet
-from treadle.policy.auth.errors import RouteRefused
+from treadle.policy.auth import ApiKey, CredentialStore, OAuth, Token
+from treadle.policy.auth.credential import RouteRefused
 from treadle.testing.script import Answer, Call, Failure
 from treadle.tools.decorator import tool
 
@@ -47,11 +47,11 @@ class JwtEndpoint(TokenEndpoint):
         return status, body
 
 
-def wallet_at(stage: Stage, **credentials: ApiKey | Token | OAuth) -> Wallet:
-    wallet = Wallet(stage.place / "treadle", vault=None)
+def credentials_at(stage: Stage, **credentials: ApiKey | Token | OAuth) -> CredentialStore:
+    store = CredentialStore(stage.place / "treadle", keyring=None)
     for name, credential in credentials.items():
-        wallet.secrets.put(f"openai:{name}", credential)
-    return wallet
+        store.secrets.put(f"openai:{name}", credential)
+    return store
 
 
 def keyless(stage: Stage) -> dict[str, ProviderConfig]:
@@ -96,8 +96,8 @@ async def test_the_key_of_a_profile_pays_and_the_next_one_where_it_is_refused(tm
     async with staged(tmp_path, REFUSED, Answer(text="hello"), Answer(text="again")) as stage:
         keyless(stage)
         keys = {name: ApiKey(provider="openai", key=f"sk-planted-{name}") for name in ("a", "b")}
-        wallet = wallet_at(stage, **keys)
-        async with stage.thread(wallet=wallet) as thread:
+        credentials = credentials_at(stage, **keys)
+        async with stage.thread(credentials=credentials) as thread:
             events = await hear(thread, "hi")
             assert last(events).text == "hello"
             (failed,) = of(events, AttemptFailed)
@@ -118,7 +118,7 @@ async def test_a_subscription_signs_the_server_in_and_its_binding_says_as_whom(t
         if kind == "token":
             claims = {"https://api.openai.com/auth": {"chatgpt_account_id": "acct-1"}}
             credential = Token(provider="openai", token=jwt("first", **claims), expires=LONG)
-        async with stage.thread(wallet=wallet_at(stage, me=credential)) as thread:
+        async with stage.thread(credentials=credentials_at(stage, me=credential)) as thread:
             assert last(await hear(thread, "hi")).text == "hello"
             binding = await stage.harness.threads.load_binding(thread.log)
         (request,) = stage.requests
@@ -135,8 +135,10 @@ async def test_a_subscription_that_ends_in_the_middle_of_a_turn_loses_nothing(tm
         endpoint = await stack.enter_async_context(JwtEndpoint())
         stage = await stack.enter_async_context(staged(tmp_path, *answers))
         keyless(stage)
-        wallet = wallet_at(stage, me=subscription(endpoint.url))
-        thread = await stack.enter_async_context(stage.thread(wallet=wallet, tools=(change,)))
+        credentials = credentials_at(stage, me=subscription(endpoint.url))
+        thread = await stack.enter_async_context(
+            stage.thread(credentials=credentials, tools=(change,))
+        )
         events = await hear(thread, "hi")
         ended = last(events)
         assert (ended.status, ended.text, ended.tried) == ("completed", "hello", ())
@@ -151,15 +153,15 @@ async def test_a_key_that_was_replaced_meanwhile_is_used_at_once(tmp_path):
     answers = (Answer(calls=(Call(name="replace"),)), REFUSED, Answer(text="hello"))
     async with staged(tmp_path, *answers) as stage:
         keyless(stage)
-        wallet = wallet_at(stage, me=ApiKey(provider="openai", key="sk-planted-old"))
+        credentials = credentials_at(stage, me=ApiKey(provider="openai", key="sk-planted-old"))
 
         @tool(description="Replaces the key.")
         async def replace() -> str:
             new = ApiKey(provider="openai", key="sk-planted-new")
-            await asyncio.to_thread(wallet.secrets.put, "openai:me", new)
+            await asyncio.to_thread(credentials.secrets.put, "openai:me", new)
             return "replaced"
 
-        async with stage.thread(wallet=wallet, tools=(replace,)) as thread:
+        async with stage.thread(credentials=credentials, tools=(replace,)) as thread:
             ended = last(await hear(thread, "hi"))
         assert (ended.text, ended.tried) == ("hello", ())
         assert bearers(stage) == ["sk-planted-old", "sk-planted-old", "sk-planted-new"]
@@ -170,8 +172,8 @@ async def test_a_key_that_was_replaced_meanwhile_is_used_at_once(tmp_path):
 async def test_a_subscription_without_an_account_starts_nothing(tmp_path):
     async with staged(tmp_path) as stage:
         keyless(stage)
-        wallet = wallet_at(stage, me=subscription(access="opaque-token", account_id=""))
-        async with stage.thread(wallet=wallet) as thread:
+        credentials = credentials_at(stage, me=subscription(access="opaque-token", account_id=""))
+        async with stage.thread(credentials=credentials) as thread:
             ended = last(await hear(thread, "hi"))
         assert ended.status == "failed"
         assert "names no account" in (ended.error or "")
@@ -198,11 +200,11 @@ async def test_profiles_of_others_are_refused_and_a_users_home_keeps_its_login(t
 async def test_codex_folds_only_with_the_profile_that_a_thread_is_bound_to(tmp_path):
     async with staged(tmp_path, Answer(text="hello")) as stage:
         keyless(stage)
-        wallet = wallet_at(stage, a=subscription(), b=subscription(access=jwt("other")))
-        async with stage.thread(wallet=wallet) as thread:
-            await wallet.pin(thread.id, "openai:a")
+        credentials = credentials_at(stage, a=subscription(), b=subscription(access=jwt("other")))
+        async with stage.thread(credentials=credentials) as thread:
+            await credentials.pin(thread.id, "openai:a")
             await hear(thread, "hi")
-            await wallet.pin(thread.id, "openai:b")
+            await credentials.pin(thread.id, "openai:b")
             with pytest.raises(CannotCompact, match="bound to profile 'openai:a'"):
                 await thread.compact()
             assert last(await hear(thread, "more")).text == "fine"
@@ -224,11 +226,11 @@ async def test_a_usage_limit_blocks_a_profile_until_it_resets(tmp_path):
     spent = Answer(error=Failure(status=429, body=json.dumps(body), headers=headers))
     async with staged(tmp_path, spent, Answer(text="hello")) as stage:
         keyless(stage)
-        wallet = wallet_at(stage, a=subscription(), b=subscription(access=jwt("other")))
-        async with stage.thread(wallet=wallet) as thread:
+        credentials = credentials_at(stage, a=subscription(), b=subscription(access=jwt("other")))
+        async with stage.thread(credentials=credentials) as thread:
             ended = last(await hear(thread, "hi"))
         assert (ended.text, [each.reason for each in ended.tried]) == ("hello", ["usage_limit"])
-        until = (await asyncio.to_thread(wallet.state.health))["openai:a"].blocked_until
+        until = (await asyncio.to_thread(credentials.state.health))["openai:a"].blocked_until
         assert abs(until - reset * 1000) < 120_000
 
 
@@ -236,14 +238,16 @@ async def test_a_chosen_profile_pays_for_models_of_codex_and_for_what_engines_as
     engine = Asking()
     answers = (Answer(text="a"), Answer(text="It rained."))
     async with staged(tmp_path, *answers) as stage:
-        wallet = wallet_at(stage, me=subscription(), key=ApiKey(provider="openai", key="sk-decoy"))
+        credentials = credentials_at(
+            stage, me=subscription(), key=ApiKey(provider="openai", key="sk-decoy")
+        )
         options: dict[str, Any] = {
             "model": ONLY_CODEX,
             "engine": engine,
             "providers": keyless(stage),
         }
-        async with stage.thread(wallet=wallet, **options) as thread:
-            await wallet.pin(thread.id, "openai:me")
+        async with stage.thread(credentials=credentials, **options) as thread:
+            await credentials.pin(thread.id, "openai:me")
             assert last(await hear(thread, "one")).status == "completed"
     assert engine.answered == ["It rained."]
     assert bearers(stage) == [jwt("first"), jwt("first")]

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from treadle.policy.auth import ApiKey, AuthError, OAuth, ProfileUnusable
+from treadle.policy.auth.keyring import SystemKeyring, find_keyring
 from treadle.policy.auth.secrets import SecretStore
-from treadle.policy.auth.vault import SystemKeyring, find_vault
 
 from .scenes import Child
 
@@ -77,7 +77,7 @@ def test_a_keyring_that_fails_lets_the_secret_go_to_the_file_and_says_so(tmp_pat
     profile = store(tmp_path, Backend(locked=True)).put("openai:me", KEY)
     assert profile.place == "file"
     assert SecretStore(tmp_path, None).get("openai:me") == KEY
-    assert "'openai:me' is kept in a file: the keyring cannot be used" in caplog.text
+    assert "'openai:me' is stored in a file: the keyring cannot be used" in caplog.text
     assert "planted" not in caplog.text
 
 
@@ -105,7 +105,7 @@ def test_a_locked_keyring_makes_its_profiles_unusable_for_now(tmp_path):
 
 
 def test_without_the_package_it_is_said_how_to_get_it(tmp_path):
-    code = "from treadle.policy.auth.vault import find_vault\nprint(find_vault())"
+    code = "from treadle.policy.auth.keyring import find_keyring\nprint(find_keyring())"
     (tmp_path / "keyring.py").write_text("raise ImportError")
     said = Child(code, tmp_path, path=tmp_path).end()
     assert "pip install 'treadle[keyring]'" in said
@@ -133,12 +133,12 @@ def test_a_keyring_that_hangs_is_given_up_and_does_not_keep_the_process(tmp_path
     code = """
 from treadle.policy.auth import ApiKey
 from treadle.policy.auth.secrets import SecretStore
-from treadle.policy.auth.vault import find_vault
-vault, why = find_vault()
-vault.patience = 0.1
-kept = SecretStore(home, vault).put("openai:me", ApiKey(provider="openai", key="sk-planted"))
+from treadle.policy.auth.keyring import find_keyring
+keyring, why = find_keyring()
+keyring.timeout = 0.1
+kept = SecretStore(home, keyring).put("openai:me", ApiKey(provider="openai", key="sk-planted"))
 print(kept.place)
-kept = SecretStore(home, vault).put("openai:two", ApiKey(provider="openai", key="sk-planted"))
+kept = SecretStore(home, keyring).put("openai:two", ApiKey(provider="openai", key="sk-planted"))
 print(kept.place)
 """
     assert Child(code, tmp_path, path=tmp_path).end() == "file\nfile\n"
@@ -146,15 +146,15 @@ print(kept.place)
 
 def test_a_package_without_a_backend_counts_as_none(tmp_path):
     package(tmp_path, "return None", priority="0")
-    code = "from treadle.policy.auth.vault import find_vault\nprint(find_vault())"
+    code = "from treadle.policy.auth.keyring import find_keyring\nprint(find_keyring())"
     assert Child(code, tmp_path, path=tmp_path).end() == (
         "(None, 'no backend works on this machine')\n"
     )
 
 
 def test_looking_for_a_keyring_gives_one_or_a_reason():
-    vault, why = find_vault()
-    assert (vault is None) == bool(why)
+    keyring, why = find_keyring()
+    assert (keyring is None) == bool(why)
 
 
 def test_what_the_file_says_of_a_secret_in_the_keyring(tmp_path):

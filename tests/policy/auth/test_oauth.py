@@ -7,9 +7,8 @@ import pytest
 
 from treadle.models.transport import AsyncTransport
 from treadle.policy.auth import AuthError, OAuth, ProfileUnusable, Token
-from treadle.policy.auth.oauth import Refresher
+from treadle.policy.auth.oauth import Refresher, parse_tokens
 from treadle.policy.auth.secrets import SecretStore
-from treadle.policy.auth.tokens import read_tokens
 
 from .scenes import HOUR, Child, Clock, TokenEndpoint, oauth
 
@@ -212,7 +211,7 @@ async def test_nobody_waits_for_ever_for_another_process_that_refreshes(tmp_path
     async with TokenEndpoint() as endpoint:
         put(tmp_path, oauth(endpoint.url))
         first, second = refresher(tmp_path, Clock()), refresher(tmp_path, Clock())
-        second.patience = 0.0
+        second.timeout = 0.0
         reached, go_on = asyncio.Event(), asyncio.Event()
 
         async def hold() -> None:
@@ -233,11 +232,11 @@ def test_tokens_are_read_in_both_spellings():
     ours = {"access": "a-1", "refresh": "r-1", "expires": 5, "tokenUrl": url, "accountId": "x"}
     theirs = {"access_token": "a-1", "refresh_token": "r-1", "expires_in": 60, "token_url": url}
     expected = OAuth(provider="openai", access="a-1", refresh="r-1", expires=5, token_url=url)
-    read = read_tokens("openai", json.dumps(ours), 0)
+    read = parse_tokens("openai", json.dumps(ours), 0)
     assert read == OAuth(
         provider="openai", access="a-1", refresh="r-1", expires=5, token_url=url, account_id="x"
     )
-    read = read_tokens("openai", json.dumps(theirs), 1000)
+    read = parse_tokens("openai", json.dumps(theirs), 1000)
     assert (read.expires, read.access, read.token_url) == (61_000, "a-1", expected.token_url)
 
 
@@ -254,7 +253,7 @@ def test_tokens_are_read_in_both_spellings():
 )
 def test_a_document_without_tokens_is_refused_without_being_quoted(text):
     with pytest.raises(AuthError) as caught:
-        read_tokens("openai", text, 0)
+        parse_tokens("openai", text, 0)
     assert "planted" not in str(caught.value)
 
 

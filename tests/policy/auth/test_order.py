@@ -4,19 +4,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.policy.auth.health import NEUTRAL, Health, Obstacle, failed, obstacle
+from treadle.policy.auth.cooldowns import NEUTRAL, Obstacle, ProfileHealth, after_failure, obstacle
+from treadle.policy.auth.credential import Kind, Profile, Source
 from treadle.policy.auth.order import (
-    Candidate,
     Pin,
-    Wishes,
-    attempts,
+    ProfileCandidate,
+    can_move_pin,
+    can_rotate,
     candidates,
-    lent,
-    may_rotate,
-    pin_holds,
-    pin_moves,
+    candidates_beside_login,
+    candidates_to_try,
+    is_valid_pin,
 )
-from treadle.policy.auth.profile import Kind, Profile, Source
 
 NOW = 1_000_000_000_000
 
@@ -25,7 +24,7 @@ def profile(name: str, kind: Kind = "api_key", **more) -> Profile:
     return Profile(id=f"openai:{name}", provider="openai", kind=kind, **more)
 
 
-def names(found: tuple[Candidate, ...]) -> list[str]:
+def names(found: tuple[ProfileCandidate, ...]) -> list[str]:
     return [each.profile.id.removeprefix("openai:") for each in found]
 
 
@@ -47,7 +46,7 @@ def test_oauth_comes_before_tokens_before_keys_and_what_has_ended_after_its_kind
 
 
 def test_among_equals_the_one_that_rested_longest_comes_first():
-    health = {"openai:a": Health(last_used=9), "openai:b": Health(last_used=5)}
+    health = {"openai:a": ProfileHealth(last_used=9), "openai:b": ProfileHealth(last_used=5)}
     assert names(candidates(KEYS, health=health, now=NOW)) == ["c", "b", "a"]
 
 
@@ -59,87 +58,87 @@ def test_a_key_in_the_environment_comes_before_what_is_kept():
 
 def test_a_stored_order_comes_before_a_configured_one_and_leaves_the_others_out():
     stored, configured = ("openai:c", "openai:a"), ("openai:b",)
-    both = Wishes(stored=stored, configured=configured)
-    assert names(candidates(KEYS, health={}, now=NOW, wishes=both)) == ["c", "a"]
-    only = Wishes(configured=configured)
-    assert names(candidates(KEYS, health={}, now=NOW, wishes=only)) == ["b"]
+    both = (stored, configured)
+    assert names(candidates(KEYS, health={}, now=NOW, orders=both)) == ["c", "a"]
+    only = ((), configured)
+    assert names(candidates(KEYS, health={}, now=NOW, orders=only)) == ["b"]
 
 
 def test_an_order_of_profiles_that_are_all_gone_is_no_order():
-    wishes = Wishes(stored=("openai:gone", "anthropic:a"), configured=("openai:b", "openai:b"))
-    assert names(candidates(KEYS, health={}, now=NOW, wishes=wishes)) == ["b"]
-    gone = Wishes(stored=("openai:gone",))
-    assert names(candidates(KEYS, health={}, now=NOW, wishes=gone)) == ["a", "b", "c"]
+    orders = (("openai:gone", "anthropic:a"), ("openai:b", "openai:b"))
+    assert names(candidates(KEYS, health={}, now=NOW, orders=orders)) == ["b"]
+    gone = (("openai:gone",),)
+    assert names(candidates(KEYS, health={}, now=NOW, orders=gone)) == ["a", "b", "c"]
 
 
 def test_those_that_have_to_rest_come_last_the_soonest_back_first_in_any_order():
     health = {
-        "openai:a": failed(Health(), "billing", NOW),
-        "openai:b": failed(Health(), "auth", NOW),
+        "openai:a": after_failure(ProfileHealth(), "billing", NOW),
+        "openai:b": after_failure(ProfileHealth(), "auth", NOW),
     }
-    wishes = Wishes(stored=("openai:a", "openai:b", "openai:c"))
-    for asked in (None, wishes):
-        found = candidates(KEYS, health=health, now=NOW, wishes=asked)
+    orders = (("openai:a", "openai:b", "openai:c"),)
+    for asked in ((), orders):
+        found = candidates(KEYS, health=health, now=NOW, orders=asked)
         assert names(found) == ["c", "b", "a"]
         assert [each.usable for each in found] == [True, False, False]
 
 
 def test_a_profile_rests_for_the_model_that_is_limited_only():
-    health = {"openai:a": failed(Health(), "rate_limit", NOW, model="large")}
+    health = {"openai:a": after_failure(ProfileHealth(), "rate_limit", NOW, model="large")}
     assert names(candidates(KEYS, health=health, now=NOW, model="large")) == ["b", "c", "a"]
     assert names(candidates(KEYS, health=health, now=NOW, model="small")) == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize("source", ["auto", "user"])
 def test_a_pin_comes_first_while_its_profile_is_usable(source):
-    wishes = Wishes(stored=("openai:a", "openai:b"))
-    found = candidates(KEYS, health={}, now=NOW, wishes=wishes, pin=pin("b", source))
+    orders = (("openai:a", "openai:b"),)
+    found = candidates(KEYS, health={}, now=NOW, orders=orders, pin=pin("b", source))
     assert names(found) == ["b", "a"]
     assert [(each.source, each.pinned) for each in found] == [(source, True), ("auto", False)]
-    resting = {"openai:b": failed(Health(), "auth", NOW)}
-    found = candidates(KEYS, health=resting, now=NOW, wishes=wishes, pin=pin("b", source))
+    resting = {"openai:b": after_failure(ProfileHealth(), "auth", NOW)}
+    found = candidates(KEYS, health=resting, now=NOW, orders=orders, pin=pin("b", source))
     assert (names(found), found[1].source) == (["a", "b"], source)
 
 
 def test_a_provider_whose_profiles_all_rest_is_asked_once():
-    health = {each.id: failed(Health(), "billing", NOW) for each in KEYS}
-    health["openai:b"] = failed(Health(), "auth", NOW)
+    health = {each.id: after_failure(ProfileHealth(), "billing", NOW) for each in KEYS}
+    health["openai:b"] = after_failure(ProfileHealth(), "auth", NOW)
     found = candidates(KEYS, health=health, now=NOW)
-    assert names(attempts(found)) == ["b"]
-    assert names(attempts(candidates(KEYS, health={}, now=NOW))) == ["a", "b", "c"]
-    assert attempts(()) == ()
+    assert names(candidates_to_try(found)) == ["b"]
+    assert names(candidates_to_try(candidates(KEYS, health={}, now=NOW))) == ["a", "b", "c"]
+    assert candidates_to_try(()) == ()
 
 
 @pytest.mark.parametrize("reason", ["overloaded", "rate_limit"])
 def test_a_busy_provider_is_asked_with_one_more_profile_before_another_model(reason):
-    assert [may_rotate(reason, done) for done in range(3)] == [True, False, False]
+    assert [can_rotate(reason, done) for done in range(3)] == [True, False, False]
 
 
 @pytest.mark.parametrize("reason", ["auth", "auth_permanent", "billing", "usage_limit", "server"])
 def test_trouble_with_an_account_goes_through_all_of_them(reason):
-    assert [may_rotate(reason, done) for done in range(3)] == [True, True, True]
+    assert [can_rotate(reason, done) for done in range(3)] == [True, True, True]
 
 
 @pytest.mark.parametrize("reason", sorted(NEUTRAL))
 def test_what_is_wrong_with_a_request_is_wrong_with_every_profile(reason):
-    assert not may_rotate(reason, 0)
+    assert not can_rotate(reason, 0)
 
 
 def test_a_pin_ends_with_its_profile_and_with_its_provider():
-    assert pin_holds(pin("a"), "openai", KEYS)
-    assert not pin_holds(pin("gone", "user"), "openai", KEYS)
-    assert not pin_holds(pin("a", "user"), "anthropic", KEYS)
+    assert is_valid_pin(pin("a"), "openai", KEYS)
+    assert not is_valid_pin(pin("gone", "user"), "openai", KEYS)
+    assert not is_valid_pin(pin("a", "user"), "anthropic", KEYS)
 
 
 def test_a_pin_moves_only_away_from_a_profile_that_stays_away():
     passing = Obstacle(state="cooldown", reason="rate_limit", until=NOW)
     lasting = Obstacle(state="disabled", reason="billing", until=NOW)
-    assert pin_moves(None, "openai:b", None)
-    assert not pin_moves(pin("a"), "openai:b", None)
-    assert not pin_moves(pin("a"), "openai:b", passing)
-    assert pin_moves(pin("a"), "openai:b", lasting)
-    assert not pin_moves(pin("a", "user"), "openai:b", lasting)
-    assert not pin_moves(pin("b"), "openai:b", lasting)
+    assert can_move_pin(None, "openai:b", None)
+    assert not can_move_pin(pin("a"), "openai:b", None)
+    assert not can_move_pin(pin("a"), "openai:b", passing)
+    assert can_move_pin(pin("a"), "openai:b", lasting)
+    assert not can_move_pin(pin("a", "user"), "openai:b", lasting)
+    assert not can_move_pin(pin("b"), "openai:b", lasting)
 
 
 PROFILES = st.lists(
@@ -155,7 +154,7 @@ PROFILES = st.lists(
 HEALTH = st.dictionaries(
     st.sampled_from([f"openai:{name}" for name in "abcdefgh"]),
     st.builds(
-        lambda reason, used: failed(Health(last_used=used), reason, NOW),
+        lambda reason, used: after_failure(ProfileHealth(last_used=used), reason, NOW),
         st.sampled_from(["format", "auth", "billing", "rate_limit", "usage_limit"]),
         st.integers(0, 9),
     ),
@@ -172,7 +171,7 @@ def test_every_profile_is_a_candidate_once_and_those_that_rest_are_last(profiles
     assert ends == sorted(ends)
     shuffled = candidates(profiles[::-1], health=health, now=NOW, pin=pinned)
     assert shuffled[: usable.count(True)] == found[: usable.count(True)]
-    assert [obstacle(health.get(each.profile.id, Health()), NOW) for each in found] == [
+    assert [obstacle(health.get(each.profile.id, ProfileHealth()), NOW) for each in found] == [
         each.obstacle for each in found
     ]
 
@@ -185,4 +184,7 @@ def test_where_a_harness_has_a_login_profiles_pay_only_if_a_person_chose_one():
         (pin("me", "user"), ["me", "other"]),
         (pin("key", "user"), ["key"]),
     ]:
-        assert names(lent(candidates(own, health={}, now=NOW, pin=chosen))) == paying
+        assert (
+            names(candidates_beside_login(candidates(own, health={}, now=NOW, pin=chosen)))
+            == paying
+        )

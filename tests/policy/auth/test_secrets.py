@@ -14,10 +14,8 @@ from treadle.policy.auth import (
     Profile,
     ProfileUnusable,
     Token,
-    disk,
 )
-from treadle.policy.auth.keys import KeyFile
-from treadle.policy.auth.secrets import SecretStore
+from treadle.policy.auth.secrets import LARGEST_SECRET_FILE, SecretStore, hold_lock, try_lock
 
 from .scenes import Child
 
@@ -25,7 +23,7 @@ KEY = ApiKey(provider="openai", key="sk-planted")
 
 
 def store(home) -> SecretStore:
-    return SecretStore(home, vault=None)
+    return SecretStore(home, keyring=None)
 
 
 def write(home, body: str | bytes, mode: int = 0o600) -> None:
@@ -66,7 +64,7 @@ def test_the_file_and_its_home_belong_to_their_owner_only(tmp_path):
 def test_a_file_of_the_first_version_works_and_is_migrated_without_a_loss(tmp_path):
     write(tmp_path, '{"version":1,"keys":{"openai":"sk-old","odd one":"k-odd"},"note":[1, 2]}')
     assert [each.id for each in store(tmp_path).profiles()] == ["odd one:default", "openai:default"]
-    assert KeyFile(tmp_path).over({}, {})["OPENAI_API_KEY"] == "sk-old"
+    assert store(tmp_path).get("openai:default").bearer == "sk-old"
     untouched = (tmp_path / "auth.json").read_bytes()
     assert b'"keys"' in untouched
     store(tmp_path).put("openai:work", KEY)
@@ -139,7 +137,7 @@ def test_what_can_be_no_secret_is_not_kept(tmp_path, secret):
         ApiKey(provider="openai", key=secret),
         OAuth(provider="openai", access="fine", refresh=secret, expires=1),
     ):
-        with pytest.raises(AuthError, match="that is no key for 'openai'") as caught:
+        with pytest.raises(AuthError, match="that is not a key for 'openai'") as caught:
             store(tmp_path).put("openai:default", credential)
         assert not secret.strip() or secret not in str(caught.value)
     assert not (tmp_path / "auth.json").exists()
@@ -153,7 +151,7 @@ def test_a_secret_is_kept_under_its_own_provider_only(tmp_path):
 
 
 def test_a_profile_that_is_not_kept_is_unusable_for_good(tmp_path):
-    with pytest.raises(ProfileUnusable, match="it is not kept") as caught:
+    with pytest.raises(ProfileUnusable, match="it is not stored") as caught:
         store(tmp_path).get("openai:none")
     assert caught.value.permanent
     assert not store(tmp_path).remove("openai:none")
@@ -161,11 +159,11 @@ def test_a_profile_that_is_not_kept_is_unusable_for_good(tmp_path):
 
 def test_processes_that_write_at_once_lose_nothing(tmp_path):
     code = """
-from treadle.policy.auth.secrets import SecretStore
+from treadle.policy.auth.secrets import LARGEST_SECRET_FILE, SecretStore, hold_lock, try_lock
 from treadle.policy.auth import ApiKey
 for n in range(20):
     name = f"openai:{sys.argv[2]}-{n}"
-    SecretStore(home, vault=None).put(name, ApiKey(provider="openai", key="sk-planted"))
+    SecretStore(home, keyring=None).put(name, ApiKey(provider="openai", key="sk-planted"))
 """
     children = [Child(code, tmp_path, (who,)) for who in "abc"]
     for child in children:
@@ -178,10 +176,10 @@ def test_a_writer_that_was_killed_leaves_the_old_file_and_its_remains_are_swept(
     store(tmp_path).put("openai:default", KEY)
     code = """
 import os, tempfile
-from treadle.policy.auth import ApiKey, disk
+from treadle.policy.auth import ApiKey
 from treadle.policy.auth.secrets import SecretStore
 os.fsync = lambda descriptor: os.kill(os.getpid(), 9)
-SecretStore(home, vault=None).put("openai:new", ApiKey(provider="openai", key="sk-planted-new"))
+SecretStore(home, keyring=None).put("openai:new", ApiKey(provider="openai", key="sk-planted-new"))
 """
     child = Child(code, tmp_path)
     child.process.communicate(timeout=60)
@@ -193,17 +191,17 @@ SecretStore(home, vault=None).put("openai:new", ApiKey(provider="openai", key="s
 
 
 def test_nobody_waits_for_a_lock_for_ever(tmp_path):
-    held = disk.try_lock(tmp_path / "auth.lock")
+    held = try_lock(tmp_path / "auth.lock")
     assert held is not None
     try:
         with (
             pytest.raises(AuthError, match="another process keeps"),
-            disk.locked(tmp_path / "auth.lock", patience=0.05),
+            hold_lock(tmp_path / "auth.lock", timeout=0.05),
         ):
             pass
     finally:
         os.close(held)
-    with disk.locked(tmp_path / "auth.lock", patience=0.0):
+    with hold_lock(tmp_path / "auth.lock", timeout=0.0):
         pass
 
 
@@ -216,11 +214,11 @@ def test_a_lock_that_is_a_link_to_somewhere_else_is_not_followed(tmp_path):
 
 def test_a_pipe_or_a_directory_in_the_place_of_the_file_is_refused_at_once(tmp_path):
     os.mkfifo(tmp_path / "auth.json", 0o600)
-    with pytest.raises(AuthError, match="it is no file"):
+    with pytest.raises(AuthError, match="it is not a file"):
         store(tmp_path).profiles()
     (tmp_path / "auth.json").unlink()
     (tmp_path / "auth.json").mkdir()
-    with pytest.raises(AuthError, match="it is no file"):
+    with pytest.raises(AuthError, match="it is not a file"):
         store(tmp_path).profiles()
 
 
@@ -236,11 +234,11 @@ def test_a_pipe_or_a_directory_in_the_place_of_the_file_is_refused_at_once(tmp_p
 )
 def test_a_profile_that_nobody_can_read_is_named(tmp_path, profile: bytes):
     write(tmp_path, b'{"version":2,"profiles":{"p:default":%b}}' % profile)
-    with pytest.raises(AuthError, match=r"'p:default' in .* cannot be read; mend or remove it"):
+    with pytest.raises(AuthError, match=r"'p:default' in .* cannot be read; repair or remove it"):
         store(tmp_path).get("p:default")
 
 
 def test_a_file_that_is_too_large_to_hold_secrets_is_not_read(tmp_path):
-    write(tmp_path, b" " * (disk.LARGEST_FILE + 1))
-    with pytest.raises(AuthError, match="larger than 4,194,304 bytes; mend or remove it"):
+    write(tmp_path, b" " * (LARGEST_SECRET_FILE + 1))
+    with pytest.raises(AuthError, match="larger than 4,194,304 bytes; repair or remove it"):
         store(tmp_path).profiles()

@@ -9,7 +9,7 @@ import click
 
 from ...core.errors import NotFound
 from ...policy.auth import ApiKey, Credential, Profile, Token, profile_id
-from ...policy.auth.secrets import Where
+from ...policy.auth.secrets import StorageChoice
 from ..home import Home, find_thread
 from ..lazy import examples
 from ..options import as_json, runs, standard_input
@@ -17,11 +17,11 @@ from ..output import Column, say, say_json, table
 from ..profiles import (
     candidate_row,
     check_provider,
+    credentials_of,
     find_profile,
     listed,
     settings_of,
     show,
-    wallet_of,
 )
 
 __all__ = ["command"]
@@ -92,7 +92,14 @@ def list_profiles(home: Home, as_json: bool) -> None:
 @as_json
 @click.pass_obj
 def add_profile(
-    home: Home, provider: str, *, name: str, token: bool, oauth: bool, where: Where, as_json: bool
+    home: Home,
+    provider: str,
+    *,
+    name: str,
+    token: bool,
+    oauth: bool,
+    where: StorageChoice,
+    as_json: bool,
 ) -> None:
     """Keep a secret of PROVIDER; it is read from standard input, or asked for unseen."""
     if token and oauth:
@@ -121,10 +128,10 @@ def set_key(home: Home, provider: str, as_json: bool) -> None:
 @click.pass_obj
 def remove_profile(home: Home, profile: str, as_json: bool) -> None:
     """Forget PROFILE: its secret, and how it was doing."""
-    wallet = wallet_of(home, settings_of(home))
-    found = find_profile(wallet, profile)
-    wallet.secrets.remove(found.id)
-    wallet.state.forget(found.id)
+    credentials = credentials_of(home, settings_of(home))
+    found = find_profile(credentials, profile)
+    credentials.secrets.remove(found.id)
+    credentials.state.forget(found.id)
     told = {"profile": found.id, "provider": found.provider, "kept": False}
     _tell(told, f"forgot {found.id}", as_json=as_json)
 
@@ -152,14 +159,14 @@ async def order_profiles(
     to rest come last in any case.
     """
     settings = settings_of(home)
-    wallet = wallet_of(home, settings)
+    credentials = credentials_of(home, settings)
     check_provider(settings, provider)
     if clear and profiles:
         raise click.UsageError("Either give profiles or --clear.")
     if clear or profiles:
         ids = tuple(_meant(home, provider, name) for name in profiles)
-        wallet.state.set_order(provider, ids)
-    rows = [candidate_row(wallet, each) for each in await wallet.resolve(provider)]
+        credentials.state.set_order(provider, ids)
+    rows = [candidate_row(credentials, each) for each in await credentials.resolve(provider)]
     if as_json:
         say_json(rows)
     elif rows:
@@ -189,14 +196,14 @@ async def pin_profile(
     Another one stands in while it has to rest. A thread for which nobody chose keeps to the
     one that answered it first, whose cache is warm.
     """
-    wallet = wallet_of(home, settings_of(home))
+    credentials = credentials_of(home, settings_of(home))
     async with home.store() as store:
         thread = (await find_thread(store, name)).id
     if clear:
-        wallet.state.unpin(thread)
+        credentials.state.unpin(thread)
     elif profile:
-        await wallet.pin(thread, profile)
-    pin = wallet.state.pin(thread)
+        await credentials.pin(thread, profile)
+    pin = credentials.state.pin(thread)
     if as_json:
         say_json(pin)
     elif pin is None:
@@ -218,12 +225,12 @@ async def test_profiles(home: Home, profile: str | None, as_json: bool) -> int:
     from ..trial import try_profile
 
     settings = settings_of(home)
-    wallet = wallet_of(home, settings)
-    known = [row.profile for row in listed(wallet, settings)]
+    credentials = credentials_of(home, settings)
+    known = [row.profile for row in listed(credentials, settings)]
     if profile and profile not in known:
-        profile = find_profile(wallet, profile).id
+        profile = find_profile(credentials, profile).id
     tried = [
-        await try_profile(wallet, settings, each) for each in ([profile] if profile else known)
+        await try_profile(credentials, settings, each) for each in ([profile] if profile else known)
     ]
     if as_json:
         say_json(tried)
@@ -236,19 +243,19 @@ async def test_profiles(home: Home, profile: str | None, as_json: bool) -> int:
 _Given = Literal["api_key", "token", "oauth"]
 
 
-def _kept(home: Home, provider: str, name: str, kind: _Given, where: Where) -> Profile:
+def _kept(home: Home, provider: str, name: str, kind: _Given, where: StorageChoice) -> Profile:
     settings = settings_of(home)
     check_provider(settings, provider)
-    wallet = wallet_of(home, settings)
-    credential = _read(provider, kind, wallet.clock())
+    credentials = credentials_of(home, settings)
+    credential = _read(provider, kind, credentials.clock())
     own = profile_id(provider, name or credential.email or "default")
-    kept = wallet.secrets.put(own, credential, where)
-    wallet.state.forget(own)
+    kept = credentials.secrets.put(own, credential, where)
+    credentials.state.forget(own)
     return kept
 
 
 def _read(provider: str, kind: _Given, now: int) -> Credential:
-    from ...policy.auth.tokens import read_tokens
+    from ...policy.auth.oauth import parse_tokens
 
     what = {"api_key": "Key", "token": "Token", "oauth": "Tokens (JSON)"}[kind]
     text = _asked(f"{what} of {provider}") if sys.stdin.isatty() else standard_input()
@@ -258,7 +265,7 @@ def _read(provider: str, kind: _Given, now: int) -> Credential:
         case "token":
             return Token(provider=provider, token=text.strip())
         case "oauth":
-            return read_tokens(provider, text, now)
+            return parse_tokens(provider, text, now)
 
 
 def _asked(question: str) -> str:
@@ -268,8 +275,8 @@ def _asked(question: str) -> str:
 
 def _meant(home: Home, provider: str, name: str) -> str:
     """The id of a profile of `provider`; one in the environment counts, too."""
-    wallet = wallet_of(home, settings_of(home))
-    known = {each.id for each in wallet.profiles(provider)}
+    credentials = credentials_of(home, settings_of(home))
+    known = {each.id for each in credentials.profiles(provider)}
     for spelled in (name, f"{provider}:{name}"):
         if spelled in known:
             return spelled
@@ -278,7 +285,7 @@ def _meant(home: Home, provider: str, name: str) -> str:
 
 def _list(home: Home, *, as_json: bool) -> None:
     settings = settings_of(home)
-    rows = listed(wallet_of(home, settings), settings)
+    rows = listed(credentials_of(home, settings), settings)
     if as_json:
         say_json(rows)
     elif rows:

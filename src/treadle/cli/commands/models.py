@@ -12,7 +12,7 @@ from ...config import Settings, load_config
 from ...config.keys import key_variable
 from ...models.catalog import Catalog
 from ...models.profile import ModelProfile
-from ...policy.auth.keys import KeyFile
+from ...policy.auth.secrets import SecretStore
 from ..home import Home
 from ..lazy import examples
 from ..options import as_json
@@ -58,7 +58,7 @@ def command(home: Home, as_json: bool) -> None:
     """
     catalog = Catalog.load(home.path / "models.toml")
     settings = load_config(home.path, Path().absolute(), os.environ).settings
-    kept = KeyFile(home.path).providers
+    kept = {each.provider for each in SecretStore(home.path).profiles() if each.kind == "api_key"}
     known = [_known(catalog.profile(name), settings, kept) for name in sorted(catalog.entries)]
     if as_json:
         say_json(known)
@@ -66,7 +66,7 @@ def command(home: Home, as_json: bool) -> None:
         table(_COLUMNS, [_row(model) for model in known])
 
 
-def _known(profile: ModelProfile, settings: Settings, kept: tuple[str, ...]) -> Known:
+def _known(profile: ModelProfile, settings: Settings, kept: set[str]) -> Known:
     in_environment = os.environ.get(key_variable(profile.provider, settings.providers))
     return Known(
         model=f"{profile.provider}:{profile.slug}",

@@ -26,7 +26,7 @@ from ...log.thread_log import ThreadLog
 from ...log.turn_input import TurnInput
 from ...models.connect import ProviderConfig
 from ...models.contract import Model
-from ...policy.auth.aliases import Forwarded, check_bound
+from ...policy.auth.accounts import Forwarding, check_bound
 from ...store.contract import ENDED_STATES
 from ..contract import (
     Identifies,
@@ -216,7 +216,7 @@ class CodexHarness:
         access = self.servers.access(provider, await run.identity())
         binding = await self.threads.load_binding(run.log)
         if binding is not None and access.account is not None:
-            plan = Forwarded(provider_for_auth=provider, profile=access.account.profile)
+            plan = Forwarding(provider_for_auth=provider, profile=access.account.profile)
             check_bound(binding.profile, plan)
 
     async def _write_end(self, log: ThreadLog) -> None:

@@ -29,7 +29,7 @@ from ...models.contract import (
 )
 from ...models.format import WireFormat
 from ...models.formats import format_named
-from ...policy.auth.errors import AuthError
+from ...policy.auth.credential import AuthError
 from ...policy.failures import UNUSABLE
 from ..contract import Identifies, nobody
 from .connection import AppServerConnection

@@ -21,10 +21,15 @@ from msgspec import Struct, field, structs
 from ...core.errors import ConfigError
 from ...models.connect import ProviderConfig, provider_access
 from ...models.providers import provider_settings
-from ...policy.auth.aliases import Login, forwarded, prepared, provider_for_auth, requirement_of
-from ...policy.auth.errors import ProfileUnusable
-from ...policy.auth.order import Candidate
-from ...policy.auth.profile import Credential, OAuth, Token, profile_of
+from ...policy.auth.accounts import (
+    Login,
+    forwarding,
+    harness_login,
+    provider_for_auth,
+    requirement_of,
+)
+from ...policy.auth.credential import Credential, OAuth, ProfileUnusable, Token, profile_of
+from ...policy.auth.order import ProfileCandidate
 from ..contract import Identity
 from .options import HARNESS
 from .protocol.client_requests import AccountLogin
@@ -184,12 +189,12 @@ def _login(provider: str, identity: Identity, *, private_home: bool) -> Login | 
     if identity.credential is None:
         return None
     profile = profile_of(identity.profile, identity.credential)
-    plan = forwarded(provider, HARNESS, (Candidate(profile=profile),))
+    plan = forwarding(provider, HARNESS, (ProfileCandidate(profile=profile),))
     # Models of Codex's own belong to a subscription.
     wanted = "subscription" if provider == HARNESS else requirement_of(profile.kind)
     # A key is no login: a variable passes it on, and the user's own login stays as it is.
     own = private_home or wanted == "api-key"
-    return prepared(wanted, plan, (profile,), own_home=own)
+    return harness_login(wanted, plan, (profile,), own_home=own)
 
 
 def _account_tokens(identity: Identity) -> AccountTokens | None:

@@ -17,7 +17,7 @@ from ...core.aio import finish_uncancelled
 from ...core.items import Message, text_of
 from ...core.usage import TokenUsage
 from ...log.thread_log import ThreadLog
-from ...policy.auth.errors import AuthError
+from ...policy.auth.credential import AuthError
 from ...policy.failures import Failure, failure_of
 from ...prompt.events import TurnAborted
 from ...store.contract import TurnState

@@ -1,6 +1,7 @@
-"""Profiles: who Treadle is to a provider, their secrets and their health.
+"""Profiles: the accounts that Treadle uses with providers, their secrets and their health.
 
-`Wallet` is the way in; `order` and `aliases` are the rules it follows, without I/O.
+`CredentialStore` is what a turn uses; `order`, `cooldowns` and `accounts` are the rules it
+follows, without I/O.
 """
 
 from __future__ import annotations
@@ -10,29 +11,39 @@ from typing import TYPE_CHECKING
 from ...core.lazy import lazy_attributes
 
 if TYPE_CHECKING:
-    from .errors import AuthError, ProfileUnusable, RouteRefused
-    from .profile import ApiKey, Credential, Kind, OAuth, Profile, Token, profile_id
-    from .wallet import Wallet
+    from .credential import (
+        ApiKey,
+        AuthError,
+        Credential,
+        Kind,
+        OAuth,
+        Profile,
+        ProfileUnusable,
+        RouteRefused,
+        Token,
+        profile_id,
+    )
+    from .credential_store import CredentialStore
 
 __all__ = [
     "ApiKey",
     "AuthError",
     "Credential",
+    "CredentialStore",
     "Kind",
     "OAuth",
     "Profile",
     "ProfileUnusable",
     "RouteRefused",
     "Token",
-    "Wallet",
     "profile_id",
 ]
 
 __getattr__ = lazy_attributes(
     __name__,
     {
-        "errors": "AuthError ProfileUnusable RouteRefused",
-        "profile": "ApiKey Credential Kind OAuth Profile Token profile_id",
-        "wallet": "Wallet",
+        "credential": "ApiKey AuthError Credential Kind OAuth Profile ProfileUnusable "
+        "RouteRefused Token profile_id",
+        "credential_store": "CredentialStore",
     },
 )

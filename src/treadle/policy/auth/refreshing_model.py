@@ -1,9 +1,8 @@
-"""Renewing: a connection whose credential may end while it is used.
+"""A model whose credential may expire while it is used.
 
 Owns when a request is sent again because its credential was refused. Invariants: each
-request is sent with a credential that is good as far as anyone knows, and one that was
-refused is sent again once, with another credential, and only if nothing of an answer
-was handed out.
+request is sent with a credential that is valid as far as we know; a refused request is sent
+again once, with another credential, and only if no part of an answer was handed out.
 """
 
 from __future__ import annotations
@@ -12,10 +11,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from typing import Protocol
 
-from msgspec import field
-
 from ...core.items import Item
-from ...core.service import Service, later
 from ...models.contract import (
     AuthFailed,
     Capabilities,
@@ -26,34 +22,34 @@ from ...models.contract import (
 )
 from ...models.format import WireFormat
 from ..failures import UNUSABLE
-from .errors import AuthError
+from .credential import AuthError
 
-__all__ = ["Bearers", "Renewing"]
+__all__ = ["BearerSource", "RefreshingModel"]
 
 _UNAUTHORIZED = 401
 
 
-class Bearers(Protocol):
-    """Where the bearers of one profile come from."""
+class BearerSource(Protocol):
+    """Gives the bearers of one profile."""
 
     async def __call__(self, *, rejected: str = "") -> str:
-        """What to send the next request with. Raises `AuthError`."""
+        """Return the bearer for the next request. Raises `AuthError`."""
         ...
 
 
-class Renewing(Service):
-    """A model that is opened anew where its credential is another one."""
+class RefreshingModel:
+    """A model that is opened again whenever its credential is another one.
 
-    bearers: Bearers
-    opened: Callable[[str], Model]
-    """The model with a bearer; without one it only tells what it can do."""
-    bearer: str = ""
-    _model: Model = later()
-    _older: list[Model] = field(default_factory=list)
-    """Those before; others may still listen to what they answer."""
+    `open_with` opens the model with a bearer; without one it only tells its capabilities.
+    """
 
-    def __post_init__(self) -> None:
-        self._model = self.opened(self.bearer)
+    def __init__(self, bearers: BearerSource, open_with: Callable[[str], Model]) -> None:
+        self._bearers = bearers
+        self._open_with = open_with
+        self._bearer = ""
+        self._model = open_with("")
+        self._older: list[Model] = []
+        """The models before; others may still read their answers."""
 
     @property
     def name(self) -> str:
@@ -67,68 +63,68 @@ class Renewing(Service):
 
     @property
     def format(self) -> WireFormat:
-        """How requests to it are written."""
+        """The wire format of its requests."""
         return self._model.format
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Sequence[ModelEvent], None]:
-        """Send `request`, at most twice, and hand out what comes back."""
-        model, bearer = await self._ready()
-        begun = refused = False
+        """Send `request`, at most twice, and yield the events of the answer."""
+        model, bearer = await self._prepare()
+        has_begun = again = False
         try:
             async with aclosing(model.stream(request)) as batches:
                 async for batch in batches:
-                    begun = True
+                    has_begun = True
                     yield batch
         except AuthFailed as error:
-            refused = not begun and await self._renewed(error, bearer)
-            if not refused:
+            again = not has_begun and await self._renew(error, bearer)
+            if not again:
                 raise
-        if refused:
+        if again:
             async with aclosing(self._model.stream(request)) as batches:
                 async for batch in batches:
                     yield batch
 
     async def compact(self, request: ModelRequest) -> list[Item]:
-        """The items that stand for the conversation; where the capabilities say so."""
-        model, bearer = await self._ready()
+        """Return the items that replace the conversation; where the capabilities say so."""
+        model, bearer = await self._prepare()
         try:
-            return await _folding(model).compact(request)
+            return await _compacting(model).compact(request)
         except AuthFailed as error:
-            if not await self._renewed(error, bearer):
+            if not await self._renew(error, bearer):
                 raise
-        return await _folding(self._model).compact(request)
+        return await _compacting(self._model).compact(request)
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close all connections."""
         older, self._older = self._older, []
         for model in (*older, self._model):
             await model.close()
 
-    async def _ready(self) -> tuple[Model, str]:
-        """The model with a bearer that is good for a request. Raises `AuthFailed`."""
+    async def _prepare(self) -> tuple[Model, str]:
+        """Return the model and the valid bearer it was opened with. Raises `AuthFailed`."""
         try:
-            self._use(await self.bearers())
+            self._use(await self._bearers())
         except AuthError as error:
             raise AuthFailed(str(error), code=UNUSABLE) from error
-        return self._model, self.bearer
+        return self._model, self._bearer
 
-    async def _renewed(self, error: AuthFailed, refused: str) -> bool:
-        """Whether there is another bearer than the one that was refused."""
+    async def _renew(self, error: AuthFailed, refused: str) -> bool:
+        """Get a new bearer; return whether it is another one than the one that was refused."""
         if error.status != _UNAUTHORIZED:
             return False
         try:
-            bearer = await self.bearers(rejected=refused)
+            bearer = await self._bearers(rejected=refused)
         except AuthError:
             return False
         self._use(bearer)
         return bearer != refused
 
     def _use(self, bearer: str) -> None:
-        if bearer != self.bearer:
+        if bearer != self._bearer:
             self._older.append(self._model)
-            self._model, self.bearer = self.opened(bearer), bearer
+            self._model, self._bearer = self._open_with(bearer), bearer
 
 
-def _folding(model: Model) -> RemoteCompaction:
+def _compacting(model: Model) -> RemoteCompaction:
     assert isinstance(model, RemoteCompaction), "its capabilities say that it can"
     return model

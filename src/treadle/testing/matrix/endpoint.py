@@ -11,7 +11,7 @@ import json
 from urllib.parse import parse_qs
 
 from ...core.loopback import LoopbackListener
-from ...policy.auth.profile import OAuth
+from ...policy.auth.credential import OAuth
 from ..fake.http import Reply, read_request
 
 __all__ = ["TokenEndpoint", "token_name"]

@@ -10,25 +10,23 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from ....policy.auth.aliases import (
+from ....policy.auth.accounts import (
     bound_profile,
     check_bound,
-    forwarded,
-    prepared,
+    forwarding,
+    harness_login,
     provider_for_auth,
 )
-from ....policy.auth.errors import RouteRefused
-from ....policy.auth.health import Health, failed, obstacle, succeeded
+from ....policy.auth.cooldowns import ProfileHealth, after_failure, after_success, obstacle
+from ....policy.auth.credential import Profile, RouteRefused
 from ....policy.auth.order import (
-    Candidate,
     Pin,
-    Wishes,
-    attempts,
+    ProfileCandidate,
+    can_move_pin,
+    can_rotate,
     candidates,
-    may_rotate,
-    pin_moves,
+    candidates_to_try,
 )
-from ....policy.auth.profile import Profile
 
 __all__ = ["alias", "bind", "fold", "forward", "move", "order", "rest", "rotate", "sign_in"]
 
@@ -46,7 +44,7 @@ async def alias(given: Given, stage: object) -> Given:
 async def forward(given: Given, stage: object) -> Given:
     """What a harness is told about profiles."""
     del stage
-    plan = forwarded(given["provider"], given["harness"], _candidates(given))
+    plan = forwarding(given["provider"], given["harness"], _candidates(given))
     return {
         name: "" if value is None else value for name, value in msgspec.structs.asdict(plan).items()
     }
@@ -56,10 +54,10 @@ async def sign_in(given: Given, stage: object) -> Given:
     """How a harness signs in for a route; decoys are there, and not forwarded."""
     del stage
     found = _candidates(given)
-    plan = forwarded("openai", "codex", found)
+    plan = forwarding("openai", "codex", found)
     there = [each.profile for each in found] + [_profile(each) for each in given.get("decoys", ())]
     try:
-        login = prepared(given["route"], plan, there, own_home=given.get("own_home", True))
+        login = harness_login(given["route"], plan, there, own_home=given.get("own_home", True))
     except RouteRefused as error:
         return {"error": "RouteRefused", "message": str(error)}
     return {"how": login.how, "profile": login.profile}
@@ -75,7 +73,7 @@ async def bind(given: Given, stage: object) -> Given:
 async def fold(given: Given, stage: object) -> Given:
     """Whether a bound thread may be folded with the profile that comes first."""
     del stage
-    plan = forwarded("openai", "codex", _candidates(given))
+    plan = forwarding("openai", "codex", _candidates(given))
     try:
         check_bound(given["bound"], plan)
     except RouteRefused:
@@ -86,7 +84,7 @@ async def fold(given: Given, stage: object) -> Given:
 async def rest(given: Given, stage: object) -> Given:
     """How long a profile rests after each thing that happened, for the model that is looked at."""
     del stage
-    health, rests, model = Health(), list[float](), given.get("model", "")
+    health, rests, model = ProfileHealth(), list[float](), given.get("model", "")
     for step in given["steps"]:
         now = _START + int(step.get("at", 0) * 1000)
         health = _stepped(health, step, now)
@@ -105,23 +103,23 @@ async def order(given: Given, stage: object) -> Given:
     """In which order profiles are tried, and which of them at all."""
     del stage
     used: Mapping[str, int] = given.get("used", {})
-    health = {name: Health(last_used=_START + at * 1000) for name, at in used.items()}
+    health = {name: ProfileHealth(last_used=_START + at * 1000) for name, at in used.items()}
     for each in given.get("failures", ()):
         name = each["profile"]
-        health[name] = _stepped(health.get(name, Health()), each, _START)
+        health[name] = _stepped(health.get(name, ProfileHealth()), each, _START)
     pin = given.get("pin")
     found = candidates(
         [_profile(each) for each in given["profiles"]],
         health=health,
         now=_START,
         model=given.get("model", ""),
-        wishes=msgspec.convert(given.get("wishes", {}), Wishes),
+        orders=given.get("orders", ()),
         pin=Pin(thread="t", provider="openai", **pin) if pin else None,
     )
     return {
         "order": [each.profile.id for each in found],
         "usable": [each.profile.id for each in found if each.usable],
-        "tried": [each.profile.id for each in attempts(found)],
+        "tried": [each.profile.id for each in candidates_to_try(found)],
         "chosen": [each.profile.id for each in found if each.source == "user"],
     }
 
@@ -129,31 +127,33 @@ async def order(given: Given, stage: object) -> Given:
 async def rotate(given: Given, stage: object) -> Given:
     """Whether another profile is tried, after none, one and two of them."""
     del stage
-    return {"tries": [may_rotate(given["reason"], done) for done in range(3)]}
+    return {"tries": [can_rotate(given["reason"], done) for done in range(3)]}
 
 
 async def move(given: Given, stage: object) -> Given:
     """Whether a pin moves to the profile that answered, as the pinned one fares."""
     del stage
-    health = Health()
+    health = ProfileHealth()
     for each in given.get("failures", ()):
         health = _stepped(health, each, _START)
     pin = Pin(thread="t", provider="openai", profile="openai:a", source=given["source"])
-    return {"moves": pin_moves(pin, "openai:b", obstacle(health, _START))}
+    return {"moves": can_move_pin(pin, "openai:b", obstacle(health, _START))}
 
 
-def _stepped(health: Health, step: Given, now: int) -> Health:
+def _stepped(health: ProfileHealth, step: Given, now: int) -> ProfileHealth:
     model = step.get("model", "")
     if step["what"] == "answered":
         began = step.get("began")
         sent = None if began is None else _START + int(began * 1000)
-        return succeeded(health, now, model=model, began=sent)
-    return failed(health, step["what"], now, model=model, retry_after=step.get("retry_after"))
+        return after_success(health, now, model=model, began=sent)
+    return after_failure(
+        health, step["what"], now, model=model, retry_after=step.get("retry_after")
+    )
 
 
-def _candidates(given: Given) -> list[Candidate]:
+def _candidates(given: Given) -> list[ProfileCandidate]:
     return [
-        Candidate(profile=_profile(each), source=each.get("source", "auto"))
+        ProfileCandidate(profile=_profile(each), source=each.get("source", "auto"))
         for each in given.get("profiles", ())
     ]
 

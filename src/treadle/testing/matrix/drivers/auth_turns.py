@@ -1,4 +1,4 @@
-"""Drivers of profiles in use: a wallet in a home of its own, and real turns that pay with it.
+"""Drivers of profiles in use: a credential store in its own home, and real turns that use it.
 
 Invariant: every secret is planted, so that whatever repeats one is found out.
 """
@@ -18,17 +18,16 @@ import msgspec
 from ....core.items import Message, decode_item, text_of
 from ....harness.events import Event, TurnCompleted
 from ....models.connect import ProviderConfig
-from ....policy.auth.errors import AuthError
-from ....policy.auth.health import obstacle
-from ....policy.auth.profile import ApiKey, Credential, Token
-from ....policy.auth.state import now as present
-from ....policy.auth.wallet import Wallet
+from ....policy.auth.auth_state import now as present
+from ....policy.auth.cooldowns import obstacle
+from ....policy.auth.credential import ApiKey, AuthError, Credential, Token
+from ....policy.auth.credential_store import CredentialStore
 from ....thread.thread import Thread
 from ....tools.decorator import tool
 from ..endpoint import TokenEndpoint, token_name
 from ..stage import MODEL, Stage, answers
 
-__all__ = ["keep", "refresh", "renew", "share", "turn", "wallet"]
+__all__ = ["credentials", "keep", "refresh", "renew", "share", "turn"]
 
 Given: TypeAlias = Mapping[str, Any]
 
@@ -45,7 +44,7 @@ class _Clock:
         return self.at
 
 
-async def wallet(given: Given, stage: object) -> Given:
+async def credentials(given: Given, stage: object) -> Given:
     """What becomes of the order and the pin of a thread as things happen."""
     del stage
     clock = _Clock()
@@ -89,7 +88,7 @@ async def refresh(given: Given, stage: object) -> Given:
     clock = _Clock()
     with tempfile.TemporaryDirectory() as home:
         async with TokenEndpoint(given.get("status", 200)) as endpoint:
-            made = Wallet(Path(home), vault=None, clock=clock)
+            made = CredentialStore(Path(home), keyring=None, clock=clock)
             made.secrets.put("openai:me", endpoint.credential(clock() + 3_600_000))
             bearers: list[str] = []
             errors: list[str] = []
@@ -117,7 +116,9 @@ async def share(given: Given, stage: object) -> Given:
     del stage
     with tempfile.TemporaryDirectory() as home:
         async with TokenEndpoint() as endpoint:
-            Wallet(Path(home), vault=None).secrets.put("openai:me", endpoint.credential())
+            CredentialStore(Path(home), keyring=None).secrets.put(
+                "openai:me", endpoint.credential()
+            )
             children = [await _child(home) for _ in range(given["processes"])]
             said = [(await child.communicate())[0].decode().strip() for child in children]
     return {
@@ -133,7 +134,7 @@ async def turn(given: Given, stage: Stage) -> Given:
     made = _filled(home, given["profiles"])
     heard: list[Event] = []
     options = {"fallbacks": given.get("fallbacks", ()), "strict": given.get("strict", False)}
-    async with stage.thread(wallet=made, providers=_unpaid(stage), **options) as thread:
+    async with stage.thread(credentials=made, providers=_unpaid(stage), **options) as thread:
         if "pin" in given:
             await made.pin(thread.id, given["pin"])
         for _ in range(given.get("turns", 1)):
@@ -163,11 +164,15 @@ async def renew(given: Given, stage: Stage) -> Given:
     stage.script(*answers(given))
     home = stage.directory()
     async with TokenEndpoint(given.get("status", 200)) as endpoint:
-        made = Wallet(home, vault=None)
+        made = CredentialStore(home, keyring=None)
         made.secrets.put("openai:me", endpoint.credential(present() + 3_600_000))
         for name in given.get("profiles", ()):
             made.secrets.put(name, _credential(name))
-        options: dict[str, Any] = {"wallet": made, "providers": _unpaid(stage), "tools": (_look,)}
+        options: dict[str, Any] = {
+            "credentials": made,
+            "providers": _unpaid(stage),
+            "tools": (_look,),
+        }
         if "model" in given:
             options["model"] = given["model"]
         async with stage.thread(**options) as thread:
@@ -193,9 +198,9 @@ async def _look() -> str:
     return "seen"
 
 
-def _filled(home: Path, profiles: Any, **options: Any) -> Wallet:
-    """A wallet with a planted secret for each profile."""
-    made = Wallet(home, vault=None, **options)
+def _filled(home: Path, profiles: Any, **options: Any) -> CredentialStore:
+    """A credential store with a planted secret for each profile."""
+    made = CredentialStore(home, keyring=None, **options)
     for name in profiles:
         made.secrets.put(name, _credential(name))
     return made
@@ -209,7 +214,7 @@ def _credential(name: str) -> Credential:
     return ApiKey(provider=provider, key=secret)
 
 
-async def _step(made: Wallet, clock: _Clock, step: Given) -> None:
+async def _step(made: CredentialStore, clock: _Clock, step: Given) -> None:
     profile = step.get("profile", "")
     match step["do"]:
         case "answered":
@@ -257,7 +262,7 @@ def _payer(headers: Mapping[str, str]) -> str:
     return f"{provider}:{name}" if secret.startswith(_PLANTED) else secret and "another"
 
 
-def _leaks(stage: Stage, home: Path, heard: list[Event], made: Wallet) -> Given:
+def _leaks(stage: Stage, home: Path, heard: list[Event], made: CredentialStore) -> Given:
     """Where secrets are that should not be there: anywhere, and in what Treadle itself writes.
 
     Codex writes into its own home what a provider said.
@@ -286,10 +291,10 @@ def _holding(home: Path, secrets: Sequence[bytes] = (_PLANTED.encode(),)) -> lis
 _NEEDING = """
 import asyncio, sys
 from pathlib import Path
-from treadle.policy.auth.wallet import Wallet
+from treadle.policy.auth.credential_store import CredentialStore
 
 async def need():
-    print((await Wallet(Path(sys.argv[1]), vault=None).credential("openai:me")).bearer)
+    print((await CredentialStore(Path(sys.argv[1]), keyring=None).credential("openai:me")).bearer)
 
 asyncio.run(need())
 """

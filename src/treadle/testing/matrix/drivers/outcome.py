@@ -10,7 +10,7 @@ import msgspec
 
 from ....harness.events import AttemptFailed, TurnCompleted
 from ....models import contract as models
-from ....policy.auth.health import Reason
+from ....policy.auth.cooldowns import Reason
 from ....policy.failures import Failure, failure_of, named_failure
 from ....policy.fallback import Chain
 from ....policy.outcome import Accepted, Facts, Fallback, Final, classify, kind

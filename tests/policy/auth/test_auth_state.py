@@ -7,10 +7,10 @@ from functools import partial
 import pytest
 
 from treadle.core.errors import StoreReadOnly
-from treadle.policy.auth.health import Health, failed
+from treadle.policy.auth.auth_state import AuthState
+from treadle.policy.auth.cooldowns import ProfileHealth, after_failure
+from treadle.policy.auth.credential import Source
 from treadle.policy.auth.order import Pin
-from treadle.policy.auth.profile import Source
-from treadle.policy.auth.state import AuthState
 
 from .scenes import Child, Clock, everything_in
 
@@ -29,12 +29,12 @@ def test_looking_makes_no_file(tmp_path):
 
 def test_what_is_remembered_is_there_for_the_next_process(tmp_path):
     state = AuthState(tmp_path)
-    after = state.change("openai:a", partial(failed, reason="billing", now=5))
-    state.used("openai:b", lambda before: Health(last_used=before.last_used + 7))
+    after = state.update_health("openai:a", partial(after_failure, reason="billing", now=5))
+    state.mark_used("openai:b", lambda before: ProfileHealth(last_used=before.last_used + 7))
     state.set_order("openai", ("openai:b", "openai:a"))
     state.set_pin(pin("t"))
     again = AuthState(tmp_path)
-    assert again.health() == {"openai:a": after, "openai:b": Health(last_used=7)}
+    assert again.health() == {"openai:a": after, "openai:b": ProfileHealth(last_used=7)}
     assert again.orders() == {"openai": ("openai:b", "openai:a")}
     assert (again.pin("t"), again.last_good()) == (pin("t"), {"openai": "openai:b"})
     again.set_order("openai", ())
@@ -50,11 +50,11 @@ def test_the_file_belongs_to_its_owner_only(tmp_path):
 
 def test_processes_that_note_failures_at_once_add_up(tmp_path):
     code = """
-from treadle.policy.auth.health import failed
-from treadle.policy.auth.profile import Source
-from treadle.policy.auth.state import AuthState
+from treadle.policy.auth.cooldowns import after_failure
+from treadle.policy.auth.credential import Source
+from treadle.policy.auth.auth_state import AuthState
 for n in range(40):
-    AuthState(home).change("openai:a", lambda before: failed(before, "auth", 5))
+    AuthState(home).update_health("openai:a", lambda before: after_failure(before, "auth", 5))
 """
     children = [Child(code, tmp_path) for _ in range(3)]
     for child in children:
@@ -64,9 +64,11 @@ for n in range(40):
 
 def test_a_step_that_fails_changes_nothing(tmp_path):
     state = AuthState(tmp_path)
-    before = state.change("openai:a", partial(failed, reason="auth", now=5))
+    before = state.update_health("openai:a", partial(after_failure, reason="auth", now=5))
     with pytest.raises(ZeroDivisionError):
-        state.change("openai:a", lambda health: Health(last_used=1 // health.last_used))
+        state.update_health(
+            "openai:a", lambda health: ProfileHealth(last_used=1 // health.last_used)
+        )
     assert state.health() == {"openai:a": before}
 
 
@@ -100,7 +102,7 @@ def test_a_damaged_file_is_set_aside_and_said_to_be(tmp_path, body, caplog):
     state.set_order("openai", ("openai:a",))
     assert state.order("openai") == ("openai:a",)
     assert (tmp_path / "auth-state.db.damaged").read_bytes() == body
-    assert "start anew" in caplog.text
+    assert "start again from nothing" in caplog.text
 
 
 def test_a_file_of_another_program_is_set_aside(tmp_path):
@@ -114,13 +116,13 @@ def test_a_file_of_another_program_is_set_aside(tmp_path):
 
 def test_hostile_rows_are_as_good_as_none(tmp_path):
     state = AuthState(tmp_path)
-    state.change("openai:a", partial(failed, reason="auth", now=5))
+    state.update_health("openai:a", partial(after_failure, reason="auth", now=5))
     state.set_order("openai", ("openai:a",))
     with sqlite3.connect(tmp_path / "auth-state.db") as database:
         for value in ("[[[", '{"last_used": "planted"}', "x" * 99):
             database.execute("UPDATE health SET value = ?", (value,))
             database.commit()
-            assert state.health() == {"openai:a": Health()}
+            assert state.health() == {"openai:a": ProfileHealth()}
         database.execute("UPDATE orders SET ids = '{}'")
         database.commit()
     database.close()
@@ -135,5 +137,5 @@ def test_a_home_that_cannot_be_written_is_an_error_of_the_store(tmp_path):
 
 def test_the_file_holds_ids_and_times_and_nothing_else(tmp_path):
     state = AuthState(tmp_path, Clock())
-    state.used("openai:a", partial(failed, reason="billing", now=5))
+    state.mark_used("openai:a", partial(after_failure, reason="billing", now=5))
     assert sorted(everything_in(tmp_path)) == ["auth-state.db"]

@@ -1,8 +1,8 @@
-"""State: how profiles are doing, what order they are in, and which threads keep to which.
+"""The state of profiles: their health, their order, and the pins of threads.
 
 Owns ``auth-state.db``, which holds no secret. Invariants: every change is one transaction
-that reads what it changes, so that processes add up instead of overwriting each other;
-and a damaged file is set aside, for a turn never fails because of what is only remembered.
+that reads what it changes, so that processes do not overwrite each other; and a damaged
+file is moved away, so that a turn never fails because of it.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from msgspec import Struct
 from ...core.errors import StoreCorrupt
 from ...core.wire import UNREADABLE, json_bytes
 from ...store.database import connect, ensure_writable, sqlite_errors, start_wal
-from . import disk
-from .health import Health
+from .cooldowns import ProfileHealth
+from .credential import Source, provider_in
 from .order import Pin
-from .profile import Source, provider_in
+from .secrets import hold_lock
 
-__all__ = ["AuthState", "Clock", "Remembered", "now"]
+__all__ = ["AuthState", "Clock", "ProfileFacts", "now"]
 
 Clock = Callable[[], int]
-"""Tells the time in milliseconds."""
+"""Returns the time in milliseconds."""
 
 _log = logging.getLogger(__name__)
 _BUSY_SECONDS = 10.0
 _VERSION = 1
 _STALE = 90 * 24 * 3600 * 1000
-"""How long a pin that nobody chose is kept for a thread that is not used."""
+"""Milliseconds after which an unused pin that nobody chose is deleted."""
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS health (profile TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -52,73 +52,77 @@ _ORDERS = "SELECT provider, ids FROM orders"
 _PIN = "SELECT thread, provider, profile, source FROM pins WHERE thread = ?"
 
 
-class Remembered(Struct, frozen=True, kw_only=True):
-    """What counts for one turn."""
+class ProfileFacts(Struct, frozen=True, kw_only=True):
+    """What is known about the profiles of a provider, for one turn."""
 
-    health: dict[str, Health] = {}
+    health: dict[str, ProfileHealth] = {}
     order: tuple[str, ...] = ()
     pin: Pin | None = None
 
 
 def now() -> int:
-    """The time in milliseconds."""
+    """Return the time in milliseconds."""
     return time.time_ns() // 1_000_000
 
 
 class AuthState(Struct, frozen=True):
-    """What is remembered about the profiles of one home."""
+    """The stored state of the profiles of one home."""
 
     home: Path
     clock: Clock = now
 
     @property
     def path(self) -> Path:
-        """Where it is."""
+        """The path of the database."""
         return self.home / "auth-state.db"
 
-    def remembered(self, provider: str, thread: str) -> Remembered:
-        """All that counts for one turn of `thread` with `provider`, as of one moment."""
+    def load(self, provider: str, thread: str) -> ProfileFacts:
+        """Return the facts for one turn of `thread` with `provider`, read in one transaction."""
         if not self.path.exists():
-            return Remembered()
+            return ProfileFacts()
         with self._open() as database, _transaction(database, "DEFERRED"):
             health = database.execute(_HEALTH).fetchall()
             order = database.execute(f"{_ORDERS} WHERE provider = ?", (provider,)).fetchone()
             pin = database.execute(_PIN, (thread,)).fetchone()
-        return Remembered(
+        return ProfileFacts(
             health={profile: _health(value) for profile, value in health},
             order=_ids(order[1]) if order else (),
             pin=_pin(*pin) if pin else None,
         )
 
-    def health(self) -> dict[str, Health]:
-        """How every profile is doing that was used."""
+    def health(self) -> dict[str, ProfileHealth]:
+        """Return the health of every profile that was used."""
         return {profile: _health(value) for profile, value in self._rows(_HEALTH)}
 
-    def change(self, profile: str, step: Callable[[Health], Health]) -> Health:
-        """Let `step` say what becomes of a profile's health."""
+    def update_health(
+        self, profile: str, step: Callable[[ProfileHealth], ProfileHealth]
+    ) -> ProfileHealth:
+        """Replace the health of a profile by `step` of it; return the new one."""
         with self._open() as database, _transaction(database):
-            return _changed(database, profile, step)
+            return _update_health(database, profile, step)
 
-    def used(self, profile: str, step: Callable[[Health], Health]) -> Health:
-        """`change` for a profile that worked: it is the last good one of its provider."""
+    def mark_used(
+        self, profile: str, step: Callable[[ProfileHealth], ProfileHealth]
+    ) -> ProfileHealth:
+        """Update the health of a profile that worked, and store it as its provider's last good."""
         with self._open() as database, _transaction(database):
             database.execute("REPLACE INTO good VALUES (?, ?)", (provider_in(profile), profile))
-            return _changed(database, profile, step)
+            return _update_health(database, profile, step)
 
     def last_good(self) -> dict[str, str]:
-        """For each provider the profile that worked last."""
+        """Return for each provider the profile that worked last."""
         return dict(self._rows("SELECT provider, profile FROM good"))
 
     def order(self, provider: str) -> tuple[str, ...]:
-        """The order that was set for `provider`."""
+        """Return the order that was set for `provider`."""
         return self.orders().get(provider, ())
 
     def orders(self) -> dict[str, tuple[str, ...]]:
-        """Every order that was set."""
+        """Return every order that was set, by provider."""
         return {provider: _ids(text) for provider, text in self._rows(_ORDERS)}
 
     def set_order(self, provider: str, ids: tuple[str, ...]) -> None:
-        """Keep `ids` as the order of `provider`; none at all forgets it."""
+        """Store `ids` as the order of `provider`; an empty one deletes the order."""
         with self._open() as database, _transaction(database):
             if ids:
                 text = json_bytes(ids).decode()
@@ -127,12 +131,12 @@ class AuthState(Struct, frozen=True):
                 database.execute("DELETE FROM orders WHERE provider = ?", (provider,))
 
     def pin(self, thread: str) -> Pin | None:
-        """The profile that `thread` keeps to."""
+        """Return the pin of `thread`."""
         found = self._rows(_PIN, thread)
         return _pin(*found[0]) if found else None
 
     def set_pin(self, pin: Pin) -> None:
-        """Let a thread keep to a profile; a pin that nobody chose gives way to a chosen one."""
+        """Pin a thread to a profile; a pin that a person chose is replaced by another such only."""
         at = self.clock()
         row = (pin.thread, pin.provider, pin.profile, pin.source, at)
         with self._open() as database, _transaction(database):
@@ -146,9 +150,9 @@ class AuthState(Struct, frozen=True):
             database.execute("DELETE FROM pins WHERE source = 'auto' AND at < ?", (at - _STALE,))
 
     def unpin(self, thread: str, *, only: Pin | None = None, source: Source | None = None) -> bool:
-        """Let a thread go; whether it kept to a profile.
+        """Delete the pin of a thread; return whether there was one.
 
-        `only` lets go of that very pin and no newer one, `source` of pins from there.
+        With `only` that very pin and no newer one, with `source` a pin of that source.
         """
         if not self.path.exists():
             return False
@@ -162,13 +166,13 @@ class AuthState(Struct, frozen=True):
             return database.execute(query, given).rowcount > 0
 
     def forget(self, profile: str) -> None:
-        """Forget all about a profile that is gone, or that has another secret now."""
+        """Delete the health of a profile that is gone, or that has another secret now."""
         with self._open() as database, _transaction(database):
             database.execute("DELETE FROM health WHERE profile = ?", (profile,))
             database.execute("DELETE FROM good WHERE profile = ?", (profile,))
 
     def _rows(self, query: str, *given: str) -> list[Any]:
-        """What is there; looking makes no file."""
+        """Return the rows of a query; reading creates no file."""
         if not self.path.exists():
             return []
         with self._open() as database:
@@ -176,35 +180,36 @@ class AuthState(Struct, frozen=True):
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
-        with closing(self._connected()) as database, sqlite_errors(self.path):
+        with closing(self._connect()) as database, sqlite_errors(self.path):
             yield database
 
-    def _connected(self) -> sqlite3.Connection:
+    def _connect(self) -> sqlite3.Connection:
         try:
-            return _ready(self.path)
+            return _open_database(self.path)
         except StoreCorrupt:
-            with disk.locked(self.home / "auth.lock"):
+            with hold_lock(self.home / "auth.lock"):
                 self._set_aside()
-                return _ready(self.path)
+                return _open_database(self.path)
 
     def _set_aside(self) -> None:
-        """Move a damaged file away, unless another process has just done so."""
+        """Rename a damaged file, unless another process has just done so."""
         try:
-            _ready(self.path).close()
+            _open_database(self.path).close()
         except StoreCorrupt:
             aside = self.path.with_name(f"{self.path.name}.damaged")
             self.path.replace(aside)
             for suffix in ("-wal", "-shm"):
                 self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
             _log.warning(
-                "%r was damaged and is now %r; the order, pins and health of profiles start anew",
+                "%r was damaged and is now %r; the order, pins and health of profiles start again "
+                "from nothing",
                 str(self.path),
                 aside.name,
             )
 
 
-def _ready(path: Path) -> sqlite3.Connection:
-    """The database, made if it is not there."""
+def _open_database(path: Path) -> sqlite3.Connection:
+    """Open the database; create it if it is not there."""
     ensure_writable(path)
     with sqlite_errors(path):
         database = connect(path, "mode=rwc", _BUSY_SECONDS)
@@ -213,7 +218,7 @@ def _ready(path: Path) -> sqlite3.Connection:
             if version < _VERSION:
                 start_wal(database, path, _BUSY_SECONDS)
                 with _transaction(database):
-                    _make(database)
+                    _create_tables(database)
             database.execute("PRAGMA synchronous = NORMAL")
             database.execute("SELECT 1 FROM health, orders, good, pins LIMIT 0")
         except sqlite3.OperationalError as error:
@@ -227,7 +232,7 @@ def _ready(path: Path) -> sqlite3.Connection:
     return database
 
 
-def _make(database: sqlite3.Connection) -> None:
+def _create_tables(database: sqlite3.Connection) -> None:
     for statement in _TABLES.split(";"):
         database.execute(statement)
     database.execute(f"PRAGMA user_version = {_VERSION}")
@@ -244,11 +249,11 @@ def _transaction(database: sqlite3.Connection, kind: str = "IMMEDIATE") -> Itera
     database.execute("COMMIT")
 
 
-def _changed(
-    database: sqlite3.Connection, profile: str, step: Callable[[Health], Health]
-) -> Health:
+def _update_health(
+    database: sqlite3.Connection, profile: str, step: Callable[[ProfileHealth], ProfileHealth]
+) -> ProfileHealth:
     row = database.execute("SELECT value FROM health WHERE profile = ?", (profile,)).fetchone()
-    before = Health() if row is None else _health(row[0])
+    before = ProfileHealth() if row is None else _health(row[0])
     after = step(before)
     if after != before:
         text = json_bytes(after).decode()
@@ -256,12 +261,12 @@ def _changed(
     return after
 
 
-def _health(text: str) -> Health:
-    """What a row says; one that says nothing sensible is as good as none."""
+def _health(text: str) -> ProfileHealth:
+    """Return the health in a row; an unreadable row counts as none."""
     try:
-        return msgspec.json.decode(text, type=Health)
+        return msgspec.json.decode(text, type=ProfileHealth)
     except (*UNREADABLE, TypeError):
-        return Health()
+        return ProfileHealth()
 
 
 def _ids(text: str) -> tuple[str, ...]:

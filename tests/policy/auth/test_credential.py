@@ -17,7 +17,7 @@ from treadle.policy.auth import (
     Token,
     profile_id,
 )
-from treadle.policy.auth.profile import profile_of, provider_in
+from treadle.policy.auth.credential import profile_of, provider_in
 
 SECRETS = ("sk-planted-key", "planted-token", "planted-access", "planted-refresh")
 CREDENTIALS: tuple[Credential, ...] = (
@@ -65,7 +65,7 @@ def test_what_is_told_of_a_credential_holds_no_secret():
         ),
     ]
     assert "planted" not in repr(told)
-    assert [each.expired(6) for each in told] == [False, True, False]
+    assert [each.is_expired(6) for each in told] == [False, True, False]
 
 
 def test_credentials_are_written_in_the_common_spelling():

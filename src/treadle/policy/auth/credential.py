@@ -1,30 +1,37 @@
-"""Profiles and credentials as values.
+"""Profiles and credentials as values, and the errors of both.
 
-Owns the shape of both, on disk too. Invariants: a `Profile` can be shown to anyone; a
-credential shows its secrets to nobody who prints, logs or compares it by accident.
+AuthError                the secrets or the state of profiles cannot be used as they are
+├── ProfileUnusable      one profile: `.profile`, and `.permanent` when waiting does not help
+└── RouteRefused         no profile may be used for a route; nothing was started
+
+Owns the shape of profiles and credentials, on disk too. Invariant: a `Profile` and an
+error hold no secret, and the `repr` of a credential shows none.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
-from ...core.patterns import regex
-from .errors import AuthError
+from ...core.errors import ConfigError
 
 __all__ = [
     "DEFAULT",
     "ENVIRONMENT",
     "LATEST",
     "ApiKey",
+    "AuthError",
     "Credential",
     "Kind",
-    "Moment",
     "OAuth",
     "Place",
     "Profile",
+    "ProfileUnusable",
+    "RouteRefused",
     "Source",
+    "Timestamp",
     "Token",
     "kind_of",
     "profile_id",
@@ -33,40 +40,56 @@ __all__ = [
 ]
 
 Kind: TypeAlias = Literal["api_key", "token", "oauth"]
-"""What a profile proves itself with."""
+"""The kind of credential that a profile has."""
 
 Place: TypeAlias = Literal["file", "keyring", "environment"]
-"""Where the secret is."""
+"""Where the secret is stored."""
 
 Source: TypeAlias = Literal["auto", "user"]
-"""Who chose a profile."""
+"""Who chose a profile: Treadle or a person."""
 
 DEFAULT = "default"
-"""The name of a provider's only profile."""
+"""The name of a provider's profile when the user gives none."""
 
 ENVIRONMENT = "environment"
-"""The name of the profile whose key is in the provider's variable."""
+"""The name of the profile whose key is in the provider's environment variable."""
 
 LATEST = 253_402_300_799_000
-"""The last moment that a token can name, in milliseconds: the end of the year 9999."""
+"""The latest end of a token, in milliseconds: the end of the year 9999."""
 
-Moment: TypeAlias = Annotated[int, Meta(ge=0, le=LATEST)]
+Timestamp: TypeAlias = Annotated[int, Meta(ge=0, le=LATEST)]
 """Milliseconds since 1970."""
 
-_NAME = regex(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,199}")
+_NAME = r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,199}"
 
 
-class _Hidden(
+class AuthError(ConfigError):
+    """Profiles cannot be used as they are."""
+
+
+class ProfileUnusable(AuthError):
+    """One profile cannot be used; another may."""
+
+    def __init__(self, profile: str, why: str, *, permanent: bool) -> None:
+        self.profile, self.permanent = profile, permanent
+        super().__init__(f"profile {profile!r} cannot be used: {why}")
+
+
+class RouteRefused(AuthError):
+    """A route needs a credential of a kind that is not there."""
+
+
+class _Secret(
     Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True, rename="camel"
 ):
-    """What all credentials have: a provider, and nothing to show."""
+    """The fields that all credentials have; its `repr` shows no secret."""
 
     provider: str
     label: str = ""
     email: str = ""
     account_id: str = ""
     keyring: bool = False
-    """Whether the secret is in the keyring, and only the rest stands here."""
+    """Whether the secret is in the keyring and only the other fields are here."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(provider={self.provider!r}, …)"
@@ -75,47 +98,47 @@ class _Hidden(
         return [("provider", self.provider)]
 
 
-class ApiKey(_Hidden, frozen=True, kw_only=True, tag="api_key"):
-    """A key that does not expire by itself."""
+class ApiKey(_Secret, frozen=True, kw_only=True, tag="api_key"):
+    """An API key; it does not expire."""
 
     key: str = ""
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The key."""
+        """The key, as a tuple of one."""
         return (self.key,)
 
     @property
     def bearer(self) -> str:
-        """What a request is sent with."""
+        """The text that authorizes a request."""
         return self.key
 
 
-class Token(_Hidden, frozen=True, kw_only=True, tag="token"):
-    """A token that cannot be renewed; `expires` is in milliseconds, if it does."""
+class Token(_Secret, frozen=True, kw_only=True, tag="token"):
+    """A token that cannot be refreshed; `expires` is in milliseconds, None for never."""
 
     token: str = ""
-    expires: Moment | None = None
+    expires: Timestamp | None = None
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The token."""
+        """The token, as a tuple of one."""
         return (self.token,)
 
     @property
     def bearer(self) -> str:
-        """What a request is sent with."""
+        """The text that authorizes a request."""
         return self.token
 
 
-class OAuth(_Hidden, frozen=True, kw_only=True, tag="oauth"):
+class OAuth(_Secret, frozen=True, kw_only=True, tag="oauth"):
     """A pair of tokens: `access` until `expires` (milliseconds), `refresh` for the next pair."""
 
     access: str = ""
     refresh: str = ""
-    expires: Moment = 0
+    expires: Timestamp = 0
     token_url: str = ""
-    """Where the next pair is asked for; empty for the provider's own place."""
+    """The endpoint that gives the next pair."""
     client_id: str = ""
 
     @property
@@ -125,16 +148,16 @@ class OAuth(_Hidden, frozen=True, kw_only=True, tag="oauth"):
 
     @property
     def bearer(self) -> str:
-        """What a request is sent with."""
+        """The text that authorizes a request."""
         return self.access
 
 
 Credential: TypeAlias = ApiKey | Token | OAuth
-"""A secret and whom it is for."""
+"""A secret and the provider it is for."""
 
 
 class Profile(Struct, frozen=True, kw_only=True):
-    """Who Treadle can be to a provider; holds no secret."""
+    """An account of a provider that Treadle can use; holds no secret."""
 
     id: str
     provider: str
@@ -144,35 +167,35 @@ class Profile(Struct, frozen=True, kw_only=True):
     email: str = ""
     account_id: str = ""
     expires: int | None = None
-    """When its tokens end, in milliseconds; None if they don't."""
+    """When its token expires, in milliseconds; None for never."""
 
-    def expired(self, now: int) -> bool:
-        """Whether what it has is over; an oauth profile can then be refreshed."""
+    def is_expired(self, now: int) -> bool:
+        """Return whether its token has expired; an oauth profile can then be refreshed."""
         return self.expires is not None and self.expires <= now
 
 
 def profile_id(provider: str, name: str = DEFAULT) -> str:
-    """The id of a profile: ``provider:name``. Raises `AuthError`.
+    """Return the id of a profile: ``provider:name``. Raises `AuthError`.
 
     >>> profile_id("openai", "me@example.org")
     'openai:me@example.org'
     """
     for what, given in (("provider", provider), ("name of a profile", name)):
-        if not _NAME.fullmatch(given):
+        if not re.fullmatch(_NAME, given):
             raise AuthError(
-                f"{given!r} is no {what}; use letters, digits and . _ @ + -, starting with a "
+                f"{given!r} is not a {what}; use letters, digits and . _ @ + -, starting with a "
                 "letter or digit"
             )
     return f"{provider}:{name}"
 
 
 def provider_in(profile: str) -> str:
-    """The provider that the id of a profile names."""
+    """Return the provider part of a profile id."""
     return profile.partition(":")[0]
 
 
 def kind_of(credential: Credential) -> Kind:
-    """The kind of profile that `credential` makes."""
+    """Return the kind of `credential`."""
     match credential:
         case ApiKey():
             return "api_key"
@@ -183,7 +206,7 @@ def kind_of(credential: Credential) -> Kind:
 
 
 def profile_of(name: str, credential: Credential, place: Place | None = None) -> Profile:
-    """What may be told about `credential` under the id `name`."""
+    """Return the profile `name` of `credential`: everything but the secret."""
     return Profile(
         id=name,
         provider=credential.provider,

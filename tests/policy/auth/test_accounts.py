@@ -2,28 +2,27 @@ from __future__ import annotations
 
 import pytest
 
-from treadle.policy.auth.aliases import (
-    Forwarded,
+from treadle.policy.auth.accounts import (
+    Forwarding,
     Login,
     Requirement,
     bound_profile,
     check_bound,
-    forwarded,
-    prepared,
+    forwarding,
+    harness_login,
 )
-from treadle.policy.auth.aliases import provider_for_auth as alias
-from treadle.policy.auth.errors import RouteRefused
-from treadle.policy.auth.order import Candidate
-from treadle.policy.auth.profile import Kind, Profile, Source
+from treadle.policy.auth.accounts import provider_for_auth as alias
+from treadle.policy.auth.credential import Kind, Profile, RouteRefused, Source
+from treadle.policy.auth.order import ProfileCandidate
 
 
-def candidate(name: str, kind: Kind = "oauth", source: Source = "auto") -> Candidate:
+def candidate(name: str, kind: Kind = "oauth", source: Source = "auto") -> ProfileCandidate:
     profile = Profile(id=name, provider=name.partition(":")[0], kind=kind)
-    return Candidate(profile=profile, source=source)
+    return ProfileCandidate(profile=profile, source=source)
 
 
-def plan(provider: str, harness: str, *found: Candidate) -> Forwarded:
-    return forwarded(provider, harness, found)
+def plan(provider: str, harness: str, *found: ProfileCandidate) -> Forwarding:
+    return forwarding(provider, harness, found)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +52,7 @@ def test_an_account_serves_every_name_of_its_provider_on_both_harnesses(provider
 @pytest.mark.parametrize("profile", ["openai:work", "openai-codex:work"])
 def test_models_that_only_codex_reaches_use_accounts_of_openai(profile):
     found = plan("codex", "codex", candidate(profile, source="user"))
-    assert found == Forwarded(
+    assert found == Forwarding(
         provider_for_auth="codex",
         harness_provider="openai",
         profile=profile,
@@ -66,7 +65,7 @@ def test_models_that_only_codex_reaches_use_accounts_of_openai(profile):
 @pytest.mark.parametrize("harness", ["treadle", "codex", "other"])
 @pytest.mark.parametrize("provider", ["anthropic", "claude-cli", "deepseek", "openai-proxy"])
 def test_a_profile_never_goes_to_another_provider(provider, harness):
-    assert plan(provider, harness, candidate("openai:work", source="user")) == Forwarded(
+    assert plan(provider, harness, candidate("openai:work", source="user")) == Forwarding(
         provider_for_auth=provider
     )
 
@@ -86,10 +85,10 @@ def test_who_chose_a_profile_is_told_to_the_harness(source):
     assert plan("openai", "codex", candidate("openai:a", source=source)).source == source
 
 
-def login(requirement: Requirement, *found: Candidate, own_home: bool = True) -> Login:
+def login(requirement: Requirement, *found: ProfileCandidate, own_home: bool = True) -> Login:
     profiles = [each.profile for each in found]
-    forwarding = forwarded("openai", "codex", found)
-    return prepared(requirement, forwarding, profiles, own_home=own_home)
+    allowed = forwarding("openai", "codex", found)
+    return harness_login(requirement, allowed, profiles, own_home=own_home)
 
 
 def test_a_route_paid_by_key_uses_the_key_also_when_oauth_comes_first():
@@ -124,9 +123,9 @@ def test_a_route_paid_by_subscription_without_tokens_is_refused(found, monkeypat
 
 def test_a_decoy_that_is_not_forwarded_is_never_used():
     decoy = candidate("openai:decoy", "api_key").profile
-    forwarding = forwarded("openai", "codex", [candidate("openai:me")])
+    allowed = forwarding("openai", "codex", [candidate("openai:me")])
     with pytest.raises(RouteRefused):
-        prepared("api-key", forwarding, [decoy])
+        harness_login("api-key", allowed, [decoy])
 
 
 def test_a_named_profile_comes_before_a_stale_binding_and_else_the_binding_counts():

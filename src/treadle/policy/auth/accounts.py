@@ -1,8 +1,8 @@
-"""Aliases and forwarding: whose profile may be used for what.
+"""Accounts: which profiles may be used for which provider and harness.
 
-Pure. Owns which names mean one account, and what a harness that signs in by itself is
-given. Invariants: a profile is used for its own provider and nothing else; and a route
-that asks for one kind of credential never falls back to another.
+Pure. Owns the aliases of providers and what a harness that signs in by itself is given.
+Invariants: a profile is used for its own provider only; and a route that needs one kind of
+credential never falls back to another.
 """
 
 from __future__ import annotations
@@ -12,42 +12,41 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from .errors import RouteRefused
-from .order import Candidate
-from .profile import Kind, Profile, Source
+from .credential import Kind, Profile, RouteRefused, Source
+from .order import ProfileCandidate
 
 __all__ = [
     "ALIASES",
-    "Forwarded",
+    "Forwarding",
     "Login",
     "Requirement",
     "bound_profile",
     "check_bound",
-    "forwarded",
+    "forwarding",
+    "harness_login",
     "payer_of",
-    "prepared",
     "provider_for_auth",
     "requirement_of",
 ]
 
 ALIASES: Mapping[str, str] = {"openai-codex": "openai", "codex-cli": "openai"}
-"""Names under which accounts of another provider are known."""
+"""Other names for the accounts of a provider."""
 
 _SIGNS_IN: Mapping[str, tuple[str, frozenset[str]]] = {
     "codex": ("openai", frozenset(("openai", "codex"))),
 }
-"""Harnesses that sign in by themselves: with whose profiles, for models of which providers."""
+"""Harnesses that sign in by themselves: the provider of their profiles, and of which models."""
 
 Requirement: TypeAlias = Literal["api-key", "subscription"]
-"""What a route is paid with."""
+"""The kind of credential that pays for a route."""
 
 
-class Forwarded(Struct, frozen=True, kw_only=True):
-    """What a harness is told about profiles; an empty `profile` forwards none."""
+class Forwarding(Struct, frozen=True, kw_only=True):
+    """The profiles that a harness may use; an empty `profile` forwards none."""
 
     provider_for_auth: str
     harness_provider: str | None = None
-    """Whose profiles the harness signs in with, if it does so itself."""
+    """The provider whose profiles the harness signs in with, if it does so itself."""
     profile: str = ""
     source: Source | None = None
     mode: Kind | None = None
@@ -59,11 +58,11 @@ class Login(Struct, frozen=True, kw_only=True):
 
     how: Literal["native", "api-key", "profile"]
     profile: str = ""
-    """Whose secret it is; the harness keeps the id of a ``profile`` login only."""
+    """The profile whose secret is used; the harness stores the id of a ``profile`` login only."""
 
 
 def provider_for_auth(provider: str) -> str:
-    """The provider whose accounts are meant by `provider`.
+    """Return the provider whose accounts `provider` means.
 
     >>> [provider_for_auth(name) for name in ("openai-codex", "codex-cli", "codex")]
     ['openai', 'openai', 'codex']
@@ -73,9 +72,9 @@ def provider_for_auth(provider: str) -> str:
 
 
 def payer_of(provider: str) -> str:
-    """The provider whose profiles may pay for models of `provider`.
+    """Return the provider whose profiles may pay for models of `provider`.
 
-    Models that only a harness reaches are paid by whom that harness signs in with.
+    Models that only a harness reaches are paid by the provider that it signs in to.
 
     >>> [payer_of(name) for name in ("openai-codex", "codex", "anthropic")]
     ['openai', 'openai', 'anthropic']
@@ -85,16 +84,17 @@ def payer_of(provider: str) -> str:
     return signs_in if name in models else name
 
 
-def forwarded(provider: str, harness: str, found: Sequence[Candidate]) -> Forwarded:
-    """What of `found`, in their order, may be used for `provider` on `harness`."""
+def forwarding(provider: str, harness: str, found: Sequence[ProfileCandidate]) -> Forwarding:
+    """Return which of `found`, in their order, may be used for `provider` on `harness`."""
     wanted = provider_for_auth(provider)
     signs_in, models = _SIGNS_IN.get(harness, ("", frozenset[str]()))
     through = signs_in if wanted in models else None
-    allowed = [each for each in found if _may(each.profile, through or wanted)]
-    plan = Forwarded(provider_for_auth=wanted, harness_provider=through)
+    allowed = [
+        each for each in found if provider_for_auth(each.profile.provider) == (through or wanted)
+    ]
     if not allowed:
-        return plan
-    return Forwarded(
+        return Forwarding(provider_for_auth=wanted, harness_provider=through)
+    return Forwarding(
         provider_for_auth=wanted,
         harness_provider=through,
         profile=allowed[0].profile.id,
@@ -105,21 +105,21 @@ def forwarded(provider: str, harness: str, found: Sequence[Candidate]) -> Forwar
 
 
 def requirement_of(kind: Kind) -> Requirement:
-    """What a route is paid with that uses a profile of `kind`."""
+    """Return the requirement that a profile of `kind` meets."""
     return "api-key" if kind == "api_key" else "subscription"
 
 
-def prepared(
+def harness_login(
     requirement: Requirement,
-    plan: Forwarded,
+    plan: Forwarding,
     profiles: Sequence[Profile],
     *,
     own_home: bool = True,
 ) -> Login:
-    """How the harness of `plan` signs in for a route. Raises `RouteRefused`.
+    """Return how the harness of `plan` signs in for a route. Raises `RouteRefused`.
 
-    Only profiles that `plan` forwards are looked at, never variables or others. A harness
-    that runs in the user's home keeps the login that it has there.
+    Only the profiles in `plan` are used, never variables or others. A harness that runs in
+    the user's home keeps the login that it has there.
     """
     if not own_home:
         return Login(how="native")
@@ -133,29 +133,24 @@ def prepared(
 
 
 def bound_profile(explicit: str, bound: str) -> tuple[str, bool]:
-    """The profile of a thread that a harness has bound, and whether to bind it anew.
+    """Return the profile of a bound thread, and whether to bind the thread again.
 
-    One that was named comes before the one of the binding; without a name the binding's
-    is used again.
+    An explicit profile comes before the bound one.
     """
     chosen = explicit or bound
     return chosen, chosen != bound
 
 
-def check_bound(bound: str, plan: Forwarded) -> None:
-    """Refuse to fold what a harness keeps for one profile with another. Raises `RouteRefused`."""
+def check_bound(bound: str, plan: Forwarding) -> None:
+    """Raise `RouteRefused` if another profile than the bound one would compact a thread."""
     if bound and plan.profile and bound != plan.profile:
         raise RouteRefused(
-            f"the thread is bound to profile {bound!r}, and {plan.profile!r} would fold it; "
-            "run a turn with the profile that is wanted first"
+            f"the thread is bound to profile {bound!r}, and {plan.profile!r} would compact it; "
+            "run a turn with the profile that you want first"
         )
 
 
-def _may(profile: Profile, provider: str) -> bool:
-    return provider_for_auth(profile.provider) == provider
-
-
-def _refusal(requirement: Requirement, plan: Forwarded) -> str:
+def _refusal(requirement: Requirement, plan: Forwarding) -> str:
     provider = plan.harness_provider or plan.provider_for_auth
     if requirement == "api-key":
         return (

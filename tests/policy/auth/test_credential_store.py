@@ -6,25 +6,25 @@ import logging
 import pytest
 
 from treadle.core.redact import redact
-from treadle.policy.auth import ApiKey, AuthError, OAuth, ProfileUnusable, Token, Wallet
-from treadle.policy.auth.health import Health, Reason
-from treadle.policy.auth.order import Pin, attempts, may_rotate
+from treadle.policy.auth import ApiKey, AuthError, CredentialStore, OAuth, ProfileUnusable, Token
+from treadle.policy.auth.cooldowns import ProfileHealth, Reason
+from treadle.policy.auth.order import Pin, can_rotate, candidates_to_try
 
 from .scenes import HOUR, Child, Clock, TokenEndpoint, everything_in, oauth
 
 
-def wallet(home, clock: Clock | None = None, **more) -> Wallet:
-    return Wallet(home, clock=clock or Clock(), vault=None, **more)
+def credentials(home, clock: Clock | None = None, **more) -> CredentialStore:
+    return CredentialStore(home, clock=clock or Clock(), keyring=None, **more)
 
 
-def keys(home, *names: str, provider: str = "openai") -> Wallet:
-    made = wallet(home)
+def keys(home, *names: str, provider: str = "openai") -> CredentialStore:
+    made = credentials(home)
     for name in names:
         made.secrets.put(f"{provider}:{name}", ApiKey(provider=provider, key=f"sk-planted-{name}"))
     return made
 
 
-async def order(made: Wallet, provider: str = "openai", **more) -> list[str]:
+async def order(made: CredentialStore, provider: str = "openai", **more) -> list[str]:
     return [each.profile.id for each in await made.resolve(provider, **more)]
 
 
@@ -38,7 +38,7 @@ async def test_profiles_of_other_providers_are_never_candidates(tmp_path):
 
 async def test_a_key_in_the_environment_is_a_profile_that_comes_first(tmp_path):
     keys(tmp_path, "a")
-    made = wallet(tmp_path, environ={"OPENAI_API_KEY": " sk-from-environ ", "XAI_API_KEY": ""})
+    made = credentials(tmp_path, environ={"OPENAI_API_KEY": " sk-from-environ ", "XAI_API_KEY": ""})
     assert await order(made) == ["openai:environment", "openai:a"]
     assert await order(made, "xai") == []
     assert (await made.credential("openai:environment")).bearer == "sk-from-environ"
@@ -51,7 +51,7 @@ async def test_a_key_in_the_environment_is_a_profile_that_comes_first(tmp_path):
 
 async def test_a_configured_order_counts_until_one_is_stored(tmp_path):
     keys(tmp_path, "a", "b", "c")
-    made = wallet(tmp_path, orders={"openai": ("openai:c", "openai:b")})
+    made = credentials(tmp_path, orders={"openai": ("openai:c", "openai:b")})
     assert await order(made) == ["openai:c", "openai:b"]
     await asyncio.to_thread(made.state.set_order, "openai", ("openai:b",))
     assert await order(made) == ["openai:b"]
@@ -120,7 +120,7 @@ async def test_a_thread_cannot_be_pinned_to_what_is_not_there(tmp_path):
 async def test_a_profile_that_expires_in_mid_turn_is_refreshed_before_the_next_request(tmp_path):
     clock = Clock()
     async with TokenEndpoint() as endpoint:
-        made = wallet(tmp_path, clock)
+        made = credentials(tmp_path, clock)
         made.secrets.put("openai:me", oauth(endpoint.url, expires=clock() + HOUR))
         sent = [(await made.credential("openai:me")).bearer]
         clock.at += HOUR
@@ -133,7 +133,7 @@ async def test_a_profile_that_expires_in_mid_turn_is_refreshed_before_the_next_r
 async def test_a_profile_that_cannot_be_refreshed_makes_way_for_the_next(tmp_path):
     clock = Clock()
     async with TokenEndpoint(first="another") as endpoint:
-        made = wallet(tmp_path, clock)
+        made = credentials(tmp_path, clock)
         made.secrets.put("openai:me", oauth(endpoint.url, expires=clock() + HOUR))
         made.secrets.put("openai:spare", Token(provider="openai", token="planted-spare"))
         assert await order(made) == ["openai:me", "openai:spare"]
@@ -155,38 +155,38 @@ async def test_a_busy_provider_costs_one_rotation_and_an_empty_account_all(tmp_p
         while found := [e for e in await made.resolve("openai", model="m") if e.usable]:
             used.append(found[0].profile.id)
             await made.note_failure(used[-1], reason, model="m")
-            if not may_rotate(reason, len(used) - 1):
+            if not can_rotate(reason, len(used) - 1):
                 break
         return used
 
     assert await tried("rate_limit") == ["openai:a", "openai:b"]
     assert await tried("billing") == ["openai:c"]
-    assert len(attempts(await made.resolve("openai", model="m"))) == 1
+    assert len(candidates_to_try(await made.resolve("openai", model="m"))) == 1
 
 
 async def test_two_processes_that_rotate_the_same_profiles_agree(tmp_path):
     keys(tmp_path, "a", "b")
     code = """
 import asyncio
-from treadle.policy.auth import Wallet
-async def turn(wallet):
+from treadle.policy.auth import CredentialStore
+async def turn(credentials):
     for n in range(15):
-        found = await wallet.resolve("openai", thread=sys.argv[2], model="m")
+        found = await credentials.resolve("openai", thread=sys.argv[2], model="m")
         first = found[0].profile.id
-        await wallet.credential(first)
+        await credentials.credential(first)
         if first == "openai:a":
-            await wallet.note_failure(first, "usage_limit", model="m", retry_after=3600)
+            await credentials.note_failure(first, "usage_limit", model="m", retry_after=3600)
         else:
-            await wallet.note_success(first, thread=sys.argv[2], model="m")
-asyncio.run(turn(Wallet(home, clock=lambda: 1_700_000_000_000, vault=None)))
+            await credentials.note_success(first, thread=sys.argv[2], model="m")
+asyncio.run(turn(CredentialStore(home, clock=lambda: 1_700_000_000_000, keyring=None)))
 """
     children = [Child(code, tmp_path, (name,)) for name in ("t1", "t2")]
     await asyncio.gather(*(child.ended() for child in children))
-    made = wallet(tmp_path)
+    made = credentials(tmp_path)
     health = await asyncio.to_thread(made.state.health)
     assert health["openai:a"].blocked_until == 1_700_000_000_000 + HOUR
     assert 1 <= health["openai:a"].failures["usage_limit"] <= 2
-    assert health["openai:b"] == Health(last_used=1_700_000_000_000)
+    assert health["openai:b"] == ProfileHealth(last_used=1_700_000_000_000)
     assert [(await asyncio.to_thread(made.state.pin, name)) for name in ("t1", "t2")] == [
         Pin(thread=name, provider="openai", profile="openai:b") for name in ("t1", "t2")
     ]
@@ -196,10 +196,10 @@ async def test_trouble_with_what_is_remembered_never_fails_a_turn(tmp_path, capl
     made = keys(tmp_path, "a")
     (tmp_path / "auth-state.db").mkdir()
     assert await order(made, thread="t") == ["openai:a"]
-    assert await made.note_failure("openai:a", "auth") == Health()
+    assert await made.note_failure("openai:a", "auth") == ProfileHealth()
     await made.note_success("openai:a", thread="t")
     await made.release("t")
-    assert "the health of profiles cannot be kept or read" in caplog.text
+    assert "the health of profiles cannot be stored or read" in caplog.text
 
 
 async def test_no_secret_is_in_any_log_error_state_or_repr(tmp_path, caplog):
@@ -231,7 +231,7 @@ async def test_no_secret_is_in_any_log_error_state_or_repr(tmp_path, caplog):
 
 async def test_a_refreshed_profile_stays_what_it_was(tmp_path):
     async with TokenEndpoint() as endpoint:
-        made = wallet(tmp_path)
+        made = credentials(tmp_path)
         before = oauth(endpoint.url)
         made.secrets.put("openai:me", before)
         after = await made.credential("openai:me")
