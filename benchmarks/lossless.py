@@ -38,7 +38,7 @@ from treadle.core.items import (
 from treadle.engines.lossless.engine import create_engine
 from treadle.engines.offers import EngineContext
 from treadle.engines.session import EngineSession
-from treadle.engines.slot import EngineSlot
+from treadle.engines.slot import EngineChoice
 from treadle.log.turn_input import TurnInput
 from treadle.prompt.input import user_message
 from treadle.store.contract import THIS_TURN, Change, PastTurn
@@ -122,8 +122,8 @@ async def opened(home: Path, thread: str | None = None) -> AsyncIterator[Work]:
             index=index,
             tools=engine.tools(),
         ) as found:
-            slot = EngineSlot.brought(engine, None)
-            work = Work(found, EngineSession(log=found.log, slot=slot))
+            slot = EngineChoice.of_host(engine, None)
+            work = Work(found, EngineSession(log=found.log, choice=slot))
             work.note("open", *clocks)
             await work.engine.load_tools()
             yield work

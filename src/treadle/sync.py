@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from .thread.thread import Thread as AsyncThread
 
 if TYPE_CHECKING:
-    from .engines.linear import Compacted
+    from .engines.linear import CompactionOutcome
     from .harness.events import Event
     from .policy.turn_plan import TurnPlan
     from .prompt.input import UserPart
@@ -154,7 +154,7 @@ class Thread:
         """The plan of a turn that began now; nothing is sent or recorded."""
         return self._loop.wait(self._thread.foresee())
 
-    def compact(self) -> Compacted:
+    def compact(self) -> CompactionOutcome:
         """Fold the view into a summary now."""
         return self._loop.wait(self._thread.compact())
 

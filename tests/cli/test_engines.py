@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from inline_snapshot import snapshot
 
-from treadle.engines.health import Health
+from treadle.engines.health import EngineHealth
 
 from ..engines.packages import ENGINE, install, install_engine
 from .scripts import scripted
@@ -226,9 +226,9 @@ def test_doctor_warns_of_a_package_that_claims_a_reserved_id(treadle, site):
 def test_the_last_failure_is_told_until_it_is_over(treadle, site):
     install_engine(site, "small")
     treadle.environ["TREADLE_ENGINE"] = "small"
-    health = Health(treadle.home)
+    health = EngineHealth(treadle.home)
     for _ in range(2):
-        asyncio.run(health.failed("small", "assemble", "ValueError: no", "thr_1"))
+        asyncio.run(health.record("small", "assemble", "ValueError: no", "thr_1"))
     assert states(treadle)["small"]["last_failure"]["count"] == 2
     (remark,) = [line for line in treadle("engines").lines if "failed last" in line]
     assert re.sub(r"\d{4}-[\dT:-]+Z", "TIME", remark) == (
@@ -239,7 +239,7 @@ def test_the_last_failure_is_told_until_it_is_over(treadle, site):
         "detail": "small failed last at assemble: ValueError: no",
         "remedy": "see `treadle engines`",
     }
-    asyncio.run(health.worked("small", "assemble"))
+    asyncio.run(health.clear("small", "assemble"))
     assert doctor(treadle)["status"] == "ok"
 
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from treadle.engines.info import EngineInfo, MaintenanceMode, Transcript
+from treadle.engines.info import EngineInfo, MaintenanceMode, TranscriptPromise
 from treadle.engines.recall import recall_item
 from treadle.engines.values import (
     AssembleParams,
@@ -65,7 +65,7 @@ class Notebook:
             id="notebook",
             name="Notebook",
             turn_maintenance_mode=mode,
-            transcript=Transcript(turn_advancement="atomic-idempotent-v1"),
+            transcript=TranscriptPromise(turn_advancement="atomic-idempotent-v1"),
         )
 
     @property

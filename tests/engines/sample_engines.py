@@ -20,7 +20,7 @@ from treadle.engines.values import (
     CompactParams,
     CompactResult,
     ContextItem,
-    Covered,
+    EntryRange,
     IngestBatchParams,
     IngestBatchResult,
     IngestParams,
@@ -145,7 +145,7 @@ def fold(items: Sequence[ContextItem]) -> tuple[ContextItem, ...] | None:
     covered = [item.covers.first for item in old if item.covers] + numbers
     summary = ContextItem.of(
         summary_message(f"There were {len(old)} items."),
-        covers=Covered(min(covered), max(numbers)),
+        covers=EntryRange(min(covered), max(numbers)),
     )
     return (summary, *items[len(old) :])
 

@@ -11,7 +11,7 @@ from tests.engines.scenes import (
     written,
 )
 from tests.harness.scenes import call, hear, last, opened, scripted
-from treadle.engines.frame import reserve_for
+from treadle.engines.frame import answer_reserve
 from treadle.engines.info import EngineInfo
 from treadle.engines.recall import recall_item
 from treadle.engines.values import AssembleParams, AssembleResult
@@ -51,7 +51,7 @@ async def test_an_engine_is_told_all_that_it_decides_by(tmp_path):
         ]
         window = 80_000 * 95 // 100
         prompt = given.items[-1].tokens
-        room = window - reserve_for(window) - told - thread.log.requests.head_tokens - prompt
+        room = window - answer_reserve(window) - told - thread.log.requests.head_tokens - prompt
     assert (given.model, given.prompt, given.citations) == ("scripted:script", "and now?", "on")
     assert given.available_tools == frozenset({"look"})
     assert (given.pre_prompt_count, given.token_budget) == (4, room)

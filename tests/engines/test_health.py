@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from treadle.engines.health import Failure, Health
+from treadle.engines.health import EngineFailure, EngineHealth
 from treadle.engines.words import brief
 
 
-def without_times(health: Health) -> dict[str, Failure]:
+def without_times(health: EngineHealth) -> dict[str, EngineFailure]:
     return {engine: replace(failure, time=0) for engine, failure in health.read().items()}
 
 
@@ -23,55 +23,57 @@ def home(request: pytest.FixtureRequest, tmp_path: Path) -> Path | None:
 
 
 async def test_nothing_is_known_of_engines_that_never_failed(home, tmp_path):
-    health = Health(home)
-    await health.worked("mine", "assemble")
+    health = EngineHealth(home)
+    await health.clear("mine", "assemble")
     assert health.read() == {}
     assert list(tmp_path.iterdir()) == []
 
 
 async def test_the_newest_failure_is_remembered_with_how_often_it_came(home):
-    health = Health(home)
-    await health.failed("mine", "assemble", "first", "thr_1")
-    await health.failed("mine", "assemble", "second", "thr_2")
-    await health.failed("other", "commit_turn", "no disk")
+    health = EngineHealth(home)
+    await health.record("mine", "assemble", "first", "thr_1")
+    await health.record("mine", "assemble", "second", "thr_2")
+    await health.record("other", "commit_turn", "no disk")
     assert without_times(health) == {
-        "mine": Failure(operation="assemble", reason="second", thread="thr_2", time=0, count=2),
-        "other": Failure(operation="commit_turn", reason="no disk", time=0),
+        "mine": EngineFailure(
+            operation="assemble", reason="second", thread="thr_2", time=0, count=2
+        ),
+        "other": EngineFailure(operation="commit_turn", reason="no disk", time=0),
     }
-    await health.failed("mine", "bootstrap", "third", "thr_2")
-    assert without_times(health)["mine"] == Failure(
+    await health.record("mine", "bootstrap", "third", "thr_2")
+    assert without_times(health)["mine"] == EngineFailure(
         operation="bootstrap", reason="third", thread="thr_2", time=0
     )
 
 
 async def test_only_the_same_operation_of_the_same_engine_clears_a_failure(home):
-    health = Health(home)
-    await health.failed("mine", "assemble", "no")
-    await health.worked("mine", "compact")
-    await health.worked("other", "assemble")
+    health = EngineHealth(home)
+    await health.record("mine", "assemble", "no")
+    await health.clear("mine", "compact")
+    await health.clear("other", "assemble")
     assert list(health.read()) == ["mine"]
-    await health.worked("mine", "assemble")
+    await health.clear("mine", "assemble")
     assert health.read() == {}
-    await health.failed("mine", "assemble", "again")
+    await health.record("mine", "assemble", "again")
     assert health.read()["mine"].count == 1
 
 
 async def test_another_process_sees_the_failure_and_the_recovery(tmp_path):
-    here, there = Health(tmp_path), Health(tmp_path)
-    await here.failed("mine", "assemble", "no", "thr_1")
+    here, there = EngineHealth(tmp_path), EngineHealth(tmp_path)
+    await here.record("mine", "assemble", "no", "thr_1")
     assert there.read() == here.read()
-    await there.worked("mine", "assemble")
+    await there.clear("mine", "assemble")
     assert here.read() == {}
 
 
 async def test_failures_at_the_same_time_are_all_counted(tmp_path):
-    health = Health(tmp_path)
-    await asyncio.gather(*(health.failed("mine", "ingest", str(n)) for n in range(20)))
+    health = EngineHealth(tmp_path)
+    await asyncio.gather(*(health.record("mine", "ingest", str(n)) for n in range(20)))
     assert health.read()["mine"].count == 20
 
 
 async def test_the_file_is_the_user_s_alone_and_replaced_whole(tmp_path):
-    await Health(tmp_path).failed("mine", "assemble", "no")
+    await EngineHealth(tmp_path).record("mine", "assemble", "no")
     file = tmp_path / "engines" / "health.json"
     assert list(file.parent.iterdir()) == [file]
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
@@ -82,16 +84,16 @@ async def test_a_damaged_file_is_as_good_as_none(tmp_path, body):
     file = tmp_path / "engines" / "health.json"
     file.parent.mkdir()
     file.write_bytes(body)
-    health = Health(tmp_path)
-    await health.worked("mine", "assemble")
+    health = EngineHealth(tmp_path)
+    await health.clear("mine", "assemble")
     assert health.read() == {}
-    await health.failed("mine", "assemble", "no")
-    assert list(Health(tmp_path).read()) == ["mine"]
+    await health.record("mine", "assemble", "no")
+    assert list(EngineHealth(tmp_path).read()) == ["mine"]
 
 
 async def test_a_place_that_cannot_be_written_breaks_nothing(tmp_path, caplog):
     (tmp_path / "engines").write_text("in the way")
-    await Health(tmp_path).failed("mine", "assemble", "no")
+    await EngineHealth(tmp_path).record("mine", "assemble", "no")
     assert "cannot write" in caplog.text
 
 

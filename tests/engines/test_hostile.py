@@ -22,7 +22,7 @@ from treadle.engines.values import (
     AssembleParams,
     AssembleResult,
     ContextItem,
-    Covered,
+    EntryRange,
     MaintainResult,
     Projection,
     Rebase,
@@ -169,7 +169,7 @@ WAYS: dict[str, Callable[[Any], Any]] = {
     "cancels itself": lambda _: asyncio.CancelledError(),
     "hangs": lambda _: asyncio.Event().wait(),
     "answers with a dict": lambda _: {},
-    "answers with another struct": lambda _: Covered(1, 2),
+    "answers with another struct": lambda _: EntryRange(1, 2),
     "answers with a class": lambda _: AssembleResult,
 }
 METHODS = (
@@ -306,10 +306,10 @@ NONSENSE: dict[str, Callable[[AssembleParams], Any]] = {
         given, projection=Projection(mode="per_epoch")
     ).__class__(items=given.items[1:], projection=Projection(mode="per_epoch")),
     "a summary of what is to come": lambda given: AssembleResult(
-        items=(written("S", covers=Covered(1, 10_000)), given.items[-1])
+        items=(written("S", covers=EntryRange(1, 10_000)), given.items[-1])
     ),
     "a summary of less than nothing": lambda given: AssembleResult(
-        items=(written("S", covers=Covered(-5, -9)), given.items[-1])
+        items=(written("S", covers=EntryRange(-5, -9)), given.items[-1])
     ),
 }
 

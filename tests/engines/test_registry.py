@@ -15,7 +15,7 @@ from treadle.engines.registry import (
     EngineProblem,
     EngineRegistry,
     Resolution,
-    canonical,
+    canonical_name,
     engine_registry,
 )
 
@@ -63,7 +63,7 @@ async def test_names_are_compared_with_their_case(registry):
         "no context engine 'Linear' is installed; did you mean 'linear'? "
         "`treadle engines` lists what there is; install it, or choose another"
     )
-    assert canonical("Legacy") == "Legacy"
+    assert canonical_name("Legacy") == "Legacy"
 
 
 async def test_a_host_registers_an_engine_that_is_made_with_its_context(registry):
@@ -275,7 +275,7 @@ async def test_a_package_that_cannot_be_loaded_is_named(registry, site, target, 
 
 async def test_an_import_that_hangs_is_left_alone(registry, site):
     install_engine(site, "stuck", body="import threading\nthreading.Event().wait()\n")
-    registry.patience = 0.05
+    registry.timeout = 0.05
     found = await problem(registry, "stuck")
     assert (found.kind, found.cause) == (
         "import",
@@ -338,7 +338,7 @@ async def test_a_factory_that_hangs_is_cancelled(registry):
             ended.append(True)
 
     registry.register("mine", factory)
-    registry.patience = 0.05
+    registry.timeout = 0.05
     found = await problem(registry, "mine")
     assert found.cause == "context engine 'mine' failed at factory: no answer within 0.05 s"
     assert ended == [True]

@@ -13,10 +13,10 @@ from treadle.core.provenance import InputProvenance, InternalEvent
 from treadle.core.text import approx_tokens
 from treadle.engines.retain import (
     LIVE_TOKENS,
-    foldable,
+    foldable_rows,
     live_announcements,
     live_start,
-    retained,
+    retained_messages,
     without_oldest,
 )
 from treadle.prompt import default_registry
@@ -38,7 +38,7 @@ TEXTS = st.lists(st.text(min_size=1, max_size=400).filter(str.strip), max_size=1
 @given(TEXTS, st.integers(0, 300))
 def test_the_newest_messages_stay_in_order_and_within_the_budget(texts, budget):
     rows = [row(user(text), n) for n, text in enumerate(texts, 1)]
-    kept = [text_of(message.content) for message in retained(rows, None, budget)]
+    kept = [text_of(message.content) for message in retained_messages(rows, None, budget)]
     whole = kept[1:]
     assert texts[len(texts) - len(whole) :] == whole
     assert sum(approx_tokens(len(text.encode())) for text in whole) <= budget
@@ -52,7 +52,7 @@ def test_context_and_summaries_are_never_collected(texts):
     for n, text in enumerate(texts):
         rows.append(row(user(text), 3 * n + 1, flags=Flags.CONTEXTUAL))
         rows.append(row(summary_message(text), 3 * n + 2))
-    assert retained(rows, None) == []
+    assert retained_messages(rows, None) == []
 
 
 def steps(sizes: list[int]) -> list[Row]:
@@ -114,17 +114,17 @@ def test_what_another_thread_sent_is_never_collected_as_the_users():
         sent("from the principal", 4, InputProvenance(kind="internal_system")),
         sent("with a report", 5, None, DONE),
     ]
-    kept = [text_of(message.content) for message in retained(rows, None)]
+    kept = [text_of(message.content) for message in retained_messages(rows, None)]
     assert kept == ["from a person", "from the principal", "with a report"]
 
 
 def test_what_is_volatile_is_never_collected_whoever_said_it():
-    assert retained([row(user("psst"), 1, flags=Flags.VOLATILE)], None) == []
+    assert retained_messages([row(user("psst"), 1, flags=Flags.VOLATILE)], None) == []
 
 
 def test_a_summary_never_speaks_of_what_is_volatile():
     rows = [sent("one", 1), sent("announced", 2, ANNOUNCED, DONE), sent("from a peer", 3, PEER)]
-    assert [row.seq for row in foldable(rows)] == [1, 3]
+    assert [row.seq for row in foldable_rows(rows)] == [1, 3]
 
 
 def test_what_others_sent_to_the_turn_under_way_stays():

@@ -22,17 +22,17 @@ from tests.engines.scenes import (
     written,
 )
 from tests.harness.scenes import call, hear, last, opened, scripted
-from treadle.engines.health import Health
+from treadle.engines.health import EngineHealth
 from treadle.engines.values import (
     BootstrapResult,
     CommitResult,
     Diagnostics,
-    Limits,
+    EngineSelection,
     MaintainResult,
     ModelFacts,
     Rebase,
     RuntimeSettings,
-    Selection,
+    TokenLimits,
 )
 from treadle.testing.script import Answer, Failure
 from treadle.tools.decorator import tool
@@ -191,8 +191,8 @@ async def test_every_call_of_a_turn_gets_the_same_settings(tmp_path):
             provider="scripted",
             family="general",
         ),
-        engine=Selection(id="probe", source="configured"),
-        limits=Limits(prompt_token_budget=budget),
+        engine=EngineSelection(id="probe", source="configured"),
+        limits=TokenLimits(prompt_token_budget=budget),
         diagnostics=Diagnostics(),
     )
 
@@ -313,8 +313,8 @@ async def test_a_failure_is_remembered_until_the_same_call_works(tmp_path, kind,
     model = scripted(Answer(text="a"), Answer(text="b"))
     async with opened(tmp_path, model, engine=engine) as thread:
         await hear(thread, "first")
-        failures = Health(thread.log.setup.home).read()
+        failures = EngineHealth(thread.log.setup.home).read()
         assert [each.operation for each in failures.values()] == [operation]
         del engine.answers[operation]
         await hear(thread, "second")
-        assert Health(thread.log.setup.home).read() == {}
+        assert EngineHealth(thread.log.setup.home).read() == {}

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
-from treadle.engines.info import EngineInfo, Requirement, Transcript
+from treadle.engines.info import EngineInfo, Requirement, TranscriptPromise
 from treadle.engines.plain import LinearEngine
-from treadle.engines.soundness import POWERS, defects, guarantee, powers, promise
+from treadle.engines.soundness import POWERS, defects, delivery_promise, guarantee, optional_powers
 
 
 class Small(LinearEngine):
@@ -60,7 +60,7 @@ def test_every_defect_is_listed_at_once():
                 "sing": Requirement(capabilities=()),  # type: ignore[dict-item]
                 "manual-compact": ("compact",),  # type: ignore[dict-item]
             },
-            transcript=Transcript(
+            transcript=TranscriptPromise(
                 current_turn_fence="somewhere",  # type: ignore[arg-type]
                 turn_advancement="atomic-idempotent-v1",
             ),
@@ -144,7 +144,7 @@ info.transcript.turn_advancement is declared, but there is no 'commit_turn'
         ),
         (informed(transcript=None), "info.transcript is no Transcript but None"),
         (
-            informed(transcript=Transcript(turn_advancement="often")),  # type: ignore[arg-type]
+            informed(transcript=TranscriptPromise(turn_advancement="often")),  # type: ignore[arg-type]
             "info.transcript.turn_advancement has 'often', which is none of atomic-idempotent-v1",
         ),
     ],
@@ -175,11 +175,13 @@ def test_a_method_may_take_more_than_it_is_given_and_be_any_async_callable():
 def test_a_power_that_is_none_is_not_there():
     taken_back = type("Less", (Mighty,), {"commit_turn": None, "tools": None})()
     assert defects(taken_back) == ()
-    assert powers(taken_back) == tuple(p for p in POWERS if p not in ("commit_turn", "tools"))
+    assert optional_powers(taken_back) == tuple(
+        p for p in POWERS if p not in ("commit_turn", "tools")
+    )
 
 
 def test_powers_are_told_in_the_order_of_the_contract():
-    assert (powers(Small()), powers(Mighty())) == ((), POWERS)
+    assert (optional_powers(Small()), optional_powers(Mighty())) == ((), POWERS)
 
 
 def test_only_commit_turn_earns_exactly_once():
@@ -189,8 +191,8 @@ def test_only_commit_turn_earns_exactly_once():
         "at least once",
         "exactly once",
     ]
-    assert promise(Mighty()) == "every accepted turn advances it exactly once, in order"
-    assert "at least once" in promise(Small())
+    assert delivery_promise(Mighty()) == "every accepted turn advances it exactly once, in order"
+    assert "at least once" in delivery_promise(Small())
 
 
 JUNK = st.one_of(

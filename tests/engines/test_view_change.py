@@ -18,11 +18,11 @@ from tests.strategies import context_changes
 from treadle.context.rules import Pairing
 from treadle.context.view import View, load_view
 from treadle.core.items import FunctionCall, FunctionCallOutput, InputText, Message
-from treadle.engines.conversation import aligned, named_rows
+from treadle.engines.conversation import conversation_fields, named_rows
 from treadle.engines.info import EngineInfo
 from treadle.engines.publish import publish
 from treadle.engines.recall import recall_item
-from treadle.engines.values import AssembleParams, AssembleResult, ContextItem, Covered
+from treadle.engines.values import AssembleParams, AssembleResult, ContextItem, EntryRange
 from treadle.engines.view_change import InvalidEngineOutput, added_drafts, view_change
 from treadle.harness.events import StepStarted
 from treadle.prompt.state import Baseline, Known
@@ -35,7 +35,7 @@ WORDS = st.sampled_from(["rain", "snow", "hail", "fog"])
 
 def offered(view: View) -> Sequence[ContextItem]:
     """The conversation of a view as an engine gets it."""
-    return aligned(named_rows(view.thread, view.rows).items())["items"]
+    return conversation_fields(named_rows(view.thread, view.rows).items())["items"]
 
 
 def conversation(view: View) -> list[bytes]:
@@ -57,7 +57,7 @@ def own(draw: st.DrawFn, upto: int, place: int) -> tuple[ContextItem, ...]:
         return (recall_item(text),)
     if kind == "summary":
         first = draw(st.integers(1, upto))
-        return (written(text, covers=Covered(first, draw(st.integers(first, upto)))),)
+        return (written(text, covers=EntryRange(first, draw(st.integers(first, upto)))),)
     if kind == "pair":
         name = f"own {text}"
         return (
@@ -209,7 +209,7 @@ ILLEGAL: dict[str, Any] = {
     ),
     "what cannot be read": lambda items: (*items, ContextItem(body=b"{")),
     "a summary of what is to come": lambda items: (
-        written("later", covers=Covered(1, 10_000)),
+        written("later", covers=EntryRange(1, 10_000)),
         *items,
     ),
 }

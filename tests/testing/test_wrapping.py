@@ -6,7 +6,7 @@ import pytest
 
 from tests.engines.sample_engines import MinimalEngine, SummingEngine
 from treadle.engines.contract import CommitsTurns, ContextEngine, FollowsTurns
-from treadle.engines.soundness import defects, powers
+from treadle.engines.soundness import defects, optional_powers
 from treadle.testing.contracts.engine_scenes import Past
 from treadle.testing.wrapping import Calls, Work, wrapped
 
@@ -15,7 +15,7 @@ from treadle.testing.wrapping import Calls, Work, wrapped
 def test_what_is_wrapped_is_the_same_engine_to_everybody(engine: ContextEngine):
     outside = wrapped(engine, Calls())
     assert defects(outside) == ()
-    assert powers(outside) == powers(engine)
+    assert optional_powers(outside) == optional_powers(engine)
     assert outside.info == engine.info
     assert isinstance(outside, FollowsTurns) == isinstance(engine, FollowsTurns)
     assert not isinstance(outside, CommitsTurns)

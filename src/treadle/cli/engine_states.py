@@ -20,12 +20,12 @@ from ..config import Settings
 from ..core.errors import EngineFailed
 from ..engines.advance import topic_of
 from ..engines.contract import ContextEngine, Disposes
-from ..engines.guard import Guard
-from ..engines.health import Failure, Health
-from ..engines.info import LOOP_CAPABILITIES, EngineInfo, unmet
+from ..engines.guard import EngineGuard
+from ..engines.health import EngineFailure, EngineHealth
+from ..engines.info import LOOP_CAPABILITIES, EngineInfo, unmet_requirement
 from ..engines.making import ProblemKind
-from ..engines.registry import EngineContext, EngineRegistry, Resolution, canonical
-from ..engines.soundness import guarantee, powers, promise
+from ..engines.registry import EngineContext, EngineRegistry, Resolution, canonical_name
+from ..engines.soundness import delivery_promise, guarantee, optional_powers
 from ..store.contract import OutboxRow, Store
 
 __all__ = ["PATIENCE", "EngineState", "Need", "Waiting", "chosen", "examined", "survey", "tried"]
@@ -75,7 +75,7 @@ class EngineState(Struct, frozen=True, kw_only=True):
     compaction: Literal["engine", "runtime"] | None = None
     maintenance: str | None = None
     needs: tuple[Need, ...] = ()
-    last_failure: Failure | None = None
+    last_failure: EngineFailure | None = None
     waiting: tuple[Waiting, ...] = ()
 
 
@@ -84,11 +84,11 @@ async def survey(
 ) -> list[EngineState]:
     """Every engine that is offered, chosen, or still has turns waiting for it."""
     offers = await asyncio.to_thread(registry.engines)
-    failures = await asyncio.to_thread(Health(home).read)
+    failures = await asyncio.to_thread(EngineHealth(home).read)
     rows = await store.outbox()
-    selected = canonical(settings.engine)
+    selected = canonical_name(settings.engine)
     left = sorted(row.topic.removeprefix(topic_of("")) for row in rows if _is_ours(row))
-    known = dict.fromkeys([*(canonical(offer.id) for offer in offers), selected, *left])
+    known = dict.fromkeys([*(canonical_name(offer.id) for offer in offers), selected, *left])
     return [
         msgspec.structs.replace(
             await tried(registry, engine, settings.engines.get(engine, {}), cwd),
@@ -102,10 +102,10 @@ async def survey(
 
 async def chosen(settings: Settings, home: Path, cwd: Path) -> EngineState:
     """The engine that is configured, how it failed last, and who quarrels about ids."""
-    engine = canonical(settings.engine)
-    registry = EngineRegistry(patience=PATIENCE)
+    engine = canonical_name(settings.engine)
+    registry = EngineRegistry(timeout=PATIENCE)
     state = await tried(registry, engine, settings.engines.get(engine, {}), cwd)
-    failures = await asyncio.to_thread(Health(home).read)
+    failures = await asyncio.to_thread(EngineHealth(home).read)
     conflicts = await asyncio.to_thread(registry.conflicts)
     return msgspec.structs.replace(
         state,
@@ -149,7 +149,7 @@ async def _looked_at(found: Resolution) -> EngineState:
 
 
 def _of_engine(found: Resolution, engine: ContextEngine) -> EngineState:
-    info, able = engine.info, powers(engine)
+    info, able = engine.info, optional_powers(engine)
     return EngineState(
         id=found.id,
         owner=found.owner,
@@ -158,7 +158,7 @@ def _of_engine(found: Resolution, engine: ContextEngine) -> EngineState:
         version=info.version,
         powers=able,
         guarantee=guarantee(engine),
-        promise=promise(engine),
+        promise=delivery_promise(engine),
         compaction="engine" if info.owns_compaction else "runtime",
         maintenance=info.turn_maintenance_mode if "maintain" in able else None,
         needs=_needs(info),
@@ -170,7 +170,7 @@ def _needs(info: EngineInfo) -> tuple[Need, ...]:
         Need(
             operation=operation,
             capabilities=tuple(requirement.capabilities),
-            unmet=unmet(info, operation, LOOP_CAPABILITIES, _HOST),
+            unmet=unmet_requirement(info, operation, LOOP_CAPABILITIES, _HOST),
         )
         for operation, requirement in info.host_requirements.items()
     )
@@ -179,7 +179,7 @@ def _needs(info: EngineInfo) -> tuple[Need, ...]:
 async def _let_go(engine: ContextEngine) -> None:
     if isinstance(engine, Disposes):
         with suppress(EngineFailed):
-            await Guard(engine.info).call("dispose", engine.dispose, None, object, PATIENCE)
+            await EngineGuard(engine.info).call("dispose", engine.dispose, None, object, PATIENCE)
 
 
 def _is_ours(row: OutboxRow) -> bool:

@@ -233,10 +233,10 @@ def prompt_settings(settings: Settings) -> PromptContext:
 
 def engine_options(settings: Settings) -> EngineOptions:
     """Return the engine that is chosen, as threads are opened with it."""
-    from ..engines.registry import canonical
+    from ..engines.registry import canonical_name
     from ..thread.options import EngineOptions
 
-    engine = canonical(settings.engine)
+    engine = canonical_name(settings.engine)
     return EngineOptions(
         engine=engine,
         config=settings.engines.get(engine, {}),

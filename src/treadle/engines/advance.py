@@ -23,10 +23,10 @@ from ..core.wire import json_bytes
 from ..log.thread_log import ThreadLog
 from ..store.contract import OutboxDraft, OutboxRow, Store, Turn
 from .contract import CommitsTurns, ContextEngine, FollowsTurns, IngestsBatches, Resets
-from .conversation import Aligned, aligned, named_rows
-from .following import EngineFollower, Work, decode_work, topic_of
-from .frame import Frame, Surroundings
-from .guard import Guard
+from .conversation import ConversationFields, conversation_fields, named_rows
+from .following import EngineFollower, EngineWork, decode_work, topic_of
+from .frame import CallContext, CallFields
+from .guard import EngineGuard
 from .log import visible_rows
 from .values import (
     AfterTurnParams,
@@ -36,17 +36,17 @@ from .values import (
     IngestBatchResult,
     IngestParams,
     IngestResult,
-    Outcome,
     ResetParams,
+    TurnOutcome,
 )
 
-__all__ = ["Advancing", "Drained", "topic_of"]
+__all__ = ["AdvanceResult", "TurnAdvancer", "topic_of"]
 
 AT_ONCE = 16
 """How many rows are handed over in one go."""
 
 _SECONDS = 60.0
-_FATES: dict[str, Outcome] = {"failed": "failed", "aborted": "aborted"}
+_FATES: dict[str, TurnOutcome] = {"failed": "failed", "aborted": "aborted"}
 
 
 class _Done(Struct, frozen=True):
@@ -57,13 +57,13 @@ class _Done(Struct, frozen=True):
     items: int = 0
 
 
-class _Marked(Aligned):
+class _Marked(ConversationFields):
     """A conversation, and what became of each item's turn."""
 
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[TurnOutcome, ...]
 
 
-class Drained(Struct, frozen=True, kw_only=True):
+class AdvanceResult(Struct, frozen=True, kw_only=True):
     """What handing over came to."""
 
     turns: int = 0
@@ -79,32 +79,32 @@ class Drained(Struct, frozen=True, kw_only=True):
     failure: EngineFailed | None = None
 
 
-class Advancing(Struct):
+class TurnAdvancer(Struct):
     """Hands an engine what waits for it in one thread."""
 
     engine: ContextEngine
-    guard: Guard
-    frame: Frame
+    guard: EngineGuard
+    frame: CallContext
     follower: EngineFollower
     seconds: float = _SECONDS
     _handed: int = 0
     """The newest turn that was handed over."""
     _clean: int = -1
     """How many rows had been left when none waited any more."""
-    _fates: dict[int, Outcome] = {}
+    _fates: dict[int, TurnOutcome] = {}
     """What became of the turns in view; all of them have ended."""
 
-    async def drain(self, most: int = AT_ONCE) -> Drained:
+    async def drain(self, most: int = AT_ONCE) -> AdvanceResult:
         """Hand over what waits, oldest first, until something fails."""
         left = self.follower.left
         if left == self._clean:
-            return Drained()
+            return AdvanceResult()
         drained = await self._drained(most)
         if not drained.pending and not drained.open:
             self._clean = left
         return drained
 
-    async def _drained(self, most: int) -> Drained:
+    async def _drained(self, most: int) -> AdvanceResult:
         done: list[_Done] = []
         blocked: list[str] = []
         failure: EngineFailed | None = None
@@ -120,7 +120,7 @@ class Advancing(Struct):
                 failure = error
                 continue
             rows.pop(0)
-        return Drained(
+        return AdvanceResult(
             turns=sum(each.turns for each in done),
             items=sum(each.items for each in done),
             pending=len(rows),
@@ -131,7 +131,7 @@ class Advancing(Struct):
         )
 
     @property
-    def way(self) -> str:
+    def operation(self) -> str:
         """The call by which the engine is told of turns."""
         match self.engine:
             case CommitsTurns():
@@ -166,7 +166,7 @@ class Advancing(Struct):
         """What became of a turn whose end nobody noted for the engine."""
         turn = await self._find(decode_work(row.body).turn)
         if turn is not None and turn.state == "completed":
-            body = Raw(json_bytes(Work(turn.id, turn.number)))
+            body = Raw(json_bytes(EngineWork(turn.id, turn.number)))
             return msgspec.structs.replace(row, state="accepted", body=body)
         ended = turn is None or turn.state in _FATES or turn.number < self._log.turn
         if ended:
@@ -203,12 +203,12 @@ class Advancing(Struct):
         self._handed = work.number
         return done
 
-    async def _fix(self, row: OutboxRow, work: Work) -> None:
+    async def _fix(self, row: OutboxRow, work: EngineWork) -> None:
         """Keep the range of a turn: however often it is handed over, it is the same."""
         body = Raw(json_bytes(work))
         await self._log.queue(OutboxDraft(topic=row.topic, key=row.key, body=body, state="ready"))
 
-    def _fresh(self, work: Work) -> list[tuple[Row, Outcome]] | None:
+    def _fresh(self, work: EngineWork) -> list[tuple[Row, TurnOutcome]] | None:
         """The conversation of the turn that has just ended, where the view shows all of it."""
         log, begun = self._log, self.follower.begun
         view, first = log.view, begun.first
@@ -226,7 +226,7 @@ class Advancing(Struct):
             OutboxDraft(topic=row.topic, key=row.key, body=row.body, state="blocked")
         )
 
-    async def _ranged(self, work: Work) -> Work:
+    async def _ranged(self, work: EngineWork) -> EngineWork:
         """The entries of a turn, and of those before it that advanced nothing."""
         store, thread = self._store, self._log.id
         turn = await store.turn(thread, work.number)
@@ -260,16 +260,16 @@ class Advancing(Struct):
         except NotFound:
             return self._log.view.upto
 
-    async def _rows_of(self, work: Work) -> list[tuple[Row, Outcome]]:
+    async def _rows_of(self, work: EngineWork) -> list[tuple[Row, TurnOutcome]]:
         """The conversation of a turn and of those it carries, as it was when the turn ended."""
         store, thread = self._store, self._log.id
-        fates: dict[int, Outcome] = {work.number: "accepted"}
+        fates: dict[int, TurnOutcome] = {work.number: "accepted"}
         for number in work.carried:
             fates[number] = _FATES[(await store.turn(thread, number)).state]
         rows = await visible_rows(store, thread, work.first, work.last, upto=work.last)
         return [(row, fates[row.turn]) for row in rows if row.turn in fates and not row.contextual]
 
-    async def _hand_over(self, work: Work, said: Sequence[tuple[Row, Outcome]]) -> _Done:
+    async def _hand_over(self, work: EngineWork, said: Sequence[tuple[Row, TurnOutcome]]) -> _Done:
         """Tell the engine of a turn, in the best way it has."""
         rows = [pair for pair in said if not pair[0].volatile]
         match self.engine:
@@ -288,7 +288,7 @@ class Advancing(Struct):
         return _Done(way, 1, len(rows))
 
     async def _commit(
-        self, engine: CommitsTurns, work: Work, rows: Sequence[tuple[Row, Outcome]]
+        self, engine: CommitsTurns, work: EngineWork, rows: Sequence[tuple[Row, TurnOutcome]]
     ) -> None:
         own = [row.seq for row, _ in rows if row.turn == work.number and row.seq is not None]
         given = CommitParams(
@@ -302,7 +302,7 @@ class Advancing(Struct):
         )
         await self.guard.call("commit_turn", engine.commit_turn, given, CommitResult, self.seconds)
 
-    async def _follow(self, engine: FollowsTurns, work: Work) -> None:
+    async def _follow(self, engine: FollowsTurns, work: EngineWork) -> None:
         """The view as it was when the turn ended, with where the turn began."""
         log = self._log
         view = log.view
@@ -316,19 +316,19 @@ class Advancing(Struct):
             pre_prompt_count=begun,
             outcomes=tuple(outcomes),
             token_budget=self.frame.budget(),
-            **aligned(rows),
+            **conversation_fields(rows),
             **self._around(work),
         )
         await self.guard.call("after_turn", engine.after_turn, given, type(None), self.seconds)
 
     async def _batch(
-        self, engine: IngestsBatches, work: Work, rows: Sequence[tuple[Row, Outcome]]
+        self, engine: IngestsBatches, work: EngineWork, rows: Sequence[tuple[Row, TurnOutcome]]
     ) -> None:
         given = IngestBatchParams(**self._named(rows), **self._around(work))
         method = engine.ingest_batch
         await self.guard.call("ingest_batch", method, given, IngestBatchResult, self.seconds)
 
-    async def _ingest(self, work: Work, rows: Sequence[tuple[Row, Outcome]]) -> None:
+    async def _ingest(self, work: EngineWork, rows: Sequence[tuple[Row, TurnOutcome]]) -> None:
         named = self._named(rows)
         around = self._around(work)
         for index, item in enumerate(named["items"]):
@@ -341,27 +341,27 @@ class Advancing(Struct):
             )
             await self.guard.call("ingest", self.engine.ingest, given, IngestResult, self.seconds)
 
-    async def _outcomes(self, rows: Sequence[Row]) -> list[Outcome]:
+    async def _outcomes(self, rows: Sequence[Row]) -> list[TurnOutcome]:
         numbers = {row.turn for row in rows if row.turn}
         for number in sorted(numbers - self._fates.keys()):
             turn = await self._store.turn(self._log.id, number)
             self._fates[number] = _FATES.get(turn.state, "accepted")
         return [self._fates.get(row.turn, "accepted") for row in rows]
 
-    async def _hide(self, work: Work) -> None:
+    async def _hide(self, work: EngineWork) -> None:
         if not isinstance(self.engine, Resets):
             return
         assert work.hidden is not None
         given = ResetParams(
-            reason=work.hidden, first=work.first, last=work.last, **self.frame.around()
+            reason=work.hidden, first=work.first, last=work.last, **self.frame.fields()
         )
         method = self.engine.thread_reset
         await self.guard.call("thread_reset", method, given, type(None), self.seconds)
 
-    def _around(self, work: Work) -> Surroundings:
-        return self.frame.around("context-engine.after-turn", fence=work.last)
+    def _around(self, work: EngineWork) -> CallFields:
+        return self.frame.fields("context-engine.after-turn", fence=work.last)
 
-    def _named(self, rows: Sequence[tuple[Row, Outcome]]) -> _Marked:
+    def _named(self, rows: Sequence[tuple[Row, TurnOutcome]]) -> _Marked:
         thread = self._log.id
         named = named_rows(thread, [row for row, _ in rows]).items()
-        return _Marked(**aligned(named), outcomes=tuple(outcome for _, outcome in rows))
+        return _Marked(**conversation_fields(named), outcomes=tuple(outcome for _, outcome in rows))

@@ -20,8 +20,8 @@ from ..log.thread_log import ThreadLog
 from ..log.turn_input import TurnInput
 from ..store.contract import THIS_TURN
 from .contract import ContextEngine
-from .frame import Frame
-from .guard import Guard
+from .frame import CallContext
+from .guard import EngineGuard
 from .values import AssembleParams, AssembleResult, ContextItem
 from .view_change import (
     InvalidEngineOutput,
@@ -32,15 +32,15 @@ from .view_change import (
     view_change,
 )
 
-__all__ = ["Assembly"]
+__all__ = ["Assembler"]
 
 
-class Assembly(Struct):
+class Assembler(Struct):
     """The assembling of one thread's view."""
 
     engine: ContextEngine
-    guard: Guard
-    frame: Frame
+    guard: EngineGuard
+    frame: CallContext
     seconds: float
     _prompt: Row | None = None
     """The input that the engine was shown last."""
@@ -56,9 +56,9 @@ class Assembly(Struct):
     async def ask(self, given: TurnInput | None) -> AssembleResult:
         """What the engine wants shown, with the input that is about to be opened if any."""
         log = self._log
-        spoken = self.frame.spoken
+        spoken = self.frame.conversation
         self._prompt = prompt = None if given is None else self._said(given)
-        shown = spoken.aligned(None if prompt is None else (prompt_name(log.id), prompt))
+        shown = spoken.fields(None if prompt is None else (prompt_name(log.id), prompt))
         self._given = shown["items"]
         params = AssembleParams(
             token_budget=self.frame.budget(prompt.tokens if prompt else 0),
@@ -66,10 +66,10 @@ class Assembly(Struct):
             citations=self.frame.citations,
             model=log.setup.model,
             prompt=None if given is None else text_of(given.said.content),
-            pre_prompt_count=spoken.before(THIS_TURN if prompt else log.turn),
+            pre_prompt_count=spoken.count_before(THIS_TURN if prompt else log.turn),
             current_tokens=log.requests.occupied or None,
             **shown,
-            **self.frame.around(fence=log.view.upto),
+            **self.frame.fields(fence=log.view.upto),
         )
         method = self.engine.assemble
         return await self.guard.call("assemble", method, params, AssembleResult, self.seconds)
@@ -88,7 +88,7 @@ class Assembly(Struct):
             check_live(view, log.turn, result.items)
         items = [item for item in result.items if item.id != prompt or prompt is None]
         size, budget = tokens_of(items, view), self.frame.budget(said.tokens if said else 0)
-        if budget is not None and size > max(budget, self.frame.spoken.tokens):
+        if budget is not None and size > max(budget, self.frame.conversation.tokens):
             raise InvalidEngineOutput(f"it asked for {size} tokens where {budget} fit")
         return change
 
@@ -98,9 +98,9 @@ class Assembly(Struct):
         view = log.view
         if change.head is None or (projection is not None and view.projection == projection):
             return
-        from .publish import planned
+        from .publish import recipe_for
 
-        recipe = await planned(log, change)
+        recipe = await recipe_for(log, change)
         await log.epochs.publish(
             recipe, epoch=view.epoch, upto=view.upto, by=self.guard.info.id, projection=projection
         )

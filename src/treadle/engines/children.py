@@ -12,9 +12,9 @@ from msgspec import Struct
 
 from ..core.errors import EngineFailed
 from .contract import FollowsSubagents, PreparesSpawns, Rollback
-from .frame import Frame
-from .guard import Guard
-from .telling import Telling
+from .frame import CallContext
+from .guard import EngineGuard
+from .telling import EngineReporter
 from .values import EndReason, SpawnParams, SubagentEndedParams
 
 __all__ = ["Children"]
@@ -23,9 +23,9 @@ __all__ = ["Children"]
 class Children(Struct):
     """The children of one thread, as its engine is told of them."""
 
-    guard: Guard
-    frame: Frame
-    telling: Telling
+    guard: EngineGuard
+    frame: CallContext
+    telling: EngineReporter
     seconds: float
 
     async def prepare(
@@ -33,7 +33,9 @@ class Children(Struct):
     ) -> Rollback | None:
         """One is about to start; what takes that back. Raises `EngineFailed`."""
         assert self.frame.thread is not None, "a turn renews its frame"
-        given = SpawnParams(parent=self.frame.thread, child=await self.frame.of(child), mode=mode)
+        given = SpawnParams(
+            parent=self.frame.thread, child=await self.frame.thread_ref(child), mode=mode
+        )
         try:
             prepared: object = await self.guard.call(
                 "prepare_subagent_spawn",
@@ -43,9 +45,9 @@ class Children(Struct):
                 self.seconds,
             )
         except EngineFailed as error:
-            await self.telling.failed(error, so="the agent is not started")
+            await self.telling.report_failure(error, so="the agent is not started")
             raise
-        await self.telling.worked("prepare_subagent_spawn")
+        await self.telling.clear_failures("prepare_subagent_spawn")
         return self._taken_back(prepared) if callable(prepared) else None
 
     async def ended(self, engine: FollowsSubagents, child: str, reason: EndReason) -> None:
@@ -55,9 +57,9 @@ class Children(Struct):
         try:
             await self.guard.call("on_subagent_ended", method, given, type(None), self.seconds)
         except EngineFailed as error:
-            await self.telling.failed(error)
+            await self.telling.report_failure(error)
         else:
-            await self.telling.worked("on_subagent_ended")
+            await self.telling.clear_failures("on_subagent_ended")
 
     def _taken_back(self, rollback: Rollback) -> Rollback:
         """What an engine does when a child does not start; its failure is not the child's."""
@@ -67,6 +69,6 @@ class Children(Struct):
             try:
                 await self.guard.call(operation, rollback, None, object, self.seconds)
             except EngineFailed as error:
-                await self.telling.failed(error)
+                await self.telling.report_failure(error)
 
         return take_back

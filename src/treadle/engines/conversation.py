@@ -15,15 +15,15 @@ from ..context.view import View
 from ..core.entries import Node
 from ..core.provenance import InputProvenance, InternalEvent
 from .lazy_sequence import LazySequence
-from .values import ContextItem, Conversation, Covered
+from .values import ContextItem, Conversation, EntryRange
 
 __all__ = [
     "PROMPT",
-    "Aligned",
+    "ConversationFields",
     "ViewConversation",
-    "aligned",
-    "conversation_of",
-    "item_of",
+    "context_item",
+    "conversation_fields",
+    "conversation_of_rows",
     "named_rows",
 ]
 
@@ -31,7 +31,7 @@ PROMPT = "prompt"
 """Stands in the name of an input that is not in the log yet."""
 
 
-class Aligned(TypedDict):
+class ConversationFields(TypedDict):
     """The fields of a `Conversation`, to be passed on."""
 
     items: Sequence[ContextItem]
@@ -53,18 +53,18 @@ def _name(thread: str, position: int, row: Row) -> str:
     return f"{thread}:{row.node.id}" if row.node else f"{thread}:base.{position}"
 
 
-def aligned(rows: Iterable[tuple[str, Row]]) -> Aligned:
+def conversation_fields(rows: Iterable[tuple[str, Row]]) -> ConversationFields:
     """Named rows as the fields of a conversation."""
     named = list(rows)
-    return Aligned(
-        items=tuple(item_of(name, row) for name, row in named),
+    return ConversationFields(
+        items=tuple(context_item(name, row) for name, row in named),
         provenance=tuple(row.provenance for _, row in named),
         internal_events=tuple(row.events or None for _, row in named),
         persist=tuple(not row.volatile for _, row in named),
     )
 
 
-_NOTHING = aligned(())
+_NOTHING = conversation_fields(())
 
 
 class ViewConversation:
@@ -85,7 +85,7 @@ class ViewConversation:
         self._events = lambda at: view.rows[at].events or None
         self._persists = lambda at: not view.rows[at].volatile
 
-    def caught_up(self) -> ViewConversation:
+    def catch_up(self) -> ViewConversation:
         """This, with what the view has shown since."""
         rows = self.view.rows
         for position in range(self._read, len(rows)):
@@ -97,15 +97,15 @@ class ViewConversation:
         self._read = len(rows)
         return self
 
-    def before(self, turn: int) -> int:
+    def count_before(self, turn: int) -> int:
         """How many items stand before a turn; all of them where nothing was said in it."""
         return self._begun.get(turn, len(self._positions))
 
-    def aligned(self, prompt: tuple[str, Row] | None = None) -> Aligned:
+    def fields(self, prompt: tuple[str, Row] | None = None) -> ConversationFields:
         """The fields of a conversation, with an input that is not in the view yet."""
         at, count = self._positions, len(self._positions)
-        more = _NOTHING if prompt is None else aligned((prompt,))
-        return Aligned(
+        more = _NOTHING if prompt is None else conversation_fields((prompt,))
+        return ConversationFields(
             items=LazySequence(at, self._item, count, tuple(more["items"])),
             provenance=LazySequence(at, self._provenance, count, tuple(more["provenance"])),
             internal_events=LazySequence(at, self._events, count, tuple(more["internal_events"])),
@@ -113,17 +113,17 @@ class ViewConversation:
         )
 
 
-def conversation_of(thread: str, rows: Sequence[Row]) -> Conversation:
+def conversation_of_rows(thread: str, rows: Sequence[Row]) -> Conversation:
     """The conversation in `rows`."""
-    return Conversation(**aligned(named_rows(thread, rows).items()))
+    return Conversation(**conversation_fields(named_rows(thread, rows).items()))
 
 
 def _item_at(view: View, position: int) -> ContextItem:
     row = view.rows[position]
-    return item_of(_name(view.thread, position, row), row)
+    return context_item(_name(view.thread, position, row), row)
 
 
-def item_of(name: str, row: Row) -> ContextItem:
+def context_item(name: str, row: Row) -> ContextItem:
     """One row as an engine sees it."""
     return ContextItem(
         body=row.body,
@@ -137,5 +137,5 @@ def item_of(name: str, row: Row) -> ContextItem:
     )
 
 
-def _covered(node: Node | None) -> Covered | None:
-    return None if node is None else Covered(node.first, node.last)
+def _covered(node: Node | None) -> EntryRange | None:
+    return None if node is None else EntryRange(node.first, node.last)

@@ -16,9 +16,9 @@ from ..context.row import Row
 from ..core.entries import Reason
 from ..core.errors import CannotCompact, EngineFailed, StaleEpoch
 from .contract import ContextEngine, InterceptsCompaction
-from .conversation import aligned, named_rows
-from .frame import Frame
-from .guard import Guard
+from .conversation import conversation_fields, named_rows
+from .frame import CallContext
+from .guard import EngineGuard
 from .values import (
     CompactionTrigger,
     CompactParams,
@@ -30,19 +30,19 @@ from .view_change import InvalidEngineOutput, check_live
 from .words import brief
 
 if TYPE_CHECKING:
-    from .linear import Compacted
+    from .linear import CompactionOutcome
 
-__all__ = ["Folding"]
+__all__ = ["Compactor"]
 
 _PURPOSE = "context-engine.compaction"
 
 
-class Folding(Struct):
+class Compactor(Struct):
     """The compactions of one thread."""
 
     engine: ContextEngine
-    guard: Guard
-    frame: Frame
+    guard: EngineGuard
+    frame: CallContext
     seconds: float
 
     async def compact(
@@ -50,8 +50,8 @@ class Folding(Struct):
         trigger: CompactionTrigger,
         *,
         live: bool,
-        delegate: Callable[[], Awaitable[Compacted]],
-    ) -> Compacted:
+        delegate: Callable[[], Awaitable[CompactionOutcome]],
+    ) -> CompactionOutcome:
         """Let the engine fold the view. Raises `EngineFailed` and `CannotCompact`."""
         delegated = _Delegated(delegate)
         log = self.frame.log
@@ -64,8 +64,8 @@ class Folding(Struct):
             live=live,
             cancelled=asyncio.Event(),
             delegate=delegated,
-            **self.frame.spoken.aligned(),
-            **self.frame.around(_PURPOSE),
+            **self.frame.conversation.fields(),
+            **self.frame.fields(_PURPOSE),
         )
         try:
             result = await self.guard.call(
@@ -94,8 +94,8 @@ class Folding(Struct):
             trigger=trigger,
             current_tokens=log.requests.occupied or None,
             cancelled=asyncio.Event(),
-            **aligned(named_rows(log.id, rows).items()),
-            **self.frame.around(_PURPOSE),
+            **conversation_fields(named_rows(log.id, rows).items()),
+            **self.frame.fields(_PURPOSE),
         )
         method = self.engine.intercept_compaction
         done = await self.guard.call(
@@ -103,8 +103,8 @@ class Folding(Struct):
         )
         return done.summary or None
 
-    async def _published(self, result: CompactResult, epoch: int, upto: int) -> Compacted:
-        from .linear import Compacted
+    async def _published(self, result: CompactResult, epoch: int, upto: int) -> CompactionOutcome:
+        from .linear import CompactionOutcome
         from .publish import publish
 
         log, name = self.frame.log, self.guard.info.id
@@ -122,15 +122,15 @@ class Folding(Struct):
         )
         if sizes is None:
             raise CannotCompact(f"engine {name!r} freed nothing of thread {log.id!r}")
-        return Compacted(*sizes, by=name)
+        return CompactionOutcome(*sizes, by=name)
 
 
 class _Delegated(Struct):
     """The runtime's compaction, as an engine may call it: once, and while it is asked."""
 
-    compact: Callable[[], Awaitable[Compacted]]
-    done: Compacted | None = None
-    _task: asyncio.Task[Compacted] | None = None
+    compact: Callable[[], Awaitable[CompactionOutcome]]
+    done: CompactionOutcome | None = None
+    _task: asyncio.Task[CompactionOutcome] | None = None
     _over: bool = False
 
     @property

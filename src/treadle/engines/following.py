@@ -17,10 +17,10 @@ from ..core.wire import Json, json_bytes
 from ..log.thread_log import ThreadLog
 from ..store.contract import Admission, OutboxDraft, TurnEnd
 
-__all__ = ["Begun", "EngineFollower", "Work", "decode_work", "topic_of"]
+__all__ = ["EngineFollower", "EngineWork", "TurnStart", "decode_work", "topic_of"]
 
 
-class Work(Struct, frozen=True, omit_defaults=True):
+class EngineWork(Struct, frozen=True, omit_defaults=True):
     """What a row says."""
 
     turn: str = ""
@@ -33,12 +33,12 @@ class Work(Struct, frozen=True, omit_defaults=True):
     """Not a turn: these entries were hidden."""
 
 
-def decode_work(body: Json) -> Work:
+def decode_work(body: Json) -> EngineWork:
     """The work that a row of the outbox asks for."""
-    return msgspec.json.decode(body, type=Work)
+    return msgspec.json.decode(body, type=EngineWork)
 
 
-class Begun(Struct, frozen=True):
+class TurnStart(Struct, frozen=True):
     """The turn that was admitted last, if it was new: its number, and where it begins."""
 
     number: int = 0
@@ -57,34 +57,34 @@ class EngineFollower(Struct):
     log: ThreadLog
     left: int = 0
     """How many rows were left so far, or may have been."""
-    begun: Begun = Begun()
+    begun: TurnStart = TurnStart()
     _turn: str = ""
 
     def admitted(self, admission: Admission) -> tuple[OutboxDraft, ...]:
         """The turn may advance the engine."""
         self._turn = admission.id
         # A turn that was admitted before keeps its number, so this one will not be its.
-        self.begun = Begun(self.log.turn + 1, self.log.view.upto + 1)
-        return (self._row(f"turn:{admission.id}", Work(admission.id)),)
+        self.begun = TurnStart(self.log.turn + 1, self.log.view.upto + 1)
+        return (self._row(f"turn:{admission.id}", EngineWork(admission.id)),)
 
     def ended(self, end: TurnEnd) -> tuple[OutboxDraft, ...]:
         """The turn will, if it was completed."""
         if end.state != "completed" or not self._turn:
             return ()
-        work = Work(self._turn, end.number)
+        work = EngineWork(self._turn, end.number)
         return (self._row(f"turn:{self._turn}", work, "accepted"),)
 
     def hidden(
         self, first: int, last: int, reason: Literal["reset", "rollback"]
     ) -> tuple[OutboxDraft, ...]:
         """The engine should forget these entries."""
-        work = Work(first=first, last=last, hidden=reason)
+        work = EngineWork(first=first, last=last, hidden=reason)
         return (self._row(new_id("hide"), work, "ready"),)
 
     def _row(
         self,
         key: str,
-        work: Work,
+        work: EngineWork,
         state: Literal["admitted", "accepted", "ready", "blocked"] = "admitted",
     ) -> OutboxDraft:
         self.left += 1

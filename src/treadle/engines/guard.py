@@ -22,7 +22,7 @@ from .info import HOST_PARAMS, EngineInfo, HostParam
 from .lazy_sequence import LazySequence
 from .words import brief, describe_error
 
-__all__ = ["Guard", "accepted", "own"]
+__all__ = ["EngineGuard", "checked_copy", "without_declined"]
 
 T = TypeVar("T")
 P = TypeVar("P", bound=Struct)
@@ -32,7 +32,9 @@ _GRACE = 2.0
 _log = logging.getLogger(__name__)
 
 
-def accepted(info: EngineInfo, given: P, *, always: frozenset[HostParam] = frozenset()) -> P:
+def without_declined(
+    info: EngineInfo, given: P, *, always: frozenset[HostParam] = frozenset()
+) -> P:
     """`given` without the host parameters that the engine declines."""
     if info.accepted_host_params is None:
         return given
@@ -41,7 +43,7 @@ def accepted(info: EngineInfo, given: P, *, always: frozenset[HostParam] = froze
     return msgspec.structs.replace(given, **dict.fromkeys(present)) if present else given
 
 
-def own(value: object, kind: type[T]) -> T:
+def checked_copy(value: object, kind: type[T]) -> T:
     """A copy of `value` in which every field has the type that `kind` gives it.
 
     Raises `ValueError` where one has not, or holds what cannot be written down.
@@ -61,12 +63,12 @@ def _taken(result: Struct, kind: type[T], given: Struct | None) -> T:
     """An own copy of `result`, but for items that were only handed on: nobody can change them."""
     items: object = getattr(given, "items", None)
     if items is None or getattr(result, "items", None) is not items:
-        return own(result, kind)
-    rest: Any = own(msgspec.structs.replace(result, items=()), kind)
+        return checked_copy(result, kind)
+    rest: Any = checked_copy(msgspec.structs.replace(result, items=()), kind)
     return cast("T", msgspec.structs.replace(rest, items=items))
 
 
-class Guard(Struct):
+class EngineGuard(Struct):
     """Calls one engine."""
 
     info: EngineInfo
@@ -113,7 +115,7 @@ class Guard(Struct):
         try:
             if given is None:
                 return await method()
-            return await method(accepted(self.info, given, always=always))
+            return await method(without_declined(self.info, given, always=always))
         except SystemExit as error:
             # A task that raises it ends the loop. An interrupt may: it is the user's.
             raise RuntimeError("it tried to end the process") from error

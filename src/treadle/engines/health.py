@@ -20,12 +20,12 @@ from ..config.private import read_private, write_private
 from ..core.errors import ConfigError
 from .words import brief
 
-__all__ = ["Failure", "Health"]
+__all__ = ["EngineFailure", "EngineHealth"]
 
 _log = logging.getLogger(__name__)
 
 
-class Failure(Struct, frozen=True, kw_only=True):
+class EngineFailure(Struct, frozen=True, kw_only=True):
     """The newest failure of an engine."""
 
     operation: str
@@ -39,28 +39,28 @@ class Failure(Struct, frozen=True, kw_only=True):
 
 class _Record(Struct, kw_only=True):
     version: int = 1
-    failures: dict[str, Failure] = msgspec.field(default_factory=dict)
+    failures: dict[str, EngineFailure] = msgspec.field(default_factory=dict)
 
 
-class Health:
+class EngineHealth:
     """The newest failures of the engines of one home; without a home, of this process."""
 
     def __init__(self, home: Path | None) -> None:
         self._path = None if home is None else home / "engines" / "health.json"
         self._lock = threading.Lock()
-        self._known: dict[str, Failure] | None = None if home is not None else {}
+        self._known: dict[str, EngineFailure] | None = None if home is not None else {}
 
-    def read(self) -> dict[str, Failure]:
+    def read(self) -> dict[str, EngineFailure]:
         """The newest failure of each engine that has one. Reads the file each time."""
         return dict(self._read())
 
-    async def failed(self, engine: str, operation: str, reason: str, thread: str = "") -> None:
+    async def record(self, engine: str, operation: str, reason: str, thread: str = "") -> None:
         """Remember a failure."""
         now = time.time_ns() // 1_000_000
-        failure = Failure(operation=operation, reason=brief(reason), thread=thread, time=now)
+        failure = EngineFailure(operation=operation, reason=brief(reason), thread=thread, time=now)
         await asyncio.to_thread(self._put, engine, failure)
 
-    async def worked(self, engine: str, operation: str) -> None:
+    async def clear(self, engine: str, operation: str) -> None:
         """Forget a failure of the same operation."""
         if self._known is None:
             self._known = await asyncio.to_thread(self._read)
@@ -68,7 +68,7 @@ class Health:
         if failure is not None and failure.operation == operation:
             await asyncio.to_thread(self._remove, engine, operation)
 
-    def _put(self, engine: str, failure: Failure) -> None:
+    def _put(self, engine: str, failure: EngineFailure) -> None:
         with self._lock:
             failures = self._read()
             last = failures.get(engine)
@@ -83,7 +83,7 @@ class Health:
                 del failures[engine]
             self._write(failures)
 
-    def _read(self) -> dict[str, Failure]:
+    def _read(self) -> dict[str, EngineFailure]:
         if self._path is None:
             return self._known or {}
         try:
@@ -92,7 +92,7 @@ class Health:
             _log.warning("%s", error)
             return {}
 
-    def _write(self, failures: dict[str, Failure]) -> None:
+    def _write(self, failures: dict[str, EngineFailure]) -> None:
         self._known = failures
         if self._path is None:
             return

@@ -21,8 +21,8 @@ __all__ = [
     "MaintenanceMode",
     "Operation",
     "Requirement",
-    "Transcript",
-    "unmet",
+    "TranscriptPromise",
+    "unmet_requirement",
 ]
 
 Capability: TypeAlias = Literal[
@@ -58,7 +58,7 @@ class Requirement(Struct, frozen=True, kw_only=True):
     """What to tell the user where they are missing."""
 
 
-class Transcript(Struct, frozen=True, kw_only=True):
+class TranscriptPromise(Struct, frozen=True, kw_only=True):
     """What an engine promises about the log."""
 
     current_turn_fence: Literal["before-current-turn-entry-v1"] | None = None
@@ -79,10 +79,10 @@ class EngineInfo(Struct, frozen=True, kw_only=True):
     accepted_host_params: tuple[str, ...] | None = None
     """Host parameters it wants; None for all. `cancelled` always reaches `compact`."""
     host_requirements: Mapping[Operation, Requirement] = {}
-    transcript: Transcript = Transcript()
+    transcript: TranscriptPromise = TranscriptPromise()
 
 
-def unmet(
+def unmet_requirement(
     info: EngineInfo, operation: Operation, offered: Collection[Capability], host: str
 ) -> str | None:
     """Why `host` cannot serve an operation of an engine; None when it can."""

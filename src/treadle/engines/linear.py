@@ -29,19 +29,26 @@ from ..prompt.summary import summary_message
 from .retain import (
     PROVIDER_RETAINED_TOKENS,
     RETAINED_TOKENS,
-    foldable,
+    foldable_rows,
     live_announcements,
     live_start,
-    retained,
+    retained_messages,
     without_oldest,
 )
 
-__all__ = ["Compacted", "Complete", "Intercept", "LinearCompaction", "ProviderFold", "inline"]
+__all__ = [
+    "CompactionOutcome",
+    "Intercept",
+    "LinearCompaction",
+    "ProviderCompaction",
+    "SummariseRows",
+    "inline_part",
+]
 
-Complete: TypeAlias = Callable[[Sequence[Row], Message], Awaitable[str]]
+SummariseRows: TypeAlias = Callable[[Sequence[Row], Message], Awaitable[str]]
 """Ask the model about some rows; raises `TooLong` when they do not fit its window."""
 
-ProviderFold: TypeAlias = Callable[[Sequence[Row]], Awaitable[Item]]
+ProviderCompaction: TypeAlias = Callable[[Sequence[Row]], Awaitable[Item]]
 """Let the provider fold rows into one item; raises `TooLong` or `CannotCompact`."""
 
 
@@ -49,7 +56,7 @@ Intercept: TypeAlias = Callable[[Sequence[Row]], Awaitable[str | None]]
 """Somebody else's summary of the rows; None where there is none."""
 
 
-class Compacted(Struct, frozen=True):
+class CompactionOutcome(Struct, frozen=True):
     """What a compaction did."""
 
     tokens_before: int
@@ -73,11 +80,11 @@ class _Folded(Struct, frozen=True):
 class LinearCompaction(Struct, frozen=True):
     """Folds a thread's view with a model's help."""
 
-    complete: Complete
-    provider: ProviderFold | None = None
+    complete: SummariseRows
+    provider: ProviderCompaction | None = None
     intercept: Intercept | None = None
 
-    async def compact(self, log: ThreadLog, *, live: bool) -> Compacted:
+    async def compact(self, log: ThreadLog, *, live: bool) -> CompactionOutcome:
         """Fold the view; with `live` a turn is under way and its newest rows stay.
 
         Raises `CannotCompact` when that would not make it smaller.
@@ -90,7 +97,7 @@ class LinearCompaction(Struct, frozen=True):
         # What stands in the recipe was folded before; folding it again is no progress.
         if all(row.contextual or row.volatile or row.seq is None or row in sent for row in old):
             raise CannotCompact(f"thread {log.id!r} has nothing new that could be folded")
-        folded = await self._folded(foldable(old), log)
+        folded = await self._folded(foldable_rows(old), log)
         upto = view.upto
         recipe = log.epochs.plan_base(keep_from, after=[*folded.parts, *ranges(sent, view.gaps)])
         before, after = view.tokens, recipe_tokens(recipe, view)
@@ -102,26 +109,26 @@ class LinearCompaction(Struct, frozen=True):
         await log.epochs.publish(
             recipe, epoch=epoch, upto=upto, reason=Reason.COMPACTION, by=folded.by
         )
-        return Compacted(before, after, folded.left_out, folded.by)
+        return CompactionOutcome(before, after, folded.left_out, folded.by)
 
     async def _folded(self, rows: Sequence[Row], log: ThreadLog) -> _Folded:
         """By an engine that wants to, the provider where it can, else by a summary of ours."""
         if self.intercept is not None and (text := await self.intercept(rows)):
             summary = await asyncio.to_thread(summary_message, text, log.setup.home)
             kept = await self._kept(rows, log, RETAINED_TOKENS)
-            return _Folded([*map(inline, kept), inline(summary)], by="engine")
+            return _Folded([*map(inline_part, kept), inline_part(summary)], by="engine")
         if self.provider is not None:
             with suppress(TooLong, CannotCompact):
-                sealed = inline(await self.provider(rows), log.origin)
+                sealed = inline_part(await self.provider(rows), log.origin)
                 kept = await self._kept(rows, log, PROVIDER_RETAINED_TOKENS)
-                return _Folded([*map(inline, kept), sealed], by="provider")
+                return _Folded([*map(inline_part, kept), sealed], by="provider")
         summary, left_out = await self._summarise(rows, log)
         kept = await self._kept(rows, log, RETAINED_TOKENS)
-        return _Folded([*map(inline, kept), inline(summary)], left_out)
+        return _Folded([*map(inline_part, kept), inline_part(summary)], left_out)
 
     async def _kept(self, rows: Sequence[Row], log: ThreadLog, budget: int) -> list[Message]:
         # Telling summaries from what people said may read imported prompts.
-        return await asyncio.to_thread(retained, rows, log.setup.home, budget)
+        return await asyncio.to_thread(retained_messages, rows, log.setup.home, budget)
 
     async def _summarise(self, rows: Sequence[Row], log: ThreadLog) -> tuple[Message, int]:
         prompt = user_message(await asyncio.to_thread(compaction_prompt, log.setup.home))
@@ -139,7 +146,7 @@ class LinearCompaction(Struct, frozen=True):
                 return summary, len(rows) - len(asked)
 
 
-def inline(item: Item, origin: Origin | None = None) -> Inline:
+def inline_part(item: Item, origin: Origin | None = None) -> Inline:
     """An item as part of a recipe."""
     body = encode_item(item)
     return Inline(body=Raw(body), tokens=estimate_item(item, len(body)), origin=origin)

@@ -18,16 +18,16 @@ from ..context.row import Row
 from ..context.visible import hidden_stretches, outside, visible_stretches
 from ..core.errors import NotFound
 from ..store.contract import Hit, Hits, Index, Search, Store
-from .conversation import conversation_of
+from .conversation import conversation_of_rows
 from .values import Conversation
 
-__all__ = ["Grants", "StoredLog", "visible_rows"]
+__all__ = ["ReadGrants", "StoredConversationLog", "visible_rows"]
 
 _SPARE = 3
 """How many times more hits are asked for than wanted, because some may be hidden."""
 
 
-class Grants(Protocol):
+class ReadGrants(Protocol):
     """Who may read whose log. The host says it, and no engine can change it."""
 
     async def allows(self, reader: str, thread: str) -> bool:
@@ -39,7 +39,7 @@ class Grants(Protocol):
         ...
 
 
-class StoredLog(Struct, frozen=True):
+class StoredConversationLog(Struct, frozen=True):
     """The log of one thread, up to an entry where a fence stands."""
 
     thread: str
@@ -47,7 +47,7 @@ class StoredLog(Struct, frozen=True):
     index: Index
     fence: int | None = None
     """The last entry that may be read; None for all of them."""
-    grants: Grants | None = None
+    grants: ReadGrants | None = None
     """Who decides about other threads; None where there are no others."""
 
     async def read(self, first: int = 1, last: int | None = None) -> Conversation:
@@ -55,13 +55,13 @@ class StoredLog(Struct, frozen=True):
         ends = [end for end in (last, self.fence) if end is not None]
         last = min(ends, default=None)
         rows = await visible_rows(self.store, self.thread, first, last)
-        return conversation_of(self.thread, rows)
+        return conversation_of_rows(self.thread, rows)
 
     async def spans(self, spans: Sequence[tuple[int, int]]) -> Conversation:
         """The visible conversation in several stretches of entries, in the order given."""
         hidden = await hidden_stretches(self.store, self.thread)
         wanted = outside([(max(first, 1), self._until(last)) for first, last in spans], hidden)
-        return conversation_of(self.thread, await _rows(self.store, self.thread, wanted))
+        return conversation_of_rows(self.thread, await _rows(self.store, self.thread, wanted))
 
     async def search(self, query: str, *, limit: int = 20) -> Sequence[tuple[int, str]]:
         """Entries that contain the words of `query`, best first, with a snippet each."""
@@ -97,7 +97,7 @@ class StoredLog(Struct, frozen=True):
         found = await self.store.read_ranges(self.thread, ranges) if ranges else []
         return {entry.seq: entry.time for entry in found}
 
-    async def of(self, thread: str) -> StoredLog | None:
+    async def of(self, thread: str) -> StoredConversationLog | None:
         """The log of another thread; None where this one may not read it."""
         if thread == self.thread:
             return self

@@ -16,13 +16,13 @@ from msgspec import Struct
 
 from ..core.errors import EngineFailed
 from .contract import ContextEngine
-from .guard import Guard
+from .guard import EngineGuard
 from .info import EngineInfo
 from .offers import HOST, EngineContext, Offer, seconded
 from .soundness import defects
 from .words import brief, describe_error
 
-__all__ = ["EngineProblem", "ProblemKind", "Unusable", "made"]
+__all__ = ["EngineProblem", "ProblemKind", "UnusableEngine", "make_engine"]
 
 ProblemKind: TypeAlias = Literal["missing", "conflict", "import", "factory", "unsound"]
 
@@ -45,7 +45,7 @@ class EngineProblem(Struct, frozen=True, kw_only=True):
         return self.message
 
 
-class Unusable(Exception):
+class UnusableEngine(Exception):
     """The way out for an engine with a problem; the registry makes a result of it."""
 
     def __init__(self, problem: EngineProblem) -> None:
@@ -53,7 +53,7 @@ class Unusable(Exception):
         super().__init__(problem.message)
 
 
-async def made(offer: Offer, context: EngineContext, seconds: float) -> ContextEngine:
+async def make_engine(offer: Offer, context: EngineContext, seconds: float) -> ContextEngine:
     """The engine that is offered; its import and its factory get `seconds` each.
 
     Raises `Unusable`.
@@ -61,17 +61,17 @@ async def made(offer: Offer, context: EngineContext, seconds: float) -> ContextE
     factory = await _loaded(offer, seconds)
     # Factories take their settings apart, and the next one is given the same.
     context = msgspec.structs.replace(context, config=copy.deepcopy(context.config))
-    guard = Guard(EngineInfo(id=offer.id, name=offer.id))
+    guard = EngineGuard(EngineInfo(id=offer.id, name=offer.id))
     try:
         candidate = await guard.call("factory", _awaited(factory), context, object, seconds)
     except EngineFailed as error:
         remedy = "check its settings, or choose another engine"
-        raise Unusable(
+        raise UnusableEngine(
             EngineProblem(kind="factory", cause=brief(str(error)), remedy=remedy)
         ) from error
     if found := defects(candidate):
         await _let_go(guard, candidate, seconds)
-        raise Unusable(_unsound(offer, found))
+        raise UnusableEngine(_unsound(offer, found))
     assert isinstance(candidate, ContextEngine)
     return candidate
 
@@ -80,17 +80,17 @@ async def _loaded(offer: Offer, seconds: float) -> Any:
     try:
         factory = await seconded(offer.load, seconds)
     except TimeoutError as error:
-        raise Unusable(_unloadable(offer, f"no end within {seconds:g} s")) from error
+        raise UnusableEngine(_unloadable(offer, f"no end within {seconds:g} s")) from error
     except Exception as error:
-        raise Unusable(_unloadable(offer, describe_error(error))) from error
+        raise UnusableEngine(_unloadable(offer, describe_error(error))) from error
     if not callable(factory):
         kind = type(factory).__name__
         why = f"it is a value of type {kind!r}, not a function that makes an engine"
-        raise Unusable(_unloadable(offer, why))
+        raise UnusableEngine(_unloadable(offer, why))
     return factory
 
 
-async def _let_go(guard: Guard, candidate: Any, seconds: float) -> None:
+async def _let_go(guard: EngineGuard, candidate: Any, seconds: float) -> None:
     dispose = None if isinstance(candidate, type) else getattr(candidate, "dispose", None)
     if callable(dispose):
         try:

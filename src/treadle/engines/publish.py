@@ -16,10 +16,10 @@ from ..log.thread_log import ThreadLog
 from .values import ContextItem
 from .view_change import ViewChange, recipe_parts, view_change
 
-__all__ = ["planned", "publish", "seen_at"]
+__all__ = ["publish", "recipe_for", "view_at"]
 
 
-def seen_at(view: View, upto: int) -> View:
+def view_at(view: View, upto: int) -> View:
     """`view` as it was at entry `upto`, in the same epoch."""
     if upto >= view.upto:
         return view
@@ -27,7 +27,7 @@ def seen_at(view: View, upto: int) -> View:
     return replace(view, rows=rows, upto=upto)
 
 
-async def planned(log: ThreadLog, change: ViewChange) -> Recipe:
+async def recipe_for(log: ThreadLog, change: ViewChange) -> Recipe:
     """The recipe that shows a change: summaries, then what changed, then the rest."""
     head = change.head or ()
     blobs = {
@@ -58,10 +58,10 @@ async def publish(
     """
     if log.view.epoch != epoch:
         raise StaleEpoch(f"the view of thread {log.id!r} has moved on; plan it again")
-    change = view_change(seen_at(log.view, upto), items)
+    change = view_change(view_at(log.view, upto), items)
     if change.head is None:
         return None
-    recipe = await planned(log, change)
+    recipe = await recipe_for(log, change)
     view = log.view
     before, after = view.tokens, recipe_tokens(recipe, view)
     if smaller and after >= before:

@@ -16,7 +16,7 @@ from ..core.errors import ConfigError, EngineConflict
 from ..core.patterns import regex
 from ..core.service import Service, later
 from .contract import ContextEngine
-from .making import EngineProblem, Unusable, made
+from .making import EngineProblem, UnusableEngine, make_engine
 from .offers import HOST, EngineContext, Factory, Offer, installed, named
 
 __all__ = [
@@ -27,7 +27,7 @@ __all__ = [
     "Factory",
     "Offer",
     "Resolution",
-    "canonical",
+    "canonical_name",
     "engine_registry",
 ]
 
@@ -54,7 +54,7 @@ class Resolution(Struct, frozen=True, kw_only=True):
 class EngineRegistry(Service):
     """The engines of one process."""
 
-    patience: float = 30.0
+    timeout: float = 30.0
     """Seconds that an import may take, and a factory."""
     _registered: dict[str, Offer] = later()
     _refused: list[EngineConflict] = field(default_factory=list)
@@ -109,20 +109,20 @@ class EngineRegistry(Service):
 
     async def resolve(self, engine_id: str, context: EngineContext) -> Resolution:
         """Make the engine that was chosen; what goes wrong is told in the result."""
-        name, owner = canonical(engine_id), ""
+        name, owner = canonical_name(engine_id), ""
         try:
             offer = await self._chosen(name)
             owner = offer.owner
-            engine = await made(offer, context, self.patience)
-        except Unusable as reason:
+            engine = await make_engine(offer, context, self.timeout)
+        except UnusableEngine as reason:
             return Resolution(id=name, owner=owner, problem=reason.problem)
         return Resolution(id=name, owner=owner, engine=engine, notes=self._notes(name))
 
     async def examine(self, target: str, context: EngineContext) -> Resolution:
         """Make the engine of a factory that is named as ``module:name``."""
         try:
-            engine = await made(named(target), context, self.patience)
-        except Unusable as reason:
+            engine = await make_engine(named(target), context, self.timeout)
+        except UnusableEngine as reason:
             return Resolution(id=target, problem=reason.problem)
         return Resolution(id=target, engine=engine)
 
@@ -149,11 +149,11 @@ class EngineRegistry(Service):
         if name in self._registered:
             return self._registered[name]
         if not claims:
-            raise Unusable(self._missing(name, trouble))
+            raise UnusableEngine(self._missing(name, trouble))
         if len(claims) > 1:
-            raise Unusable(_contested(name, claims))
+            raise UnusableEngine(_contested(name, claims))
         if wrong := _id_defect(name):
-            raise Unusable(_misnamed(claims[0], wrong))
+            raise UnusableEngine(_misnamed(claims[0], wrong))
         return claims[0]
 
     def _missing(self, name: str, trouble: str) -> EngineProblem:
@@ -174,7 +174,7 @@ class EngineRegistry(Service):
         return tuple(str(each) for each in self.conflicts() if each.engine == name)
 
 
-def canonical(name: str) -> str:
+def canonical_name(name: str) -> str:
     """The proper name of an engine: stripped, and ``linear`` for ``legacy``."""
     stripped = name.strip()
     return _ALIASES.get(stripped, stripped)

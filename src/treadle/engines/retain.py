@@ -22,10 +22,10 @@ __all__ = [
     "LIVE_TOKENS",
     "PROVIDER_RETAINED_TOKENS",
     "RETAINED_TOKENS",
-    "foldable",
+    "foldable_rows",
     "live_announcements",
     "live_start",
-    "retained",
+    "retained_messages",
     "without_oldest",
 ]
 
@@ -42,7 +42,7 @@ _LIVE_SHARE = 4
 """A window is left at least this many times larger than that."""
 
 
-def retained(
+def retained_messages(
     rows: Sequence[Row], home: Path | None, budget: int = RETAINED_TOKENS
 ) -> list[Message]:
     """What the user said, chosen newest first; the one that overflows is cut in the middle."""
@@ -78,7 +78,7 @@ def live_start(rows: Sequence[Row], limit: int | None = None) -> int:
     return best
 
 
-def foldable(rows: Sequence[Row]) -> list[Row]:
+def foldable_rows(rows: Sequence[Row]) -> list[Row]:
     """The rows that a summary may speak of."""
     return [row for row in rows if not row.volatile]
 

@@ -11,17 +11,17 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from ..tools.contract import Tool
-from .advance import Advancing
-from .assembly import Assembly
+from .advance import TurnAdvancer
+from .assembly import Assembler
 from .children import Children
 from .contract import ContextEngine, Maintains
-from .folding import Folding
+from .folding import Compactor
 from .following import EngineFollower
-from .frame import Frame
-from .guard import Guard
-from .telling import Telling
+from .frame import CallContext
+from .guard import EngineGuard
+from .telling import EngineReporter
 from .toolbox import usable
-from .upkeep import Upkeep
+from .upkeep import Maintenance
 
 __all__ = ["EngineTimeouts", "Seat", "seated"]
 
@@ -44,11 +44,11 @@ class Seat(Struct):
     """An engine, and all that serves it in one thread."""
 
     engine: ContextEngine
-    guard: Guard
-    assembly: Assembly
-    advancing: Advancing
-    folding: Folding
-    upkeep: Upkeep | None
+    guard: EngineGuard
+    assembly: Assembler
+    advancing: TurnAdvancer
+    folding: Compactor
+    upkeep: Maintenance | None
     children: Children
     booted: bool = False
     _found: tuple[object, frozenset[str], tuple[tuple[Tool, ...], list[str]]] | None = None
@@ -67,9 +67,9 @@ class Seat(Struct):
 
 def seated(
     engine: ContextEngine,
-    guard: Guard,
-    frame: Frame,
-    telling: Telling,
+    guard: EngineGuard,
+    frame: CallContext,
+    telling: EngineReporter,
     *,
     follower: EngineFollower,
     patience: EngineTimeouts,
@@ -77,13 +77,13 @@ def seated(
     """A seat for `engine`, which is called through `guard`."""
     upkeep = None
     if isinstance(engine, Maintains):
-        upkeep = Upkeep(engine, guard, frame, telling, patience.maintain)
+        upkeep = Maintenance(engine, guard, frame, telling, patience.maintain)
     return Seat(
         engine=engine,
         guard=guard,
-        assembly=Assembly(engine, guard, frame, patience.assemble),
-        advancing=Advancing(engine, guard, frame, follower, patience.commit),
-        folding=Folding(engine, guard, frame, patience.compact),
+        assembly=Assembler(engine, guard, frame, patience.assemble),
+        advancing=TurnAdvancer(engine, guard, frame, follower, patience.commit),
+        folding=Compactor(engine, guard, frame, patience.compact),
         upkeep=upkeep,
         children=Children(guard, frame, telling, patience.spawn),
     )

@@ -33,14 +33,14 @@ from .contract import (
     Rollback,
 )
 from .following import EngineFollower
-from .frame import Completes, Frame
-from .guard import Guard, own
-from .info import LOOP_CAPABILITIES, Capability, EngineInfo, Operation, unmet
-from .log import Grants
+from .frame import CallContext, CompleteFactory
+from .guard import EngineGuard, checked_copy
+from .info import LOOP_CAPABILITIES, Capability, EngineInfo, Operation, unmet_requirement
+from .log import ReadGrants
 from .reports import EngineReported
 from .seat import EngineTimeouts, Seat, seated
-from .slot import EngineSlot
-from .telling import Telling
+from .slot import EngineChoice
+from .telling import EngineReporter
 from .values import (
     AssembleResult,
     BootstrapResult,
@@ -53,7 +53,7 @@ from .view_change import InvalidEngineOutput, ViewChange, added_drafts
 from .words import brief, describe_error
 
 if TYPE_CHECKING:
-    from .linear import Compacted
+    from .linear import CompactionOutcome
 
 __all__ = ["EngineSession", "EngineTimeouts"]
 
@@ -71,12 +71,12 @@ class EngineSession(Service, kw_only=True):
     """The engine of one thread. With the linear engine chosen, nothing here costs anything."""
 
     log: ThreadLog
-    slot: EngineSlot = field(default_factory=EngineSlot)
+    choice: EngineChoice = field(default_factory=EngineChoice)
     harness: str = "treadle"
     capabilities: frozenset[Capability] = LOOP_CAPABILITIES
     citations: CitationsMode = "auto"
-    completes: Completes | None = None
-    grants: Grants | None = None
+    completes: CompleteFactory | None = None
+    grants: ReadGrants | None = None
     """Whose logs the engine may read besides the thread's own."""
     notify: Callable[[str], None] = lambda _: None
     """Tells the user, in one line."""
@@ -84,8 +84,8 @@ class EngineSession(Service, kw_only=True):
     timeouts: EngineTimeouts = field(default_factory=EngineTimeouts)
     guidance: str | None = None
     """What the engine adds to the prompt."""
-    _frame: Frame = later()
-    _telling: Telling = later()
+    _frame: CallContext = later()
+    _telling: EngineReporter = later()
     _follower: EngineFollower = later()
     _seat: Seat | None = None
     _looked: bool = False
@@ -99,18 +99,18 @@ class EngineSession(Service, kw_only=True):
     _instead: tuple[ContextItem, ...] | None = None
 
     def __post_init__(self) -> None:
-        self._frame = Frame(
-            self.log, self.slot.name, self.harness, self.citations, self.completes, self.grants
+        self._frame = CallContext(
+            self.log, self.choice.name, self.harness, self.citations, self.completes, self.grants
         )
-        self._telling = Telling(self.log, self.slot, self.notify, self.report)
-        self._follower = EngineFollower(self.slot.name, self.log)
-        if not self.slot.linear:
+        self._telling = EngineReporter(self.log, self.choice, self.notify, self.report)
+        self._follower = EngineFollower(self.choice.name, self.log)
+        if not self.choice.linear:
             self.log.followers.append(self._follower)
 
     @property
     def chosen(self) -> bool:
         """Whether another engine than the linear one was chosen."""
-        return not self.slot.linear
+        return not self.choice.linear
 
     @property
     def serving(self) -> bool:
@@ -153,7 +153,7 @@ class EngineSession(Service, kw_only=True):
 
         Those whose names are `taken` by others are left out.
         """
-        if self.slot.linear:
+        if self.choice.linear:
             return ()
         self._looked = True
         if self._seat is None:
@@ -167,16 +167,16 @@ class EngineSession(Service, kw_only=True):
             tools, problems = (), [describe_error(error)]
         if problems:
             said = brief("; ".join(problems))
-            await self._telling.failed(EngineFailed(self.slot.name, "tools", said))
+            await self._telling.report_failure(EngineFailed(self.choice.name, "tools", said))
         else:
-            await self._telling.worked("tools")
+            await self._telling.clear_failures("tools")
         return tools
 
     async def begin(self) -> None:
         """A turn is about to be admitted: catch up, bootstrap, put in order."""
         self._serving, self._instead = False, None
-        self._telling.anew()
-        if self.slot.linear:
+        self._telling.begin_turn()
+        if self.choice.linear:
             return
         if not self._looked:
             await self.load_tools()
@@ -225,9 +225,9 @@ class EngineSession(Service, kw_only=True):
 
         view = self.log.view
         try:
-            await publish(self.log, instead, by=self.slot.name, epoch=view.epoch, upto=view.upto)
+            await publish(self.log, instead, by=self.choice.name, epoch=view.epoch, upto=view.upto)
         except (InvalidEngineOutput, StaleEpoch) as error:
-            await self._telling.failed(_failure(seat, "assemble", error), "assemble.failed")
+            await self._telling.report_failure(_failure(seat, "assemble", error), "assemble.failed")
         self._assembled = self.log.view.base
 
     async def before_step(self, *, first: bool) -> None:
@@ -251,7 +251,7 @@ class EngineSession(Service, kw_only=True):
     async def finish(self, status: Literal["completed", "failed", "interrupted"]) -> None:
         """The turn's end is durable: hand it over, then put in order."""
         seat = self._seat
-        if self.slot.linear:
+        if self.choice.linear:
             return
         if status != "completed":
             self._telling.report("maintenance.skipped", reason=f"the turn was {status}")
@@ -267,23 +267,23 @@ class EngineSession(Service, kw_only=True):
         trigger: CompactionTrigger,
         *,
         live: bool,
-        delegate: Callable[[], Awaitable[Compacted]],
-    ) -> Compacted:
+        delegate: Callable[[], Awaitable[CompactionOutcome]],
+    ) -> CompactionOutcome:
         """Let the engine make the view smaller. Raises `EngineFailed` and `CannotCompact`."""
         seat = self._seat
         if seat is None or not self._serving:
-            raise CannotCompact(f"engine {self.slot.name!r} does not serve this thread now")
+            raise CannotCompact(f"engine {self.choice.name!r} does not serve this thread now")
         if trigger == "manual" and not self._host_serves("manual-compact", seat):
-            raise CannotCompact(f"engine {self.slot.name!r} cannot compact on {self.harness!r}")
+            raise CannotCompact(f"engine {self.choice.name!r} cannot compact on {self.harness!r}")
         try:
             done = await seat.folding.compact(trigger, live=live, delegate=delegate)
         except EngineFailed as error:
-            await self._telling.refused(error, "compaction.failed")
+            await self._telling.record_failure(error, "compaction.failed")
             raise
         self._telling.report(
             "compaction.completed", tokens=done.tokens_after, reason=f"by {done.by}"
         )
-        await self._telling.worked("compact")
+        await self._telling.clear_failures("compact")
         if seat.upkeep is not None:
             await seat.upkeep.run("compaction")
         return done
@@ -296,9 +296,9 @@ class EngineSession(Service, kw_only=True):
         try:
             summary = await seat.folding.intercept(rows, trigger)
         except EngineFailed as error:
-            await self._telling.failed(error, "compaction.failed")
+            await self._telling.report_failure(error, "compaction.failed")
             return None
-        await self._telling.worked("intercept_compaction")
+        await self._telling.clear_failures("intercept_compaction")
         return summary
 
     async def prepare_spawn(self, child: str, mode: Literal["isolated", "fork"]) -> Rollback | None:
@@ -307,7 +307,7 @@ class EngineSession(Service, kw_only=True):
         if not self._serving or seat is None or not isinstance(seat.engine, PreparesSpawns):
             return None
         if not self._host_serves("subagent-spawn", seat):
-            raise EngineFailed(self.slot.name, "subagent-spawn", "this harness cannot serve it")
+            raise EngineFailed(self.choice.name, "subagent-spawn", "this harness cannot serve it")
         return await seat.children.prepare(seat.engine, child, mode)
 
     async def on_subagent_ended(self, child: str, reason: EndReason) -> None:
@@ -319,7 +319,7 @@ class EngineSession(Service, kw_only=True):
     async def wait_idle(self, seconds: float) -> None:
         """Wait, no longer than `seconds`, for what runs beside the turns."""
         if self._seat is not None and self._seat.upkeep is not None:
-            await self._seat.upkeep.settled(seconds)
+            await self._seat.upkeep.wait_idle(seconds)
 
     async def close(self) -> None:
         """Cancel what runs beside the turns, and let the engine go."""
@@ -330,7 +330,7 @@ class EngineSession(Service, kw_only=True):
         if seat.upkeep is not None:
             await seat.upkeep.close()
         await seat.guard.close()
-        if self.slot.disposes and isinstance(seat.engine, Disposes):
+        if self.choice.disposes and isinstance(seat.engine, Disposes):
             method = seat.engine.dispose
             try:
                 await seat.guard.call("dispose", method, None, type(None), self.timeouts.dispose)
@@ -338,24 +338,24 @@ class EngineSession(Service, kw_only=True):
                 _log.warning("%s", error)
 
     async def _resolved(self) -> Seat | None:
-        found = await self.slot.resolve()
+        found = await self.choice.resolve()
         engine = found.engine
         if engine is None:
-            await self._telling.degraded("resolve", found.problem or "it is not there")
+            await self._telling.report_degraded("resolve", found.problem or "it is not there")
             return None
         try:
             # A copy: what an engine says of itself later changes nothing.
-            said = own(engine.info, EngineInfo)
+            said = checked_copy(engine.info, EngineInfo)
         except Exception as error:  # noqa: BLE001 - an engine's code may raise anything
-            await self._telling.degraded(
+            await self._telling.report_degraded(
                 "resolve", f"its info cannot be read: {describe_error(error)}"
             )
             return None
         for note in found.notes:
-            self._telling.say(note)
-        await self._telling.worked("resolve")
+            self._telling.warn(note)
+        await self._telling.clear_failures("resolve")
         # Whatever it calls itself, it is known by the name it was chosen under.
-        guard = Guard(msgspec.structs.replace(said, id=self.slot.name), self.timeouts.grace)
+        guard = EngineGuard(msgspec.structs.replace(said, id=self.choice.name), self.timeouts.grace)
         return seated(
             engine,
             guard,
@@ -366,28 +366,28 @@ class EngineSession(Service, kw_only=True):
         )
 
     def _host_serves(self, operation: Operation, seat: Seat) -> bool:
-        problem = unmet(seat.guard.info, operation, self.capabilities, self.harness)
+        problem = unmet_requirement(seat.guard.info, operation, self.capabilities, self.harness)
         if problem is not None:
             self._telling.report("degraded", reason=problem)
-            self._telling.say(f"{problem}; {_UNSERVED[operation]}")
+            self._telling.warn(f"{problem}; {_UNSERVED[operation]}")
         return problem is None
 
     async def _caught_up(self, seat: Seat, *, finalising: bool = False) -> bool:
         """Hand over what waits; whether the engine then knows every accepted turn."""
         drained = await seat.advancing.drain()
         for reason in drained.blocked:
-            self._telling.say(f"engine {self.slot.name!r} cannot be told of a turn: {reason}")
-        await self._telling.worked(*drained.worked)
+            self._telling.warn(f"engine {self.choice.name!r} cannot be told of a turn: {reason}")
+        await self._telling.clear_failures(*drained.worked)
         if drained.failure is not None:
-            await self._telling.failed(
+            await self._telling.report_failure(
                 drained.failure, "finalise.failed" if finalising else "degraded"
             )
             return False
         if drained.turns:
             self._telling.report("finalise.completed", items=drained.items)
         if drained.pending:
-            await self._telling.degraded(
-                seat.advancing.way, f"{drained.pending} turns still wait for it"
+            await self._telling.report_degraded(
+                seat.advancing.operation, f"{drained.pending} turns still wait for it"
             )
         return not drained.pending
 
@@ -399,17 +399,17 @@ class EngineSession(Service, kw_only=True):
     async def _bootstrapped(self, seat: Seat) -> bool:
         if isinstance(seat.engine, Bootstraps):
             self._telling.report("bootstrap.started")
-            given = await self._frame.past()
+            given = await self._frame.bootstrap_params()
             method = seat.engine.bootstrap
             try:
                 done = await seat.guard.call(
                     "bootstrap", method, given, BootstrapResult, self.timeouts.bootstrap
                 )
             except EngineFailed as error:
-                await self._telling.failed(error, "bootstrap.failed")
+                await self._telling.report_failure(error, "bootstrap.failed")
                 return False
             self._telling.report("bootstrap.completed", items=done.imported)
-            await self._telling.worked("bootstrap")
+            await self._telling.clear_failures("bootstrap")
         if seat.upkeep is not None:
             await seat.upkeep.run("bootstrap")
         return True
@@ -424,7 +424,7 @@ class EngineSession(Service, kw_only=True):
             change = seat.assembly.change_for(result, opening=given is not None)
             await seat.assembly.rebase(change, result)
         except (EngineFailed, InvalidEngineOutput, StaleEpoch) as error:
-            await self._telling.failed(_failure(seat, "assemble", error), "assemble.failed")
+            await self._telling.report_failure(_failure(seat, "assemble", error), "assemble.failed")
             return None
         await self._applied(result)
         return result, change
@@ -439,7 +439,7 @@ class EngineSession(Service, kw_only=True):
             tokens=result.estimated_tokens,
             has_addition=self.guidance is not None,
         )
-        await self._telling.worked("assemble")
+        await self._telling.clear_failures("assemble")
 
 
 def _failure(seat: Seat, operation: str, error: Exception) -> EngineFailed:

@@ -13,13 +13,13 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 
 from .contract import ContextEngine
-from .health import Health
+from .health import EngineHealth
 from .offers import EngineContext
-from .registry import DEFAULT, EngineRegistry, canonical
+from .registry import DEFAULT, EngineRegistry, canonical_name
 from .soundness import defects
 from .words import brief
 
-__all__ = ["EngineSlot", "Find", "Found"]
+__all__ = ["EngineChoice", "Find", "Found"]
 
 
 class Found(Struct, frozen=True):
@@ -33,12 +33,12 @@ class Found(Struct, frozen=True):
 Find: TypeAlias = Callable[[], Awaitable[Found]]
 
 
-class EngineSlot(Struct):
+class EngineChoice(Struct):
     """The place of one thread's engine."""
 
     name: str = DEFAULT
     find: Find | None = None
-    health: Health | None = None
+    health: EngineHealth | None = None
     disposes: bool = True
     """Whether the engine is the thread's own; what a host brings stays the host's."""
 
@@ -55,15 +55,15 @@ class EngineSlot(Struct):
     async def failed(self, operation: str, reason: str, thread: str) -> None:
         """Remember a failure, for whoever looks at the engine's health."""
         if self.health is not None:
-            await self.health.failed(self.name, operation, reason, thread)
+            await self.health.record(self.name, operation, reason, thread)
 
     async def worked(self, operation: str) -> None:
         """Forget a failure that is over."""
         if self.health is not None:
-            await self.health.worked(self.name, operation)
+            await self.health.clear(self.name, operation)
 
     @classmethod
-    def brought(cls, engine: ContextEngine, home: Path | None) -> EngineSlot:
+    def of_host(cls, engine: ContextEngine, home: Path | None) -> EngineChoice:
         """The slot of an engine that the host made."""
         info = getattr(engine, "info", None)
         name = str(getattr(info, "id", "") or type(engine).__name__)
@@ -74,10 +74,10 @@ class EngineSlot(Struct):
                 return Found(None, f"context engine {name!r} is not sound: {said}")
             return Found(engine)
 
-        return cls(name, find, Health(home), disposes=False)
+        return cls(name, find, EngineHealth(home), disposes=False)
 
     @classmethod
-    def named(
+    def by_name(
         cls,
         name: str,
         registry: EngineRegistry,
@@ -85,9 +85,9 @@ class EngineSlot(Struct):
         home: Path | None,
         cwd: Path,
         config: dict[str, Any] | None = None,
-    ) -> EngineSlot:
+    ) -> EngineChoice:
         """The slot of an engine that was chosen by name."""
-        name = canonical(name)
+        name = canonical_name(name)
         if name == DEFAULT:
             return cls()
         context = EngineContext.of(name, home=home, config=config, cwd=cwd)
@@ -97,4 +97,4 @@ class EngineSlot(Struct):
             problem = "" if made.problem is None else str(made.problem)
             return Found(made.engine, problem, made.notes)
 
-        return cls(name, find, Health(home))
+        return cls(name, find, EngineHealth(home))

@@ -17,11 +17,11 @@ from .info import (
     MaintenanceMode,
     Operation,
     Requirement,
-    Transcript,
+    TranscriptPromise,
 )
 from .words import describe_error
 
-__all__ = ["POWERS", "Guarantee", "defects", "guarantee", "powers", "promise"]
+__all__ = ["POWERS", "Guarantee", "defects", "delivery_promise", "guarantee", "optional_powers"]
 
 Guarantee: TypeAlias = Literal["exactly once", "at least once"]
 
@@ -56,17 +56,17 @@ def defects(candidate: object) -> tuple[str, ...]:
     return (*_info_defects(candidate), *_method_defects(candidate))
 
 
-def powers(engine: object) -> tuple[str, ...]:
+def optional_powers(engine: object) -> tuple[str, ...]:
     """The optional powers that an engine has, in the order of the contract."""
     return tuple(name for name in POWERS if _is_there(_read(engine, name)[0]))
 
 
 def guarantee(engine: object) -> Guarantee:
     """How often an accepted turn reaches the engine."""
-    return "exactly once" if "commit_turn" in powers(engine) else "at least once"
+    return "exactly once" if "commit_turn" in optional_powers(engine) else "at least once"
 
 
-def promise(engine: object) -> str:
+def delivery_promise(engine: object) -> str:
     """The same, as a sentence for people."""
     if guarantee(engine) == "exactly once":
         return "every accepted turn advances it exactly once, in order"
@@ -188,7 +188,7 @@ def _requirement_defects(place: str, requirement: Any) -> Iterator[str]:
 
 
 def _transcript_defects(transcript: Any, candidate: object) -> Iterator[str]:
-    if not isinstance(transcript, Transcript):
+    if not isinstance(transcript, TranscriptPromise):
         yield f"info.transcript is no Transcript but {_kind(transcript)}"
         return
     fence, advancement = transcript.current_turn_fence, transcript.turn_advancement
@@ -196,7 +196,7 @@ def _transcript_defects(transcript: Any, candidate: object) -> Iterator[str]:
         yield _unknown("info.transcript.current_turn_fence", fence, _FENCES)
     if advancement not in (None, *_ADVANCEMENTS):
         yield _unknown("info.transcript.turn_advancement", advancement, _ADVANCEMENTS)
-    elif advancement is not None and "commit_turn" not in powers(candidate):
+    elif advancement is not None and "commit_turn" not in optional_powers(candidate):
         yield "info.transcript.turn_advancement is declared, but there is no 'commit_turn'"
 
 

@@ -16,30 +16,30 @@ from msgspec import Struct, field
 from ..core.errors import EngineFailed, StaleEpoch
 from ..log.thread_log import ThreadLog
 from .reports import Action, EngineReported
-from .slot import EngineSlot
+from .slot import EngineChoice
 from .view_change import InvalidEngineOutput
 
-__all__ = ["Telling"]
+__all__ = ["EngineReporter"]
 
 _log = logging.getLogger(__name__)
 
 _GOES_ON = "the turn goes on, and the engine is asked again next time"
 
 
-class Telling(Struct):
+class EngineReporter(Struct):
     """What is said of the engine of one thread."""
 
     log: ThreadLog
-    slot: EngineSlot
+    slot: EngineChoice
     notify: Callable[[str], None]
     listen: Callable[[EngineReported], None]
     _said: set[str] = field(default_factory=set)
 
-    def anew(self) -> None:
+    def begin_turn(self) -> None:
         """A turn begins: what the user was told before may be told again."""
         self._said.clear()
 
-    def say(self, line: str) -> None:
+    def warn(self, line: str) -> None:
         """Tell the user, once a turn: what fails at every step is still one thing to know."""
         if line not in self._said:
             self._said.add(line)
@@ -54,29 +54,29 @@ class Telling(Struct):
         _log.debug("%s", reported)
         self.listen(reported)
 
-    async def failed(
+    async def report_failure(
         self, error: EngineFailed, action: Action = "degraded", *, so: str = _GOES_ON
     ) -> None:
         """Tell everybody of a failure; the user also what comes of it."""
         self.report(action, reason=_plainly(error))
-        self.say(f"{error}; {so}")
+        self.warn(f"{error}; {so}")
         await self.slot.failed(error.operation, error.reason, self.log.id)
 
-    async def refused(self, error: EngineFailed, action: Action) -> None:
+    async def record_failure(self, error: EngineFailed, action: Action) -> None:
         """Tell of a failure that its caller tells the user of."""
         self.report(action, reason=_plainly(error))
         await self.slot.failed(error.operation, error.reason, self.log.id)
 
-    async def degraded(self, operation: str, reason: str) -> None:
+    async def report_degraded(self, operation: str, reason: str) -> None:
         """Tell everybody that the turn runs without the engine."""
         self.report("degraded", reason=reason)
-        self.say(
+        self.warn(
             f"{reason}; this turn runs without engine {self.slot.name!r}, "
             "which is tried again on the next turn"
         )
         await self.slot.failed(operation, reason, self.log.id)
 
-    async def worked(self, *operations: str) -> None:
+    async def clear_failures(self, *operations: str) -> None:
         """Let health forget failures that are over."""
         for operation in operations:
             await self.slot.worked(operation)

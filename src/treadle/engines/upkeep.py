@@ -13,13 +13,13 @@ from msgspec import Struct
 
 from ..core.errors import EngineFailed, StaleEpoch
 from .contract import Maintains
-from .frame import Frame
-from .guard import Guard
-from .telling import Telling
+from .frame import CallContext
+from .guard import EngineGuard
+from .telling import EngineReporter
 from .values import ContextItem, MaintainParams, MaintainReason, MaintainResult
 from .view_change import InvalidEngineOutput, check_live
 
-__all__ = ["Upkeep"]
+__all__ = ["Maintenance"]
 
 _SECONDS = 60.0
 _DEFERRED_SECONDS = 600.0
@@ -33,13 +33,13 @@ class _Wanted(Struct, frozen=True):
     upto: int
 
 
-class Upkeep(Struct):
+class Maintenance(Struct):
     """The maintenance of one thread's engine."""
 
     engine: Maintains
-    guard: Guard
-    frame: Frame
-    telling: Telling
+    guard: EngineGuard
+    frame: CallContext
+    telling: EngineReporter
     seconds: float = _SECONDS
     _job: asyncio.Task[None] | None = None
     _again: MaintainReason | None = None
@@ -66,12 +66,12 @@ class Upkeep(Struct):
         wanted, self._wanted = self._wanted, None
         if wanted is None:
             return
-        from .publish import publish, seen_at
+        from .publish import publish, view_at
 
         log = self.frame.log
         try:
             if live:
-                check_live(seen_at(log.view, wanted.upto), log.turn, wanted.items)
+                check_live(view_at(log.view, wanted.upto), log.turn, wanted.items)
             await publish(
                 log,
                 wanted.items,
@@ -87,7 +87,7 @@ class Upkeep(Struct):
             self._failure = EngineFailed(self.guard.info.id, "maintain", str(error))
             await self._tell()
 
-    async def settled(self, seconds: float) -> None:
+    async def wait_idle(self, seconds: float) -> None:
         """Wait for the job under way, if there is one, no longer than `seconds`."""
         if self._job is not None:
             await asyncio.wait((self._job,), timeout=seconds)
@@ -103,7 +103,9 @@ class Upkeep(Struct):
     async def _tell(self) -> None:
         failure, self._failure = self._failure, None
         if failure is not None:
-            await self.telling.failed(failure, "maintenance.failed", so="the view stays as it is")
+            await self.telling.report_failure(
+                failure, "maintenance.failed", so="the view stays as it is"
+            )
 
     async def _deferred(self, reason: MaintainReason) -> None:
         current: MaintainReason | None = reason
@@ -121,8 +123,8 @@ class Upkeep(Struct):
         given = MaintainParams(
             reason=reason,
             cancelled=asyncio.Event(),
-            **self.frame.spoken.aligned(),
-            **self.frame.around(purpose, deferred=deferred),
+            **self.frame.conversation.fields(),
+            **self.frame.fields(purpose, deferred=deferred),
         )
         try:
             done = await self.guard.call(
@@ -132,6 +134,6 @@ class Upkeep(Struct):
             self._failure = error
             return
         self.telling.report("maintenance.run", reason=reason)
-        await self.telling.worked("maintain")
+        await self.telling.clear_failures("maintain")
         if done.rebase is not None:
             self._wanted = _Wanted(tuple(done.rebase.items), epoch, upto)

@@ -33,37 +33,37 @@ __all__ = [
     "ContextItem",
     "Conversation",
     "ConversationParams",
-    "Covered",
     "Diagnostics",
     "EndReason",
     "EngineParams",
+    "EngineSelection",
+    "EntryRange",
     "IngestBatchParams",
     "IngestBatchResult",
     "IngestParams",
     "IngestResult",
     "InterceptParams",
     "InterceptResult",
-    "Limits",
     "LogReader",
     "MaintainParams",
     "MaintainReason",
     "MaintainResult",
     "ModelFacts",
-    "Outcome",
     "Projection",
-    "PromptCache",
+    "PromptCacheFacts",
     "Rebase",
     "ResetParams",
     "RuntimeContext",
     "RuntimeSettings",
-    "Selection",
     "SpawnParams",
     "SubagentEndedParams",
     "ThreadRef",
+    "TokenLimits",
+    "TurnOutcome",
 ]
 
 CitationsMode: TypeAlias = Literal["auto", "on", "off"]
-Outcome: TypeAlias = Literal["accepted", "failed", "aborted"]
+TurnOutcome: TypeAlias = Literal["accepted", "failed", "aborted"]
 """What became of the turn that an item belongs to; only accepted turns advance an engine."""
 
 MaintainReason: TypeAlias = Literal["bootstrap", "turn", "compaction"]
@@ -71,7 +71,7 @@ CompactionTrigger: TypeAlias = Literal["auto", "manual", "overflow"]
 EndReason: TypeAlias = Literal["deleted", "completed", "swept", "released"]
 
 
-class Covered(Struct, frozen=True):
+class EntryRange(Struct, frozen=True):
     """The entries that a summary stands for, both ends included."""
 
     first: int
@@ -93,7 +93,7 @@ class ContextItem(Struct, frozen=True, kw_only=True, gc=False):
     turn: int = 0
     step: int = 0
     tokens: int = 0
-    covers: Covered | None = None
+    covers: EntryRange | None = None
     """For a summary: what it stands for. It then keeps its place before what changed since."""
     name: str | None = None
     """For a summary: what its engine calls it."""
@@ -107,7 +107,7 @@ class ContextItem(Struct, frozen=True, kw_only=True, gc=False):
 
     @classmethod
     def of(
-        cls, item: Item, *, tokens: int = 0, covers: Covered | None = None, recall: bool = False
+        cls, item: Item, *, tokens: int = 0, covers: EntryRange | None = None, recall: bool = False
     ) -> ContextItem:
         """An item that the engine wrote; without `tokens` the host estimates them."""
         return cls(body=encode_item(item), tokens=tokens, covers=covers, recall=recall)
@@ -188,14 +188,14 @@ class ModelFacts(Struct, frozen=True, kw_only=True):
     family: str | None = None
 
 
-class Selection(Struct, frozen=True, kw_only=True):
+class EngineSelection(Struct, frozen=True, kw_only=True):
     """Which engine was chosen, and by whom."""
 
     id: str | None = None
     source: Literal["configured", "default", "unknown"] = "unknown"
 
 
-class Limits(Struct, frozen=True, kw_only=True):
+class TokenLimits(Struct, frozen=True, kw_only=True):
     """What fits."""
 
     prompt_token_budget: int | None = None
@@ -217,12 +217,12 @@ class RuntimeSettings(Struct, frozen=True, kw_only=True):
     mode: Literal["normal", "fallback", "degraded"] = "normal"
     harness: str | None = None
     model: ModelFacts = ModelFacts()
-    engine: Selection = Selection()
-    limits: Limits = Limits()
+    engine: EngineSelection = EngineSelection()
+    limits: TokenLimits = TokenLimits()
     diagnostics: Diagnostics = Diagnostics()
 
 
-class PromptCache(Struct, frozen=True, kw_only=True):
+class PromptCacheFacts(Struct, frozen=True, kw_only=True):
     """What is known of the provider's prompt cache; what nobody said is None."""
 
     last_usage: TokenUsage | None = None
@@ -238,7 +238,7 @@ class RuntimeContext(Struct, frozen=True, kw_only=True):
     harness: str = ""
     token_budget: int | None = None
     current_tokens: int | None = None
-    prompt_cache: PromptCache | None = None
+    prompt_cache: PromptCacheFacts | None = None
     complete: Complete | None = None
     """None while the current turn is being prepared."""
     deferred: bool = False
@@ -281,7 +281,7 @@ class ConversationParams(Conversation, frozen=True, kw_only=True):
 class BootstrapParams(EngineParams, frozen=True, kw_only=True):
     """A thread with a past is about to run a turn."""
 
-    hidden: tuple[Covered, ...] = ()
+    hidden: tuple[EntryRange, ...] = ()
     """Entries that were rolled back, with whatever engine; what is kept of them should go."""
 
 
@@ -299,7 +299,7 @@ class IngestParams(EngineParams, frozen=True, kw_only=True):
     item: ContextItem
     provenance: InputProvenance | None = None
     internal_events: tuple[InternalEvent, ...] | None = None
-    outcome: Outcome = "accepted"
+    outcome: TurnOutcome = "accepted"
 
 
 class IngestResult(Struct, frozen=True):
@@ -311,7 +311,7 @@ class IngestResult(Struct, frozen=True):
 class IngestBatchParams(ConversationParams, frozen=True, kw_only=True):
     """The items of an accepted turn. May come again after a crash."""
 
-    outcomes: tuple[Outcome, ...] = ()
+    outcomes: tuple[TurnOutcome, ...] = ()
 
 
 class IngestBatchResult(Struct, frozen=True):
@@ -326,7 +326,7 @@ class AfterTurnParams(ConversationParams, frozen=True, kw_only=True):
     turn: str = ""
     pre_prompt_count: int = 0
     """How many items stood before the turn's input."""
-    outcomes: tuple[Outcome, ...] = ()
+    outcomes: tuple[TurnOutcome, ...] = ()
     token_budget: int | None = None
 
 
@@ -343,7 +343,7 @@ class CommitParams(ConversationParams, frozen=True, kw_only=True):
     """The entry of the turn's input."""
     last: int
     """Its last entry."""
-    outcomes: tuple[Outcome, ...] = ()
+    outcomes: tuple[TurnOutcome, ...] = ()
 
 
 class CommitResult(Struct, frozen=True):

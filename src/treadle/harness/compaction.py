@@ -19,7 +19,7 @@ from .contract import Compacts, NativeCompaction, TurnRun
 from .events import CompactionFinished, CompactionStarted, NoticeRaised
 
 if TYPE_CHECKING:
-    from ..engines.linear import Compacted
+    from ..engines.linear import CompactionOutcome
 
 __all__ = ["fold", "fold_natively", "is_full", "make_room", "with_native"]
 
@@ -56,7 +56,7 @@ async def make_room(run: TurnRun, trigger: Trigger, *, live: bool) -> bool:
     return True
 
 
-async def fold(run: TurnRun, trigger: Trigger, *, live: bool) -> Compacted:
+async def fold(run: TurnRun, trigger: Trigger, *, live: bool) -> CompactionOutcome:
     """Fold the view. Raises `CannotCompact`, `TooLong`, `ModelError`, `HookFailed`, `EngineFailed`.
 
     An engine is asked when it owns compaction, and otherwise when a fold was asked for by
@@ -68,33 +68,35 @@ async def fold(run: TurnRun, trigger: Trigger, *, live: bool) -> Compacted:
     return await _folded(run, trigger, live=live, asks_engine=asks_engine)
 
 
-async def fold_natively(run: TurnRun, harness: Compacts) -> Compacted:
+async def fold_natively(run: TurnRun, harness: Compacts) -> CompactionOutcome:
     """Let the harness fold its own thread. Raises `CannotCompact` and `HookFailed`.
 
     The harness tells everybody, as it does where it folds without being asked.
     """
-    from ..engines.linear import Compacted
+    from ..engines.linear import CompactionOutcome
 
     await _permitted(run, "manual")
     before = run.log.view.tokens
     native = await harness.compact(run)
     if native.status != "completed":
         raise CannotCompact(f"{native.backend} did not compact: {native.reason}")
-    done = Compacted(before, run.log.view.tokens, by=native.backend)
+    done = CompactionOutcome(before, run.log.view.tokens, by=native.backend)
     return with_native(done, native)
 
 
-def with_native(done: Compacted, native: NativeCompaction) -> Compacted:
+def with_native(done: CompactionOutcome, native: NativeCompaction) -> CompactionOutcome:
     """A compaction with what became of the harness's own, which is told apart from it."""
     told = msgspec.to_builtins(native)
     return msgspec.structs.replace(done, details={**done.details, _NATIVE: told})
 
 
-async def _folded(run: TurnRun, trigger: Trigger, *, live: bool, asks_engine: bool) -> Compacted:
+async def _folded(
+    run: TurnRun, trigger: Trigger, *, live: bool, asks_engine: bool
+) -> CompactionOutcome:
     """Fold, and tell everybody."""
     log = run.log
     tokens = log.view.tokens
-    by = run.engine.slot.name if asks_engine else "linear"
+    by = run.engine.choice.name if asks_engine else "linear"
     run.emit(CompactionStarted(by=by, tokens=tokens))
     runtime = partial(_by_runtime, run, trigger, live=live)
     try:
@@ -133,7 +135,7 @@ async def _permitted(run: TurnRun, trigger: Trigger) -> None:
             raise CannotCompact(f"a hook does not want thread {log.id!r} folded: {answer.block}")
 
 
-async def _by_runtime(run: TurnRun, trigger: Trigger, *, live: bool) -> Compacted:
+async def _by_runtime(run: TurnRun, trigger: Trigger, *, live: bool) -> CompactionOutcome:
     """The linear fold, with the words of an engine that wants to find them itself."""
     from ..engines.linear import LinearCompaction
     from .completion import completer, provider_fold

@@ -47,7 +47,7 @@ from .cache_marks import model_request
 from .contract import TurnRun
 
 if TYPE_CHECKING:
-    from ..engines.linear import Complete, ProviderFold
+    from ..engines.linear import ProviderCompaction, SummariseRows
 
 __all__ = ["EngineComplete", "completer", "provider_fold"]
 
@@ -60,7 +60,7 @@ _ROUNDS = 3
 _PROVIDER_RETRIES = 2
 
 
-def completer(run: TurnRun) -> Complete:
+def completer(run: TurnRun) -> SummariseRows:
     """Asks the model of `run`."""
 
     async def complete(rows: Sequence[Row], prompt: Message) -> str:
@@ -111,7 +111,7 @@ def _failed(error: ModelError) -> CompletionFailed:
     return CompletionFailed(str(error), "limit" if isinstance(error, RateLimited) else "other")
 
 
-def provider_fold(run: TurnRun) -> ProviderFold | None:
+def provider_fold(run: TurnRun) -> ProviderCompaction | None:
     """Lets the provider of `run` fold a conversation; None where it cannot."""
     form = run.model.capabilities.remote_compaction
     if form == "none":

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Protocol, TypeAlias, cast
 
 from ..engines.contract import ContextEngine
-from ..engines.soundness import powers
+from ..engines.soundness import optional_powers
 
 __all__ = ["Around", "Calls", "Work", "wrapped"]
 
@@ -32,7 +32,7 @@ class Around(Protocol):
 def wrapped(engine: ContextEngine, around: Around) -> ContextEngine:
     """`engine`, with `around` in the way of every call."""
     members: dict[str, Any] = {"info": property(lambda _: engine.info)}
-    for name in (*_REQUIRED, *powers(engine)):
+    for name in (*_REQUIRED, *optional_powers(engine)):
         method = getattr(engine, name)
         members[name] = staticmethod(method if name == "tools" else _between(method, around))
     # A class of its own: runtime protocols look at classes, not at `__getattr__`.

@@ -23,7 +23,7 @@ from ..core.home import home_path
 from ..core.redact import redact_logs
 from ..engines.registry import engine_registry
 from ..engines.session import EngineSession, EngineTimeouts
-from ..engines.slot import EngineSlot
+from ..engines.slot import EngineChoice
 from ..harness.event_stream import EventStream
 from ..harness.registry import harness_registry
 from ..harness.select import HarnessRules
@@ -43,7 +43,7 @@ from ..subagents import Kinship
 from .options import HarnessOptions, PromptOptions, Rights, ThreadOptions
 
 if TYPE_CHECKING:
-    from ..engines.frame import Completes
+    from ..engines.frame import CompleteFactory
     from ..tools.executor import ToolExecutor
     from .policy import ThreadPolicy
 
@@ -133,11 +133,11 @@ async def open_parts(stack: AsyncExitStack, thread: str | None, options: ThreadO
     )
 
 
-def open_engine(parts: Parts, completes: Completes) -> EngineSession:
+def open_engine(parts: Parts, completes: CompleteFactory) -> EngineSession:
     """Give the thread's engine its session; it follows the log from now on."""
     log, options, harness = parts.log, parts.options.engine, parts.harnesses.harness
     if isinstance(options.engine, str):
-        slot = EngineSlot.named(
+        choice = EngineChoice.by_name(
             options.engine,
             options.registry or engine_registry(),
             home=log.setup.home,
@@ -145,10 +145,10 @@ def open_engine(parts: Parts, completes: Completes) -> EngineSession:
             config=dict(options.config),
         )
     else:
-        slot = EngineSlot.brought(options.engine, log.setup.home)
+        choice = EngineChoice.of_host(options.engine, log.setup.home)
     return EngineSession(
         log=log,
-        slot=slot,
+        choice=choice,
         harness=harness.name,
         capabilities=harness.capabilities,
         citations=options.citations,

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from ..delivery.outgoing import Desk
     from ..delivery.route import Origin
     from ..engines.contract import ContextEngine
-    from ..engines.linear import Compacted
+    from ..engines.linear import CompactionOutcome
     from ..harness.contract import Harness
     from ..harness.events import Event
     from ..hooks import Hooks
@@ -344,7 +344,7 @@ class Thread:
         async with self._turns:
             return await self._turn_runner().foresee()
 
-    async def compact(self) -> Compacted:
+    async def compact(self) -> CompactionOutcome:
         """Fold the view into a summary now. Waits for a turn under way."""
         async with self._turns:
             return await self._turn_runner().compact()

@@ -53,7 +53,7 @@ from ..tools.contract import Progress, ToolCall, ToolContext, ToolResult
 if TYPE_CHECKING:
     from ..delivery.outgoing import Desk
     from ..delivery.route import Origin
-    from ..engines.linear import Compacted
+    from ..engines.linear import CompactionOutcome
     from ..harness.completion import EngineComplete
     from ..harness.event_stream import EventStream
     from ..log.thread_log import ThreadLog
@@ -182,7 +182,7 @@ class TurnRunner:
             self.emit(await finish_uncancelled(self._abort(given, outcome)))
             raise
 
-    async def compact(self) -> Compacted:
+    async def compact(self) -> CompactionOutcome:
         """Fold the view now.
 
         Raises `CannotCompact`, `TooLong`, `ModelError` and `EngineFailed`.

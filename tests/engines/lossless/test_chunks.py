@@ -21,7 +21,7 @@ from treadle.engines.lossless.chunks import (
     token_count,
 )
 from treadle.engines.lossless.nodes import SummaryNode
-from treadle.engines.values import ContextItem, Covered
+from treadle.engines.values import ContextItem, EntryRange
 
 from .samples import call, ran, says, user
 
@@ -49,7 +49,7 @@ def turn(number: int, seq: int, *, calls: int = 0, tokens: int = 100) -> list[Co
 
 
 def summary(name: str, first: int, last: int, tokens: int = 50) -> ContextItem:
-    made = ContextItem.of(user(f"<{name}>"), tokens=tokens, covers=Covered(first, last))
+    made = ContextItem.of(user(f"<{name}>"), tokens=tokens, covers=EntryRange(first, last))
     return msgspec.structs.replace(made, name=name, id=f"t:{name}")
 
 

@@ -16,7 +16,7 @@ from treadle.core.entries import Node as RecipeNode
 from treadle.core.entries import Range as Entries
 from treadle.core.errors import StoreTooNew
 from treadle.core.items import encode_item
-from treadle.engines.conversation import conversation_of
+from treadle.engines.conversation import conversation_of_rows
 from treadle.engines.log import visible_rows
 from treadle.engines.lossless.doctor.check import CheckResult, check_library
 from treadle.engines.lossless.doctor.inspect import KnownTurns, LibraryContents, read_library
@@ -24,7 +24,7 @@ from treadle.engines.lossless.doctor.repair import repair_library
 from treadle.engines.lossless.doctor.rules import DoctorFinding
 from treadle.engines.lossless.library import LEASE_MS, Library, SummaryJob
 from treadle.engines.lossless.nodes import SummaryNode, node_from_log
-from treadle.engines.values import ContextItem, Covered
+from treadle.engines.values import ContextItem, EntryRange
 from treadle.prompt.history import history_message
 from treadle.prompt.registry import builtin_vocabulary
 from treadle.store import Change, SqliteStore
@@ -174,8 +174,8 @@ async def test_a_summary_that_the_library_lost_is_taken_over(home):
         ),
     )
     assert await home.mended() == ["took over 1 summaries from the log"]
-    shown = ContextItem(body=node.body, tokens=7, covers=Covered(1, 4), name=node.id)
-    past = conversation_of(thread, await visible_rows(home.store, thread, 1, 4)).items
+    shown = ContextItem(body=node.body, tokens=7, covers=EntryRange(1, 4), name=node.id)
+    past = conversation_of_rows(thread, await visible_rows(home.store, thread, 1, 4)).items
     assert home.contents().nodes == {node.id: node_from_log(thread, shown, past)}
     assert await home.kinds() == []
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from treadle.core.items import text_of
 from treadle.engines.lossless.nodes import SummaryNode, node_id, node_key
-from treadle.engines.values import ContextItem, Covered
+from treadle.engines.values import ContextItem, EntryRange
 from treadle.prompt.history import History, history_message, parse_history
 
 from .samples import user
@@ -55,7 +55,7 @@ def test_a_node_as_an_item_says_what_it_covers():
     node = SummaryNode(
         id="sum_1", key="k", thread="t", first=2, last=9, text="t", body=b"{}", tokens=5
     )
-    assert node.item() == ContextItem(body=b"{}", tokens=5, covers=Covered(2, 9), name="sum_1")
+    assert node.item() == ContextItem(body=b"{}", tokens=5, covers=EntryRange(2, 9), name="sum_1")
 
 
 def test_a_key_follows_from_entries_words_and_depth():

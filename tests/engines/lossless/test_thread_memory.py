@@ -28,7 +28,7 @@ from treadle.engines.lossless.nodes import SummaryNode
 from treadle.engines.lossless.recall.automatic import input_query
 from treadle.engines.lossless.thread_memory import MOST_TOKENS, ThreadMemory
 from treadle.engines.lossless.view_state import conversation_stats
-from treadle.engines.values import AssembleParams, ContextItem, Covered, ThreadRef
+from treadle.engines.values import AssembleParams, ContextItem, EntryRange, ThreadRef
 from treadle.harness.events import Event, StepStarted, ToolFinished
 from treadle.store.contract import Hits, Search
 from treadle.testing import layout
@@ -169,7 +169,7 @@ class Busy(Past):
 def under_a_summary(past: Past, name: str | None) -> AssembleParams:
     """An input that names what was said, with the past out of sight."""
     said = Message(role="user", content=(InputText("HERON_BLUE_77?"),))
-    summary = ContextItem(body=b"{}", name=name, covers=Covered(1, 4))
+    summary = ContextItem(body=b"{}", name=name, covers=EntryRange(1, 4))
     return AssembleParams(
         thread=ThreadRef(id=past.thread),
         log=past,
@@ -262,7 +262,7 @@ async def test_only_tools_that_the_model_has_are_told_of():
     past.turn(NEEDLE)
     library = Library(None)
     memory = ThreadMemory(library)
-    summary = ContextItem(body=b"{}", name="sum_1", covers=Covered(1, 4))
+    summary = ContextItem(body=b"{}", name="sum_1", covers=EntryRange(1, 4))
     given = AssembleParams(thread=ThreadRef(id=past.thread), log=past)
     told = {}
     for tools in (frozenset[str](), frozenset({"recall_expand"})):

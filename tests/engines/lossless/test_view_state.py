@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from treadle.engines.lossless.library import MOST_THREADS, RecentThreads
 from treadle.engines.lossless.view_state import ConversationStats, conversation_stats
-from treadle.engines.values import ContextItem, Covered
+from treadle.engines.values import ContextItem, EntryRange
 
 WISH = b'{"type":"function_call","call_id":"c","name":"new_context","arguments":"%s"}'
 NOTE = rb'{"type":"function_call","call_id":"c","name":"note_write","arguments":"%s"}'
@@ -29,7 +29,7 @@ SUMMARIES = st.builds(
     ContextItem,
     body=st.just(b"{}"),
     name=st.sampled_from(["sum_1", "sum_2"]),
-    covers=st.just(Covered(1, 2)),
+    covers=st.just(EntryRange(1, 2)),
     tokens=st.integers(0, 50),
 )
 ITEMS = st.lists(ENTRIES | SUMMARIES, max_size=12).map(tuple)
@@ -51,7 +51,7 @@ def test_what_was_read_before_counts_only_where_it_still_stands(
 
 def test_a_reading_tells_sizes_summaries_wishes_and_notes():
     items = (
-        ContextItem(body=b"{}", name="sum_1", covers=Covered(1, 2), tokens=5),
+        ContextItem(body=b"{}", name="sum_1", covers=EntryRange(1, 2), tokens=5),
         ContextItem(body=b'{"type":"message","role":"user","content":[]}', seq=3, turn=2, tokens=7),
         ContextItem(body=WISH % rb"{\"reason\":\"done\"}", seq=4, turn=3, tokens=1),
     )

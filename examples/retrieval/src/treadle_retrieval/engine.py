@@ -17,7 +17,7 @@ from msgspec import Meta
 from treadle.core.items import Message, text_of
 from treadle.core.provenance import InputProvenance
 from treadle.core.text import TruncationPolicy, truncate_text
-from treadle.engines.info import EngineInfo, Transcript
+from treadle.engines.info import EngineInfo, TranscriptPromise
 from treadle.engines.recall import recall_item
 from treadle.engines.values import (
     AssembleParams,
@@ -55,7 +55,7 @@ _INFO = EngineInfo(
     id="retrieval",
     name="Retrieval",
     version="1.0.0",
-    transcript=Transcript(
+    transcript=TranscriptPromise(
         current_turn_fence="before-current-turn-entry-v1",
         turn_advancement="atomic-idempotent-v1",
     ),

@@ -12,7 +12,7 @@ import click
 
 from ...config import Settings, load_config
 from ...core.errors import EngineConflict
-from ...engines.registry import EngineRegistry, canonical
+from ...engines.registry import EngineRegistry, canonical_name
 from ..engine_states import PATIENCE, EngineState, Waiting, examined, survey, tried
 from ..home import Home
 from ..lazy import examples
@@ -77,13 +77,15 @@ def check(home: Home, engine: str, as_json: bool) -> int:
 
 
 async def _list(home: Home, here: Path, *, as_json: bool) -> None:
-    settings, registry = _settings(home, here), EngineRegistry(patience=PATIENCE)
+    settings, registry = _settings(home, here), EngineRegistry(timeout=PATIENCE)
     async with home.store() as store:
         states = await survey(registry, settings, home.path, here, store)
     conflicts = registry.conflicts()
     if as_json:
         told = list(map(str, conflicts))
-        say_json({"selected": canonical(settings.engine), "engines": states, "conflicts": told})
+        say_json(
+            {"selected": canonical_name(settings.engine), "engines": states, "conflicts": told}
+        )
     else:
         _print(states, conflicts)
 
@@ -100,12 +102,12 @@ def _print(states: Sequence[EngineState], conflicts: Sequence[EngineConflict]) -
 
 
 async def _checked(home: Home, engine: str, here: Path) -> EngineState:
-    registry = EngineRegistry(patience=PATIENCE)
+    registry = EngineRegistry(timeout=PATIENCE)
     if ":" in engine:
         sys.path.append(str(here))  # last, so that it stands for nothing that is installed
         return await examined(registry, engine, here)
     tables = _settings(home, here).engines
-    return await tried(registry, engine, tables.get(canonical(engine), {}), here)
+    return await tried(registry, engine, tables.get(canonical_name(engine), {}), here)
 
 
 def _settings(home: Home, here: Path) -> Settings:

@@ -18,7 +18,7 @@ from ..options import as_json, runs
 from ..output import Column, iso, say, say_json, table, working
 
 if TYPE_CHECKING:
-    from ...engines.health import Failure
+    from ...engines.health import EngineFailure
     from ...engines.lossless.doctor.check import CheckResult
     from ...engines.lossless.doctor.inspect import ThreadStatus
     from ...engines.lossless.doctor.repair import CopiedFile
@@ -169,10 +169,10 @@ async def _standings(home: Home, name: str | None) -> list[ThreadStatus]:
         return await thread_statuses(store, contents, catalog, registry, thread=thread)
 
 
-def _failure(home: Home) -> Failure | None:
-    from ...engines.health import Health
+def _failure(home: Home) -> EngineFailure | None:
+    from ...engines.health import EngineHealth
 
-    return Health(home.path).read().get("lossless")
+    return EngineHealth(home.path).read().get("lossless")
 
 
 def _files(home: Home) -> list[CopiedFile]:
@@ -209,7 +209,7 @@ def _remarks(one: ThreadStatus) -> Iterator[str]:
         yield f"{one.thread}: the view outgrew its budget; the next turn brings it down"
 
 
-def _trouble(failure: Failure | None) -> Iterator[str]:
+def _trouble(failure: EngineFailure | None) -> Iterator[str]:
     if failure is not None:
         often = f", {failure.count} times in a row" if failure.count > 1 else ""
         yield f"failed last at {failure.operation} ({iso(failure.time)}{often}): {failure.reason}"

@@ -15,7 +15,7 @@ import msgspec
 
 from ...core.errors import ConfigError
 from ...tools.contract import Tool
-from ..info import EngineInfo, Transcript
+from ..info import EngineInfo, TranscriptPromise
 from ..offers import EngineContext
 from ..values import (
     AssembleParams,
@@ -60,7 +60,7 @@ INFO = EngineInfo(
     version="1",
     owns_compaction=True,
     turn_maintenance_mode="background",
-    transcript=Transcript(
+    transcript=TranscriptPromise(
         current_turn_fence="before-current-turn-entry-v1",
         turn_advancement="atomic-idempotent-v1",
     ),

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from ...core.items import Message, text_of
 from ...prompt.history import parse_history
-from ..values import ContextItem, Covered
+from ..values import ContextItem, EntryRange
 
 __all__ = [
     "SHAPE",
@@ -59,7 +59,7 @@ class SummaryNode(Struct, frozen=True, kw_only=True):
 
     def item(self) -> ContextItem:
         """Return the item that shows the node in a conversation."""
-        covers = Covered(self.first, self.last)
+        covers = EntryRange(self.first, self.last)
         return ContextItem(body=self.body, tokens=self.tokens, covers=covers, name=self.id)
 
 

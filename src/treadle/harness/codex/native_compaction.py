@@ -20,7 +20,7 @@ from ...context.row import Row
 from ...core.entries import Reason, RecipePart
 from ...core.errors import TreadleError
 from ...core.items import Message, decode_item, text_of
-from ...engines.linear import inline
+from ...engines.linear import inline_part
 from ...hooks.payloads import AfterCompaction, BeforeCompaction
 from ...log.thread_log import ThreadLog
 from ..contract import NativeCompaction, TurnRun
@@ -143,10 +143,10 @@ def _recipe_parts(history: Sequence[Raw], mirror: Mirror) -> Iterator[RecipePart
     for raw in history:
         item = decode_item(raw)
         if not isinstance(item, Message):
-            yield inline(item, mirror.origin)
+            yield inline_part(item, mirror.origin)
         elif not mirror.is_codex_context(item):
             row = _take_matching_row(item, rows)
-            yield from ranges([row], log.view.gaps) if row else [inline(_plain_message(item))]
+            yield from ranges([row], log.view.gaps) if row else [inline_part(_plain_message(item))]
 
 
 def _take_matching_row(message: Message, rows: list[Row]) -> Row | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from ...engines.soundness import powers
+from ...engines.soundness import optional_powers
 
 __all__ = ["leave_out", "needs"]
 
@@ -30,7 +30,7 @@ def needs(*wanted: str) -> Callable[[T], T]:
 
 def leave_out(suite: type, engine: object) -> None:
     """Take out of `suite` the tests that `engine` lacks a power for."""
-    has = set(powers(engine))
+    has = set(optional_powers(engine))
     for name in filter(_is_test, dir(suite)):
         if not getattr(getattr(suite, name), _NEEDED, has) <= has:
             setattr(suite, name, None)

@@ -35,8 +35,8 @@ from ...engines.values import (
     ContextItem,
     Conversation,
     LogReader,
-    Outcome,
     ThreadRef,
+    TurnOutcome,
 )
 from ...store.contract import Hit, Hits, Search
 
@@ -154,7 +154,7 @@ class Past:
         self._add(FunctionCallOutput(call_id=call, output="There it is."), 1)
         self._add(Message(role="assistant", content=(OutputText(answer),)), 2)
         rows = self.said[first - 1 :]
-        accepted: Outcome = "accepted"
+        accepted: TurnOutcome = "accepted"
         return CommitParams(
             thread=self.ref,
             log=self.log or self,

@@ -21,7 +21,7 @@ import pytest
 
 from ...engines.contract import ContextEngine
 from ...engines.registry import EngineContext, EngineRegistry
-from ...engines.soundness import powers
+from ...engines.soundness import optional_powers
 from .engine_kills import KillsContract
 from .engine_memory import MemoryContract
 from .engine_powers import leave_out
@@ -45,7 +45,7 @@ class ContextEngineContract(ViewsContract, MemoryContract, TurnsContract, KillsC
         if cls.factory:
             sample = asyncio.run(cls._sample())
             leave_out(cls, sample)
-            cls.reached = reached(powers(sample))
+            cls.reached = reached(optional_powers(sample))
 
     @classmethod
     async def made(cls, home: Path) -> ContextEngine:

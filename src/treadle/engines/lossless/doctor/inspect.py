@@ -27,7 +27,7 @@ from ....prompt.registry import Registry
 from ....store.contract import OutboxRow, Span, Store, ThreadInfo
 from ....store.database import close_on_error, connect, sqlite_errors
 from ...advance import topic_of
-from ...frame import reserve_for
+from ...frame import answer_reserve
 from ..nodes import SummaryNode
 from ..sqlite_file import APPLICATION_ID, VERSION
 
@@ -343,4 +343,4 @@ def _thread_status(
 def _budget(catalog: Catalog, model: str | None, around: int) -> int | None:
     """Return what is left of a model's window for the conversation."""
     window = None if model is None else catalog.profile(model).effective_window
-    return None if window is None else max(1, window - reserve_for(window) - around)
+    return None if window is None else max(1, window - answer_reserve(window) - around)

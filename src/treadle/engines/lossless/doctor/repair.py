@@ -26,9 +26,9 @@ from ....core.errors import StoreError, StoreReadOnly
 from ....core.wire import json_bytes
 from ....store.contract import Store
 from ....store.database import connect, sqlite_errors
-from ...conversation import conversation_of
+from ...conversation import conversation_of_rows
 from ...log import visible_rows
-from ...values import ContextItem, Covered
+from ...values import ContextItem, EntryRange
 from ..library import insert_node
 from ..nodes import SummaryNode, node_from_log
 from ..sqlite_file import SqliteFile
@@ -91,10 +91,10 @@ async def forget_thread(library: Path, thread: str) -> None:
 async def _read_lost_node(store: Store, thread: str, part: Node) -> SummaryNode:
     """Return a node as the recipe that shows it knows it."""
     body = await store.blob(part.blob)
-    covers = Covered(part.first, part.last)
+    covers = EntryRange(part.first, part.last)
     item = ContextItem(body=body, tokens=part.tokens, covers=covers, name=part.id)
     rows = await visible_rows(store, thread, part.first, part.last)
-    return node_from_log(thread, item, conversation_of(thread, rows).items)
+    return node_from_log(thread, item, conversation_of_rows(thread, rows).items)
 
 
 def _apply_fixes(
