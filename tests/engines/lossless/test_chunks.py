@@ -140,6 +140,13 @@ def test_a_step_that_is_larger_than_a_leaf_is_a_chunk_of_its_own():
     assert ends(leaf_chunks(items, len(items), THRESHOLDS)) == [(0, 2), (2, 3), (3, 4)]
 
 
+def test_a_chunk_that_is_exactly_full_waits_for_what_decides_its_end():
+    items = [*turn(1, 1, tokens=700), *turn(2, 3, calls=3)]
+    assert ends(leaf_chunks(items, len(items), THRESHOLDS)) == [(0, 1)]
+    more = turn(3, 11, tokens=300)
+    assert ends(leaf_chunks([*items, *more], 12, THRESHOLDS))[:2] == [(0, 1), (1, 2)]
+
+
 def test_the_last_chunk_may_still_grow_unless_nobody_waits():
     items = spoken(*[100] * 4)
     assert ends(leaf_chunks(items, 8, THRESHOLDS)) == []

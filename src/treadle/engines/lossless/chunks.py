@@ -132,7 +132,8 @@ def leaf_chunks(
     for start, stop in _raw_runs(items, live, end):
         borders = [cut for cut in cuts if start <= cut <= stop]
         closed = stop < end and items[stop].seq is None
-        growing = _LEAST_TOKENS if unfinished else most
+        # A chunk that is exactly full may still be cut at an earlier turn by what follows.
+        growing = _LEAST_TOKENS if unfinished else most + 1
         least = _least_tokens(thresholds) if closed else growing
         found += _split(items, borders, sums, most, least)
     return found
