@@ -87,9 +87,9 @@ class Work:
 
     async def turn(self, said: str, items: Sequence[Item], part: str = "assemble") -> None:
         """One turn with everything but the model: a step for each answer."""
-        thread, given = self.thread, TurnInput(said=user_message(said))
+        thread, given = self.thread, TurnInput(message=user_message(said))
         await self.timed("begin", self.engine.begin())
-        turn, _ = await thread.log.turns.reserve(given.said)
+        turn, _ = await thread.log.turns.reserve(given.message)
         opening = await self.timed(part, self.engine.assemble(given))
         context = self.engine.with_guidance(await thread.log.setup.observe())
         await thread.log.turns.open(turn, opening, context=context)

@@ -7,7 +7,7 @@ from contextlib import suppress
 from msgspec import Struct
 
 from fuzz.cutting import head_and_rest
-from treadle.context.mending import mended
+from treadle.context.mending import repair_row
 from treadle.context.row import Row
 from treadle.core.entries import Draft
 from treadle.core.errors import HookFailed
@@ -51,9 +51,9 @@ def check(data: bytes) -> None:
             json_bytes(unfamiliar(tool, text, told))
     call = FunctionCall(name="look", arguments=text, call_id=text[:20])
     row = Row.of_draft(Draft(kind="item", body=encode_item(call)))
-    again = mended(row, ("object_arguments", "plain_call_ids"))
+    again = repair_row(row, ("object_arguments", "plain_call_ids"))
     assert again is not None
-    assert mended(again, ("object_arguments", "plain_call_ids")) == again
+    assert repair_row(again, ("object_arguments", "plain_call_ids")) == again
 
 
 def _check_deltas(text: str, step: int) -> None:

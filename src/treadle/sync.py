@@ -93,7 +93,7 @@ class Thread:
             try:
                 yield cls(opened, loop)
             finally:
-                loop.wait(_closed(opening))
+                loop.wait(_close(opening))
         finally:
             loop.close()
 
@@ -181,5 +181,5 @@ class Thread:
             pass
 
 
-async def _closed(opening: Any) -> None:
+async def _close(opening: Any) -> None:
     await opening.__aexit__(None, None, None)

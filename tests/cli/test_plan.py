@@ -100,7 +100,7 @@ def test_the_plan_for_programs_is_the_one_that_the_turn_goes_by(treadle):
             async for _ in thread.run("again"):
                 pass
             assert thread.plan is not None
-            told: dict[str, Any] = json.loads(json.dumps(thread.plan.told()))
+            told: dict[str, Any] = json.loads(json.dumps(thread.plan.to_builtins()))
             return told
 
     again = asyncio.run(planned())

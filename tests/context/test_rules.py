@@ -8,7 +8,7 @@ from msgspec import Raw
 from treadle.context.row import Row
 from treadle.context.rules import (
     ABORTED,
-    answered,
+    aborted_answer,
     closed_length,
     legal_cuts,
     nearest_legal_cut,
@@ -153,15 +153,15 @@ def test_normalising_twice_changes_nothing(case):
 
 def test_what_stands_in_for_an_output_has_the_same_id_every_time():
     call = row(function(item_id="fc_1"), 7, turn=3, step=2)
-    stand_in = answered(call)
-    assert stand_in == answered(call)
+    stand_in = aborted_answer(call)
+    assert stand_in == aborted_answer(call)
     assert stand_in.id == "fco_d08ee114-ed5d-5706-8dbd-16ccacd40aa4"
     assert (stand_in.seq, stand_in.turn, stand_in.step) == (None, 3, 2)
     assert b"fco_" not in stand_in.body
 
 
 def test_a_call_without_an_id_is_answered_without_one():
-    assert answered(row(function())).id is None
+    assert aborted_answer(row(function())).id is None
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ def test_a_call_without_an_id_is_answered_without_one():
     [(function(item_id="fc_1"), "fco"), (shell(item_id="lsh_1"), "fco")],
 )
 def test_the_id_of_a_stand_in_names_its_family(call, prefix):
-    stand_in = answered(row(call))
+    stand_in = aborted_answer(row(call))
     assert stand_in.id is not None
     assert stand_in.id.startswith(f"{prefix}_")
 

@@ -15,7 +15,7 @@ from tests.context.scenes import (
     user,
     verdict,
 )
-from treadle.context.compose import imported
+from treadle.context.compose import import_draft
 from treadle.context.layout import row_lines
 from treadle.context.request import Renderer
 from treadle.context.view import View, load_view
@@ -167,7 +167,7 @@ async def test_an_imported_entry_with_that_text_is_context():
     thread = await store.create()
     lease = await store.acquire(thread.id)
     registry = default_registry()
-    drafts = (imported(told, registry), imported(user("hi"), registry))
+    drafts = (import_draft(told, registry), import_draft(user("hi"), registry))
     await store.commit(lease, Change(entries=drafts))
     await lease.release()
     async with scene(store, thread=thread.id) as found:

@@ -126,13 +126,13 @@ async def tell(
     )
     number = (await store.info(thread)).turns + 1
     admission = Admission(id=f"turn_{thread}_{number}", input=Raw(b'"hello"'))
-    follower.admitted(admission)
+    follower.rows_on_admission(admission)
     entries = (each if isinstance(each, Draft) else answers(each) for each in said)
     change = Change(
         admit=admission,
         entries=(says("hello", turn=THIS_TURN), *entries),
         end=TurnEnd(number=THIS_TURN, state=state),
-        outbox=follower.ended(TurnEnd(number=number, state=state)),
+        outbox=follower.rows_on_end(TurnEnd(number=number, state=state)),
     )
     await append(store, thread, change)
     return number

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.log.calibration import HIGHEST, LOWEST, calibrated, learn
+from treadle.log.calibration import HIGHEST, LOWEST, calibrate, learn
 from treadle.store.contract import Calibration
 
 calibrations = st.builds(
@@ -22,11 +22,11 @@ def taught(calibration: Calibration, *ratios: float) -> Calibration:
 
 
 def test_nothing_learnt_changes_no_estimate():
-    assert calibrated(1_234, Calibration()) == 1_234
+    assert calibrate(1_234, Calibration()) == 1_234
 
 
 def test_estimates_are_rounded_up():
-    assert [calibrated(n, Calibration(1.25)) for n in (0, 1, 4, 5)] == [0, 2, 5, 7]
+    assert [calibrate(n, Calibration(1.25)) for n in (0, 1, 4, 5)] == [0, 2, 5, 7]
 
 
 @pytest.mark.parametrize(
@@ -79,4 +79,4 @@ def test_a_report_never_moves_the_ratio_away_from_what_it_says(calibration, esti
 
 @given(st.floats(), st.integers(0, 10**9))
 def test_a_damaged_ratio_does_no_harm(ratio, count):
-    assert count * LOWEST <= calibrated(count, Calibration(ratio)) <= count * HIGHEST + 1
+    assert count * LOWEST <= calibrate(count, Calibration(ratio)) <= count * HIGHEST + 1

@@ -73,7 +73,7 @@ async def test_parameters_are_looked_up_anew_for_another_model(tmp_path):
         thread.use("openai:gpt-5.4")
         assert (await thread.foresee()).params.verbosity == "medium"
         routing = Routing(environ={}, params={"gpt-5.4": {"parallelToolCalls": "maybe"}})
-        thread.policy.options = thread.policy.options.changed(routing=routing)
+        thread.policy.options = thread.policy.options.with_changes(routing=routing)
         with pytest.raises(ConfigError, match="'parallel_tool_calls' cannot be 'maybe'; use true"):
             await thread.foresee()
 
@@ -82,5 +82,5 @@ def test_scripts_foresee_too(tmp_path):
     model = ScriptedModel([])
     with sync.Thread.open(model=model, cwd=tmp_path, home=tmp_path / "home") as thread:
         plan = thread.foresee()
-    assert msgspec.json.encode(plan.told()) == msgspec.json.encode(plan.told())
+    assert msgspec.json.encode(plan.to_builtins()) == msgspec.json.encode(plan.to_builtins())
     assert plan.harness.reason == "auto_treadle"

@@ -169,7 +169,7 @@ def test_a_chain_ends_and_tries_nobody_twice(models, accounts, why):
         verdict = Fallback(reason, "code", "said")
         following = chain.after(verdict)
         if following is None:
-            told = chain.exhausted(verdict)
+            told = chain.tried_after(verdict)
             assert [(each.model, each.profile) for each in told] == [
                 (each.model, each.profile) for each in seen
             ]

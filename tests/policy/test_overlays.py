@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treadle.core.errors import FragmentError
-from treadle.policy.overlays import MOST_TOKENS, Overlaid, Overlays, onto
+from treadle.policy.overlays import MOST_TOKENS, Overlaid, Overlays, add_contribution
 from treadle.prompt import PromptContext
 from treadle.prompt.contributions import Audience, Contribution, Section, installed_overlays
 from treadle.prompt.overlay import OverlaySuffixState
@@ -41,7 +41,7 @@ def test_treadle_adds_nothing_of_its_own(provider, model, personality):
     settings = PromptContext(cwd="/repo", personality=personality)
     overlaid = Overlays().resolve(Audience(provider=provider, model=model), settings)
     assert overlaid == Overlaid()
-    assert onto(settings, overlaid.contribution) is settings
+    assert add_contribution(settings, overlaid.contribution) is settings
 
 
 def test_a_prefix_leads_the_developer_text_and_a_suffix_stands_for_itself():
@@ -52,7 +52,7 @@ def test_a_prefix_leads_the_developer_text_and_a_suffix_stands_for_itself():
     )
     overlaid = Overlays([Saying("house", added)]).resolve(OPENAI, HERE)
     assert overlaid.sources == ("house",)
-    assert onto(HERE, overlaid.contribution) == PromptContext(
+    assert add_contribution(HERE, overlaid.contribution) == PromptContext(
         cwd="/repo",
         developer_instructions=(
             "Tests come first.\n\n"
@@ -161,9 +161,9 @@ CONTRIBUTIONS = st.builds(
 def test_what_the_user_asked_for_always_stands_last_and_whole(added, instructions):
     settings = PromptContext(cwd="/repo", developer_instructions=instructions)
     overlays = Overlays(Saying(str(place), each) for place, each in enumerate(added))
-    first = onto(settings, overlays.resolve(OPENAI, settings).contribution)
+    first = add_contribution(settings, overlays.resolve(OPENAI, settings).contribution)
     assert (first.developer_instructions or "").endswith(instructions or "")
-    assert first == onto(settings, overlays.resolve(OPENAI, settings).contribution)
+    assert first == add_contribution(settings, overlays.resolve(OPENAI, settings).contribution)
     prefixes = [each.stable_prefix.strip() for each in added if each.stable_prefix.strip()]
     assert (first.developer_instructions or "").startswith("\n\n".join(prefixes))
     assert first.developer_instructions != ""

@@ -10,7 +10,7 @@ from inline_snapshot import snapshot
 from msgspec import Raw
 
 from tests.strategies import rows as any_rows
-from treadle.context.mending import Repair, mended
+from treadle.context.mending import Repair, repair_row
 from treadle.context.row import Row
 from treadle.context.rules import normalise
 from treadle.core.entries import Draft, Flags, FragmentMark, Origin
@@ -31,15 +31,15 @@ from treadle.core.items import (
 from treadle.core.provenance import InputProvenance
 from treadle.core.wire import json_bytes
 from treadle.harness.codex.text_projection import project_text
-from treadle.policy.describing import described
+from treadle.policy.describing import describe_parts
 from treadle.policy.repair import (
     MARKER,
     Merged,
-    merged,
+    merge_unanswered,
     note_for,
-    repaired,
+    repair_rows,
     repairs_for,
-    unanswered,
+    unanswered_message,
 )
 from treadle.prompt.events import TurnAborted
 from treadle.prompt.unanswered import Unanswered
@@ -71,7 +71,7 @@ TOLD = row(Message(role="user", content=(InputText("<note>"),)), flags=Flags.CON
 
 
 def test_an_unanswered_message_is_told_before_the_next_prompt():
-    assert merged(SAID, "Now the docs.") == Merged(
+    assert merge_unanswered(SAID, "Now the docs.") == Merged(
         prompt=f"{MARKER}\nFix the tests.\n\nNow the docs.", merged=True
     )
 
@@ -91,11 +91,11 @@ def test_the_marker_is_fixed():
     ["Fix the tests.", "Please:\nFix the tests.\nThanks.", f"{MARKER}\nFix the tests.\n\nDocs."],
 )
 def test_what_the_prompt_says_itself_is_not_told_twice(prompt):
-    assert merged(SAID, prompt) == Merged(prompt=prompt)
+    assert merge_unanswered(SAID, prompt) == Merged(prompt=prompt)
 
 
 def test_half_a_line_is_no_repetition():
-    assert merged(SAID, "Do not Fix the tests. yet").merged
+    assert merge_unanswered(SAID, "Do not Fix the tests. yet").merged
 
 
 def test_media_are_named_by_their_addresses():
@@ -104,32 +104,32 @@ def test_media_are_named_by_their_addresses():
         InputImage("https://x.example/a.png"),
         InputAudio("https://x.example/b.wav"),
     )
-    assert merged(parts, "And now?").prompt == (
+    assert merge_unanswered(parts, "And now?").prompt == (
         f"{MARKER}\nLook:\n[image_url] https://x.example/a.png\n"
         "[input_audio] https://x.example/b.wav\n\nAnd now?"
     )
 
 
 def test_a_data_uri_is_described_and_not_told():
-    prompt = merged((InputImage(PNG),), "And now?").prompt
+    prompt = merge_unanswered((InputImage(PNG),), "And now?").prompt
     assert prompt == f"{MARKER}\n[image_url] inline data URI (image/png, 4118 chars)\n\nAnd now?"
     assert "data:" not in prompt
 
 
 def test_a_data_uri_inside_a_text_is_described_too():
-    assert described((InputText(f"![x]({PNG}) here"),)) == (
+    assert describe_parts((InputText(f"![x]({PNG}) here"),)) == (
         "![x](inline data URI (image/png, 4118 chars)) here"
     )
 
 
 def test_long_addresses_and_foreign_parts_are_cut():
     url = "https://x.example/" + "a" * 400
-    assert described((InputImage(url),)) == f"[image_url] {url[:300]}... (418 chars)"
+    assert describe_parts((InputImage(url),)) == f"[image_url] {url[:300]}... (418 chars)"
     deep: object = "end"
     for _ in range(9):
         deep = {"in": deep}
     foreign = {"type": "input_file", "deep": deep, "many": list(range(99)), "uri": PNG}
-    assert described((Unknown(Raw(json_bytes(foreign))),)) == snapshot(
+    assert describe_parts((Unknown(Raw(json_bytes(foreign))),)) == snapshot(
         '[input_file] {"deep":{"in":{"in":{"in":"..."}}},'
         '"many":[0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15],"type":"input_file",'
         '"uri":"inline data URI (image/png, 4118 chars)"}'
@@ -138,38 +138,40 @@ def test_long_addresses_and_foreign_parts_are_cut():
 
 def test_a_part_that_nests_without_end_is_named():
     payload = b'{"type":"odd","in":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
-    assert described((Unknown(Raw(payload)),)) == '[unknown] "..."'
+    assert describe_parts((Unknown(Raw(payload)),)) == '[unknown] "..."'
 
 
 @pytest.mark.parametrize("parts", [(), (InputText("  \n"),)])
 def test_a_message_that_says_nothing_is_not_worth_a_place(parts):
-    assert merged(parts, "Hello.") == Merged(prompt="Hello.", shown=False)
+    assert merge_unanswered(parts, "Hello.") == Merged(prompt="Hello.", shown=False)
 
 
 @pytest.mark.parametrize("kind", ["inter_session", "internal_system"])
 def test_what_no_person_said_gives_way_to_a_prompt(kind):
     provenance = InputProvenance(kind=kind, source_tool="subagent_announce")
-    assert merged(SAID, "Hello.", provenance=provenance) == Merged(prompt="Hello.", shown=False)
-    assert merged(SAID, "", provenance=provenance).merged
+    assert merge_unanswered(SAID, "Hello.", provenance=provenance) == Merged(
+        prompt="Hello.", shown=False
+    )
+    assert merge_unanswered(SAID, "", provenance=provenance).merged
 
 
 @given(st.text(max_size=60), st.text(max_size=60))
 def test_merging_again_changes_nothing_and_the_prompt_stays_whole(earlier, prompt):
-    once = merged((InputText(earlier),), prompt)
+    once = merge_unanswered((InputText(earlier),), prompt)
     assert once.prompt.endswith(prompt)
     if once.merged:
-        assert merged((InputText(earlier),), once.prompt) == Merged(prompt=once.prompt)
+        assert merge_unanswered((InputText(earlier),), once.prompt) == Merged(prompt=once.prompt)
 
 
 @given(st.lists(st.sampled_from([InputImage(PNG), InputAudio(PNG), InputText(f"a {PNG} b")])))
 def test_no_description_holds_the_bytes_of_a_medium(parts):
-    assert "base64" not in described(tuple(parts))
+    assert "base64" not in describe_parts(tuple(parts))
 
 
 def test_the_last_message_without_an_answer_is_found():
     last = user(*SAID, seq=9, turn=2)
-    assert unanswered([user(InputText("Hi")), ANSWER, last]) is last
-    assert unanswered([user(InputText("Hi")), ANSWER, last, TOLD]) is last
+    assert unanswered_message([user(InputText("Hi")), ANSWER, last]) is last
+    assert unanswered_message([user(InputText("Hi")), ANSWER, last, TOLD]) is last
 
 
 @pytest.mark.parametrize(
@@ -183,7 +185,7 @@ def test_the_last_message_without_an_answer_is_found():
     ],
 )
 def test_what_was_answered_or_never_asked_is_not_unanswered(rows):
-    assert unanswered(rows) is None
+    assert unanswered_message(rows) is None
     assert note_for(rows, "Go on.") is None
 
 
@@ -232,7 +234,7 @@ def test_each_provider_has_its_repairs(provider, api, expected):
 
 
 def test_call_ids_are_made_to_fit_a_call_and_its_output_alike():
-    shown = repaired([CALL, OUTPUT], repairs_for("mistral", "chat"))
+    shown = repair_rows([CALL, OUTPUT], repairs_for("mistral", "chat"))
     ids = {each.shape.call_id for each in shown}
     assert len(ids) == 1
     assert re.fullmatch("[A-Za-z0-9]{9}", ids.pop() or "")
@@ -240,9 +242,9 @@ def test_call_ids_are_made_to_fit_a_call_and_its_output_alike():
 
 
 def test_ids_that_fit_are_kept():
-    assert mended(CALL, repairs_for("anthropic", "messages")) is CALL
+    assert repair_row(CALL, repairs_for("anthropic", "messages")) is CALL
     odd = row(FunctionCall(name="look", arguments="{}", call_id="a.b:c"))
-    fitting = mended(odd, repairs_for("anthropic", "messages"))
+    fitting = repair_row(odd, repairs_for("anthropic", "messages"))
     assert fitting is not None
     assert re.fullmatch("call_[0-9a-f]{24}", fitting.shape.call_id or "")
 
@@ -250,62 +252,64 @@ def test_ids_that_fit_are_kept():
 @pytest.mark.parametrize("arguments", ['{"path":', "[1]", "plain words"])
 def test_arguments_that_are_no_object_become_one(arguments):
     broken = row(FunctionCall(name="look", arguments=arguments, call_id="c"))
-    shown = mended(broken, repairs_for("vllm", "chat"))
+    shown = repair_row(broken, repairs_for("vllm", "chat"))
     assert shown is not None
     assert isinstance(shown.item, FunctionCall)
     assert msgspec.json.decode(shown.item.arguments) == {"arguments": arguments}
-    assert mended(broken, ()) is broken
+    assert repair_row(broken, ()) is broken
 
 
 def test_reasoning_is_not_shown_to_servers_that_refuse_it():
     thought = row(Reasoning(encrypted_content="x"), origin=Origin("groq", "chat"))
-    assert mended(thought, repairs_for("groq", "chat")) is None
-    assert mended(thought, repairs_for("openai", "responses")) is thought
+    assert repair_row(thought, repairs_for("groq", "chat")) is None
+    assert repair_row(thought, repairs_for("openai", "responses")) is thought
 
 
 def test_a_repair_that_is_not_known_changes_nothing():
-    assert mended(CALL, ("sing",)) is CALL
+    assert repair_row(CALL, ("sing",)) is CALL
 
 
 @given(any_rows)
 def test_at_openai_nothing_but_pairing_is_repaired(rows):
-    assert repaired(rows, repairs_for("openai", "responses")) == normalise(rows)
+    assert repair_rows(rows, repairs_for("openai", "responses")) == normalise(rows)
 
 
 @given(any_rows, st.sampled_from(POLICIES))
 def test_repairing_again_changes_nothing(rows, repairs):
-    once = repaired(rows, repairs)
-    assert repaired(once, repairs) == once
+    once = repair_rows(rows, repairs)
+    assert repair_rows(once, repairs) == once
 
 
 @given(any_rows, st.sampled_from(POLICIES))
 def test_what_is_stored_is_never_touched(rows, repairs):
     before = [msgspec.json.encode(each.body.decode()) for each in rows]
-    repaired(rows, repairs)
+    repair_rows(rows, repairs)
     assert [msgspec.json.encode(each.body.decode()) for each in rows] == before
 
 
 @given(any_rows, st.sampled_from(POLICIES), st.integers(0, 12))
 def test_a_row_is_repaired_by_itself(rows, repairs, cut):
-    whole = [mended(each, repairs) for each in rows]
-    assert [mended(each, repairs) for each in rows[:cut]] == whole[:cut]
+    whole = [repair_row(each, repairs) for each in rows]
+    assert [repair_row(each, repairs) for each in rows[:cut]] == whole[:cut]
 
 
 @given(any_rows, st.sampled_from(POLICIES))
 def test_calls_and_outputs_find_each_other_as_before(rows, repairs):
     kept = [each for each in rows if each.shape.type != "reasoning"]
-    assert [each.seq for each in repaired(kept, repairs)] == [each.seq for each in normalise(kept)]
+    assert [each.seq for each in repair_rows(kept, repairs)] == [
+        each.seq for each in normalise(kept)
+    ]
 
 
 def test_codex_is_told_what_came_before_without_the_prompt_and_without_media():
     prompt = user(InputText("And now?"), seq=9)
     rows = [user(InputText("older structured context"), InputImage(PNG)), ANSWER, prompt]
-    told = project_text(repaired(rows, ()), "And now?", request_id=prompt.id).prompt
+    told = project_text(repair_rows(rows, ()), "And now?", request_id=prompt.id).prompt
     assert "[user]\nolder structured context\n[image omitted]\n\n[assistant]\nDone." in told
     assert told.count("And now?") == 1
     assert "base64" not in told
 
 
 def test_codex_is_told_of_a_message_that_was_only_media():
-    rows = repaired([user(InputImage(PNG)), ANSWER], ())
+    rows = repair_rows([user(InputImage(PNG)), ANSWER], ())
     assert "[user]\n[image omitted]\n" in project_text(rows, "And now?").prompt

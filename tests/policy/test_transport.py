@@ -16,9 +16,9 @@ from treadle.policy.transport import (
     Parameter,
     Params,
     accepts,
+    add_params,
     canonical,
     extra_params,
-    onto,
     resolve,
 )
 
@@ -48,9 +48,9 @@ def test_without_wishes_a_head_stays_what_it_was(name, api, provider):
         model = model.override(provider=provider)
     head = build_head(model, instructions="Work.", api=api)
     there = Target(provider=model.provider, model=model.slug, api=api)
-    assert onto(head, resolve(model, there)) == head
+    assert add_params(head, resolve(model, there)) == head
     spelled = [data for _, data in format_named(api).head_parts(head, "key")]
-    settled = onto(head, resolve(model, there, Choices(), {}))
+    settled = add_params(head, resolve(model, there, Choices(), {}))
     assert [data for _, data in format_named(api).head_parts(settled, "key")] == spelled
 
 
@@ -173,7 +173,7 @@ def test_the_formats_send_exactly_what_is_accepted(provider, api):
     wishes = Choices(effort="high", summary="auto", verbosity="low", service_tier="auto")
     tool = FunctionTool(name="look", description="", parameters=parameters({}))
     bare = build_head(model, instructions="", tools=(tool,), api=api)
-    head = onto(bare, resolve(model, there, wishes))
+    head = add_params(bare, resolve(model, there, wishes))
     body = b"".join(data for _, data in format_named(api).head_parts(head, ""))
     spelled = SPELLED[api]
     assert {name: field in body for name, field in spelled.items()} == {

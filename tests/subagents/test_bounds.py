@@ -192,7 +192,7 @@ async def test_a_question_that_came_while_nobody_listened_is_put_when_somebody_d
     seen = asyncio.Event()
     async with crew(tmp_path, model, tools=None, approval="untrusted") as thread:
         tools = ToolOptions(tools=(*thread.policy.tools[:-5], gates.tool))
-        thread.policy.options = thread.policy.options.changed(tools=tools)
+        thread.policy.options = thread.policy.options.with_changes(tools=tools)
         thread.policy.offer_tools()
         thread.observers.append(
             lambda event: (

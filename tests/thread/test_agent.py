@@ -219,7 +219,7 @@ async def test_what_a_hook_adds_is_said_once_though_the_turn_begins_twice(tmp_pa
     hooks.on(BeforePromptBuild, remind)
     async with opened(tmp_path, scripted(), hooks=hooks) as thread:
         # As far as a process got that was killed right after it had admitted the input.
-        given = TurnInput(said=user_message("go"), behind=(HookContext("mind the gap"),))
+        given = TurnInput(message=user_message("go"), behind=(HookContext("mind the gap"),))
         await thread.log.turns.admit(given, turn_id="turn_1")
     model = scripted(Answer(text="gone"))
     async with opened(tmp_path, model, thread=thread.id, hooks=hooks) as thread:

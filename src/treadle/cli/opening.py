@@ -187,7 +187,7 @@ def _opened(
 ) -> AbstractAsyncContextManager[Thread]:
     from ..thread.thread import Thread
 
-    options = thread_options(setup).changed(channels=channels, title=title)
+    options = thread_options(setup).with_changes(channels=channels, title=title)
     return Thread.open_with(options, setup.info.id if setup.info else None)
 
 

@@ -12,7 +12,7 @@ import click
 import msgspec
 from msgspec import Struct
 
-from ..context.compose import change_of_head, missing_outputs, opening
+from ..context.compose import change_of_head, missing_outputs, opening_drafts
 from ..context.head import build_head, named_model
 from ..context.ledger import compare
 from ..context.preview import preview
@@ -22,7 +22,7 @@ from ..core.entries import Draft, Entry, Head, Reason, RequestMark
 from ..core.errors import NotFound
 from ..models.catalog import Catalog
 from ..models.profile import ModelProfile
-from ..policy.overlays import onto
+from ..policy.overlays import add_contribution
 from ..policy.turn_plan import TurnPlan
 from ..prompt.input import user_message
 from ..prompt.instructions import base_instructions
@@ -103,8 +103,8 @@ async def with_input(view: View, registry: Registry, text: str | None, setup: Se
     warn_of(context)
     async with rehearsed(setup) as thread:
         plan = await thread.foresee()
-    context = onto(context, plan.prompt.contribution)
-    drafts: tuple[Draft, ...] = opening(
+    context = add_contribution(context, plan.prompt.contribution)
+    drafts: tuple[Draft, ...] = opening_drafts(
         view, registry, take_snapshots(registry, context), user_message(text or "…")
     )
     if text is None:

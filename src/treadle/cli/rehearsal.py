@@ -52,11 +52,11 @@ async def rehearsed(setup: Setup) -> AsyncIterator[Thread]:
     ):
         index = SqliteIndex(store, None)
         chosen = msgspec.structs.replace(options.engine, engine=engine)
-        options = options.changed(store=store, index=index, engine=chosen)
+        options = options.with_changes(store=store, index=index, engine=chosen)
         try:
             async with Thread.open_with(options, setup.info.id if setup.info else None) as thread:
                 # Only now: a thread that is opened with channels delivers what is left.
-                thread.policy.options = options.changed(channels=channels)
+                thread.policy.options = options.with_changes(channels=channels)
                 await adapt(thread, setup)
                 yield thread
         finally:

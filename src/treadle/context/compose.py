@@ -46,14 +46,14 @@ from .view import View
 __all__ = [
     "OUTPUT_SLACK",
     "change_of_head",
-    "imported",
+    "import_draft",
+    "inbox_draft",
     "input_draft",
+    "is_recordable",
     "item_draft",
     "missing_outputs",
-    "opening",
-    "posted",
-    "recordable",
-    "retelling",
+    "opening_drafts",
+    "state_drafts",
 ]
 
 OUTPUT_SLACK = 1.2
@@ -62,7 +62,7 @@ OUTPUT_SLACK = 1.2
 _REQUEST_ONLY = frozenset({"compaction_trigger", "additional_tools"})
 
 
-def recordable(item: Item) -> bool:
+def is_recordable(item: Item) -> bool:
     """Whether an item belongs in a log: not a control of requests, not a system message."""
     if isinstance(item, Message) and item.role == "system":
         return False
@@ -115,14 +115,14 @@ def input_draft(
         annotated = annotate(item, provenance, events, registry.vocabulary)
         item, marks = annotated.message, annotated.marks
     return msgspec.structs.replace(
-        item_draft(item, turn=turn, step=step, flags=flags | _implied(provenance, events)),
+        item_draft(item, turn=turn, step=step, flags=flags | _implied_flags(provenance, events)),
         fragments=marks,
         provenance=provenance,
         events=events,
     )
 
 
-def _implied(provenance: InputProvenance | None, events: Sequence[InternalEvent]) -> Flags:
+def _implied_flags(provenance: InputProvenance | None, events: Sequence[InternalEvent]) -> Flags:
     """What may not be done with an input, by its signals."""
     if suppresses_persistence(provenance, events):
         return Flags.VOLATILE | Flags.HIDDEN
@@ -130,7 +130,7 @@ def _implied(provenance: InputProvenance | None, events: Sequence[InternalEvent]
     return Flags.HIDDEN if hidden else Flags.NONE
 
 
-def opening(
+def opening_drafts(
     view: View,
     registry: Registry,
     states: Mapping[str, Json | None],
@@ -149,7 +149,7 @@ def opening(
     `problems` with the project's instructions are noted for the user when those are told.
     """
     telling = context_update(registry, view.baselines, states)
-    drafts = _told(telling, THIS_TURN)
+    drafts = _update_drafts(telling, THIS_TURN)
     said = input_draft(
         message, registry, turn=THIS_TURN, provenance=provenance, events=events, flags=flags
     )
@@ -161,14 +161,14 @@ def opening(
     return (*drafts, *_notices(telling, problems))
 
 
-def retelling(
+def state_drafts(
     view: View, registry: Registry, states: Mapping[str, Json | None], turn: int, step: int
 ) -> tuple[Draft, ...]:
     """What changed of some states, within a turn; what has no words waits for the next one."""
-    return tuple(_told(context_update(registry, view.baselines, states), turn, step))
+    return tuple(_update_drafts(context_update(registry, view.baselines, states), turn, step))
 
 
-def _told(telling: ContextUpdate, turn: int, step: int = 0) -> list[Draft]:
+def _update_drafts(telling: ContextUpdate, turn: int, step: int = 0) -> list[Draft]:
     return [
         msgspec.structs.replace(
             item_draft(told.message, turn=turn, step=step, flags=Flags.CONTEXTUAL),
@@ -190,7 +190,7 @@ def _notices(telling: ContextUpdate, problems: Sequence[str]) -> Iterator[Draft]
         yield control_draft(Notice("warning", text, "prompt"), turn=THIS_TURN)
 
 
-def posted(message: InboxMessage, registry: Registry, turn: int, step: int) -> Draft:
+def inbox_draft(message: InboxMessage, registry: Registry, turn: int, step: int) -> Draft:
     """The draft of an input that someone else left, with who they are."""
     return input_draft(
         decode_item(message.body),
@@ -210,7 +210,7 @@ def missing_outputs(view: View) -> tuple[Draft, ...]:
     )
 
 
-def imported(item: Item, registry: Registry, *, origin: Origin | None = None) -> Draft:
+def import_draft(item: Item, registry: Registry, *, origin: Origin | None = None) -> Draft:
     """The draft of an item from elsewhere, classified by the markers in its text.
 
     Only imported items are read this way: for our own the stored flag says what is

@@ -35,14 +35,14 @@ async def turn_start(store: Store, thread: str, turns: int) -> int:
         async for entry in entries:
             # Only items make a turn: notes about one outlive its rollback.
             if entry.kind == "item" and entry.turn:
-                if entry.turn not in seen and _asked(seen) == turns:
+                if entry.turn not in seen and _visible_turns(seen) == turns:
                     return start
                 _note_input(seen.setdefault(entry.turn, set()), entry)
             if entry.turn in seen:
                 start = entry.seq
-    if _asked(seen) < turns:
+    if (visible := _visible_turns(seen)) < turns:
         raise IllegalCut(
-            f"thread {thread!r} has {_asked(seen)} turns that can be rolled back, not {turns}; "
+            f"thread {thread!r} has {visible} turns that can be rolled back, not {turns}; "
             "`treadle show` lists what is left"
         )
     return start
@@ -54,7 +54,7 @@ def _note_input(inputs: set[bool], entry: Entry) -> None:
         inputs.add(entry.has_flag(Flags.VOLATILE))
 
 
-def _asked(turns: Mapping[int, set[bool]]) -> int:
+def _visible_turns(turns: Mapping[int, set[bool]]) -> int:
     """How many turns people know of: one that only an announcement opened goes unseen."""
     return sum(inputs != {True} for inputs in turns.values())
 

@@ -70,10 +70,10 @@ def request_lines(request: Request, registry: Registry) -> list[Line]:
 def row_lines(rows: Sequence[Row], registry: Registry) -> list[Line]:
     """The rows of a view; what is context is told by their flags."""
     lines = _lines(((row.item, row.seq) for row in rows), registry)
-    return [_corrected(line, row) for line, row in zip(lines, rows, strict=True)]
+    return [_correct(line, row) for line, row in zip(lines, rows, strict=True)]
 
 
-def _corrected(line: Line, row: Row) -> Line:
+def _correct(line: Line, row: Row) -> Line:
     if row.node is not None:
         covers = f"{row.node.first}-{row.node.last}"
         return msgspec.structs.replace(line, kind="summary", what=f"{covers}: {line.what}")

@@ -94,7 +94,7 @@ class Ledger(Struct):
             _alarm(row)
         return row
 
-    async def _compared(self, previous: LedgerRow | None, request: Request) -> Comparison:
+    async def _compare(self, previous: LedgerRow | None, request: Request) -> Comparison:
         if previous is None:
             return Comparison(0)
         if previous.digest == request.digest_of(previous.segments):
@@ -105,7 +105,7 @@ class Ledger(Struct):
         return compare(self._segments, request.segments)
 
     async def _row(self, request: Request, mark: Entry, previous: LedgerRow | None) -> LedgerRow:
-        same = await self._compared(previous, request)
+        same = await self._compare(previous, request)
         reason: str | None = None
         if previous is None:
             reason = Reason.START.value

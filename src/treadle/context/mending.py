@@ -18,7 +18,7 @@ from ..core.patterns import regex
 from ..core.wire import json_bytes
 from .row import Row, shape_of
 
-__all__ = ["Repair", "mended"]
+__all__ = ["Repair", "repair_row"]
 
 Repair: TypeAlias = Literal["plain_call_ids", "nine_call_ids", "no_reasoning", "object_arguments"]
 """What can be repaired.
@@ -33,7 +33,7 @@ _NINE = regex(r"[A-Za-z0-9]{9}")
 _object = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-def mended(row: Row, repairs: Collection[str]) -> Row | None:
+def repair_row(row: Row, repairs: Collection[str]) -> Row | None:
     """A row as it is shown; None for one that is not. A name that is not known repairs nothing."""
     if row.shape.type == "reasoning":
         return None if "no_reasoning" in repairs else row
@@ -42,14 +42,14 @@ def mended(row: Row, repairs: Collection[str]) -> Row | None:
     if fits and not ("object_arguments" in repairs and row.shape.type == "function_call"):
         return row
     item = row.item
-    changed = _changed(item, repairs)
+    changed = _repair_item(item, repairs)
     if changed is item:
         return row
     body = encode_item(changed)
     return msgspec.structs.replace(row, body=body, shape=shape_of(body))
 
 
-def _changed(item: Item, repairs: Collection[str]) -> Item:
+def _repair_item(item: Item, repairs: Collection[str]) -> Item:
     """The item with a fitting id and readable arguments; the very same where it has both."""
     if isinstance(item, Unknown):
         return item

@@ -29,7 +29,7 @@ from ..core.items import (
     Unknown,
     encode_item,
 )
-from .mending import mended
+from .mending import repair_row
 from .row import Row
 from .rules import without_media
 
@@ -53,14 +53,14 @@ _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
 def outbound(row: Row, head: Head) -> bytes | None:
     """The bytes of `row` in a request under `head`; None when nothing of it is sent."""
     if head.repairs:
-        repaired = mended(row, head.repairs)
+        repaired = repair_row(row, head.repairs)
         if repaired is None:
             return None
         row = repaired
     home = row.origin is not None and row.origin.is_compatible(head)
     if _goes_as_is(row, head, home=home):
         return row.body
-    made = _addressed(row.item)
+    made = _with_call_id(row.item)
     item = made if home else _abroad(made)
     if item is None:
         return None
@@ -87,7 +87,7 @@ def _goes_as_is(row: Row, head: Head, *, home: bool) -> bool:
     return _PASSTHROUGH not in body
 
 
-def _addressed(item: Item) -> Item:
+def _with_call_id(item: Item) -> Item:
     """Old shell calls are answered by their item id, which need not be sent along."""
     if isinstance(item, LocalShellCall) and item.call_id is None:
         return msgspec.structs.replace(item, call_id=item.id)

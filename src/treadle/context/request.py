@@ -79,7 +79,7 @@ class RequestEncoder(Service):
 
     def encode(self, rows: Sequence[Row], *, epoch: int, upto: int) -> Request:
         """The request that shows `rows`, which extend those of the call before."""
-        self._open += self._sent(rows[self._read :])
+        self._open += self._outbound_rows(rows[self._read :])
         self._read = len(rows)
         closed = closed_length(self._open)
         self._encoded.put_rows(self._open[:closed])
@@ -97,7 +97,7 @@ class RequestEncoder(Service):
             upto=upto,
         )
 
-    def _sent(self, rows: Sequence[Row]) -> Iterator[Row]:
+    def _outbound_rows(self, rows: Sequence[Row]) -> Iterator[Row]:
         """The rows that are sent, each with the bytes that are; only these can be paired."""
         for row in rows:
             data = outbound(row, self.head)

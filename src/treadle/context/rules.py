@@ -36,7 +36,7 @@ __all__ = [
     "ABORTED",
     "OUTCOME_UNKNOWN",
     "Pairing",
-    "answered",
+    "aborted_answer",
     "closed_length",
     "legal_cuts",
     "nearest_legal_cut",
@@ -128,7 +128,7 @@ def normalise(rows: Sequence[Row]) -> list[Row]:
     for position, row in kept:
         result.append(row)
         if position in unanswered:
-            result.append(answered(row))
+            result.append(aborted_answer(row))
     return result
 
 
@@ -157,7 +157,7 @@ def synthetic_output(call: Row, text: str = ABORTED) -> Item:
             return FunctionCallOutput(call_id=call_id, output=text)
 
 
-def answered(call: Row) -> Row:
+def aborted_answer(call: Row) -> Row:
     """The row that answers `call` as aborted, the same every time."""
     body = encode_item(synthetic_output(call))
     shape = shape_of(body)
@@ -190,7 +190,7 @@ def legal_cuts(rows: Sequence[Row]) -> list[int]:
     cuts, depth = [], 0
     for index in range(len(rows) + 1):
         depth += waiting[index]
-        if depth == 0 and not _bound(rows, index):
+        if depth == 0 and not _belong_together(rows, index):
             cuts.append(index)
     return cuts
 
@@ -201,7 +201,7 @@ def nearest_legal_cut(rows: Sequence[Row], index: int) -> int:
     return cuts[bisect_right(cuts, max(index, 0)) - 1]
 
 
-def _bound(rows: Sequence[Row], index: int) -> bool:
+def _belong_together(rows: Sequence[Row], index: int) -> bool:
     """Whether the items on both sides of `index` belong together."""
     if index in (0, len(rows)):
         return False
@@ -227,11 +227,11 @@ def without_media(item: Item, *, images: bool, audio: bool) -> Item:
 
 
 def _without_media(parts: tuple[Part, ...], *, images: bool, audio: bool) -> tuple[Part, ...]:
-    def replaced(part: Part) -> Part:
+    def without(part: Part) -> Part:
         if isinstance(part, InputImage) and not images:
             return _NO_IMAGE
         if isinstance(part, InputAudio) and not audio:
             return _NO_AUDIO
         return part
 
-    return tuple(map(replaced, parts))
+    return tuple(map(without, parts))

@@ -57,7 +57,7 @@ def fold_task(
             case FunctionCall(name="update_plan", arguments=arguments):
                 plan = _plan(arguments, plan)
             case FunctionCallOutput(output=output) | CustomToolCallOutput(output=output):
-                files.update(dict.fromkeys(_touched(text_of(output))))
+                files.update(dict.fromkeys(_touched_paths(text_of(output))))
     return Task(_goal(settings, task.goal), plan, tuple(files))
 
 
@@ -70,7 +70,7 @@ def _plan(arguments: str, before: tuple[PlanStep, ...]) -> tuple[PlanStep, ...]:
         return before
 
 
-def _touched(output: str) -> list[str]:
+def _touched_paths(output: str) -> list[str]:
     """The files that a patch changed, as its result names them, however it was applied."""
     _, found, listed = output.partition(_APPLIED)
     lines = listed.splitlines() if found else []

@@ -97,7 +97,7 @@ def _correction(part: Part) -> int:
 
 
 def _image_bytes(payload: str, detail: str | None) -> int:
-    size = image_size(_decoded(payload[:_HEAD_CHARS])) if detail == "original" else None
+    size = image_size(_decode(payload[:_HEAD_CHARS])) if detail == "original" else None
     if size is None:
         return IMAGE_BYTES
     columns, rows = (-(-side // PATCH_SIDE) for side in size)
@@ -107,7 +107,7 @@ def _image_bytes(payload: str, detail: str | None) -> int:
 def _audio_payload_tokens(payload: str) -> int:
     total = len(payload) * 3 // 4
     start = max(len(payload) - _TAIL_CHARS, 0) // 4 * 4
-    seconds = audio_seconds(_decoded(payload[:_HEAD_CHARS]), _decoded(payload[start:]), total)
+    seconds = audio_seconds(_decode(payload[:_HEAD_CHARS]), _decode(payload[start:]), total)
     if seconds is None:
         seconds = total / TYPICAL_AUDIO_BYTES
     return -int(-seconds * AUDIO_TOKENS_PER_SECOND // 1)
@@ -124,7 +124,7 @@ def _base64_payload(url: str, media: str) -> str | None:
     return url[comma + 1 :]
 
 
-def _decoded(text: str) -> bytes:
+def _decode(text: str) -> bytes:
     try:
         return binascii.a2b_base64(text.rstrip("=") + "=" * (-len(text.rstrip("=")) % 4))
     except (ValueError, binascii.Error):

@@ -107,13 +107,13 @@ class DeliveryFollower(Struct):
     """What holds for all turns of the thread."""
     facts: TurnFacts = field(default_factory=TurnFacts)
 
-    def admitted(self, admission: Admission) -> tuple[OutboxDraft, ...]:
+    def rows_on_admission(self, admission: Admission) -> tuple[OutboxDraft, ...]:
         """A turn begins: nothing is known of it yet."""
         del admission
         self.facts = self.policy
         return ()
 
-    def ended(self, end: TurnEnd) -> tuple[OutboxDraft, ...]:
+    def rows_on_end(self, end: TurnEnd) -> tuple[OutboxDraft, ...]:
         """A turn ends: it may have something to tell."""
         owed = OwedTurn(
             turn=end.number,
@@ -123,7 +123,7 @@ class DeliveryFollower(Struct):
         )
         return (_row(_key(self.thread, end.number, "turn"), owed, "admitted"),)
 
-    def hidden(
+    def rows_on_hiding(
         self, first: int, last: int, reason: Literal["reset", "rollback"]
     ) -> tuple[OutboxDraft, ...]:
         """Entries are hidden; what was said in them is owed all the same."""

@@ -65,7 +65,7 @@ class Assembler(Struct):
             available_tools=self._available(),
             citations=self.frame.citations,
             model=log.setup.model,
-            prompt=None if given is None else text_of(given.said.content),
+            prompt=None if given is None else text_of(given.message.content),
             pre_prompt_count=spoken.count_before(THIS_TURN if prompt else log.turn),
             current_tokens=log.requests.occupied or None,
             **shown,
@@ -123,7 +123,7 @@ class Assembler(Struct):
     def _said(self, given: TurnInput) -> Row:
         """The input as it will stand in the log."""
         draft = input_draft(
-            given.said,
+            given.message,
             self._log.registry,
             turn=THIS_TURN,
             provenance=given.provenance,

@@ -60,21 +60,21 @@ class EngineFollower(Struct):
     begun: TurnStart = TurnStart()
     _turn: str = ""
 
-    def admitted(self, admission: Admission) -> tuple[OutboxDraft, ...]:
+    def rows_on_admission(self, admission: Admission) -> tuple[OutboxDraft, ...]:
         """The turn may advance the engine."""
         self._turn = admission.id
         # A turn that was admitted before keeps its number, so this one will not be its.
         self.begun = TurnStart(self.log.turn + 1, self.log.view.upto + 1)
         return (self._row(f"turn:{admission.id}", EngineWork(admission.id)),)
 
-    def ended(self, end: TurnEnd) -> tuple[OutboxDraft, ...]:
+    def rows_on_end(self, end: TurnEnd) -> tuple[OutboxDraft, ...]:
         """The turn will, if it was completed."""
         if end.state != "completed" or not self._turn:
             return ()
         work = EngineWork(self._turn, end.number)
         return (self._row(f"turn:{self._turn}", work, "accepted"),)
 
-    def hidden(
+    def rows_on_hiding(
         self, first: int, last: int, reason: Literal["reset", "rollback"]
     ) -> tuple[OutboxDraft, ...]:
         """The engine should forget these entries."""

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 from msgspec import Raw, Struct
 
-from ..context.compose import item_draft, recordable
+from ..context.compose import is_recordable, item_draft
 from ..context.recipe import ranges
 from ..context.row import Row, Shape, shape_of
 from ..context.rules import Pairing, legal_cuts
@@ -268,7 +268,7 @@ def _check_written(item: ContextItem, upto: int) -> None:
         decoded = item.item
     except (msgspec.DecodeError, UnicodeDecodeError, TypeError) as error:
         raise InvalidEngineOutput("one of its items cannot be read") from error
-    if not recordable(decoded):
+    if not is_recordable(decoded):
         raise InvalidEngineOutput("one of its items is a system message or a control of requests")
     if isinstance(decoded, Unknown) or (isinstance(decoded, Message) and _strange(decoded)):
         raise InvalidEngineOutput("one of its items is none that a model could read")

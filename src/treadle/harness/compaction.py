@@ -21,7 +21,7 @@ from .events import CompactionFinished, CompactionStarted, NoticeRaised
 if TYPE_CHECKING:
     from ..engines.linear import CompactionOutcome
 
-__all__ = ["fold", "fold_natively", "is_full", "make_room", "with_native"]
+__all__ = ["compact_natively", "compact_view", "is_full", "make_room", "with_native"]
 
 Trigger: TypeAlias = Literal["auto", "manual", "overflow"]
 
@@ -44,38 +44,38 @@ async def make_room(run: TurnRun, trigger: Trigger, *, live: bool) -> bool:
     An engine that fails when there is no room left is helped out: the turn goes on.
     """
     try:
-        await fold(run, trigger, live=live)
+        await compact_view(run, trigger, live=live)
     except EngineFailed as error:
         run.emit(NoticeRaised(level="warning", text=f"{error}; the runtime folds the view"))
         try:
-            await _folded(run, trigger, live=live, asks_engine=False)
+            await _compact(run, trigger, live=live, asks_engine=False)
         except _CANNOT as reason:
-            return _told(run, reason)
+            return _warn(run, reason)
     except _CANNOT as error:
-        return _told(run, error)
+        return _warn(run, error)
     return True
 
 
-async def fold(run: TurnRun, trigger: Trigger, *, live: bool) -> CompactionOutcome:
+async def compact_view(run: TurnRun, trigger: Trigger, *, live: bool) -> CompactionOutcome:
     """Fold the view. Raises `CannotCompact`, `TooLong`, `ModelError`, `HookFailed`, `EngineFailed`.
 
     An engine is asked when it owns compaction, and otherwise when a fold was asked for by
     hand or by an overflow.
     """
-    await _permitted(run, trigger)
+    await _ask_hooks(run, trigger)
     engine = run.engine
     asks_engine = engine.serving and (engine.owns_compaction or trigger != "auto")
-    return await _folded(run, trigger, live=live, asks_engine=asks_engine)
+    return await _compact(run, trigger, live=live, asks_engine=asks_engine)
 
 
-async def fold_natively(run: TurnRun, harness: Compacts) -> CompactionOutcome:
+async def compact_natively(run: TurnRun, harness: Compacts) -> CompactionOutcome:
     """Let the harness fold its own thread. Raises `CannotCompact` and `HookFailed`.
 
     The harness tells everybody, as it does where it folds without being asked.
     """
     from ..engines.linear import CompactionOutcome
 
-    await _permitted(run, "manual")
+    await _ask_hooks(run, "manual")
     before = run.log.view.tokens
     native = await harness.compact(run)
     if native.status != "completed":
@@ -90,7 +90,7 @@ def with_native(done: CompactionOutcome, native: NativeCompaction) -> Compaction
     return msgspec.structs.replace(done, details={**done.details, _NATIVE: told})
 
 
-async def _folded(
+async def _compact(
     run: TurnRun, trigger: Trigger, *, live: bool, asks_engine: bool
 ) -> CompactionOutcome:
     """Fold, and tell everybody."""
@@ -127,7 +127,7 @@ async def _folded(
     return done
 
 
-async def _permitted(run: TurnRun, trigger: Trigger) -> None:
+async def _ask_hooks(run: TurnRun, trigger: Trigger) -> None:
     log = run.log
     asked = BeforeCompaction(thread=log.id, tokens=log.view.tokens, trigger=trigger)
     for answer in await run.hooks.ask(asked):
@@ -148,6 +148,6 @@ async def _by_runtime(run: TurnRun, trigger: Trigger, *, live: bool) -> Compacti
     return await linear.compact(run.log, live=live)
 
 
-def _told(run: TurnRun, error: Exception) -> bool:
+def _warn(run: TurnRun, error: Exception) -> bool:
     run.emit(NoticeRaised(level="warning", text=f"could not make room: {error}"))
     return False

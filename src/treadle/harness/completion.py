@@ -97,14 +97,14 @@ class EngineComplete(Struct, frozen=True):
             head, tools=(), instructions=instructions, output_schema=msgspec.UNSET
         )
         rows = [Row.of_draft(item_draft(item)) for item in (*items, user_message(prompt))]
-        request = model_request(self.run, _rendered(self.run, head, rows), head)
+        request = model_request(self.run, _render(self.run, head, rows), head)
         try:
             return _text(await _answer(self.run, request))
         except ModelError as error:
-            raise _failed(error) from error
+            raise _engine_error(error) from error
 
 
-def _failed(error: ModelError) -> CompletionFailed:
+def _engine_error(error: ModelError) -> CompletionFailed:
     """The error as an engine may know it: engines know no models."""
     if isinstance(error, AuthFailed):
         return CompletionFailed(str(error), "auth")
@@ -116,7 +116,7 @@ def provider_fold(run: TurnRun) -> ProviderCompaction | None:
     form = run.model.capabilities.remote_compaction
     if form == "none":
         return None
-    ask = _triggered if form == "trigger" else _compacted
+    ask = _ask_with_trigger if form == "trigger" else _ask_endpoint
 
     async def fold(rows: Sequence[Row]) -> Item:
         try:
@@ -131,16 +131,16 @@ def provider_fold(run: TurnRun) -> ProviderCompaction | None:
     return fold
 
 
-async def _triggered(run: TurnRun, rows: Sequence[Row]) -> list[Item]:
+async def _ask_with_trigger(run: TurnRun, rows: Sequence[Row]) -> list[Item]:
     trigger = item_draft(CompactionTrigger(), origin=run.log.origin)
     return await _answer(run, _question(run, [*rows, Row.of_draft(trigger)]), _PROVIDER_RETRIES)
 
 
-async def _compacted(run: TurnRun, rows: Sequence[Row]) -> list[Item]:
+async def _ask_endpoint(run: TurnRun, rows: Sequence[Row]) -> list[Item]:
     model = run.model
     assert isinstance(model, RemoteCompaction), "its capabilities say that it can"
     request = _question(run, rows)
-    return await _patiently(run, lambda: model.compact(request), _PROVIDER_RETRIES)
+    return await _ask_with_retries(run, lambda: model.compact(request), _PROVIDER_RETRIES)
 
 
 def _question(run: TurnRun, rows: Sequence[Row]) -> ModelRequest:
@@ -150,10 +150,10 @@ def _question(run: TurnRun, rows: Sequence[Row]) -> ModelRequest:
     head = msgspec.structs.replace(head, output_schema=msgspec.UNSET)
     if not run.model.capabilities.caches_prefixes:
         head = msgspec.structs.replace(head, tools=())
-    return model_request(run, _rendered(run, head, rows), head)
+    return model_request(run, _render(run, head, rows), head)
 
 
-def _rendered(run: TurnRun, head: Head, rows: Sequence[Row]) -> Request:
+def _render(run: TurnRun, head: Head, rows: Sequence[Row]) -> Request:
     view = run.log.view
     return RequestEncoder(head, view.cache_key).encode(rows, epoch=view.epoch, upto=view.upto)
 
@@ -166,10 +166,10 @@ async def _answer(run: TurnRun, request: ModelRequest, retries: int | None = Non
                 items += [event.item for event in batch if isinstance(event, OutputItemDone)]
         return items
 
-    return await _patiently(run, ask, retries)
+    return await _ask_with_retries(run, ask, retries)
 
 
-async def _patiently(
+async def _ask_with_retries(
     run: TurnRun, ask: Callable[[], Awaitable[T]], retries: int | None = None
 ) -> T:
     """What `ask` gives, asked for again while it may help. Raises `TooLong`."""

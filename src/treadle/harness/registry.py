@@ -115,7 +115,7 @@ class HarnessRegistry(Service):
             offers = await asyncio.to_thread(installed, ENTRY_POINTS)
         except ConfigError as error:
             offers, self._problems["*"] = (), str(error).replace("engines", "harnesses")
-        loaded = [(offer, await self._examined(offer, offers)) for offer in offers]
+        loaded = [(offer, await self._examine(offer, offers)) for offer in offers]
         if not self._loaded:  # somebody else may have been faster
             self._loaded = True
             for offer, found in loaded:
@@ -147,7 +147,7 @@ class HarnessRegistry(Service):
         found = self._registered.get(name)
         return found.owner if found else None
 
-    async def _examined(self, offer: Offer, offers: tuple[Offer, ...]) -> Registration | str:
+    async def _examine(self, offer: Offer, offers: tuple[Offer, ...]) -> Registration | str:
         """What a package offers, or why it cannot be used."""
         name = _plain(offer.id)
         rivals = sorted(each.owner for each in offers if _plain(each.id) == name)

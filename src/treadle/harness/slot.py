@@ -99,7 +99,7 @@ class HarnessSlot(Service, kw_only=True):
             return False
         await self.registry.load()
         chosen = self.select(model)
-        harness = await self._wanted(chosen)
+        harness = await self._make_or_reuse(chosen)
         moved = harness is not self._harness
         if moved:
             await self._leave()
@@ -129,7 +129,7 @@ class HarnessSlot(Service, kw_only=True):
         if self._thread and harness is not None and isinstance(harness, Closes):
             await _attempt(harness.name, harness.leave(self._thread))
 
-    async def _wanted(self, chosen: Selection) -> Harness:
+    async def _make_or_reuse(self, chosen: Selection) -> Harness:
         if chosen.reason == "brought":
             assert not isinstance(self.wish, str)
             return self.wish

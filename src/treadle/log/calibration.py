@@ -11,7 +11,7 @@ import math
 
 from ..store.contract import Calibration
 
-__all__ = ["HIGHEST", "LOWEST", "calibrated", "learn"]
+__all__ = ["HIGHEST", "LOWEST", "calibrate", "learn"]
 
 LOWEST, HIGHEST = 0.5, 2.0
 """Bounds of the ratio."""
@@ -33,16 +33,16 @@ def learn(calibration: Calibration, estimated: int, reported: int) -> Calibratio
     seen = reported / estimated
     if not 1 / _ABSURD <= seen <= _ABSURD:
         return calibration
-    ratio = _bounded(calibration.ratio)
+    ratio = _bound(calibration.ratio)
     surprise = min(max(seen - ratio, -_SURPRISE), _SURPRISE)
     weight = 1 / min(max(calibration.samples, 0) + _PRIOR, _MEMORY)
-    return Calibration(_bounded(ratio + weight * surprise), calibration.samples + 1)
+    return Calibration(_bound(ratio + weight * surprise), calibration.samples + 1)
 
 
-def calibrated(tokens: int, calibration: Calibration) -> int:
+def calibrate(tokens: int, calibration: Calibration) -> int:
     """An estimate of `tokens` in the model's own tokens, rounded up."""
-    return math.ceil(tokens * _bounded(calibration.ratio))
+    return math.ceil(tokens * _bound(calibration.ratio))
 
 
-def _bounded(ratio: float) -> float:
+def _bound(ratio: float) -> float:
     return min(max(LOWEST, ratio), HIGHEST)

@@ -68,7 +68,8 @@ class Epochs:
         self, first: int, reason: Literal["reset", "rollback"]
     ) -> tuple[OutboxDraft, ...]:
         """Return what followers queue when entries are hidden."""
-        rows = (each.hidden(first, self._log.view.upto, reason) for each in self._log.followers)
+        log = self._log
+        rows = (each.rows_on_hiding(first, log.view.upto, reason) for each in log.followers)
         return tuple(row for each in rows for row in each)
 
     def plan_base(

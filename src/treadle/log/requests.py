@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from ..context.compose import change_of_head, missing_outputs, opening
+from ..context.compose import change_of_head, missing_outputs, opening_drafts
 from ..context.ledger import Ledger
 from ..context.preview import preview
 from ..context.request import HEAD_SEGMENTS, Renderer, Request
@@ -78,7 +78,7 @@ class Requests:
         """Return what would be sent if `text` were admitted now. Writes nothing."""
         log = self._log
         states = log.snapshots(await log.setup.observe())
-        drafts = opening(log.view, log.registry, states, user_message(text))
+        drafts = opening_drafts(log.view, log.registry, states, user_message(text))
         head = await log.setup.head(log.view.head)
         reason = change_of_head(log.view.head, head)
         missing = missing_outputs(log.view)

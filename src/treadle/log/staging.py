@@ -20,7 +20,7 @@ from ..core.items import CustomToolCallOutput, FunctionCallOutput, decode_item, 
 from ..core.text import TruncationPolicy
 from ..store.contract import OutboxDraft, OutboxRow, Store
 
-__all__ = ["TOPIC", "ToolOutput", "answers", "settled", "stage", "staged"]
+__all__ = ["TOPIC", "ToolOutput", "answer_drafts", "staged_numbers", "staged_outputs", "staged_row"]
 
 TOPIC = "output"
 """The outbox topic of staged outputs."""
@@ -28,18 +28,18 @@ TOPIC = "output"
 ToolOutput: TypeAlias = FunctionCallOutput | CustomToolCallOutput
 
 
-def stage(output: ToolOutput, turn: int, step: int) -> OutboxDraft:
+def staged_row(output: ToolOutput, turn: int, step: int) -> OutboxDraft:
     """The row in which `output` waits."""
     key = _key(turn, step, output.call_id)
     return OutboxDraft(topic=TOPIC, key=key, body=Raw(encode_item(output)), state="ready")
 
 
-async def staged(store: Store, thread: str) -> dict[str, OutboxRow]:
+async def staged_outputs(store: Store, thread: str) -> dict[str, OutboxRow]:
     """What waits, by the call it answers."""
     return {row.key: row for row in await store.outbox(thread=thread, topic=TOPIC)}
 
 
-def settled(
+def staged_numbers(
     outputs: Iterable[object], turn: int, step: int, rows: Mapping[str, OutboxRow]
 ) -> tuple[int, ...]:
     """The rows of those `outputs` that waited."""
@@ -47,7 +47,7 @@ def settled(
     return tuple(row.number for key, row in rows.items() if key in keys)
 
 
-def answers(
+def answer_drafts(
     calls: Sequence[Row], rows: Mapping[str, OutboxRow], limit: TruncationPolicy
 ) -> tuple[Draft, ...]:
     """One output for each call that a crash left open: the staged one, else "unknown"."""

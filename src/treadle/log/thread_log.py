@@ -15,7 +15,7 @@ from typing import Literal
 import msgspec
 from msgspec import Raw
 
-from ..context.compose import item_draft, posted, recordable, retelling
+from ..context.compose import inbox_draft, is_recordable, item_draft, state_drafts
 from ..context.cuts import step_boundary
 from ..context.view import View, advance
 from ..core.aio import finish_uncancelled
@@ -48,7 +48,7 @@ from ..store.contract import (
 from .epochs import Epochs
 from .requests import Requests
 from .setup import RequestSetup
-from .staging import ToolOutput, settled, stage, staged
+from .staging import ToolOutput, staged_numbers, staged_outputs, staged_row
 from .turn_input import Follower
 from .turns import Turns
 
@@ -113,8 +113,8 @@ class ThreadLog:
         drafts = self.drafts(items, origin)
         done: tuple[int, ...] = ()
         if self._staged:
-            waiting = await staged(self.store, self.id)
-            done = settled(items, self.turn, self.step, waiting)
+            waiting = await staged_outputs(self.store, self.id)
+            done = staged_numbers(items, self.turn, self.step, waiting)
         committed = await self.commit(Change(entries=drafts, settle=done, light=light))
         self._staged -= len(done)
         return committed.entries
@@ -134,7 +134,7 @@ class ThreadLog:
         async with self.writing:
             seen = self.snapshots(context)
             states = {name: seen[name] for name in names if name in seen}
-            drafts = retelling(self.view, self.registry, states, self.turn, self.step)
+            drafts = state_drafts(self.view, self.registry, states, self.turn, self.step)
             if drafts:
                 await self.write(Change(entries=drafts))
 
@@ -172,7 +172,7 @@ class ThreadLog:
         mail = await self.inbox()
         messages = [each for each in mail if not numbers or each.number in numbers]
         where = self.registry, self.turn, self.step
-        drafts = tuple(posted(message, *where) for message in messages)
+        drafts = tuple(inbox_draft(message, *where) for message in messages)
         if drafts:
             taken = tuple(message.number for message in messages)
             await self.commit(Change(entries=drafts, take=taken))
@@ -180,12 +180,13 @@ class ThreadLog:
 
     async def stage_output(self, output: ToolOutput) -> None:
         """Make the output of a tool durable before its place in the log is free."""
-        await self.commit(Change(outbox=(stage(output, self.turn, self.step),)))
+        await self.commit(Change(outbox=(staged_row(output, self.turn, self.step),)))
         self._staged += 1
 
     async def unstage_output(self, output: ToolOutput) -> None:
         """Take back an output that was staged for the present step."""
-        done = settled((output,), self.turn, self.step, await staged(self.store, self.id))
+        waiting = await staged_outputs(self.store, self.id)
+        done = staged_numbers((output,), self.turn, self.step, waiting)
         await self.commit(Change(settle=done))
         self._staged -= len(done)
 
@@ -205,7 +206,7 @@ class ThreadLog:
         return tuple(
             item_draft(item, turn=self.turn, step=self.step, origin=origin, limit=limit)
             for item in items
-            if recordable(item)
+            if is_recordable(item)
         )
 
     def fragment_draft(self, fragment: Fragment, *, turn: int, step: int = 0) -> Draft:
@@ -220,7 +221,7 @@ class ThreadLog:
 
     def end_rows(self, end: TurnEnd | None) -> tuple[OutboxDraft, ...]:
         """Return what followers queue with the end of a turn."""
-        rows = (each.ended(end) for each in self.followers) if end is not None else ()
+        rows = (each.rows_on_end(end) for each in self.followers) if end is not None else ()
         return tuple(row for each in rows for row in each)
 
     async def commit(self, change: Change) -> CommitResult:

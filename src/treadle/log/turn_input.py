@@ -22,7 +22,7 @@ __all__ = ["Follower", "TurnInput"]
 class TurnInput(Struct, frozen=True, kw_only=True):
     """An input, and what stands around it."""
 
-    said: Message
+    message: Message
     provenance: InputProvenance | None = None
     events: tuple[InternalEvent, ...] = ()
     ahead: tuple[Fragment, ...] = ()
@@ -41,15 +41,15 @@ class TurnInput(Struct, frozen=True, kw_only=True):
 class Follower(Protocol):
     """Leaves rows in the outbox, in the transactions that begin, end or hide turns."""
 
-    def admitted(self, admission: Admission, /) -> tuple[OutboxDraft, ...]:
+    def rows_on_admission(self, admission: Admission, /) -> tuple[OutboxDraft, ...]:
         """A turn is admitted."""
         ...
 
-    def ended(self, end: TurnEnd, /) -> tuple[OutboxDraft, ...]:
+    def rows_on_end(self, end: TurnEnd, /) -> tuple[OutboxDraft, ...]:
         """A turn ends."""
         ...
 
-    def hidden(
+    def rows_on_hiding(
         self, first: int, last: int, reason: Literal["reset", "rollback"], /
     ) -> tuple[OutboxDraft, ...]:
         """Entries are hidden."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Raw
 
-from ..context.compose import missing_outputs, opening, posted
+from ..context.compose import inbox_draft, missing_outputs, opening_drafts
 from ..core.entries import Draft, Entry
 from ..core.errors import NotFound
 from ..core.ids import new_id
@@ -34,7 +34,7 @@ from ..store.contract import (
     TurnEnd,
     TurnState,
 )
-from .staging import answers, staged
+from .staging import answer_drafts, staged_outputs
 from .turn_input import TurnInput
 
 if TYPE_CHECKING:
@@ -75,11 +75,11 @@ class Turns:
         given = message
         if not isinstance(given, TurnInput):
             given = user_message(given) if isinstance(given, str) else given
-            given = TurnInput(said=given, provenance=provenance, events=tuple(events))
+            given = TurnInput(message=given, provenance=provenance, events=tuple(events))
         context = context or await self._log.setup.observe()
         async with self._log.writing:
             entries = await self._opening_drafts(given, context)
-            turn, opened = await self._admit(given.said, turn_id, entries, _numbers(given.mail))
+            turn, opened = await self._admit(given.message, turn_id, entries, _numbers(given.mail))
         if not opened:
             await self.open(turn, given, context=context)
         return turn
@@ -108,18 +108,18 @@ class Turns:
         log = self._log
         states = log.snapshots(context)
         ahead = (log.fragment_draft(fragment, turn=THIS_TURN) for fragment in given.ahead)
-        drafts = opening(
+        drafts = opening_drafts(
             log.view,
             log.registry,
             {name: state for name, state in states.items() if name not in given.untold},
-            given.said,
+            given.message,
             provenance=given.provenance,
             events=given.events,
             problems=context.agents_docs.problems if context.agents_docs else (),
             before=(*ahead, *given.before),
             after=given.after,
         )
-        rest = (posted(message, log.registry, THIS_TURN, 0) for message in given.mail[1:])
+        rest = (inbox_draft(message, log.registry, THIS_TURN, 0) for message in given.mail[1:])
         added = (log.fragment_draft(fragment, turn=THIS_TURN) for fragment in given.behind)
         head = await log.epochs.head_drafts()
         return (*missing_outputs(log.view), *head, *drafts, *rest, *added)
@@ -134,7 +134,7 @@ class Turns:
         """Return the turn, and whether its input is in the log."""
         log = self._log
         admission = Admission(id=turn_id or new_id("turn"), input=Raw(encode_item(message)))
-        rows = (each.admitted(admission) for each in log.followers)
+        rows = (each.rows_on_admission(admission) for each in log.followers)
         outbox = tuple(row for each in rows for row in each)
         committed = await log.write(
             Change(admit=admission, entries=entries, outbox=outbox, take=take)
@@ -183,10 +183,10 @@ class Turns:
         log = self._log
         last = log.view.upto if upto is None else upto
         calls = [call for call in log.view.open_calls if (call.seq or 0) <= last]
-        waiting = await staged(log.store, log.id)
+        waiting = await staged_outputs(log.store, log.id)
         if not calls and not waiting:
             return ()
-        drafts = answers(calls, waiting, log.setup.profile.truncation)
+        drafts = answer_drafts(calls, waiting, log.setup.profile.truncation)
         done = tuple(row.number for row in waiting.values())
         entries = (await log.commit(Change(entries=drafts, settle=done))).entries
         log.forget_staged()

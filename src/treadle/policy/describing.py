@@ -14,7 +14,7 @@ import msgspec
 from ..core.items import InputAudio, InputImage, Part, Refusal, Unknown
 from ..core.patterns import regex
 
-__all__ = ["described"]
+__all__ = ["describe_parts"]
 
 _LONGEST = 300
 _LONGEST_DATA = 1_000
@@ -23,7 +23,7 @@ _INLINE = regex(r"data:([\w.+-]+/[\w.+-]+)[\w;=.+-]*;base64,[A-Za-z0-9+/=_-]*", 
 _MIME = regex(r"data:([\w.+-]+/[\w.+-]+)?", re.IGNORECASE)
 
 
-def described(parts: tuple[Part, ...]) -> str:
+def describe_parts(parts: tuple[Part, ...]) -> str:
     """The parts of a message, one after the other; blank ones and opaque ones are left out."""
     return "\n".join(filter(None, map(_line, parts)))
 
@@ -64,12 +64,12 @@ def _foreign(part: Unknown) -> str:
         name, value = part.type, msgspec.json.decode(part.payload)
     except RecursionError:
         name, value = "", "..."
-    shown = msgspec.json.encode(_bounded(value)).decode()
+    shown = msgspec.json.encode(_bound(value)).decode()
     kept = shown if len(shown) <= _LONGEST_DATA else f"{shown[:_LONGEST_DATA]}..."
     return f"[{_cut(name) or 'unknown'}] {kept}"
 
 
-def _bounded(value: Any, depth: int = 0) -> Any:
+def _bound(value: Any, depth: int = 0) -> Any:
     """A JSON value with what is deep, broad or long in it cut."""
     match value:
         case str():
@@ -78,8 +78,8 @@ def _bounded(value: Any, depth: int = 0) -> Any:
             return "..."
         case dict():
             kept = sorted(value)[:_MOST_KEYS]
-            return {_cut(key): _bounded(value[key], depth + 1) for key in kept}
+            return {_cut(key): _bound(value[key], depth + 1) for key in kept}
         case list():
-            return [_bounded(each, depth + 1) for each in value[:_MOST_ITEMS]]
+            return [_bound(each, depth + 1) for each in value[:_MOST_ITEMS]]
         case _:
             return value

@@ -84,7 +84,7 @@ class Chain(Struct, frozen=True, kw_only=True):
             return None
         return msgspec.structs.replace(noted, at=self.at + 1, profiles=(), rotations=0)
 
-    def exhausted(self, verdict: Fallback) -> tuple[Tried, ...]:
+    def tried_after(self, verdict: Fallback) -> tuple[Tried, ...]:
         """All that was tried, the last attempt included."""
         return (*self.tried, self._record(verdict))
 

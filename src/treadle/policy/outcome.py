@@ -90,7 +90,7 @@ def classify(facts: Facts) -> Verdict:
     if facts.blocked:
         return Final("a hook did not want it")
     if facts.failure is not None:
-        return _failed(facts, facts.failure)
+        return _judge_failure(facts, facts.failure)
     found = kind(facts)
     if found == "ok":
         return Accepted()
@@ -100,7 +100,7 @@ def classify(facts: Facts) -> Verdict:
     return Fallback("format", _CODES[found], f"the model's answer is {found}")
 
 
-def _failed(facts: Facts, failure: Failure) -> Verdict:
+def _judge_failure(facts: Facts, failure: Failure) -> Verdict:
     if facts.sent or facts.effects:
         return Final("it had already changed something; trying again could do that twice")
     if facts.text.strip():

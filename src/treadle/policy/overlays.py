@@ -19,7 +19,7 @@ from ..core.text import approx_tokens
 from ..prompt.contributions import Audience, Contribution, Overlay, Section
 from ..prompt.observation import PromptContext
 
-__all__ = ["MOST_TOKENS", "Overlaid", "Overlays", "onto"]
+__all__ = ["MOST_TOKENS", "Overlaid", "Overlays", "add_contribution"]
 
 MOST_TOKENS = 4_000
 """What one contribution may say, so that others, and the user, are heard."""
@@ -64,20 +64,20 @@ class Overlays:
         problems: list[str] = []
         for name, overlay in self._overlays.items():
             try:
-                added = _checked(overlay.contribute(audience, settings))
+                added = _check(overlay.contribute(audience, settings))
             except Exception as error:  # noqa: BLE001 - others wrote it, and a turn goes on
                 problems.append(redact(f"the overlay {name!r} adds nothing: {error}"))
                 continue
             if added is not None:
                 said[name] = added
         return Overlaid(
-            contribution=_joined(list(said.values())) if said else None,
+            contribution=_join(list(said.values())) if said else None,
             sources=tuple(said),
             problems=tuple(problems),
         )
 
 
-def onto(settings: PromptContext, contribution: Contribution | None) -> PromptContext:
+def add_contribution(settings: PromptContext, contribution: Contribution | None) -> PromptContext:
     """`settings` with a contribution: prefix and sections in front, the suffix for itself."""
     if contribution is None:
         return settings
@@ -97,7 +97,7 @@ def _sections(contribution: Contribution) -> Iterator[str]:
             yield f"{_IN_PLACE[section]}\n{text}"
 
 
-def _checked(added: Contribution | None) -> Contribution | None:
+def _check(added: Contribution | None) -> Contribution | None:
     """`added` without blanks; None where nothing is left. Raises for what cannot be told."""
     if added is None:
         return None
@@ -115,7 +115,7 @@ def _checked(added: Contribution | None) -> Contribution | None:
     return None if kept == Contribution() else kept
 
 
-def _joined(contributions: list[Contribution]) -> Contribution:
+def _join(contributions: list[Contribution]) -> Contribution:
     overrides: dict[Section, str] = {}
     for each in contributions:
         overrides |= each.section_overrides

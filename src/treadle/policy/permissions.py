@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from ..sandbox.approvals import ApprovalPolicy as Enforced
     from ..sandbox.policy import SandboxPolicy
 
-__all__ = ["approval_of", "policy_of", "told"]
+__all__ = ["approval_policy", "sandbox_policy", "settings_of"]
 
 
-def told(
+def settings_of(
     settings: PromptContext | None,
     sandbox: SandboxMode | None,
     approval: ApprovalPolicy | None,
@@ -39,7 +39,7 @@ def told(
     return msgspec.structs.replace(settings or usual, **given)
 
 
-def policy_of(settings: PromptContext) -> SandboxPolicy:
+def sandbox_policy(settings: PromptContext) -> SandboxPolicy:
     """The policy that is enforced: what the settings tell the model."""
     from ..sandbox.policy import SandboxPolicy
 
@@ -52,7 +52,7 @@ def policy_of(settings: PromptContext) -> SandboxPolicy:
     )
 
 
-def approval_of(settings: PromptContext) -> Enforced:
+def approval_policy(settings: PromptContext) -> Enforced:
     """The approval policy that is enforced; ``on-failure`` is an old name of ``on-request``."""
     told_policy = settings.approval_policy
     return "on-request" if told_policy == "on-failure" else told_policy

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from ..context.mending import Repair, mended
+from ..context.mending import Repair, repair_row
 from ..context.row import Row
 from ..context.rules import normalise
 from ..core.entries import own_parts
@@ -20,7 +20,15 @@ from ..core.provenance import InputProvenance
 from ..prompt.events import TurnAborted
 from ..prompt.unanswered import Unanswered
 
-__all__ = ["MARKER", "Merged", "merged", "note_for", "repaired", "repairs_for", "unanswered"]
+__all__ = [
+    "MARKER",
+    "Merged",
+    "merge_unanswered",
+    "note_for",
+    "repair_rows",
+    "repairs_for",
+    "unanswered_message",
+]
 
 MARKER = (
     "[An earlier user message that was never answered; it is kept as context only. "
@@ -53,9 +61,9 @@ def repairs_for(provider: str, api: str) -> tuple[Repair, ...]:
     return _BY_API.get(api, ())
 
 
-def repaired(rows: Sequence[Row], repairs: Sequence[Repair]) -> list[Row]:
+def repair_rows(rows: Sequence[Row], repairs: Sequence[Repair]) -> list[Row]:
     """`rows` as they are shown, every call with one output."""
-    shown = (mended(row, repairs) for row in rows)
+    shown = (repair_row(row, repairs) for row in rows)
     return normalise([row for row in shown if row is not None])
 
 
@@ -68,16 +76,16 @@ class Merged(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whether the message itself is worth a place in what is shown; it stays in the log."""
 
 
-def merged(
+def merge_unanswered(
     earlier: tuple[Part, ...], prompt: str, *, provenance: InputProvenance | None = None
 ) -> Merged:
     """`prompt` behind an unanswered message, for those who cannot be shown it by itself.
 
     What says nothing, and what no person said, is not told; nor what the prompt repeats.
     """
-    from .describing import described
+    from .describing import describe_parts
 
-    text = described(earlier)
+    text = describe_parts(earlier)
     if not text or (prompt and not _is_personal(provenance)):
         return Merged(prompt=prompt, shown=False)
     if f"\n{text}\n" in f"\n{prompt}\n":
@@ -85,7 +93,7 @@ def merged(
     return Merged(prompt=f"{MARKER}\n{text}\n\n{prompt}", merged=True)
 
 
-def unanswered(rows: Sequence[Row]) -> Row | None:
+def unanswered_message(rows: Sequence[Row]) -> Row | None:
     """The message that ends a conversation without an answer, if one does.
 
     A message whose fate was told already is none.
@@ -101,11 +109,11 @@ def unanswered(rows: Sequence[Row]) -> Row | None:
 
 def note_for(rows: Sequence[Row], prompt: str) -> Unanswered | None:
     """What is said between an unanswered message in the view and the prompt of the next turn."""
-    row = unanswered(rows)
+    row = unanswered_message(rows)
     if row is None or not isinstance(row.item, Message):
         return None
     parts = own_parts(row.item.content, row.fragments)
-    told = merged(parts, prompt, provenance=row.provenance)
+    told = merge_unanswered(parts, prompt, provenance=row.provenance)
     return Unanswered() if told.merged else None
 
 

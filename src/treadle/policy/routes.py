@@ -52,13 +52,13 @@ class Routes(Service, kw_only=True):
     _chosen: str = ""
     """The profile that a person chose for the thread."""
 
-    async def begin(self, model: str, *, looking: bool = False) -> Chain:
+    async def candidates(self, model: str, *, looking: bool = False) -> Chain:
         """The candidates of a turn that asks for `model`; `looking` lets go of no pin."""
         others = tuple(name for name in dict.fromkeys(self.fallbacks) if name != model)
         chain = Chain(models=(model, *others), strict=self.strict)
-        return await self.ready(chain, looking=looking)
+        return await self.with_profiles(chain, looking=looking)
 
-    async def ready(self, chain: Chain, *, looking: bool = False) -> Chain:
+    async def with_profiles(self, chain: Chain, *, looking: bool = False) -> Chain:
         """`chain` with the profiles of its present model, if it has none yet."""
         if self.credentials is None or chain.profiles:
             return chain
@@ -66,7 +66,7 @@ class Routes(Service, kw_only=True):
         from .auth.order import candidates_beside_login, candidates_to_try
 
         provider = self._provider(chain.model)
-        if self._configured(provider).key:
+        if self._config_of(provider).key:
             return chain
         own = provider_for_auth(provider)
         payer = own if provider in self.providers else payer_of(provider)
@@ -77,14 +77,14 @@ class Routes(Service, kw_only=True):
         worth = candidates_to_try(found) if payer == own else candidates_beside_login(found)
         return chain.with_profiles([each.profile.id for each in worth])
 
-    def connected(self, attempt: Attempt) -> Model:
+    def connect(self, attempt: Attempt) -> Model:
         """A connection for a candidate. Raises `ConfigError` and `AuthFailed`.
 
         A credential is asked for before each request, and anew where one was refused.
         """
         if self.credentials is not None and attempt.profile:
             bearers = partial(self._bearer, self.credentials, attempt.profile)
-            return RefreshingModel(bearers, partial(self._opened, attempt.model))
+            return RefreshingModel(bearers, partial(self._open_with_bearer, attempt.model))
         try:
             return self._open(attempt.model, self.providers)
         except AuthFailed as error:
@@ -92,12 +92,12 @@ class Routes(Service, kw_only=True):
                 raise
             # Other models may have a key: this one is asked, and fails, in its turn.
             return RefreshingModel(
-                partial(_without, str(error)), partial(self._opened, attempt.model)
+                partial(_without, str(error)), partial(self._open_with_bearer, attempt.model)
             )
 
     def keyless(self, model: str) -> Model:
         """A connection that cannot send anything: to see what it would speak."""
-        return self._opened(model, "")
+        return self._open_with_bearer(model, "")
 
     def missing(self, model: str) -> str:
         """Why `model` cannot be asked without a profile; empty where it can."""
@@ -125,12 +125,12 @@ class Routes(Service, kw_only=True):
         credential = await self.credentials.credential(attempt.profile, rejected=rejected)
         return Identity(profile=attempt.profile, credential=credential)
 
-    async def released(self) -> None:
+    async def release_profile(self) -> None:
         """The view was folded or reset, and with it the reason to keep to one profile."""
         if self.credentials is not None:
             await self.credentials.release(self.thread)
 
-    async def note(self, attempt: Attempt, failure: Failure | None) -> None:
+    async def note_result(self, attempt: Attempt, failure: Failure | None) -> None:
         """Remember how a candidate's profile fared, unless the credential store knows it first."""
         if self.credentials is None or not attempt.profile:
             return
@@ -148,11 +148,11 @@ class Routes(Service, kw_only=True):
                 retry_after=failure.retry_after,
             )
 
-    def _opened(self, model: str, bearer: str) -> Model:
+    def _open_with_bearer(self, model: str, bearer: str) -> Model:
         """`model` with a bearer; without one nothing is sent, and so no key is needed."""
         provider = self._provider(model)
         keyed: dict[str, Any] = {"key": bearer} if bearer else {"key_required": False}
-        config = msgspec.structs.replace(self._configured(provider), **keyed)
+        config = msgspec.structs.replace(self._config_of(provider), **keyed)
         return self._open(model, {**self.providers, provider: config})
 
     def _open(self, model: str, config: Mapping[str, ProviderConfig]) -> Model:
@@ -189,7 +189,7 @@ class Routes(Service, kw_only=True):
         known, _ = self.catalog.split(model)
         return known or self.catalog.profile(model).provider
 
-    def _configured(self, provider: str) -> ProviderConfig:
+    def _config_of(self, provider: str) -> ProviderConfig:
         return self.providers.get(provider, ProviderConfig())
 
 

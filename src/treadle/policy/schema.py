@@ -67,17 +67,17 @@ def normalise(specs: Sequence[ToolSpec], target: Target) -> Inventory:
     provider and Codex get the very same specs, except those that nobody could read.
     """
     given = tuple(specs)
-    found = tuple(_diagnosed(given, target))
+    found = tuple(_diagnose(given, target))
     refused = {each.tool for each in found if each.consequence == "left_out"}
     kept = tuple(_without(given, refused)) if refused else given
     if not target.openai:
         return Inventory(specs=kept, diagnostics=found)
     from .schema_strict import is_strict
 
-    formed = tuple(_each(kept, _formed))
+    formed = tuple(_each(kept, _with_object_type))
     functions = list(_functions(formed))
     strict = bool(functions) and all(is_strict(each.parameters) for _, each in functions)
-    held = tuple(_each(formed, lambda tool: _held(tool, strict=strict)))
+    held = tuple(_each(formed, lambda tool: _with_strict(tool, strict=strict)))
     return Inventory(specs=_same(given, held), strict=strict, diagnostics=found)
 
 
@@ -85,7 +85,7 @@ def _same(given: tuple[ToolSpec, ...], made: tuple[ToolSpec, ...]) -> tuple[Tool
     return given if made == given else made
 
 
-def _diagnosed(specs: Iterable[ToolSpec], target: Target) -> Iterator[Diagnostic]:
+def _diagnose(specs: Iterable[ToolSpec], target: Target) -> Iterator[Diagnostic]:
     for name, tool in _functions(specs):
         flaw = look_at(tool.parameters) or (_at_the_root(tool) if target.openai else None)
         if flaw is None:
@@ -152,11 +152,11 @@ def _each(
             yield spec
 
 
-def _held(tool: FunctionTool, *, strict: bool) -> FunctionTool:
+def _with_strict(tool: FunctionTool, *, strict: bool) -> FunctionTool:
     return tool if tool.strict is strict else msgspec.structs.replace(tool, strict=strict)
 
 
-def _formed(tool: FunctionTool) -> FunctionTool:
+def _with_object_type(tool: FunctionTool) -> FunctionTool:
     schema = _members.decode(tool.parameters)
     if _has_no_parameters(schema):
         return _with(tool, NO_PARAMETERS)

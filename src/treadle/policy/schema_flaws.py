@@ -90,7 +90,7 @@ def _looked_at(data: bytes) -> Flaw | None:
         return Flaw("not_an_object", "is no JSON object", True)
     if schema.get("type", "object") != "object":
         return Flaw("root_type", "describes something else than an object", True)
-    return _malformed(schema) or _unresolved(schema) or _unknown(schema)
+    return _malformed_flaw(schema) or _reference_flaw(schema) or _unknown(schema)
 
 
 def nodes(schema: Any) -> Iterator[Node]:
@@ -113,7 +113,7 @@ def _parts(schema: dict[str, Any]) -> Iterator[Any]:
             yield value
 
 
-def _malformed(schema: dict[str, Any]) -> Flaw | None:
+def _malformed_flaw(schema: dict[str, Any]) -> Flaw | None:
     for node in nodes(schema):
         word = _misshapen(node.schema) if isinstance(node.schema, dict) else ""
         if word or not isinstance(node.schema, dict | bool):
@@ -140,7 +140,7 @@ def _are_names(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(name, str) for name in value)
 
 
-def _unresolved(schema: dict[str, Any]) -> Flaw | None:
+def _reference_flaw(schema: dict[str, Any]) -> Flaw | None:
     foreign: Flaw | None = None
     sound: set[str] = set()
     for node in nodes(schema):
@@ -149,19 +149,19 @@ def _unresolved(schema: dict[str, Any]) -> Flaw | None:
             continue
         if not ref.startswith("#"):
             foreign = Flaw("foreign_ref", f"refers to {ref[:80]!r}, which is somewhere else")
-        elif (flaw := _followed(schema, ref, sound)) is not None:
+        elif (flaw := _follow_reference(schema, ref, sound)) is not None:
             return flaw
     return foreign
 
 
-def _followed(schema: dict[str, Any], ref: str, sound: set[str]) -> Flaw | None:
+def _follow_reference(schema: dict[str, Any], ref: str, sound: set[str]) -> Flaw | None:
     """What is met when a reference is followed to what it finally stands for."""
     seen: set[str] = set()
     while ref.startswith("#") and ref not in sound:
         if ref in seen:
             return Flaw("ref_cycle", f"goes round in circles at {ref[:80]!r}", True)
         seen.add(ref)
-        part = _pointed(schema, ref)
+        part = _referenced_part(schema, ref)
         if not isinstance(part, dict | bool):
             return Flaw("dangling_ref", f"refers to {ref[:80]!r}, which is not there", True)
         onwards = part.get("$ref") if isinstance(part, dict) else None
@@ -170,7 +170,7 @@ def _followed(schema: dict[str, Any], ref: str, sound: set[str]) -> Flaw | None:
     return None
 
 
-def _pointed(schema: Any, ref: str) -> Any:
+def _referenced_part(schema: Any, ref: str) -> Any:
     """The part that a local reference names; None where there is none."""
     part = schema
     for step in ref[1:].split("/")[1:]:

@@ -24,10 +24,10 @@ __all__ = [
     "Parameter",
     "Params",
     "accepts",
+    "add_params",
     "asked_of",
     "canonical",
     "extra_params",
-    "onto",
     "resolve",
 ]
 
@@ -144,7 +144,7 @@ def resolve(
     )
 
 
-def onto(head: Head, params: Params) -> Head:
+def add_params(head: Head, params: Params) -> Head:
     """`head` with the parameters of a turn."""
     return msgspec.structs.replace(head, **msgspec.structs.asdict(params))
 
@@ -157,12 +157,12 @@ def _switch(given: Mapping[str, object], default: bool) -> bool:
     value = given.get("parallel_tool_calls")
     if value is None:
         return default
-    return bool(_checked(value, "parallel_tool_calls", "true or false", _is_switch))
+    return bool(_check(value, "parallel_tool_calls", "true or false", _is_switch))
 
 
 def _text(given: Mapping[str, object], name: str) -> str | None:
     value = given.get(name)
-    return None if value is None else str(_checked(value, name, "a word", _is_word))
+    return None if value is None else str(_check(value, name, "a word", _is_word))
 
 
 def _verbosity(given: Mapping[str, object]) -> str | None:
@@ -170,7 +170,7 @@ def _verbosity(given: Mapping[str, object]) -> str | None:
     if value is None:
         return None
     wanted = f"one of {', '.join(_VERBOSITIES)}"
-    return str(_checked(value, "text_verbosity", wanted, _VERBOSITIES.__contains__))
+    return str(_check(value, "text_verbosity", wanted, _VERBOSITIES.__contains__))
 
 
 def _is_switch(value: object) -> bool:
@@ -181,7 +181,7 @@ def _is_word(value: object) -> bool:
     return isinstance(value, str) and bool(value)
 
 
-def _checked(value: object, name: str, wanted: str, fits: Callable[[object], bool]) -> object:
+def _check(value: object, name: str, wanted: str, fits: Callable[[object], bool]) -> object:
     if not fits(value):
         raise ConfigError(f"the parameter {name!r} cannot be {value!r}; use {wanted}")
     return value

@@ -20,7 +20,7 @@ from .overlays import Overlaid
 from .schema import Inventory
 from .target import Target
 from .traits import Traits
-from .transport import Params, onto
+from .transport import Params, add_params
 
 __all__ = ["Authority", "HarnessPlan", "Outlets", "TurnPlan"]
 
@@ -71,9 +71,9 @@ class TurnPlan(Struct, frozen=True, kw_only=True):
 
     def head(self, head: Head) -> Head:
         """A request's head as this plan wants it."""
-        return msgspec.structs.replace(onto(head, self.params), repairs=self.transcript)
+        return msgspec.structs.replace(add_params(head, self.params), repairs=self.transcript)
 
-    def told(self) -> dict[str, Any]:
+    def to_builtins(self) -> dict[str, Any]:
         """The plan in plain values, for people and programs."""
         plain: dict[str, Any] = msgspec.to_builtins(
             msgspec.structs.replace(self, tools=Inventory(specs=())),

@@ -32,7 +32,7 @@ from ..log.setup import RequestSetup
 from ..log.thread_log import ThreadLog
 from ..models.catalog import Catalog
 from ..policy.overlays import Overlays
-from ..policy.permissions import told
+from ..policy.permissions import settings_of
 from ..policy.routes import Routes
 from ..prompt.contributions import installed_overlays
 from ..prompt.registry import Registry, installed_registry
@@ -112,7 +112,7 @@ async def open_parts(stack: AsyncExitStack, thread: str | None, options: ThreadO
             home=place.home,
             choices=options.choices,
             docs=options.prompt.docs,
-            settings=told(
+            settings=settings_of(
                 rights.settings,
                 rights.sandbox,
                 rights.approval,
@@ -165,7 +165,7 @@ def child_options(
 ) -> ThreadOptions:
     """Return how an agent's thread is opened: with no more rights than its parent has."""
     options, setup = policy.options, log.setup
-    return options.changed(
+    return options.with_changes(
         model=options.client or setup.model,
         cwd=setup.cwd,
         home=setup.home,

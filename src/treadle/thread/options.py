@@ -160,6 +160,6 @@ class ThreadOptions(Struct, frozen=True, kw_only=True):
         """The model to ask from now on; None to go on with the one asked last."""
         return self.model if isinstance(self.model, str) or self.model is None else self.model.name
 
-    def changed(self, **changes: Any) -> ThreadOptions:
+    def with_changes(self, **changes: Any) -> ThreadOptions:
         """Return these options with some of them changed."""
         return msgspec.structs.replace(self, **changes)

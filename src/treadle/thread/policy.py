@@ -18,8 +18,8 @@ from ..core.specs import ToolSpec, spec_name
 from ..harness.contract import Completes
 from ..policy.build import PlanInputs, build_plan
 from ..policy.fallback import Attempt, Chain
-from ..policy.overlays import onto
-from ..policy.permissions import approval_of, policy_of
+from ..policy.overlays import add_contribution
+from ..policy.permissions import approval_policy, sandbox_policy
 from ..policy.transport import asked_of
 from ..policy.turn_plan import HarnessPlan, Outlets
 from ..prompt.contributions import Audience
@@ -90,17 +90,17 @@ class ThreadPolicy:
     @property
     def sandbox(self) -> SandboxPolicy:
         """What commands may do."""
-        return policy_of(self._log.setup.settings)
+        return sandbox_policy(self._log.setup.settings)
 
     @property
     def approval(self) -> ApprovalPolicy:
         """When the user is asked."""
-        return approval_of(self._log.setup.settings)
+        return approval_policy(self._log.setup.settings)
 
     def extend_context(self, context: PromptContext) -> PromptContext:
         """Add the plan's overlays, the agents and the commands that the user has approved."""
         if self.plan is not None:
-            context = onto(context, self.plan.prompt.contribution)
+            context = add_contribution(context, self.plan.prompt.contribution)
         agents = (*context.subagents, *self._subagents.told)
         context = msgspec.structs.replace(context, subagents=agents)
         home = self._log.setup.home
@@ -200,7 +200,7 @@ class ThreadPolicy:
 
     async def foresee(self) -> TurnPlan:
         """Return what would be decided if a turn began now; nothing is sent or let go of."""
-        chain = await self.routes.begin(self._log.setup.model, looking=True)
+        chain = await self.routes.candidates(self._log.setup.model, looking=True)
         attempt = chain.present
         plan = self.plan_for(chain, await self._api_of(attempt))
         known = attempt.profile or self.options.client or self._harness_model()
@@ -227,7 +227,7 @@ class ThreadPolicy:
             return self.options.client
         if (harness := self._harness_model()) is not None:
             return harness.model(self._log.setup.model, partial(self.routes.identity, attempt))
-        return self.routes.connected(attempt)
+        return self.routes.connect(attempt)
 
     def _harness_model(self) -> Completes | None:
         """Return the harness, where nobody else reaches the model's provider."""

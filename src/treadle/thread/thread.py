@@ -373,7 +373,7 @@ class Thread:
             epochs, epoch = self.log.epochs, self.view.epoch
             await epochs.publish(Recipe(), epoch=epoch, reason=Reason.RESET)
             await self.policy.harnesses.forget(self.log)
-            await self.policy.routes.released()
+            await self.policy.routes.release_profile()
 
     def use(self, model: str | None = None, *, harness: str | None = None) -> None:
         """Ask another model, or run on another harness, from the next turn on.

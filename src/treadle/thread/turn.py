@@ -25,7 +25,7 @@ from ..core.redact import redact, redact_known, redact_logs
 from ..core.usage import TokenUsage
 from ..core.wire import Json, json_bytes
 from ..engines.session import EngineSession
-from ..harness.compaction import fold, fold_natively, is_full, make_room, with_native
+from ..harness.compaction import compact_natively, compact_view, is_full, make_room, with_native
 from ..harness.contract import Compacts, Outcome, Preview, Previews, Resumes, TurnRun
 from ..harness.events import (
     AttemptFailed,
@@ -192,9 +192,9 @@ class TurnRunner:
         harness = self.policy.harness
         own = harness if isinstance(harness, Compacts) else None
         if own is not None and not self._compacts_here:
-            done = await fold_natively(self._turn_run(), own)
+            done = await compact_natively(self._turn_run(), own)
         else:
-            done = await fold(self._turn_run(), "manual", live=False)
+            done = await compact_view(self._turn_run(), "manual", live=False)
             if own is not None:
                 done = with_native(done, await own.compact(self._turn_run()))
         await self._release_profile()
@@ -222,7 +222,7 @@ class TurnRunner:
     async def _prepare(self) -> None:
         """Have everything there that the next turn needs: harness, engine, connection, plan."""
         redact_logs()  # again: what was imported since has loggers, too
-        self._chain = await self.policy.routes.begin(self.log.setup.model)
+        self._chain = await self.policy.routes.candidates(self.log.setup.model)
         await self._prepare_attempt(self._chain)
 
     async def _take_mail(self, turn_id: str | None) -> Input:
@@ -326,7 +326,7 @@ class TurnRunner:
     async def _opening(self, given: Input) -> TurnInput:
         note = await self._unanswered_note(given)
         return TurnInput(
-            said=given.message,
+            message=given.message,
             provenance=given.provenance,
             events=tuple(given.events),
             mail=tuple(given.mail),
@@ -372,7 +372,7 @@ class TurnRunner:
         harness = self.policy.harness
         if isinstance(harness, Previews):
             return harness.preview(self._turn_run(), opening)
-        return Preview(text_of(opening.said.content), self.engine.guidance or "")
+        return Preview(text_of(opening.message.content), self.engine.guidance or "")
 
     async def _announce(self, turn: Turn) -> None:
         log, plan, sandbox = self.log, self._plan, self.policy.sandbox.mode
@@ -395,7 +395,7 @@ class TurnRunner:
     # The attempts: one candidate after the other, until one of them answers.
 
     async def _attempt(self, turn: Turn) -> Outcome:
-        spent, note = TokenUsage(), self.policy.routes.note
+        spent, note = TokenUsage(), self.policy.routes.note_result
         while True:
             run = self._turn_run(turn)
             run.accepts, run.spent = self._accepts, spent
@@ -418,7 +418,7 @@ class TurnRunner:
         """Make the next candidate ready; whether there is one."""
         while True:
             following = self._chain.after(verdict)
-            self._tried = self._chain.exhausted(verdict)
+            self._tried = self._chain.tried_after(verdict)
             if following is None:
                 return False
             try:
@@ -434,7 +434,7 @@ class TurnRunner:
     async def _switch(self, chain: Chain) -> Chain:
         """Make ready for another candidate, in the middle of a turn."""
         log = self.log
-        chain = await self.policy.routes.ready(chain)
+        chain = await self.policy.routes.with_profiles(chain)
         if log.setup.model != chain.model:
             self._asked_for = self._asked_for or log.setup.model
             self.policy.ask_model(chain.model)
@@ -455,7 +455,7 @@ class TurnRunner:
         """After a compaction no account's cache is warm: keep to no profile that nobody chose."""
         compacted, self.events.compacted = self.events.compacted, False
         if compacted:
-            await self.policy.routes.released()
+            await self.policy.routes.release_profile()
 
     # The end of a turn.
 

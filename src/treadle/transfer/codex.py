@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from ..context.compose import recordable
+from ..context.compose import is_recordable
 from ..core.entries import Origin, Rollback, control_draft
 from ..core.items import ITEMS, Message, Unknown, decode_item, text_of
 from ..prompt.registry import Registry
@@ -168,7 +168,7 @@ def _members(payload: Raw) -> dict[str, Any]:
 def _belongs(payload: Raw) -> bool:
     """Whether an item is conversation, and no control of a request."""
     item = decode_item(payload)
-    return recordable(item) or isinstance(item, Message)
+    return is_recordable(item) or isinstance(item, Message)
 
 
 def _item_pieces(payload: Raw, spot: Spot, registry: Registry) -> list[Piece]:
@@ -176,7 +176,7 @@ def _item_pieces(payload: Raw, spot: Spot, registry: Registry) -> list[Piece]:
     if isinstance(item, Message) and item.role not in _ROLES:
         text = text_of(item.content)
         return [notice(text, "codex")] if item.role == "system" and text else []
-    if isinstance(item, Unknown) or not recordable(item):
+    if isinstance(item, Unknown) or not is_recordable(item):
         return []
     origin = Origin(
         provider=spot.provider,

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 from msgspec import Raw, Struct
 
-from ..context.compose import imported, item_draft
+from ..context.compose import import_draft, item_draft
 from ..core.entries import Draft, Flags, Notice, Origin, control_draft
 from ..core.items import (
     CustomToolCallOutput,
@@ -112,7 +112,7 @@ def item_piece(item: Item, registry: Registry, origin: Origin | None = None) -> 
         return Piece(item_draft(item), "output")
     if not isinstance(item, Message) or item.role == "assistant":
         return Piece(item_draft(item, origin=origin), "model")
-    draft = imported(item, registry)
+    draft = import_draft(item, registry)
     if item.role == "user" and not draft.flags:
         return Piece(draft, "input")
     return Piece(contextual(draft))

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from ..context.compose import item_draft, recordable
+from ..context.compose import is_recordable, item_draft
 from ..core.entries import Entry, Flags, Origin
 from ..core.items import (
     FunctionCallOutput,
@@ -151,7 +151,7 @@ def _exported(line: PlainLine, item: Item, registry: Registry) -> list[Piece]:
     """An item as it was; its flags are those it had."""
     # Whoever wrote the file may not instruct our models.
     instructs = isinstance(item, Message) and item.role not in ("user", "assistant")
-    if isinstance(item, Unknown) or instructs or not recordable(item):
+    if isinstance(item, Unknown) or instructs or not is_recordable(item):
         return []
     given = [] if line.flags is UNSET else line.flags
     flags = Flags(sum({_FLAGS.get(name, Flags.NONE) for name in given}))

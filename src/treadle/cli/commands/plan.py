@@ -55,7 +55,7 @@ async def command(
     async with rehearsed(setup) as thread:
         plan = await thread.foresee()
     if as_json:
-        say_json(plan.told())
+        say_json(plan.to_builtins())
     else:
         table(_COLUMNS, [list(row) for row in rows(plan)])
 

@@ -153,7 +153,7 @@ class CodexHarness:
         log = run.log
         texts = (thread_instructions(log.view, log.registry), run.engine.guidance or "")
         instructions = "\n\n".join(dict.fromkeys(filter(None, texts)))
-        request = text_of(opening.said.content)
+        request = text_of(opening.message.content)
         if self.threads.mode != "text":
             return Preview(request, instructions)
         thread = self.threads.live.get(log.id)

@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 from msgspec import UNSET, Raw, Struct
 
-from ...context.compose import item_draft, recordable
+from ...context.compose import is_recordable, item_draft
 from ...core.entries import Entry, Flags, Origin
 from ...core.errors import LeaseLost, StoreError
 from ...core.items import (
@@ -92,7 +92,7 @@ class Mirror:
         decoded = decode_item(raw)
         item = _without_metadata(decoded)
         name = None if isinstance(item, Unknown) else getattr(item, "id", None)
-        if (name is not None and name in self.seen_ids) or not recordable(item):
+        if (name is not None and name in self.seen_ids) or not is_recordable(item):
             return MirrorResult()
         if self._is_second_output(item):
             return MirrorResult()

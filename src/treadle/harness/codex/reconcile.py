@@ -13,7 +13,7 @@ from msgspec import Raw
 from ...context.row import Row, shape_of
 from ...core.items import FunctionCallOutput, Message, decode_item, text_of
 from ...core.specs import spec_name
-from ...log.staging import answers, staged
+from ...log.staging import answer_drafts, staged_outputs
 from ...log.thread_log import ThreadLog
 from ..contract import TurnRun
 from .binding import Binding
@@ -48,14 +48,14 @@ async def reconcile(run: TurnRun, binding: Binding, *, compacting: bool = False)
     mirror.seen_ids |= {entry.id for entry in entries if entry.kind == "item" and entry.id}
     mirror.seen_ids |= _injected_ids(log)
     mirror.expected_echoes += await _possible_echoes(log, text)
-    waiting = await staged(log.store, log.id)
+    waiting = await staged_outputs(log.store, log.id)
     for raw in found.items:
         if (call := _call_without_result(log, raw)) is None:
             result = await mirror.write(raw)
             if result.echo is not None and result.echo.mail is not None:
                 await log.take_inbox(result.echo.mail)
         else:
-            await log.add(*answers([call], waiting, log.setup.profile.truncation))
+            await log.add(*answer_drafts([call], waiting, log.setup.profile.truncation))
     return found
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from msgspec import Raw
 
-from ...context.compose import posted
+from ...context.compose import inbox_draft
 from ...core.ids import new_id
 from ...core.items import Message, decode_item, encode_item
 from ...log.thread_log import ThreadLog
@@ -90,5 +90,5 @@ class Steering:
 
 def mail_input(mail: InboxMessage, log: ThreadLog) -> tuple[UserInput, ...] | None:
     """Return `mail` as user input, with its sender; None if it cannot be typed."""
-    item = decode_item(posted(mail, log.registry, log.turn, log.step).body)
+    item = decode_item(inbox_draft(mail, log.registry, log.turn, log.step).body)
     return typed_message(item) if isinstance(item, Message) else None

@@ -64,7 +64,7 @@ async def chain(given: Mapping[str, Any], stage: Stage | None) -> Mapping[str, A
         if not reasons:
             break
         verdict = Fallback(reasons.pop(0), "code", "why")
-        recorded = [f"{each.model} {each.reason}" for each in present.exhausted(verdict)]
+        recorded = [f"{each.model} {each.reason}" for each in present.tried_after(verdict)]
         present = present.after(verdict)
     return {"asked": asked, "final": finals, "tried": recorded, "exhausted": present is None}
 

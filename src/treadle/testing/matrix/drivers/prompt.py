@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from ....core.errors import FragmentError
 from ....harness.events import HarnessReported, NoticeRaised, TurnCompleted
-from ....policy.overlays import Overlays, onto
+from ....policy.overlays import Overlays, add_contribution
 from ....prompt.contributions import Audience, Contribution
 from ....prompt.observation import PromptContext
 from ..stage import Stage, answers
@@ -55,7 +55,7 @@ async def nothing(given: Given, stage: Stage | None) -> Given:
         for personality in given["personalities"]:
             settings = PromptContext(cwd="/", personality=personality or None)
             overlaid = Overlays().resolve(_audience(name), settings)
-            seen.add(onto(settings, overlaid.contribution) is settings)
+            seen.add(add_contribution(settings, overlaid.contribution) is settings)
     return {"nothing": seen == {True}, "asked": len(given["models"]) * len(given["personalities"])}
 
 
@@ -68,7 +68,7 @@ async def resolve(given: Given, stage: Stage | None) -> Given:
     except FragmentError as error:
         return {"error": str(error)}
     overlaid = overlays.resolve(_audience(given.get("model", "openai:gpt-5.5")), settings)
-    told = onto(settings, overlaid.contribution)
+    told = add_contribution(settings, overlaid.contribution)
     return {
         "error": "",
         "developer": told.developer_instructions or "",

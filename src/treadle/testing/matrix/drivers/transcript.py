@@ -15,8 +15,8 @@ from ....core.items import encode_item as encoded
 from ....core.provenance import InputProvenance
 from ....core.wire import Unknown, json_bytes
 from ....harness.codex.text_projection import project_text
-from ....policy.describing import described
-from ....policy.repair import MARKER, merged, repaired, repairs_for
+from ....policy.describing import describe_parts
+from ....policy.repair import MARKER, merge_unanswered, repair_rows, repairs_for
 from ..stage import Stage
 
 __all__ = ["PNG", "merge", "message_of", "policy", "projection", "repair"]
@@ -32,13 +32,13 @@ async def merge(given: Given, stage: Stage | None) -> Given:
     parts, prompt = message_of(given["earlier"]).content, str(given["prompt"]).format(marker=MARKER)
     source = given.get("from")
     provenance = InputProvenance(kind=source) if source else None
-    told = merged(parts, prompt, provenance=provenance)
-    again = merged(parts, told.prompt, provenance=provenance)
+    told = merge_unanswered(parts, prompt, provenance=provenance)
+    again = merge_unanswered(parts, told.prompt, provenance=provenance)
     return {
         "prompt": told.prompt.replace(MARKER, "{marker}"),
         "merged": told.merged,
         "shown": told.shown,
-        "described": described(parts),
+        "describe_parts": describe_parts(parts),
         "bytes": "base64" in told.prompt,
         "again": again.merged,
     }
@@ -56,14 +56,14 @@ async def repair(given: Given, stage: Stage | None) -> Given:
     rows = _rows([decode_item(Raw(json_bytes(each))) for each in given["items"]])
     before = [bytes(row.body) for row in rows]
     repairs = repairs_for(*given["to"].split())
-    once = repaired(rows, repairs)
+    once = repair_rows(rows, repairs)
     items = [msgspec.json.decode(row.body) for row in once]
     return {
         "types": [each["type"] for each in items],
         "ids": list(dict.fromkeys(each["call_id"] for each in items if "call_id" in each)),
         "arguments": [each["arguments"] for each in items if "arguments" in each],
         "outputs": [each["output"] for each in items if "output" in each],
-        "stable": repaired(once, repairs) == once,
+        "stable": repair_rows(once, repairs) == once,
         "stored": [bytes(row.body) for row in rows] == before,
     }
 
@@ -74,7 +74,7 @@ async def projection(given: Given, stage: Stage | None) -> Given:
     said = [message_of(each["parts"], each["role"]) for each in given["items"]]
     rows = _rows(said)
     request = given["prompt"]
-    told = project_text(repaired(rows, ()), request, request_id=rows[-1].id).prompt
+    told = project_text(repair_rows(rows, ()), request, request_id=rows[-1].id).prompt
     return {
         "holds": [words for words in given["look_for"] if words in told],
         "counted": told.count(request),
