@@ -281,6 +281,8 @@ class Stage:
                 text = event.text
                 told = {"status": event.status, "text": event.text, "error": event.error}
                 self.heard.append({k: v for k, v in told.items() if v})
+        # So that what an engine does beside the turns is done by the next one.
+        await thread.wait_for_engine(100)
         return text
 
 

@@ -149,6 +149,5 @@ async def codex_with_a_memory(stage: Stage) -> None:
         await stage.turn(thread, needle)
         for number in range(4):
             await stage.turn(thread, f"Part {number}: {LONG}")
-            await thread.wait_for_engine(60)
         await thread.compact()
         await stage.turn(thread, "Which colour has the heron of HERON_BLUE_77?")
