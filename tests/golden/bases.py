@@ -33,11 +33,11 @@ async def compaction_by_hand(stage: Stage) -> None:
     stage.file("AGENTS.md", "Be brief.\n")
     async with stage.thread(model, tools=(read,)) as thread:
         await stage.turn(thread, "Read.")
-        await thread.compact()
+        await stage.fold(thread)
         await stage.turn(thread, "Did you?")
         stage.file("AGENTS.md", "Be kind.\n")
         await stage.turn(thread, "Again?")
-        await thread.compact()
+        await stage.fold(thread)
         await stage.turn(thread, "Go on.")
 
 
@@ -96,7 +96,7 @@ async def compaction_by_the_provider(stage: Stage) -> None:
         model = stage.model(says(LONG), says("On."), says("More."), remote_compaction=how)
         async with stage.thread(model) as thread:
             await stage.turn(thread, "One.")
-            await thread.compact()
+            await stage.fold(thread)
             await stage.turn(thread, "Two.")
             await stage.turn(thread, "Three.")
 
@@ -138,7 +138,7 @@ async def rolled_back_behind_a_fold(stage: Stage) -> None:
     async with stage.thread(model) as thread:
         await stage.turn(thread, "One?")
         await stage.turn(thread, "Two?")
-        await thread.compact()
+        await stage.fold(thread)
         await stage.turn(thread, "Three?")
         await thread.rollback(2)
         await stage.turn(thread, "Two, otherwise?")
@@ -191,7 +191,7 @@ async def reset(stage: Stage) -> None:
         await stage.turn(thread, "Two?")
         await thread.reset()
         await stage.turn(thread, "Who are you?")
-        await thread.compact()
+        await stage.fold(thread)
         await stage.turn(thread, "On?")
 
 

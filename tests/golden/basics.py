@@ -425,7 +425,7 @@ async def hooks_that_add_and_block(stage: Stage) -> None:
     async with stage.thread(model, tools=(weigh,), hooks=hooks) as thread:
         await stage.turn(thread, "Weigh.")
         await stage.turn(thread, "Tell a secret.")
-        await thread.compact()
+        await stage.fold(thread)
         await stage.turn(thread, "Again.")
 
 

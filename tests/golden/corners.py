@@ -171,7 +171,7 @@ async def compaction_over_chat_and_messages(stage: Stage) -> None:
         )
         async with stage.thread(model, tools=(look,)) as thread:
             await stage.turn(thread, "Look.")
-            await thread.compact()
+            await stage.fold(thread)
             await stage.turn(thread, "On?")
 
 
@@ -191,7 +191,7 @@ async def an_engine_that_fails(stage: Stage) -> None:
     async with stage.thread(model, tools=(weigh,), engine=failing_engine()) as thread:
         await stage.turn(thread, "One?")
         await stage.turn(thread, "Two?")
-        await thread.compact()
+        await stage.fold(thread)
         await stage.turn(thread, "Three?")
 
 

@@ -264,6 +264,11 @@ class Stage:
         async with opened as found:
             yield found
 
+    async def fold(self, thread: treadle.Thread) -> None:
+        """Fold the view of a thread by hand."""
+        await thread.compact()
+        await self._settled(thread)
+
     async def turn(
         self,
         thread: treadle.Thread,
@@ -281,9 +286,12 @@ class Stage:
                 text = event.text
                 told = {"status": event.status, "text": event.text, "error": event.error}
                 self.heard.append({k: v for k, v in told.items() if v})
-        # So that what an engine does beside the turns is done by the next one.
-        await thread.wait_for_engine(100)
+        await self._settled(thread)
         return text
+
+    async def _settled(self, thread: treadle.Thread) -> None:
+        # So that what an engine does beside the turns is done before the next one.
+        await thread.wait_for_engine(100)
 
 
 async def until(done: Callable[[], bool]) -> None:

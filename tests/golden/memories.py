@@ -61,7 +61,7 @@ async def lossless_recall(stage: Stage) -> None:
     async with stage.thread(talking(stage), tools=(), engine="lossless") as thread:
         for text in (NEEDLE, "And the zebra?", "And the otter?", "What else?"):
             await stage.turn(thread, text)
-        await thread.compact()
+        await stage.fold(thread)
         (node, *_) = summaries(thread)
     model = talking(
         stage,
@@ -86,7 +86,7 @@ async def lossless_questions(stage: Stage) -> None:
     async with stage.thread(talking(stage), tools=(), engine="lossless") as thread:
         for text in (NEEDLE, "And the zebra?", "And the otter?"):
             await stage.turn(thread, text)
-        await thread.compact()
+        await stage.fold(thread)
     model = talking(
         stage,
         says(f"It is blue [{thread.id}:4].", when="<records>"),
@@ -103,10 +103,10 @@ async def lossless_remembers_by_itself(stage: Stage) -> None:
         await stage.turn(thread, NEEDLE)
         for number in range(6):
             await stage.turn(thread, f"Go on with {number}: {words(number)}")
-        await thread.compact()
+        await stage.fold(thread)
         await stage.turn(thread, "What is HERON_BLUE_77, and what colour has the heron?")
         await stage.turn(thread, "Thanks.")
-        await thread.compact()
+        await stage.fold(thread)
         await stage.turn(thread, "Bye.")
 
 
@@ -125,7 +125,7 @@ async def lossless_forked_and_rolled_back(stage: Stage) -> None:
     async with stage.thread(talking(stage), tools=(), engine="lossless") as thread:
         for number in range(8):
             await stage.turn(thread, f"Go on with {number}: {words(number)}")
-        await thread.compact()
+        await stage.fold(thread)
         await stage.turn(thread, "And now?")
         fork = await thread.fork()
         await thread.rollback(2)
@@ -146,7 +146,7 @@ async def another_engine(stage: Stage) -> None:
     )
     async with stage.thread(model, tools=(), **retrieval()) as thread:
         await stage.turn(thread, "How does a zebra sleep?")
-        await thread.compact()
+        await stage.fold(thread)
         await stage.turn(thread, "And herons?")
         await stage.turn(thread, "Was that about the zebra true?")
         await stage.turn(thread, "Look it up.")

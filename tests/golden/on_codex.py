@@ -70,7 +70,7 @@ async def codex_compaction(stage: Stage) -> None:
     )
     async with stage.thread(MODEL, **on) as thread:
         await stage.turn(thread, "One?")
-        await thread.compact()
+        await stage.fold(thread)
         await stage.turn(thread, "Two?")
     async with stage.thread(MODEL, thread.id, **on) as thread:
         await stage.turn(thread, "Three?")
@@ -149,5 +149,5 @@ async def codex_with_a_memory(stage: Stage) -> None:
         await stage.turn(thread, needle)
         for number in range(4):
             await stage.turn(thread, f"Part {number}: {LONG}")
-        await thread.compact()
+        await stage.fold(thread)
         await stage.turn(thread, "Which colour has the heron of HERON_BLUE_77?")
