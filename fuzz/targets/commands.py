@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import get_args
 
-from treadle.sandbox.approvals import ApprovalPolicy, Command, Escalation, Run, decide
+from treadle.sandbox.approvals import ApprovalPolicy, Command, Escalation
 from treadle.sandbox.commands import loose_commands, plain_commands
 from treadle.sandbox.safety import is_dangerous, is_safe_read_only
+from treadle.sandbox.verdict import Run, judge_command
 from treadle.tools.patch import PatchError, find_patch
 
 __all__ = ["WORDS", "check"]
@@ -31,10 +32,12 @@ def check(data: bytes) -> None:
         assert not safe or is_safe_read_only(command)
         assert not is_dangerous(command) or dangerous
     for approval in get_args(ApprovalPolicy):
-        verdict = decide(Command(argv, "/w"), mode="workspace-write", approval=approval)
+        verdict = judge_command(Command(argv, "/w"), mode="workspace-write", approval=approval)
         assert not dangerous or not isinstance(verdict, Run)
         escaping = Command(argv, "/w", Escalation("please"))
-        assert not isinstance(decide(escaping, mode="workspace-write", approval=approval), Run)
+        assert not isinstance(
+            judge_command(escaping, mode="workspace-write", approval=approval), Run
+        )
     try:
         find_patch(script)
         find_patch(argv)

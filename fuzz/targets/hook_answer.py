@@ -7,9 +7,8 @@ from typing import Any
 import msgspec
 
 from treadle.core.errors import HookFailed
-from treadle.hooks.answers import Answer
-from treadle.hooks.command import read_answer
-from treadle.hooks.payloads import BeforePromptBuild, BeforeToolCall, ToolResultReady
+from treadle.hooks.command_hook import parse_answer
+from treadle.hooks.payloads import BeforePromptBuild, BeforeToolCall, HookAnswer, ToolResultReady
 
 __all__ = ["WORDS", "check"]
 
@@ -43,8 +42,8 @@ def check(data: bytes) -> None:
     for payload in _PAYLOADS:
         for common in (False, True):
             try:
-                answer = read_answer(data, payload, common=common)
+                answer = parse_answer(data, payload, common=common)
             except HookFailed:
                 continue
-            assert answer is None or isinstance(answer, Answer)
+            assert answer is None or isinstance(answer, HookAnswer)
             msgspec.json.encode(answer)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from fuzz.cutting import head_and_rest
 from treadle.tools.patch import Edit, InvalidPatch, PatchError, PatchParser, parse_patch, plan_patch
-from treadle.tools.patch.diff import plan_diffs
-from treadle.tools.patch.files import digest
+from treadle.tools.patch.file_edits import digest
+from treadle.tools.patch.patch_plan import plan_diffs
 
 __all__ = ["WORDS", "check"]
 

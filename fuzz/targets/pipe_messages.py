@@ -7,7 +7,7 @@ from contextlib import suppress
 import msgspec
 
 from treadle.core.wire import UNREADABLE
-from treadle.tools.pipe.messages import decode_reply, decode_request, encode, failure_of
+from treadle.tools.pipe.protocol import decode_reply, decode_request, encode, remote_error
 
 __all__ = ["WORDS", "check"]
 
@@ -35,5 +35,5 @@ def check(data: bytes) -> None:
         with suppress(msgspec.MsgspecError, OverflowError, NotImplementedError):
             encode(reply)
         if reply.failure is not None:
-            again = failure_of(reply.failure.exception())
+            again = remote_error(reply.failure.exception())
             assert type(again.exception()) is type(reply.failure.exception())

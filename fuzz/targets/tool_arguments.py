@@ -13,10 +13,10 @@ from treadle.core.entries import Draft
 from treadle.core.errors import HookFailed
 from treadle.core.items import FunctionCall, encode_item
 from treadle.core.wire import json_bytes
-from treadle.hooks.familiar import familiar, unfamiliar
+from treadle.hooks.common_form import call_from_common, call_to_common
 from treadle.models.assembly import FreeformDeltas
 from treadle.models.formats.tools import freeform_input
-from treadle.tools.arguments import BadArguments, read_arguments
+from treadle.tools.arguments import InvalidArguments, parse_arguments
 
 __all__ = ["WORDS", "check"]
 
@@ -41,14 +41,14 @@ def check(data: bytes) -> None:
     """A tool reads them or refuses them; a hook, a repair and a watcher read what they can."""
     (step,), rest = head_and_rest(data)
     text = rest.decode(errors="replace")
-    with suppress(BadArguments):
-        read_arguments("look", text, _Taken)
+    with suppress(InvalidArguments):
+        parse_arguments("look", text, _Taken)
     _check_deltas(text, step % 7 + 1)
     for tool in ("exec_command", "shell", "apply_patch", "look"):
-        _, told = familiar(tool, text)
+        _, told = call_to_common(tool, text)
         json_bytes(told)
         with suppress(HookFailed):
-            json_bytes(unfamiliar(tool, text, told))
+            json_bytes(call_from_common(tool, text, told))
     call = FunctionCall(name="look", arguments=text, call_id=text[:20])
     row = Row.of_draft(Draft(kind="item", body=encode_item(call)))
     again = repair_row(row, ("object_arguments", "plain_call_ids"))

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
         TurnStarted,
         UsageReported,
     )
-    from .hooks.registry import Hooks
+    from .hooks.hooks import Hooks
     from .models.contract import Model, ModelError
     from .prompt.fragment import Fragment
     from .prompt.observation import PromptContext
@@ -182,7 +182,7 @@ __getattr__ = lazy_attributes(
             "ToolFinished ToolProgress ToolStarted TurnCompleted TurnStarted "
             "UsageReported"
         ),
-        "hooks.registry": "Hooks",
+        "hooks.hooks": "Hooks",
         "models.contract": "Model ModelError",
         "prompt.fragment": "Fragment",
         "prompt.observation": "PromptContext",

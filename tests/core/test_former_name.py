@@ -41,7 +41,7 @@ from treadle.harness.codex.rollout import locate_rollout
 from treadle.harness.registry import canonical
 from treadle.prompt.registry import default_registry
 from treadle.prompt.signals import annotate
-from treadle.sandbox.boundary import Boundary, draw
+from treadle.sandbox.boundary import Boundary, resolve_boundary
 from treadle.sandbox.policy import SandboxPolicy
 from treadle.store.contract import LedgerRow
 from treadle.store.index import SqliteIndex
@@ -324,7 +324,9 @@ def test_commands_cannot_change_the_old_directory_of_a_project(tmp_path):
     project.mkdir()
 
     def drawn() -> Boundary:
-        return draw(policy, project, home=tmp_path / "home", environ={"HOME": str(tmp_path)})
+        return resolve_boundary(
+            policy, project, home=tmp_path / "home", environ={"HOME": str(tmp_path)}
+        )
 
     # Where there is none, commands see no place kept free for it.
     assert old not in [rule.path for rule in drawn().rules]
@@ -335,7 +337,9 @@ def test_commands_cannot_change_the_old_directory_of_a_project(tmp_path):
 
 def test_commands_cannot_read_an_old_home_that_is_not_in_use(tmp_path):
     policy, old = SandboxPolicy(), tmp_path / ".local/share/weft"
-    boundary = draw(policy, tmp_path, home=tmp_path / "new", environ={"HOME": str(tmp_path)})
+    boundary = resolve_boundary(
+        policy, tmp_path, home=tmp_path / "new", environ={"HOME": str(tmp_path)}
+    )
     assert boundary.access(old / "auth.json") == "hidden"
 
 

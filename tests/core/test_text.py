@@ -10,7 +10,6 @@ from treadle.core.items import EncryptedContent, InputAudio, InputImage, InputTe
 from treadle.core.text import (
     TruncationPolicy,
     approx_tokens,
-    formatted_truncate,
     truncate_output,
     truncate_text,
 )
@@ -63,7 +62,6 @@ def test_the_middle_is_cut_and_the_gap_is_counted(text, policy, expected):
 def test_what_fits_comes_back_as_it_is(text, policy):
     if len(text.encode()) <= policy.byte_budget:
         assert truncate_text(text, policy) == text
-        assert formatted_truncate(text, policy) == text
 
 
 @given(
@@ -89,23 +87,6 @@ def test_a_cut_keeps_whole_characters_of_both_ends_within_the_budget(text, polic
         assert (marker[1], marker[2]) == (str(approx_tokens(size - policy.byte_budget)), "tokens")
     else:
         assert (marker[1], marker[2]) == (str(len(rest)), "chars")
-
-
-def test_a_heading_tells_how_much_there_was():
-    assert formatted_truncate(EXAMPLE + "\n" + EXAMPLE, octets(30)) == (
-        "Warning: truncated output (original token count: 31)\n"
-        "Total output lines: 2\n"
-        "\n"
-        "this is an exam…91 chars truncated…ld be truncated"
-    )
-
-
-@pytest.mark.parametrize(
-    ("text", "lines"),
-    [("aaaa", 1), ("aaaa\n", 1), ("aa\nbb", 2), ("aa\r\nbb\r\n", 2), ("a\x0cb\u2028c\rd", 1)],
-)
-def test_only_newlines_end_a_line(text, lines):
-    assert f"\nTotal output lines: {lines}\n" in formatted_truncate(text, octets(1))
 
 
 @pytest.mark.parametrize(("size", "expected"), [(0, 0), (1, 1), (4, 1), (5, 2), (8, 2)])

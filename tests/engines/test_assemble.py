@@ -16,8 +16,7 @@ from treadle.engines.info import EngineInfo
 from treadle.engines.recall import recall_item
 from treadle.engines.values import AssembleParams, AssembleResult
 from treadle.hooks import Hooks
-from treadle.hooks.payloads import BeforePromptBuild
-from treadle.hooks.registry import Answer as HookAnswer
+from treadle.hooks.payloads import BeforePromptBuild, HookAnswer
 from treadle.testing.script import Answer, Tokens
 from treadle.tools.decorator import tool
 

@@ -12,8 +12,8 @@ from treadle.core.specs import FunctionTool
 from treadle.core.wire import UNREADABLE, json_bytes
 from treadle.policy.schema import normalise
 from treadle.policy.target import Target
-from treadle.tools.arguments import BadArguments, read_arguments
-from treadle.tools.pipe.messages import decode_reply
+from treadle.tools.arguments import InvalidArguments, parse_arguments
+from treadle.tools.pipe.protocol import decode_reply
 
 from .starved import LIES
 
@@ -63,8 +63,8 @@ def test_references_that_multiply_are_not_written_out():
 )
 def test_a_number_of_a_call_costs_no_more_than_its_digits(number: str):
     tracemalloc.start()
-    with pytest.raises(BadArguments):
-        read_arguments("look", f'{{"name":{number}}}', Taken)
+    with pytest.raises(InvalidArguments):
+        parse_arguments("look", f'{{"name":{number}}}', Taken)
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert most < 1 << 20

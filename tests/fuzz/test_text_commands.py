@@ -6,9 +6,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from treadle.sandbox.approvals import Command, decide
+from treadle.sandbox.approvals import Command
 from treadle.sandbox.commands import LONGEST_SCRIPT, loose_commands, plain_commands
 from treadle.sandbox.safety import MOST_WORDS, is_dangerous, is_safe_read_only
+from treadle.sandbox.verdict import judge_command
 from treadle.tools.patch import find_patch
 
 from .shells import run_by_bash
@@ -92,7 +93,7 @@ def test_a_command_that_only_looks_is_safe(script: str):
 def test_whatever_a_model_writes_is_decided(pieces: list[str]):
     for argv in (("bash", "-lc", " ".join(pieces)), tuple(pieces)):
         for approval in ("never", "on-request", "untrusted"):
-            decide(Command(argv, "/w"), mode="workspace-write", approval=approval)
+            judge_command(Command(argv, "/w"), mode="workspace-write", approval=approval)
     list(loose_commands("".join(pieces)))
 
 

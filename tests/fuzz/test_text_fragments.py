@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.prompt.test_forging import hostile, occurrences
-from treadle.core.text import TruncationPolicy, formatted_truncate, truncate_text
+from treadle.core.text import TruncationPolicy, truncate_text
 from treadle.prompt import default_registry
 from treadle.prompt.discovery import MOST_BYTES, discover
 from treadle.thread.thread import Thread
@@ -86,7 +86,6 @@ def test_a_strange_file_of_instructions_is_left_out_in_little_memory(tmp_path: P
 )
 def test_any_text_can_be_cut(text: str, limit: int, mode):
     policy = TruncationPolicy(mode, limit)
-    for cut in (truncate_text, formatted_truncate):
-        short = cut(text, policy)
-        fits = len(text.encode(errors="surrogatepass")) <= policy.byte_budget
-        assert (short == text) if fits else ("truncated" in short)
+    short = truncate_text(text, policy)
+    fits = len(text.encode(errors="surrogatepass")) <= policy.byte_budget
+    assert (short == text) if fits else ("truncated" in short)

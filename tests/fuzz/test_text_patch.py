@@ -20,10 +20,10 @@ from treadle.tools.patch import (
     parse_patch,
     plan_patch,
 )
-from treadle.tools.patch.local import LARGEST_FILE
+from treadle.tools.patch.file_edits import LARGEST_FILE
 from treadle.tools.patch.parser import LONGEST_PATCH, MOST_HUNKS
-from treadle.tools.patch.plan import MOST_HELD
-from treadle.tools.patch.seek import Haystack
+from treadle.tools.patch.patch_plan import MOST_HELD
+from treadle.tools.patch.update import LineSearch
 
 STEPS = st.sampled_from(
     ["..", ".", "a", "out", "loop", "sub", "", "-rf", "n\x1bl", "\udcff", "x\0", "é" * 200, "~"]
@@ -76,16 +76,16 @@ def test_lines_are_found_where_a_plain_search_finds_them(lines, wanted, start):
         for at in range(start, len(lines) - len(wanted) + 1)
         if lines[at : at + len(wanted)] == wanted
     ]
-    assert Haystack(lines).find(wanted, start) == (plain[0] if plain else None)
+    assert LineSearch(lines).find(wanted, start) == (plain[0] if plain else None)
     many = ["a"] * 100 + lines
-    shifted = Haystack(many).find(["a"] * 40 + wanted, 0)
+    shifted = LineSearch(many).find(["a"] * 40 + wanted, 0)
     whole = "".join(many).find("a" * 40 + "".join(wanted))
     assert shifted == (None if whole < 0 else whole)
 
 
 def test_lines_that_nearly_fit_everywhere_are_looked_at_once():
     lines = ["a"] * 200_000
-    assert Haystack(lines).find([*lines[:100_000], "b"], 0) is None
+    assert LineSearch(lines).find([*lines[:100_000], "b"], 0) is None
 
 
 def test_searches_without_end_are_refused(tmp_path):

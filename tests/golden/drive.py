@@ -38,12 +38,12 @@ from treadle.hooks.payloads import (
     BeforeCompaction,
     BeforePromptBuild,
     BeforeToolCall,
-    ThreadStarted,
     ToolResultReady,
-    TurnEnded,
 )
-from treadle.hooks.payloads import TurnStarted as TurnStartedHook
-from treadle.hooks.registry import Answer as HookSays
+from treadle.hooks.payloads import HookAnswer as HookSays
+from treadle.hooks.payloads import OnThreadStart as ThreadStarted
+from treadle.hooks.payloads import OnTurnEnd as TurnEnded
+from treadle.hooks.payloads import OnTurnStart as TurnStartedHook
 from treadle.models.connect import ProviderConfig
 from treadle.models.retry import Backoff
 from treadle.policy.auth.credential import ApiKey

@@ -19,7 +19,7 @@ from treadle.harness.events import ApprovalRequested, Event, QuestionsAsked, Too
 from treadle.prompt.input import LocalImage
 from treadle.sandbox.approvals import Decision, ForPrefix, ForThread, No, NoAndStop, Once
 from treadle.testing.script import Answer
-from treadle.tools.contract import Choice, UserQuestion
+from treadle.tools.contract import AnswerOption, UserQuestion
 
 from .scenes import call, calls_answered_once, hear, last, log, of, opened, scripted
 
@@ -192,7 +192,7 @@ async def test_questions_go_to_the_user_and_answers_back(tmp_path):
 
         await hear(thread, "paint it", at=reply)
         assert (await log(thread))[2] == 'output {"answers":{"colour":{"answers":["Blue"]}}}'
-    choices = (Choice("Red", "warm"), Choice("Blue", "cold"))
+    choices = (AnswerOption("Red", "warm"), AnswerOption("Blue", "cold"))
     question = UserQuestion(id="colour", header="Colour", question="Which?", options=choices)
     assert heard == [(question,)]
 

@@ -11,18 +11,18 @@ from msgspec import UNSET, Raw
 from tests.harness.scenes import call, hear, of, opened, scripted
 from treadle.core.errors import HookFailed
 from treadle.harness.events import ToolFinished
-from treadle.hooks import Answer as Says
-from treadle.hooks import CommandHook, Hooks
-from treadle.hooks.common import COMMON_EVENTS, common_answer, common_event, common_no
+from treadle.hooks import CommandHook, HookAnswer, Hooks
+from treadle.hooks.common_form import encode_event, parse_output, refusal
 from treadle.hooks.payloads import (
+    COMMON_EVENTS,
     AfterCompaction,
     BeforeCompaction,
     BeforePromptBuild,
     BeforeToolCall,
+    OnThreadStart,
+    OnTurnEnd,
     Payload,
-    ThreadStarted,
     ToolResultReady,
-    TurnEnded,
 )
 from treadle.testing.script import Answer
 from treadle.tools.decorator import tool
@@ -36,8 +36,8 @@ def before(tool: str = "echo", arguments: str = '{"text":"a"}') -> BeforeToolCal
 
 READY = ToolResultReady(**CALL, tool="echo", output="out", success=True, arguments="{}")
 PROMPT = BeforePromptBuild(thread="thr", cwd="/w", model="m", prompt="hello")
-STARTED = ThreadStarted(thread="thr", cwd="/w", model="m", source="startup")
-ENDED = TurnEnded(thread="thr", turn="turn_1", status="completed", text="bye", usage=Raw(b"{}"))
+STARTED = OnThreadStart(thread="thr", cwd="/w", model="m", source="startup")
+ENDED = OnTurnEnd(thread="thr", turn="turn_1", status="completed", text="bye", usage=Raw(b"{}"))
 FOLDING = BeforeCompaction(thread="thr", tokens=9, trigger="overflow")
 FOLDED = AfterCompaction(thread="thr", tokens_before=9, tokens_after=1)
 
@@ -54,7 +54,7 @@ EVERY: dict[str, Payload] = {
 
 def test_every_event_is_told_in_the_common_fields():
     assert {name: type(payload) for name, payload in EVERY.items()} == COMMON_EVENTS
-    told = [json.loads(common_event(payload)) for payload in EVERY.values()]
+    told = [json.loads(encode_event(payload)) for payload in EVERY.values()]
     assert [each.pop("hook_event_name") for each in told] == list(EVERY)
     for each in told:
         common = [each.pop(key) for key in ("session_id", "transcript_path", "permission_mode")]
@@ -100,7 +100,7 @@ def test_every_event_is_told_in_the_common_fields():
     ],
 )
 def test_our_tools_are_told_as_others_know_them(tool, arguments, name, given):
-    told = json.loads(common_event(before(tool, arguments)))
+    told = json.loads(encode_event(before(tool, arguments)))
     assert (told["tool_name"], told["tool_input"]) == (name, given)
 
 
@@ -123,7 +123,7 @@ def test_our_tools_are_told_as_others_know_them(tool, arguments, name, given):
 )
 def test_changed_parameters_come_back_in_the_tools_own_words(tool, arguments, updated, parameters):
     out = json.dumps({"hookSpecificOutput": {"updatedInput": updated}}).encode()
-    answer = common_answer(out, before(tool, arguments))
+    answer = parse_output(out, before(tool, arguments))
     assert answer is not None
     assert answer.parameters is not UNSET
     assert {key: json.loads(bytes(raw)) for key, raw in answer.parameters.items()} == parameters
@@ -132,14 +132,14 @@ def test_changed_parameters_come_back_in_the_tools_own_words(tool, arguments, up
 @pytest.mark.parametrize(
     ("said", "answer"),
     [
-        ({}, Says()),
-        ({"decision": "approve"}, Says()),
-        ({"decision": "block", "reason": "no"}, Says(block="no")),
-        ({"decision": "deny"}, Says(block="a hook said no")),
-        ({"continue": False, "stopReason": "enough"}, Says(block="enough")),
-        ({"continue": False}, Says(block="a hook said stop")),
-        ({"continue": True, "suppressOutput": True, "systemMessage": "psst"}, Says()),
-        ({"hookSpecificOutput": {"permissionDecision": "allow"}}, Says()),
+        ({}, HookAnswer()),
+        ({"decision": "approve"}, HookAnswer()),
+        ({"decision": "block", "reason": "no"}, HookAnswer(block="no")),
+        ({"decision": "deny"}, HookAnswer(block="a hook said no")),
+        ({"continue": False, "stopReason": "enough"}, HookAnswer(block="enough")),
+        ({"continue": False}, HookAnswer(block="a hook said stop")),
+        ({"continue": True, "suppressOutput": True, "systemMessage": "psst"}, HookAnswer()),
+        ({"hookSpecificOutput": {"permissionDecision": "allow"}}, HookAnswer()),
         (
             {
                 "hookSpecificOutput": {
@@ -148,51 +148,51 @@ def test_changed_parameters_come_back_in_the_tools_own_words(tool, arguments, up
                     "permissionDecisionReason": "never",
                 }
             },
-            Says(block="never"),
+            HookAnswer(block="never"),
         ),
         (
             {"hookSpecificOutput": {"permissionDecision": "ask"}},
-            Says(block="a hook does not allow it"),
+            HookAnswer(block="a hook does not allow it"),
         ),
     ],
 )
 def test_what_is_said_before_a_call_is_what_it_means(said, answer):
-    assert common_answer(json.dumps(said).encode(), before()) == answer
+    assert parse_output(json.dumps(said).encode(), before()) == answer
 
 
 @pytest.mark.parametrize(
     ("payload", "out", "answer"),
     [
-        (PROMPT, b"It rains.\n", Says(context="It rains.")),
-        (STARTED, b"Mind the gap.", Says(context="Mind the gap.")),
-        (STARTED, b'{"hookSpecificOutput":{"additionalContext":"x"}}', Says(context="x")),
-        (PROMPT, b'{"decision":"block","reason":"no"}', Says(block="no")),
+        (PROMPT, b"It rains.\n", HookAnswer(context="It rains.")),
+        (STARTED, b"Mind the gap.", HookAnswer(context="Mind the gap.")),
+        (STARTED, b'{"hookSpecificOutput":{"additionalContext":"x"}}', HookAnswer(context="x")),
+        (PROMPT, b'{"decision":"block","reason":"no"}', HookAnswer(block="no")),
         (before(), b"plain words\n", None),
         (ENDED, b"plain words\n", None),
         (READY, b"{}", None),
-        (READY, b'{"decision":"block","reason":"lint: 1"}', Says(output="out\n\nlint: 1")),
+        (READY, b'{"decision":"block","reason":"lint: 1"}', HookAnswer(output="out\n\nlint: 1")),
         (
             READY,
             b'{"hookSpecificOutput":{"additionalContext":"fyi"}}',
-            Says(output="out\n\nfyi"),
+            HookAnswer(output="out\n\nfyi"),
         ),
         (READY, b'{"hookSpecificOutput":{"updatedInput":{"a":1}}}', None),
-        (PROMPT, b'{"hookSpecificOutput":{"updatedInput":{"a":1}}}', Says()),
+        (PROMPT, b'{"hookSpecificOutput":{"updatedInput":{"a":1}}}', HookAnswer()),
     ],
 )
 def test_what_is_said_elsewhere_is_what_it_can_mean_there(payload, out, answer):
-    assert common_answer(out, payload) == answer
+    assert parse_output(out, payload) == answer
 
 
 def test_a_no_to_a_call_that_has_run_is_a_comment_on_it():
-    assert common_no("badly formatted", READY) == Says(output="out\n\nbadly formatted")
-    assert common_no("no", PROMPT) == Says(block="no")
+    assert refusal("badly formatted", READY) == HookAnswer(output="out\n\nbadly formatted")
+    assert refusal("no", PROMPT) == HookAnswer(block="no")
 
 
 @pytest.mark.parametrize("out", [b"{", b'{"decision":"perhaps"}', b'{"continue":1}'])
 def test_output_that_nobody_understands_is_a_failure(out):
     with pytest.raises(HookFailed, match="no hook output"):
-        common_answer(out, before())
+        parse_output(out, before())
 
 
 def python(program: str) -> CommandHook:
@@ -202,7 +202,7 @@ def python(program: str) -> CommandHook:
 async def test_a_command_in_the_common_form_changes_blocks_and_comments(tmp_path):
     @tool
     async def echo(text: str, times: int = 1) -> str:
-        """Says it again."""
+        """HookAnswer it again."""
         return text * times
 
     change = python(

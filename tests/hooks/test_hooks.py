@@ -15,26 +15,26 @@ from treadle.hooks.payloads import (
     BeforeCompaction,
     BeforePromptBuild,
     BeforeToolCall,
+    Hook,
+    HookAnswer,
+    OnThreadStart,
+    OnTurnEnd,
+    OnTurnStart,
     Payload,
-    ThreadStarted,
     ToolResultReady,
-    TurnEnded,
-    TurnStarted,
 )
-from treadle.hooks.registry import Answer as Says
-from treadle.hooks.registry import Hook
 from treadle.testing import layout
 from treadle.testing.script import Answer
 from treadle.tools.decorator import tool
 
 EVENTS: tuple[type[Payload], ...] = (
-    ThreadStarted,
+    OnThreadStart,
     BeforePromptBuild,
-    TurnStarted,
+    OnTurnStart,
     BeforeToolCall,
     ToolResultReady,
     AfterToolCall,
-    TurnEnded,
+    OnTurnEnd,
     BeforeCompaction,
     AfterCompaction,
 )
@@ -42,13 +42,13 @@ EVENTS: tuple[type[Payload], ...] = (
 
 @tool
 async def echo(text: str, times: int = 1) -> str:
-    """Says it again."""
+    """HookAnswer it again."""
     return text * times
 
 
 def saying(**fields: Any) -> Hook:
-    async def hook(_: Payload) -> Says:
-        return Says(**fields)
+    async def hook(_: Payload) -> HookAnswer:
+        return HookAnswer(**fields)
 
     return hook
 
@@ -118,11 +118,11 @@ async def test_a_hook_that_fails_before_a_call_keeps_it_from_running(tmp_path):
 async def test_results_pass_from_one_hook_to_the_next(tmp_path):
     hooks = Hooks()
 
-    async def louder(ready: ToolResultReady) -> Says:
-        return Says(output=f"{ready.output}!")
+    async def louder(ready: ToolResultReady) -> HookAnswer:
+        return HookAnswer(output=f"{ready.output}!")
 
-    async def puzzled(ready: ToolResultReady) -> Says:
-        return Says(output=f"{ready.output}?")
+    async def puzzled(ready: ToolResultReady) -> HookAnswer:
+        return HookAnswer(output=f"{ready.output}?")
 
     hooks.on(ToolResultReady, louder)
     hooks.on(ToolResultReady, failing)
@@ -142,7 +142,7 @@ async def test_results_pass_from_one_hook_to_the_next(tmp_path):
 
 async def test_hooks_that_only_listen_may_fail(tmp_path):
     hooks = Hooks()
-    for event in (BeforePromptBuild, TurnStarted, ToolResultReady, AfterToolCall, TurnEnded):
+    for event in (BeforePromptBuild, OnTurnStart, ToolResultReady, AfterToolCall, OnTurnEnd):
         hooks.on(event, failing)
     model = scripted(ECHO, Answer(text="done"))
     async with opened(tmp_path, model, tools=(echo,), hooks=hooks) as thread:
@@ -195,10 +195,10 @@ async def test_a_compaction_can_be_prevented(tmp_path, hook):
 async def test_the_end_of_an_interrupted_turn_is_told_too(tmp_path):
     hooks, ended = Hooks(), []
 
-    async def note(payload: TurnEnded) -> None:
+    async def note(payload: OnTurnEnd) -> None:
         ended.append(payload.status)
 
-    hooks.on(TurnEnded, note)
+    hooks.on(OnTurnEnd, note)
     async with opened(tmp_path, scripted(Answer(text="x", delay=60)), hooks=hooks) as thread:
         await hear(thread, "go", at=lambda _: thread.interrupt())
     assert ended == ["interrupted"]

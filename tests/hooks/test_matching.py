@@ -5,7 +5,7 @@ import pytest
 from tests.harness.scenes import hear, opened, scripted
 from treadle.core.specs import FunctionTool, Namespace, parameters
 from treadle.hooks import Hooks
-from treadle.hooks.matching import matches
+from treadle.hooks.hooks import matches
 from treadle.hooks.payloads import BeforeToolCall
 from treadle.testing.script import Answer, Call
 from treadle.tools.contract import ToolCall, ToolContext, ToolResult

@@ -8,29 +8,29 @@ import pytest
 from tests.harness.scenes import call, hear, last, of, opened, processes, scripted
 from treadle.core.errors import ConfigError, HookFailed
 from treadle.harness.events import ToolFinished
-from treadle.hooks import Answer as Says
-from treadle.hooks import CommandHook, Hooks
-from treadle.hooks.calling import called
+from treadle.hooks import CommandHook, HookAnswer, Hooks
+from treadle.hooks.hooks import call_hook
 from treadle.hooks.payloads import (
+    RULES,
     AfterCompaction,
     BeforeCompaction,
     BeforePromptBuild,
     BeforeToolCall,
+    HookRule,
+    OnThreadStart,
+    OnTurnEnd,
+    OnTurnStart,
     Payload,
-    ThreadStarted,
-    TurnEnded,
-    TurnStarted,
 )
-from treadle.hooks.rules import RULES, Rule
 from treadle.testing.script import Answer
 from treadle.tools.decorator import tool
 
-STARTED = TurnStarted(thread="t", turn="u", model="m")
+STARTED = OnTurnStart(thread="t", turn="u", model="m")
 
 
 @tool
 async def echo(text: str) -> str:
-    """Says it again."""
+    """HookAnswer it again."""
     return text
 
 
@@ -42,10 +42,10 @@ def test_who_decides_fails_closed_and_who_only_looks_runs_beside_others():
     closed = {event.__name__ for event, rule in RULES.items() if rule.closed}
     together = {event.__name__ for event, rule in RULES.items() if rule.together}
     assert closed == {"BeforeToolCall", "BeforeCompaction"}
-    assert together == {"AfterToolCall", "AfterCompaction", "TurnStarted", "TurnEnded"}
-    assert RULES[BeforeToolCall] == Rule(seconds=15, closed=True)
-    assert RULES[BeforePromptBuild] == Rule(seconds=15)
-    assert RULES[TurnEnded] == Rule(seconds=30, together=True)
+    assert together == {"AfterToolCall", "AfterCompaction", "OnTurnStart", "OnTurnEnd"}
+    assert RULES[BeforeToolCall] == HookRule(seconds=15, closed=True)
+    assert RULES[BeforePromptBuild] == HookRule(seconds=15)
+    assert RULES[OnTurnEnd] == HookRule(seconds=30, together=True)
 
 
 async def test_a_hook_that_hangs_before_a_call_keeps_it_from_running(tmp_path):
@@ -65,7 +65,7 @@ async def test_a_hook_that_hangs_before_a_call_keeps_it_from_running(tmp_path):
 
 async def test_a_hook_that_hangs_elsewhere_is_logged_and_left_out(tmp_path, caplog):
     hooks = Hooks()
-    for event in (ThreadStarted, BeforePromptBuild, TurnStarted, TurnEnded):
+    for event in (OnThreadStart, BeforePromptBuild, OnTurnStart, OnTurnEnd):
         hooks.on(event, forever, timeout=0.05)
     async with opened(tmp_path, scripted(Answer(text="hello")), hooks=hooks) as thread:
         assert last(await hear(thread, "go")).text == "hello"
@@ -82,7 +82,7 @@ async def test_a_hook_whose_time_is_up_is_cancelled():
             ended.append("tidied")
 
     hooks = Hooks()
-    hooks.on(TurnStarted, tidy, timeout=0.01)
+    hooks.on(OnTurnStart, tidy, timeout=0.01)
     with pytest.raises(HookFailed, match=r"did not answer within 0\.01 s"):
         await hooks.ask(STARTED)
     assert ended == ["tidied"]
@@ -100,8 +100,8 @@ async def test_whoever_breaks_off_a_hook_waits_for_its_tidying():
             ended.append("tidied")
 
     hooks = Hooks()
-    hooks.on(TurnStarted, tidy)
-    task = asyncio.create_task(hooks.tell(STARTED))
+    hooks.on(OnTurnStart, tidy)
+    task = asyncio.create_task(hooks.notify(STARTED))
     await begun.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -120,7 +120,7 @@ async def test_a_hook_that_will_not_be_cancelled_is_left_to_itself():
                 continue
 
     with pytest.raises(HookFailed, match="did not answer"):
-        await called(stubborn, STARTED, 0.01, grace=0.01)
+        await call_hook(stubborn, STARTED, 0.01, grace=0.01)
     release.set()
     await asyncio.sleep(0)
 
@@ -128,7 +128,7 @@ async def test_a_hook_that_will_not_be_cancelled_is_left_to_itself():
 async def test_a_command_whose_time_is_up_is_gone_with_its_whole_group():
     hooks = Hooks()
     script = "sleep 543219 & sleep 543218"
-    hooks.on(TurnStarted, CommandHook(("/bin/sh", "-c", script)), timeout=0.3)
+    hooks.on(OnTurnStart, CommandHook(("/bin/sh", "-c", script)), timeout=0.3)
     with pytest.raises(HookFailed, match="did not answer"):
         await hooks.ask(STARTED)
     assert processes("54321") == []
@@ -139,7 +139,7 @@ async def test_a_hook_that_cancels_itself_has_failed_and_cancels_nobody_else():
         raise asyncio.CancelledError
 
     hooks = Hooks()
-    hooks.on(TurnStarted, desert)
+    hooks.on(OnTurnStart, desert)
     with pytest.raises(HookFailed, match="gave up"):
         await hooks.ask(STARTED)
 
@@ -149,15 +149,15 @@ async def test_what_is_no_answer_is_a_failure():
         return {"block": "no"}
 
     hooks = Hooks()
-    hooks.on(TurnStarted, chatty)
-    with pytest.raises(HookFailed, match="answered 'dict'; return an Answer or None"):
+    hooks.on(OnTurnStart, chatty)
+    with pytest.raises(HookFailed, match="answered 'dict'; return a HookAnswer or None"):
         await hooks.ask(STARTED)
 
 
 @pytest.mark.parametrize("seconds", [0, -1, 600.5])
 def test_no_hook_gets_more_than_ten_minutes_or_no_time_at_all(seconds):
     with pytest.raises(ConfigError, match="more than 0 and at most 600"):
-        Hooks().on(TurnStarted, forever, timeout=seconds)
+        Hooks().on(OnTurnStart, forever, timeout=seconds)
 
 
 async def test_the_highest_priority_comes_first_then_the_order_of_registration():
@@ -171,7 +171,7 @@ async def test_the_highest_priority_comes_first_then_the_order_of_registration()
 
     for name, priority in (("c", 0), ("a", 5), ("d", 0), ("e", -1), ("b", 5)):
         hooks.on(BeforePromptBuild, named(name), priority=priority)
-    await hooks.tell(BeforePromptBuild(thread="t", cwd="/", model="m", prompt="p"))
+    await hooks.notify(BeforePromptBuild(thread="t", cwd="/", model="m", prompt="p"))
     assert heard == ["a", "b", "c", "d", "e"]
 
 
@@ -184,47 +184,47 @@ async def test_hooks_that_only_look_run_beside_each_other():
     async def other(_: Payload) -> None:
         await met.wait()
 
-    hooks.on(TurnStarted, one, timeout=60)
-    hooks.on(TurnStarted, other, timeout=60)
-    assert await hooks.tell(STARTED) == []
+    hooks.on(OnTurnStart, one, timeout=60)
+    hooks.on(OnTurnStart, other, timeout=60)
+    assert await hooks.notify(STARTED) == []
     assert met.n_waiting == 0
 
 
 async def test_hooks_that_may_change_an_input_run_one_after_the_other():
     hooks, order = Hooks(), []
 
-    async def slow(_: Payload) -> Says:
+    async def slow(_: Payload) -> HookAnswer:
         order.append("slow begins")
         await asyncio.sleep(0.01)
         order.append("slow ends")
-        return Says(context="slow")
+        return HookAnswer(context="slow")
 
-    async def quick(_: Payload) -> Says:
+    async def quick(_: Payload) -> HookAnswer:
         order.append("quick")
-        return Says(context="quick")
+        return HookAnswer(context="quick")
 
     hooks.on(BeforePromptBuild, slow)
     hooks.on(BeforePromptBuild, quick)
     asked = BeforePromptBuild(thread="t", cwd="/", model="m", prompt="p")
-    assert await hooks.tell(asked) == [Says(context="slow"), Says(context="quick")]
+    assert await hooks.notify(asked) == [HookAnswer(context="slow"), HookAnswer(context="quick")]
     assert order == ["slow begins", "slow ends", "quick"]
 
 
 async def test_a_thread_starts_once_in_a_process_and_again_when_it_was_folded(tmp_path):
     heard: list[str] = []
 
-    async def note(event: ThreadStarted) -> None:
+    async def note(event: OnThreadStart) -> None:
         heard.append(event.source)
 
     first = Hooks()
-    first.on(ThreadStarted, note)
+    first.on(OnThreadStart, note)
     answers = (Answer(text="long " * 2_000), Answer(text="short"), Answer(text="b"))
     async with opened(tmp_path, scripted(*answers), hooks=first) as thread:
         await hear(thread, "go")
         await thread.compact()
         await hear(thread, "go on")
     second = Hooks()
-    second.on(ThreadStarted, note)
+    second.on(OnThreadStart, note)
     model = scripted(Answer(text="c"), Answer(text="d"))
     async with opened(tmp_path, model, thread=thread.id, hooks=second) as thread:
         await hear(thread, "again")
@@ -233,26 +233,29 @@ async def test_a_thread_starts_once_in_a_process_and_again_when_it_was_folded(tm
 
 
 async def test_a_start_whose_input_was_not_admitted_is_told_again():
-    hooks, wanted = Hooks(), iter([Says(block="no"), None])
+    hooks, wanted = Hooks(), iter([HookAnswer(block="no"), None])
 
-    async def greet(_: Payload) -> Says:
-        return Says(context="welcome")
+    async def greet(_: Payload) -> HookAnswer:
+        return HookAnswer(context="welcome")
 
-    async def choosy(_: Payload) -> Says | None:
+    async def choosy(_: Payload) -> HookAnswer | None:
         return next(wanted)
 
-    hooks.on(ThreadStarted, greet)
+    hooks.on(OnThreadStart, greet)
     hooks.on(BeforePromptBuild, choosy)
     asked = BeforePromptBuild(thread="t", cwd="/", model="m", prompt="p")
-    assert await hooks.before_prompt(asked) == [Says(context="welcome"), Says(block="no")]
-    assert await hooks.before_prompt(asked) == [Says(context="welcome")]
+    assert await hooks.before_prompt(asked) == [
+        HookAnswer(context="welcome"),
+        HookAnswer(block="no"),
+    ]
+    assert await hooks.before_prompt(asked) == [HookAnswer(context="welcome")]
 
 
 async def test_a_compaction_that_a_harness_decides_on_is_only_told(caplog):
     hooks = Hooks()
     hooks.on(BeforeCompaction, forever, timeout=0.01)
     hooks.on(AfterCompaction, forever, timeout=0.01)
-    told = await hooks.tell(BeforeCompaction(thread="t", tokens=1, trigger="auto"))
-    after = await hooks.tell(AfterCompaction(thread="t", tokens_before=2, tokens_after=1))
+    told = await hooks.notify(BeforeCompaction(thread="t", tokens=1, trigger="auto"))
+    after = await hooks.notify(AfterCompaction(thread="t", tokens_before=2, tokens_after=1))
     assert (told, after) == ([], [])
     assert caplog.text.count("it is left out") == 2

@@ -19,11 +19,11 @@ import msgspec
 from msgspec import Struct
 
 from tests.sandbox.runner import become
-from treadle.sandbox.boundary import draw
+from treadle.sandbox.boundary import resolve_boundary
 from treadle.sandbox.bubblewrap import Bubblewrap
 from treadle.sandbox.policy import SandboxPolicy
 from treadle.sandbox.probe import find_bubblewrap
-from treadle.tools.local.spawn import spawn
+from treadle.tools.local.process import spawn
 
 HELD_BACK = """#!/bin/sh
 until [ -e {gate} ]; do sleep 0.01; done
@@ -56,9 +56,9 @@ def tied_late(sandbox: Bubblewrap, gate: str) -> Bubblewrap:
 
 def start_and_die(sandbox: Bubblewrap, deaths: Deaths, pause: float) -> None:
     policy, workspace = SandboxPolicy(mode="workspace-write"), Path(deaths.workspace)
-    boundary = draw(policy, workspace, home=sandbox.home, environ={})
+    boundary = resolve_boundary(policy, workspace, home=sandbox.home, environ={})
     environ = {"PATH": deaths.search}
-    with sandbox.command(deaths.argv, cwd=workspace, env=environ, boundary=boundary) as launch:
+    with sandbox.prepare(deaths.argv, cwd=workspace, env=environ, boundary=boundary) as launch:
         spawn(launch)
         time.sleep(pause)
         os.kill(os.getpid(), signal.SIGKILL)

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from treadle.core.errors import TreadleError
-from treadle.sandbox.boundary import draw
+from treadle.sandbox.boundary import resolve_boundary
 from treadle.sandbox.bubblewrap import Bubblewrap
 from treadle.sandbox.launch import NoSandbox, Sandbox
 from treadle.sandbox.policy import SandboxPolicy
@@ -42,11 +42,13 @@ class Outcome(Struct):
 
 
 def perform(job: Job, bubblewrap: Bubblewrap) -> Outcome:
-    boundary = draw(job.policy, Path(job.workspace), home=Path(job.home), environ=job.environ)
+    boundary = resolve_boundary(
+        job.policy, Path(job.workspace), home=Path(job.home), environ=job.environ
+    )
     confined = replace(bubblewrap, home=Path(job.home))
     chosen: Sandbox = NoSandbox() if job.unconfined else confined
     try:
-        launch = chosen.command(job.argv, cwd=Path(job.cwd), env=job.environ, boundary=boundary)
+        launch = chosen.prepare(job.argv, cwd=Path(job.cwd), env=job.environ, boundary=boundary)
     except TreadleError as error:
         return Outcome(-1, refusal=str(error))
     with launch:

@@ -10,6 +10,7 @@ from inline_snapshot import snapshot
 
 from treadle.core.errors import ConfigError
 from treadle.sandbox.approvals import (
+    Approvals,
     Ask,
     Command,
     Decision,
@@ -19,19 +20,21 @@ from treadle.sandbox.approvals import (
     No,
     NoAndStop,
     Once,
+    PastApprovals,
+    PrefixRule,
+    is_banned,
+)
+from treadle.sandbox.verdict import (
     Refuse,
-    Remembered,
     Run,
     Verdict,
-    decide,
-    decide_patch,
-    may_offer_outside,
+    can_offer_outside,
+    judge_command,
+    judge_patch,
     was_denied,
 )
-from treadle.sandbox.memory import Approvals
-from treadle.sandbox.prefixes import PrefixRule, is_banned
 
-NOTHING = Remembered()
+NOTHING = PastApprovals()
 
 
 def verdict(
@@ -40,10 +43,10 @@ def verdict(
     mode: str = "workspace-write",
     *,
     escalation: Escalation | None = None,
-    remembered: Remembered = NOTHING,
+    approved: PastApprovals = NOTHING,
 ) -> Verdict:
     command = Command(("bash", "-lc", text), "/w", escalation)
-    return decide(command, mode=mode, approval=approval, remembered=remembered)  # type: ignore[arg-type]
+    return judge_command(command, mode=mode, approval=approval, approved=approved)  # type: ignore[arg-type]
 
 
 def short(result: Verdict) -> str:
@@ -150,18 +153,18 @@ def test_a_prefix_is_offered_only_if_it_settles_the_whole_command(
 
 
 def test_a_remembered_prefix_lets_out_only_what_it_was_given_for():
-    out = Remembered((PrefixRule(("make", "fetch"), outside=True),))
-    inside = Remembered((PrefixRule(("make", "fetch")),))
+    out = PastApprovals((PrefixRule(("make", "fetch"), outside=True),))
+    inside = PastApprovals((PrefixRule(("make", "fetch")),))
     wish = Escalation("please")
     assert [
-        short(verdict("make fetch all", "untrusted", remembered=out)),
-        short(verdict("make fetch && make fetch b", "never", escalation=wish, remembered=out)),
-        short(verdict("make fetch && make all", "untrusted", remembered=out)),
-        short(verdict("make fetch && ls", "untrusted", remembered=out)),
-        short(verdict("make fetch-all", "untrusted", remembered=out)),
-        short(verdict("make fetch > x", "untrusted", remembered=out)),
-        short(verdict("make fetch all", "untrusted", remembered=inside)),
-        short(verdict("make fetch", "on-request", escalation=wish, remembered=inside)),
+        short(verdict("make fetch all", "untrusted", approved=out)),
+        short(verdict("make fetch && make fetch b", "never", escalation=wish, approved=out)),
+        short(verdict("make fetch && make all", "untrusted", approved=out)),
+        short(verdict("make fetch && ls", "untrusted", approved=out)),
+        short(verdict("make fetch-all", "untrusted", approved=out)),
+        short(verdict("make fetch > x", "untrusted", approved=out)),
+        short(verdict("make fetch all", "untrusted", approved=inside)),
+        short(verdict("make fetch", "on-request", escalation=wish, approved=inside)),
     ] == ["outside", "outside", "ask", "inside", "ask", "ask", "inside", "ask to leave"]
 
 
@@ -176,20 +179,20 @@ def test_a_command_approved_for_the_thread_is_not_asked_again(tmp_path: Path):
     ask = asked("make")
     approvals.record("thr_1", ask, ForThread())
     again = [
-        short(verdict("make", "untrusted", remembered=approvals.remembered("thr_1"))),
-        short(verdict("make x", "untrusted", remembered=approvals.remembered("thr_1"))),
-        short(verdict("make", "untrusted", remembered=approvals.remembered("thr_2"))),
+        short(verdict("make", "untrusted", approved=approvals.load("thr_1"))),
+        short(verdict("make x", "untrusted", approved=approvals.load("thr_1"))),
+        short(verdict("make", "untrusted", approved=approvals.load("thr_2"))),
         short(
             verdict(
                 "make",
                 "untrusted",
                 escalation=Escalation(),
-                remembered=approvals.remembered("thr_1"),
+                approved=approvals.load("thr_1"),
             )
         ),
     ]
     approvals.forget("thr_1")
-    again.append(short(verdict("make", "untrusted", remembered=approvals.remembered("thr_1"))))
+    again.append(short(verdict("make", "untrusted", approved=approvals.load("thr_1"))))
     assert again == ["inside", "ask", "ask", "ask to leave", "ask"]
 
 
@@ -197,15 +200,15 @@ def test_a_command_approved_for_the_thread_is_not_asked_again(tmp_path: Path):
 def test_other_answers_are_not_remembered(tmp_path: Path, answer: Decision):
     approvals = Approvals(tmp_path)
     approvals.record("thr_1", asked("make"), answer)
-    assert approvals.remembered("thr_1") == Remembered()
+    assert approvals.load("thr_1") == PastApprovals()
     assert list(tmp_path.iterdir()) == []
 
 
 def test_an_approved_prefix_is_kept_for_every_thread_and_process(tmp_path: Path):
     ask = asked("make fetch", escalation=Escalation("", ("make", "fetch")))
     Approvals(tmp_path).record("thr_1", ask, ForPrefix(("make", "fetch")))
-    kept = Approvals(tmp_path).remembered("thr_2")
-    assert kept == Remembered((PrefixRule(("make", "fetch"), outside=True),))
+    kept = Approvals(tmp_path).load("thr_2")
+    assert kept == PastApprovals((PrefixRule(("make", "fetch"), outside=True),))
     file = tmp_path / "rules.json"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert file.read_text() == snapshot(
@@ -236,7 +239,7 @@ def test_no_rule_is_lost_when_many_save_at_once(tmp_path: Path):
         thread.start()
     for thread in threads:
         thread.join()
-    saved = {rule.prefix[1] for rule in Approvals(tmp_path).prefixes()}
+    saved = {rule.prefix[1] for rule in Approvals(tmp_path).load_prefixes()}
     assert saved == {f"target{number}" for number in range(12)}
 
 
@@ -246,19 +249,19 @@ def test_prefixes_that_are_too_broad_or_beside_the_point_are_refused(tmp_path: P
         approvals.record("t", asked("make all"), ForPrefix(("make",)))
     with pytest.raises(ConfigError, match="does not begin the command"):
         approvals.record("t", asked("make all"), ForPrefix(("make", "al")))
-    assert approvals.prefixes() == ()
+    assert approvals.load_prefixes() == ()
 
 
 def test_a_broken_file_of_rules_is_named(tmp_path: Path):
     (tmp_path / "rules.json").write_text("{")
     with pytest.raises(ConfigError, match=r"cannot read the approved commands in .*rules\.json"):
-        Approvals(tmp_path).prefixes()
+        Approvals(tmp_path).load_prefixes()
 
 
 def test_a_rule_written_by_hand_cannot_be_too_broad(tmp_path: Path):
     rules = {"prefixes": [{"prefix": ["bash"]}, {"prefix": ["make", "all"]}]}
     (tmp_path / "rules.json").write_bytes(msgspec.json.encode(rules))
-    assert Approvals(tmp_path).prefixes() == (PrefixRule(("make", "all")),)
+    assert Approvals(tmp_path).load_prefixes() == (PrefixRule(("make", "all")),)
 
 
 @pytest.mark.parametrize(
@@ -285,7 +288,7 @@ def test_patches_are_judged_by_their_paths():
     def judged(paths: tuple[str, ...], writable: bool, confined: bool = True) -> list[str]:
         return [
             short(
-                decide_patch(
+                judge_patch(
                     paths=paths,
                     writable=writable,
                     approval=approval,
@@ -303,8 +306,8 @@ def test_patches_are_judged_by_their_paths():
 
 def test_leaving_the_sandbox_after_a_denial_is_offered_where_users_are_asked():
     policies = ("never", "on-request", "untrusted")
-    assert [may_offer_outside(each) for each in policies] == [False, False, True]  # type: ignore[arg-type]
-    assert [may_offer_outside(each, patch=True) for each in policies] == [False, True, True]  # type: ignore[arg-type]
+    assert [can_offer_outside(each) for each in policies] == [False, False, True]  # type: ignore[arg-type]
+    assert [can_offer_outside(each, patch=True) for each in policies] == [False, True, True]  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treadle.core.errors import ConfigError
-from treadle.sandbox.boundary import Boundary, Rule, draw
+from treadle.sandbox.boundary import Boundary, PathRule, resolve_boundary
 from treadle.sandbox.policy import SandboxMode, SandboxPolicy
 
 
@@ -23,7 +23,7 @@ def line(place: Path, mode: SandboxMode = "workspace-write", **settings: object)
     settings = {"exclude_slash_tmp": True, "hidden": (), **settings}
     policy = SandboxPolicy(mode=mode, **settings)  # type: ignore[arg-type]
     environ = {"HOME": str(place / "user"), "TMPDIR": str(place / "outside")}
-    return draw(policy, place / "workspace", home=place / "home", environ=environ)
+    return resolve_boundary(policy, place / "workspace", home=place / "home", environ=environ)
 
 
 def rules(boundary: Boundary, place: Path) -> dict[str, str]:
@@ -40,7 +40,7 @@ def protected(root: str) -> dict[str, str]:
 
 def test_read_only_allows_no_writing(place: Path):
     boundary = line(place, "read-only", writable_roots=(str(place),))
-    assert boundary.rules[0] == Rule(Path("/"), "read")
+    assert boundary.rules[0] == PathRule(Path("/"), "read")
     assert {rule.access for rule in boundary.rules[1:]} == {"hidden"}
     assert rules(boundary, place) == {"home": "hidden"}
     assert boundary.writable_roots == ()
@@ -67,7 +67,7 @@ def test_temporary_directories_can_be_left_out(place: Path):
 def test_full_access_confines_nothing(place: Path):
     boundary = line(place, "danger-full-access")
     assert (boundary.confined, boundary.network) == (False, True)
-    assert boundary.writable(place / "workspace/.git/config")
+    assert boundary.is_writable(place / "workspace/.git/config")
 
 
 def test_roots_in_the_users_home_are_expanded_and_missing_ones_left_out(place: Path):
@@ -85,16 +85,16 @@ def test_a_relative_root_is_an_error_that_names_it(place: Path):
 def test_a_root_that_the_user_spelled_out_wins_over_protection(place: Path):
     (place / "workspace/.git").mkdir()
     boundary = line(place, writable_roots=(str(place / "workspace/.git"),))
-    assert boundary.writable(place / "workspace/.git/config")
-    assert not boundary.writable(place / "workspace/.codex/config")
+    assert boundary.is_writable(place / "workspace/.git/config")
+    assert not boundary.is_writable(place / "workspace/.codex/config")
 
 
 def test_nothing_opens_the_home_of_treadle_again(place: Path):
     (place / "home/work").mkdir()
     boundary = line(place, writable_roots=(str(place / "home/work"), str(place)))
-    assert not boundary.writable(place / "home/work/file")
-    assert not boundary.readable(place / "home/auth.json")
-    assert boundary.writable(place / "other")
+    assert not boundary.is_writable(place / "home/work/file")
+    assert not boundary.is_readable(place / "home/auth.json")
+    assert boundary.is_writable(place / "other")
 
 
 def test_a_gitdir_file_and_what_it_leads_to_are_protected(place: Path):
@@ -104,7 +104,7 @@ def test_a_gitdir_file_and_what_it_leads_to_are_protected(place: Path):
     (workspace / ".git").write_text("gitdir: store/one\n")
     boundary = line(place)
     names = (".git", "store/one/config", "store/all/config", "store/two", "file")
-    assert [boundary.writable(workspace / name) for name in names] == [
+    assert [boundary.is_writable(workspace / name) for name in names] == [
         *(False, False, False, True, True)
     ]
 
@@ -139,7 +139,7 @@ def test_writes_in_this_process_find_no_way_out(place: Path, way: str):
     (workspace / "loop").symlink_to("loop2")
     (workspace / "loop2").symlink_to(place / "user" / "file")
     (workspace / "gitlink").symlink_to(".git")
-    assert not line(place).writable(workspace / way)
+    assert not line(place).is_writable(workspace / way)
 
 
 @pytest.mark.parametrize(
@@ -148,15 +148,15 @@ def test_writes_in_this_process_find_no_way_out(place: Path, way: str):
 def test_ordinary_paths_can_be_written(place: Path, name: str):
     (place / "workspace/sub").mkdir()
     (place / "workspace/in").symlink_to("sub")
-    assert line(place).writable(place / "workspace" / name)
+    assert line(place).is_writable(place / "workspace" / name)
 
 
 def test_a_linked_git_directory_is_protected_on_both_ends(place: Path):
     (place / "workspace/real").mkdir()
     (place / "workspace/.git").symlink_to("real")
     boundary = line(place)
-    assert not boundary.writable(place / "workspace/.git")
-    assert not boundary.writable(place / "workspace/real/config")
+    assert not boundary.is_writable(place / "workspace/.git")
+    assert not boundary.is_writable(place / "workspace/real/config")
 
 
 def test_a_pinned_path_is_written_where_it_was_checked(place: Path):
@@ -198,7 +198,7 @@ def test_what_may_be_written_really_lies_in_a_root(
         (workspace / "link").symlink_to("deep")
         (workspace / "deep/link").symlink_to(place / "user")
     path = workspace.joinpath(*way)
-    if line(place, exclude_tmpdir_env_var=True).writable(path):
+    if line(place, exclude_tmpdir_env_var=True).is_writable(path):
         real = Path(os.path.realpath(path))
         assert real.is_relative_to(workspace)
         assert real == workspace or real.relative_to(workspace).parts[0] not in (".git", ".treadle")
@@ -210,20 +210,20 @@ def test_no_file_that_commands_can_write_opens_what_is_hidden(place: Path, named
     (place / "user/.ssh/key").write_text("a secret")
     (place / "outside/.git").write_text(f"gitdir: {place / named}\n")
     boundary = line(place, hidden=("~/.ssh", str(place / "run")))
-    assert not boundary.readable(place / named)
+    assert not boundary.is_readable(place / named)
 
 
 def test_a_link_opens_nothing_that_is_hidden(place: Path):
     (place / "user/.ssh").mkdir()
     (place / "outside/.codex").symlink_to(place / "user/.ssh/key")
-    assert not line(place, hidden=("~/.ssh",)).readable(place / "user/.ssh/key")
+    assert not line(place, hidden=("~/.ssh",)).is_readable(place / "user/.ssh/key")
 
 
 def test_a_pipe_in_place_of_a_file_of_gits_is_not_waited_for(place: Path):
     (place / "workspace/.git").write_text("gitdir: elsewhere\n")
     (place / "workspace/elsewhere").mkdir()
     os.mkfifo(place / "workspace/elsewhere/commondir")
-    assert not line(place).writable(place / "workspace/elsewhere/config")
+    assert not line(place).is_writable(place / "workspace/elsewhere/config")
 
 
 def test_a_repository_that_no_path_leads_to_is_none(place: Path):

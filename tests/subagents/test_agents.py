@@ -12,8 +12,8 @@ from treadle.core.items import text_of
 from treadle.core.provenance import InputProvenance, InternalEvent
 from treadle.harness.events import AgentReported, ToolFinished, TurnCompleted
 from treadle.testing.script import Answer, Failure
-from treadle.tools.agents import Patience, Waited
-from treadle.tools.decorator import FunctionBacked
+from treadle.tools.agents import WaitLimits, WaitResult
+from treadle.tools.decorator import PythonTool
 
 from .scenes import Gates, announced, announcements, crew, listed, spawn
 
@@ -296,7 +296,7 @@ async def test_a_model_speaks_with_its_agents_through_tools(tmp_path: Path):
         await gates.reached["hole"].wait()
         (child,) = thread.subagents.known
         tools = {
-            each.spec.name: each for each in thread.policy.tools if isinstance(each, FunctionBacked)
+            each.spec.name: each for each in thread.policy.tools if isinstance(each, PythonTool)
         }
         assert sorted(tools) == [
             "hold",
@@ -354,9 +354,9 @@ async def test_a_wait_that_nobody_ends_runs_out(tmp_path: Path):
         await hear(thread, "start")
         (child,) = thread.subagents.known
         waited = await thread.subagents.wait((child,), 0)
-        assert waited == Waited(status={child: "running"}, timed_out=True)
+        assert waited == WaitResult(status={child: "running"}, timed_out=True)
 
 
 @pytest.mark.parametrize(("asked", "granted"), [(1, 10.0), (45_000, 45.0), (10**9, 3600.0)])
 def test_a_wait_is_as_long_as_it_may_be(asked: int, granted: float):
-    assert Patience().seconds(asked) == granted
+    assert WaitLimits().seconds(asked) == granted

@@ -16,7 +16,7 @@ from treadle.sandbox.approvals import No, Once
 from treadle.subagents import AgentLimits, Descent, descent_of
 from treadle.testing.script import Answer
 from treadle.thread.options import ToolOptions
-from treadle.tools.agents import AgentInfo, Refused, SpawnOrder, Waited
+from treadle.tools.agents import AgentInfo, AgentRefusal, SpawnRequest, WaitResult
 
 from .scenes import Gates, announced, crew, listed, rights, spawn
 
@@ -28,8 +28,8 @@ def outputs(events: list[Event], name: str) -> list[str]:
 async def test_without_limits_a_model_gets_no_tools_for_agents(tmp_path: Path):
     async with opened(tmp_path, scripted()) as thread:
         assert thread.log.setup.tools == ()
-        refused = await thread.subagents.spawn(SpawnOrder(message="dig"))
-        assert isinstance(refused, Refused)
+        refused = await thread.subagents.spawn(SpawnRequest(message="dig"))
+        assert isinstance(refused, AgentRefusal)
 
 
 async def test_agents_start_no_agents_of_their_own_by_default(tmp_path: Path):
@@ -96,7 +96,7 @@ async def test_no_more_agents_work_at_a_time_than_may(tmp_path: Path):
         gates.open["hole"].set()
         while thread.subagents.working:
             await thread.subagents.wait((), 60)
-        again = await thread.subagents.spawn(SpawnOrder(message="dig 4"))
+        again = await thread.subagents.spawn(SpawnRequest(message="dig 4"))
         assert isinstance(again, AgentInfo)
         assert again.nickname == "agent 3"
 
@@ -340,7 +340,7 @@ async def test_an_agent_at_work_whose_turn_is_rolled_back_is_waited_for_and_anno
         assert thread.subagents.known == {}
         gates.open["hole"].set()
         waited = await thread.subagents.wait((), 60)
-        assert waited == Waited(status={child: "completed"}, timed_out=False)
+        assert waited == WaitResult(status={child: "completed"}, timed_out=False)
         assert last(await hear(thread)).text == "I see"
 
 

@@ -26,7 +26,7 @@ from treadle.subagents.values import EndReason
 from treadle.testing.contracts.answers import until
 from treadle.testing.script import Answer
 from treadle.testing.scripted import ScriptedModel
-from treadle.tools.agents import AgentInfo, SpawnOrder, Waited
+from treadle.tools.agents import AgentInfo, SpawnRequest, WaitResult
 
 from .scenes import Gates, crew
 
@@ -88,7 +88,7 @@ async def late(
 
 
 async def spawned(thread: Thread, message: str) -> str:
-    born = await thread.subagents.spawn(SpawnOrder(message=message, nickname="mole"))
+    born = await thread.subagents.spawn(SpawnRequest(message=message, nickname="mole"))
     assert isinstance(born, AgentInfo)
     return born.agent_id
 
@@ -164,7 +164,7 @@ async def test_of_two_who_wait_neither_misses_that_somebody_spoke(tmp_path: Path
         thread.subagents.wake()
         second = await thread.subagents.wait((), 10)
         store.told.set()
-        spoken = Waited(status={child: "running"}, timed_out=False)
+        spoken = WaitResult(status={child: "running"}, timed_out=False)
         assert [await first, second] == [spoken, spoken]
 
 

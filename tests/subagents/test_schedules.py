@@ -12,7 +12,7 @@ from treadle import Thread
 from treadle.core.items import Message, decode_item, text_of
 from treadle.subagents import AgentLimits
 from treadle.testing.script import Answer
-from treadle.tools.agents import AgentInfo, SpawnOrder
+from treadle.tools.agents import AgentInfo, SpawnRequest
 
 from .scenes import Gates, announced, crew
 
@@ -37,7 +37,7 @@ class Play:
     async def spawn(self) -> None:
         if len(self.thread.subagents.working) < 3:
             fork = self.chance.random() < 0.3
-            born = await self.thread.subagents.spawn(SpawnOrder(message=self.words(), fork=fork))
+            born = await self.thread.subagents.spawn(SpawnRequest(message=self.words(), fork=fork))
             assert isinstance(born, AgentInfo)
             self.begun[born.agent_id] += 1
 

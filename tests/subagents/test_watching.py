@@ -13,7 +13,7 @@ from treadle.sandbox.policy import SandboxPolicy
 from treadle.subagents import Lent
 from treadle.subagents.values import EndReason
 from treadle.testing.script import Answer
-from treadle.tools.agents import SpawnOrder
+from treadle.tools.agents import SpawnRequest
 from treadle.tools.executor import Bounds, ProcessSpec
 from treadle.tools.local.executor import LocalExecutor
 from treadle.tools.local.process import LocalProcess
@@ -92,7 +92,7 @@ async def test_what_was_prepared_is_undone_when_the_order_cannot_be_recorded(tmp
         thread.subagents.watcher = watcher = Watcher()
         await thread.log.lease.release()
         with pytest.raises(LeaseLost):
-            await thread.subagents.spawn(SpawnOrder(message="look"))
+            await thread.subagents.spawn(SpawnRequest(message="look"))
         assert [what for _, what in watcher.heard] == ["isolated", "undone"]
         assert [info.id for info in await thread.store.threads()] == [thread.id]
         assert thread.subagents.working == ()

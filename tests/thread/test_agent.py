@@ -25,8 +25,7 @@ from treadle.core.errors import LeaseLost, StoreError, ThreadBusy
 from treadle.core.stream import OutputItemDone
 from treadle.harness.events import Event, StepStarted, TurnStarted
 from treadle.hooks import Hooks
-from treadle.hooks.payloads import BeforePromptBuild
-from treadle.hooks.registry import Answer as HookAnswer
+from treadle.hooks.payloads import BeforePromptBuild, HookAnswer
 from treadle.log.turn_input import TurnInput
 from treadle.models.contract import ModelError, ModelEvent, ModelRequest
 from treadle.prompt.events import HookContext

@@ -11,7 +11,7 @@ from treadle import Thread
 from treadle.harness.events import AttemptFailed, TurnCompleted
 from treadle.harness.loop import LoopHarness
 from treadle.hooks import Hooks
-from treadle.hooks.payloads import TurnStarted
+from treadle.hooks.payloads import OnTurnStart
 from treadle.models.connect import ProviderConfig
 from treadle.models.retry import Backoff
 from treadle.policy.auth.credential import ApiKey
@@ -177,11 +177,11 @@ async def test_a_turn_that_was_broken_off_before_it_was_tried_tells_of_no_attemp
     async with opened(tmp_path, first, second, hooks=hooks) as (thread, _, _):
         assert len(last(await hear(thread, "hi")).tried) == 1
 
-        async def stop(_: TurnStarted) -> None:
+        async def stop(_: OnTurnStart) -> None:
             thread.interrupt()
             await asyncio.sleep(0)
 
-        hooks.on(TurnStarted, stop)
+        hooks.on(OnTurnStart, stop)
         ended = last(await hear(thread, "again"))
         assert (ended.status, ended.tried) == ("interrupted", ())
 

@@ -13,12 +13,11 @@ from typing import Any
 from treadle.core.errors import NotFound
 from treadle.core.items import FunctionCall, text_of
 from treadle.core.specs import spec_name
-from treadle.sandbox.approvals import ApprovalPolicy, Ask, Decision, No
-from treadle.sandbox.memory import Approvals
+from treadle.sandbox.approvals import ApprovalPolicy, Approvals, Ask, Decision, No
 from treadle.sandbox.policy import SandboxMode, SandboxPolicy
 from treadle.tools.contract import (
-    Consultation,
-    Kept,
+    AskQuestions,
+    Blobs,
     Progress,
     Tool,
     ToolCall,
@@ -69,11 +68,11 @@ class Scene:
     cwd: Path
     home: Path
     host: Host = field(default_factory=Host)
-    shelf: Kept = field(default_factory=Shelf)
+    shelf: Blobs = field(default_factory=Shelf)
     approvals: Approvals | None = None
     policy: SandboxPolicy = WORKSPACE
     approval: ApprovalPolicy = "on-request"
-    consult: Consultation | None = None
+    consult: AskQuestions | None = None
     tools: tuple[Tool, ...] = ()
 
     def but(self, **changes: Any) -> Scene:
@@ -95,10 +94,10 @@ class Scene:
             approval=self.approval,
             approvals=self.approvals or Approvals(self.home),
             executor=self.executor,
-            kept=self.shelf,
-            ask=self.host.ask,
-            show=self.host.shown.append,
-            consult=self.consult,
+            blobs=self.shelf,
+            ask_approval=self.host.ask,
+            show_progress=self.host.shown.append,
+            ask_questions=self.consult,
         )
 
     async def call(self, name: str, **arguments: Any) -> ToolResult:

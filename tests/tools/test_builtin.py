@@ -14,9 +14,9 @@ from treadle.core.specs import SPECS, spec_name
 from treadle.models.catalog import Catalog
 from treadle.models.profile import ModelProfile, Shell
 from treadle.tools.builtin import builtin_tools
-from treadle.tools.contract import Choice, ToolResult, UserQuestion
-from treadle.tools.dispatch import Dispatch, by_name
-from treadle.tools.image import MOST_BYTES
+from treadle.tools.contract import AnswerOption, ToolResult, UserQuestion
+from treadle.tools.dispatch import Dispatch, tools_by_name
+from treadle.tools.view_image import MOST_BYTES
 
 from .scenes import Scene, told
 
@@ -273,7 +273,7 @@ async def test_questions_are_put_to_the_user(scene: Scene):
 
     result = await scene.but(consult=consult).call("request_user_input", questions=[QUESTION])
     assert result == ToolResult('{"answers":{"colour":{"answers":["Blue","but light"]}}}')
-    options = (Choice("Red", "Warm."), Choice("Blue", "Cold."))
+    options = (AnswerOption("Red", "Warm."), AnswerOption("Blue", "Cold."))
     assert asked == [
         (UserQuestion(id="colour", header="Colour", question="Which colour?", options=options),)
     ]
@@ -309,7 +309,7 @@ async def test_malformed_questions_are_named(scene: Scene, changes: dict[str, ob
 
 
 async def test_a_freeform_patch_is_applied_and_answered_in_kind(scene: Scene):
-    dispatch = Dispatch(by_name(scene.tools), scene.context)
+    dispatch = Dispatch(tools_by_name(scene.tools), scene.context)
     dispatch.submit(CustomToolCall(call_id="c1", name="apply_patch", input=PATCH))
     dispatch.finish()
     (finished,) = [each async for each in dispatch.results()]

@@ -11,7 +11,7 @@ from msgspec import Struct
 from treadle.core.items import InputText
 from treadle.core.specs import SPECS
 from treadle.tools.contract import ToolContext, ToolResult
-from treadle.tools.decorator import FunctionBacked, tool
+from treadle.tools.decorator import PythonTool, tool
 
 from .scenes import Scene, function_call
 
@@ -33,7 +33,7 @@ async def find(
     return f"{context.thread} {pattern} {places} {mode} {limit}"
 
 
-async def run(scene: Scene, made: FunctionBacked, arguments: str) -> ToolResult:
+async def run(scene: Scene, made: PythonTool, arguments: str) -> ToolResult:
     return await made.run(function_call(made.spec.name, arguments), scene.context)
 
 

@@ -16,9 +16,9 @@ from treadle.core.items import (
     FunctionCallOutput,
 )
 from treadle.core.specs import CustomTool, FunctionTool, Namespace, TextFormat, parameters
+from treadle.tools.call import Block, HookVerdict, Merge
 from treadle.tools.contract import Details, ToolCall, ToolContext, ToolResult
-from treadle.tools.dispatch import MOST_AT_ONCE, Dispatch, Finished, by_name
-from treadle.tools.hooks import Block, HookVerdict, Merge
+from treadle.tools.dispatch import MOST_AT_ONCE, Dispatch, Finished, tools_by_name
 
 from .scenes import Scene
 
@@ -65,7 +65,7 @@ def diary() -> list[str]:
 
 async def test_a_call_starts_before_the_step_is_complete(scene: Scene, diary: list[str]):
     look = Gate("look", True, diary)
-    dispatch = Dispatch(by_name([look]), scene.context)
+    dispatch = Dispatch(tools_by_name([look]), scene.context)
     dispatch.submit(call("look", "a"))
     await settle()
     assert diary == ["+a"]
@@ -78,7 +78,7 @@ async def test_a_call_starts_before_the_step_is_complete(scene: Scene, diary: li
 
 async def test_readers_share_and_a_writer_waits_for_all_before_it(scene: Scene, diary: list[str]):
     look, change = Gate("look", True, diary), Gate("change", False, diary)
-    dispatch = Dispatch(by_name([look, change]), scene.context)
+    dispatch = Dispatch(tools_by_name([look, change]), scene.context)
     for name, call_id in (("look", "a"), ("look", "b"), ("change", "c"), ("look", "d")):
         dispatch.submit(call(name, call_id))
     await settle()
@@ -94,7 +94,7 @@ async def test_readers_share_and_a_writer_waits_for_all_before_it(scene: Scene, 
 async def test_writers_run_alone_and_in_order(scene: Scene, diary: list[str]):
     change = Gate("change", False, diary)
     change.open.set()
-    dispatch = Dispatch(by_name([change]), scene.context)
+    dispatch = Dispatch(tools_by_name([change]), scene.context)
     for n in range(5):
         dispatch.submit(call("change", str(n)))
     dispatch.finish()
@@ -104,7 +104,7 @@ async def test_writers_run_alone_and_in_order(scene: Scene, diary: list[str]):
 
 async def test_results_come_as_they_are_ready_with_their_place(scene: Scene, diary: list[str]):
     slow, quick = Gate("slow", True, diary), Gate("quick", True, diary)
-    dispatch = Dispatch(by_name([slow, quick]), scene.context)
+    dispatch = Dispatch(tools_by_name([slow, quick]), scene.context)
     dispatch.submit(call("slow", "a"))
     dispatch.submit(call("quick", "b"))
     dispatch.finish()
@@ -117,7 +117,7 @@ async def test_results_come_as_they_are_ready_with_their_place(scene: Scene, dia
 
 
 async def test_an_unknown_tool_is_unsupported(scene: Scene):
-    dispatch = Dispatch(by_name([]), scene.context)
+    dispatch = Dispatch(tools_by_name([]), scene.context)
     dispatch.submit(call("missing", "a"))
     dispatch.submit(FunctionCall(name="x", namespace="far", arguments="", call_id="b"))
     dispatch.finish()
@@ -129,7 +129,7 @@ async def test_an_unknown_tool_is_unsupported(scene: Scene):
 
 async def test_only_so_many_calls_run_at_once_and_all_are_answered(scene: Scene, diary: list[str]):
     gate = Gate("look", parallel=True, diary=diary)
-    dispatch = Dispatch(by_name([gate]), scene.context)
+    dispatch = Dispatch(tools_by_name([gate]), scene.context)
     for number in range(MOST_AT_ONCE + 20):
         dispatch.submit(call("look", str(number)))
     dispatch.finish()
@@ -147,7 +147,7 @@ async def test_a_freeform_call_gets_a_freeform_answer(scene: Scene):
         async def run(self, call: ToolCall, context: ToolContext) -> ToolResult:
             return ToolResult(call.arguments)
 
-    dispatch = Dispatch(by_name([Echo()]), scene.context)
+    dispatch = Dispatch(tools_by_name([Echo()]), scene.context)
     dispatch.submit(CustomToolCall(call_id="a", name="echo", input="raw text"))
     dispatch.finish()
     (finished,) = await all_of(dispatch)
@@ -164,7 +164,7 @@ async def test_a_namespace_answers_for_its_members(scene: Scene):
         async def run(self, call: ToolCall, context: ToolContext) -> ToolResult:
             return ToolResult(f"{call.namespace}/{call.name}")
 
-    dispatch = Dispatch(by_name([Memory()]), scene.context)
+    dispatch = Dispatch(tools_by_name([Memory()]), scene.context)
     dispatch.submit(FunctionCall(name="grep", namespace="mem", arguments="{}", call_id="a"))
     dispatch.finish()
     assert [each.item.output for each in await all_of(dispatch)] == ["mem/grep"]
@@ -181,7 +181,7 @@ class Broken:
 async def test_a_tool_that_raises_answers_with_its_error(
     scene: Scene, caplog: pytest.LogCaptureFixture
 ):
-    dispatch = Dispatch(by_name([Broken()]), scene.context)
+    dispatch = Dispatch(tools_by_name([Broken()]), scene.context)
     dispatch.submit(call("broken", "a"))
     dispatch.finish()
     with caplog.at_level(logging.ERROR):
@@ -197,7 +197,7 @@ async def test_a_tool_that_raises_answers_with_its_error(
 async def test_an_abort_answers_every_open_call(scene: Scene, diary: list[str]):
     look, change = Gate("look", True, diary), Gate("change", False, diary)
     clock: Iterator[float] = iter([0.0] * 4 + [1.5] * 20)
-    dispatch = Dispatch(by_name([look, change]), scene.context, clock=clock.__next__)
+    dispatch = Dispatch(tools_by_name([look, change]), scene.context, clock=clock.__next__)
     dispatch.submit(call("look", "a"))
     dispatch.submit(call("change", "b"))
     dispatch.submit(call("look", "c"))
@@ -217,7 +217,7 @@ async def test_an_abort_answers_every_open_call(scene: Scene, diary: list[str]):
 async def test_a_call_that_was_answered_is_not_aborted(scene: Scene, diary: list[str]):
     look = Gate("look", True, diary)
     look.open.set()
-    dispatch = Dispatch(by_name([look]), scene.context)
+    dispatch = Dispatch(tools_by_name([look]), scene.context)
     dispatch.submit(call("look", "a"))
     await settle()
     await dispatch.abort()
@@ -256,7 +256,7 @@ class Hooks:
 async def hooked(scene: Scene, hooks: Hooks, item: FunctionCall | CustomToolCall) -> Finished:
     gate = Gate("look", True, [])
     gate.open.set()
-    dispatch = Dispatch(by_name([gate]), scene.context, hooks)
+    dispatch = Dispatch(tools_by_name([gate]), scene.context, hooks)
     dispatch.submit(item)
     dispatch.finish()
     (finished,) = await all_of(dispatch)

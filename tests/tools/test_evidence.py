@@ -13,14 +13,13 @@ from treadle.hooks.payloads import ToolResultReady
 from treadle.policy.failures import Failure
 from treadle.policy.outcome import Final, classify
 from treadle.testing.script import Answer
-from treadle.tools.contract import ToolCall, ToolResult
+from treadle.tools.contract import Recipient, SentMessage, ToolCall, ToolResult
 from treadle.tools.decorator import tool
-from treadle.tools.dispatch import Dispatch, by_name
-from treadle.tools.evidence import Sent, Target
+from treadle.tools.dispatch import Dispatch, tools_by_name
 
 from .scenes import Scene
 
-SENT = Sent(target=Target(channel="telegram", to="chat:1"), text="hi", message_id="m-1")
+SENT = SentMessage(target=Recipient(channel="telegram", to="chat:1"), text="hi", message_id="m-1")
 
 
 @tool(replay_safe=True)
@@ -30,12 +29,12 @@ async def message() -> ToolResult:
 
 
 def test_a_target_is_named_in_one_word():
-    assert str(Target(channel="web")) == "web"
-    assert str(Target(channel="telegram", to="chat:1", thread="7")) == "telegram:chat:1:7"
+    assert str(Recipient(channel="web")) == "web"
+    assert str(Recipient(channel="telegram", to="chat:1", thread="7")) == "telegram:chat:1:7"
 
 
 def test_after_something_was_sent_no_other_candidate_is_tried():
-    witness = AttemptFacts(by_name((message,)))
+    witness = AttemptFacts(tools_by_name((message,)))
     witness.add_call("message")
     witness.add_result(ToolResult("sent", sent=(SENT,)))
     facts = witness.facts(Failure(reason="rate_limit", message="slow down"))
@@ -54,7 +53,7 @@ async def test_evidence_is_there_before_hooks_have_seen_the_result(scene: Scene)
 
     hooks = Hooks()
     hooks.on(ToolResultReady, ready)
-    dispatch = Dispatch(by_name((message,)), replace(scene.context, witness=witness), hooks)
+    dispatch = Dispatch(tools_by_name((message,)), replace(scene.context, on_result=witness), hooks)
     dispatch.submit(FunctionCall(call_id="a", name="message", arguments="{}"))
     dispatch.finish()
     (finished,) = [each async for each in dispatch.results()]
@@ -71,7 +70,7 @@ async def test_a_call_that_is_broken_off_behind_its_tool_keeps_its_evidence(scen
 
     hooks = Hooks()
     hooks.on(ToolResultReady, hang)
-    dispatch = Dispatch(by_name((message,)), scene.context, hooks)
+    dispatch = Dispatch(tools_by_name((message,)), scene.context, hooks)
     dispatch.submit(FunctionCall(call_id="a", name="message", arguments="{}"))
     await reached.wait()
     await dispatch.abort()

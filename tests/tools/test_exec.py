@@ -9,7 +9,7 @@ from inline_snapshot import snapshot
 
 from treadle.core.items import text_of
 from treadle.tools.contract import ToolResult
-from treadle.tools.dispatch import Dispatch, by_name
+from treadle.tools.dispatch import Dispatch, tools_by_name
 from treadle.tools.local import LocalExecutor
 
 from .scenes import Scene, function_call, marked, told, until
@@ -261,7 +261,9 @@ async def test_a_cancelled_call_leaves_nothing_running(scene: Scene):
 
 
 async def test_an_aborted_command_says_so_in_its_own_form(scene: Scene):
-    dispatch = Dispatch(by_name(scene.tools), scene.context, clock=iter([0.0, 2.5, 2.5]).__next__)
+    dispatch = Dispatch(
+        tools_by_name(scene.tools), scene.context, clock=iter([0.0, 2.5, 2.5]).__next__
+    )
     dispatch.submit(function_call("exec_command", '{"cmd": "sleep 30"}').item)
     await asyncio.sleep(0.1)
     await dispatch.abort()

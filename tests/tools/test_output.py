@@ -4,18 +4,37 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
+from msgspec.structs import replace
 
+from tests.harness.scenes import call, hear, opened, scripted
+from treadle.core.items import FunctionCallOutput
 from treadle.core.text import TruncationPolicy, truncate_text
 from treadle.core.wire import json_bytes
-from treadle.tools.excerpt import BUFFER, HeadTail, looks_binary
-from treadle.tools.keeping import PIECE, Keeper, KeptOutput, open_kept, read_range, search
+from treadle.testing.script import Answer
+from treadle.thread.turn import StoredBytes
+from treadle.tools.contract import ToolResult
+from treadle.tools.decorator import tool
+from treadle.tools.executor import ToolExecutor
+from treadle.tools.output import BUFFER, OutputBuffer, fit_result, shape_output
+from treadle.tools.stored_output import (
+    PIECE,
+    OutputWriter,
+    StoredOutput,
+    looks_binary,
+    open_output,
+    read_range,
+    search_output,
+)
 
 from .scenes import HANDLE, Scene, Shelf, told
+
+NOWHERE = cast("ToolExecutor", None)
 
 
 async def handle_of(scene: Scene, cmd: str) -> str:
@@ -121,12 +140,12 @@ async def test_a_handle_that_is_none_is_an_honest_result(scene: Scene):
 @pytest.mark.parametrize(
     "page",
     [
-        KeptOutput(size=100, pieces=()),
-        KeptOutput(size=-5, pieces=("sha256:none",)),
-        KeptOutput(size=100, pieces=("sha256:none",)),
+        StoredOutput(size=100, pieces=()),
+        StoredOutput(size=-5, pieces=("sha256:none",)),
+        StoredOutput(size=100, pieces=("sha256:none",)),
     ],
 )
-async def test_a_page_that_a_command_made_up_is_an_honest_result(scene: Scene, page: KeptOutput):
+async def test_a_page_that_a_command_made_up_is_an_honest_result(scene: Scene, page: StoredOutput):
     handle = await scene.shelf.put(json_bytes(page))
     for question in ({}, {"pattern": "x"}, {"offset": -3}):
         result = await scene.call("read_output", handle=handle, **question)
@@ -145,6 +164,7 @@ async def test_a_session_is_kept_from_its_start(scene: Scene):
 FLOOD = """
 import asyncio, hashlib, resource, sys
 from pathlib import Path
+from typing import cast
 from tests.tools.scenes import Host, Scene
 from treadle.models.profile import ModelProfile
 from treadle.tools.builtin import builtin_tools
@@ -215,7 +235,7 @@ Bytes 98888877 to 98888895 of 98888895 bytes
 
 @given(st.lists(st.binary(max_size=200), max_size=20), st.integers(0, 40))
 def test_an_excerpt_of_what_fits_is_cut_like_any_text(chunks: list[bytes], limit: int):
-    buffer = HeadTail()
+    buffer = OutputBuffer()
     for chunk in chunks:
         buffer.add(chunk)
     whole = b"".join(chunks)
@@ -231,7 +251,7 @@ def test_an_excerpt_of_what_fits_is_cut_like_any_text(chunks: list[bytes], limit
 def test_an_excerpt_with_a_gap_is_cut_as_if_there_were_none(mode):
     line = "zwölf Boxkämpfer\n"
     count = 3 * BUFFER // len(line.encode())
-    buffer = HeadTail()
+    buffer = OutputBuffer()
     for _ in range(count):
         buffer.add(line.encode())
     excerpt = buffer.take(whole=True)
@@ -245,7 +265,7 @@ def test_an_excerpt_with_a_gap_is_cut_as_if_there_were_none(mode):
 @given(st.text(max_size=50), st.integers(0, 200))
 def test_half_a_character_waits_for_its_rest(text: str, at: int):
     data = text.encode()
-    buffer = HeadTail()
+    buffer = OutputBuffer()
     buffer.add(data[:at])
     first = buffer.take(whole=False)
     buffer.add(data[at:])
@@ -263,10 +283,10 @@ def test_text_never_looks_binary(text: str):
 async def test_every_kept_byte_can_be_read(size: int):
     shelf = Shelf()
     data = bytes(n * 7 % 251 for n in range(size % 5000)) + b"x" * (size - size % 5000)
-    keeper = Keeper(shelf)
+    writer = OutputWriter(shelf)
     for start in range(0, size, 65_536):
-        await keeper.add(data[start : start + 65_536])
-    page = await open_kept(shelf, await keeper.handle())
+        await writer.add(data[start : start + 65_536])
+    page = await open_output(shelf, await writer.save())
     assert (page.size, page.dropped) == (size, 0)
     assert await read_range(shelf, page, 0, size + 10) == data
     middle = max(size - 100, 0)
@@ -282,13 +302,13 @@ async def test_a_search_finds_what_a_simple_one_finds(words: list[str], pattern:
     data = "".join(words)
     filler = "-" * (PIECE - 1 - 50) + "\n"
     shelf = Shelf()
-    keeper = Keeper(shelf)
-    await keeper.add((filler + data).encode())
-    page = await open_kept(shelf, await keeper.handle())
+    writer = OutputWriter(shelf)
+    await writer.add((filler + data).encode())
+    page = await open_output(shelf, await writer.save())
     begin = len(filler) + start
     found = [
         (each.offset, each.line)
-        async for each in search(shelf, page, pattern, start=begin, longest=10)
+        async for each in search_output(shelf, page, pattern, start=begin, longest=10)
     ]
     expected = []
     offset = len(filler)
@@ -303,9 +323,98 @@ async def test_a_search_finds_what_a_simple_one_finds(words: list[str], pattern:
 
 async def test_what_comes_after_the_cap_is_counted():
     shelf = Shelf()
-    keeper = Keeper(shelf, cap=10)
+    writer = OutputWriter(shelf, cap=10)
     for _ in range(3):
-        await keeper.add(b"1234567")
-    page = await open_kept(shelf, await keeper.handle())
+        await writer.add(b"1234567")
+    page = await open_output(shelf, await writer.save())
     assert (page.size, page.dropped) == (10, 11)
     assert await read_range(shelf, page, 0, 100) == b"1234567123"
+
+
+async def shaped(text: str, limit: TruncationPolicy) -> str:
+    buffer, writer = OutputBuffer(), OutputWriter(Shelf())
+    buffer.add(text.encode())
+    return await shape_output(buffer.take(whole=True), limit, writer)
+
+
+async def test_a_heading_tells_how_much_there_was():
+    example = "this is an example of a long output that should be truncated"
+    text = await shaped(example + "\n" + example, TruncationPolicy("bytes", 30))
+    assert HANDLE.sub("sha256:···", text) == (
+        "Warning: truncated output (original token count: 31)\n"
+        "Total output lines: 2\n"
+        "\n"
+        "this is an exam…91 chars truncated…ld be truncated\n"
+        "Full output: sha256:··· (use read_output)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [("aaaa", 1), ("aaaa\n", 1), ("aa\nbb", 2), ("aa\r\nbb\r\n", 2), ("a\x0cb\u2028c\rd", 1)],
+)
+async def test_only_newlines_end_a_line(text: str, lines: int):
+    assert f"\nTotal output lines: {lines}\n" in await shaped(text, TruncationPolicy("bytes", 1))
+
+
+@given(
+    st.text(st.characters() | st.sampled_from("\ud800\udfff\u0301👩‍🔬"), max_size=60),
+    st.integers(0, 40),
+)
+async def test_any_result_can_be_made_to_fit(text: str, limit: int):
+    context = Scene(NOWHERE, Path("/"), Path("/")).context
+    result = await fit_result(ToolResult(text), replace(context, output_limit=limit))
+    size = len(text.encode(errors="replace"))
+    if size <= limit * 1.2:
+        assert result.output == text
+    elif "\0" in text:
+        assert str(result.output).startswith(f"[binary output, {size} bytes]\n")
+    else:
+        assert str(result.output).startswith("Warning: truncated output")
+
+
+@given(st.text(max_size=120), st.integers(0, 40), st.sampled_from(["tokens", "bytes"]))
+async def test_output_that_fits_comes_back_as_it_is(text: str, limit: int, mode):
+    policy = TruncationPolicy(mode, limit)
+    if len(text.encode()) <= policy.byte_budget and "\0" not in text:
+        assert await shaped(text, policy) == text
+
+
+WHOLE = "".join(f"line {number}\n" for number in range(100_000))
+
+
+@tool
+async def flood() -> str:
+    """Says much."""
+    return WHOLE
+
+
+@tool
+async def drip() -> str:
+    """Says little."""
+    return "drop"
+
+
+async def test_what_a_tool_says_beyond_the_limit_is_kept_whole(tmp_path: Path) -> None:
+    model = scripted(Answer(calls=(call("flood"),)), Answer(text="done"))
+    async with opened(tmp_path, model, tools=(flood,)) as thread:
+        await hear(thread, "go")
+        shown = thread.view.rows[-2].item
+        assert isinstance(shown, FunctionCallOutput)
+        assert isinstance(shown.output, str)
+        assert shown.output.startswith("Warning: truncated output (original token count: ")
+        handle = shown.output.rpartition("Full output: ")[2].partition(" ")[0]
+        kept = StoredBytes(thread.store, thread.id)
+        page = await open_output(kept, handle)
+        assert page.size == len(WHOLE)
+        middle = WHOLE.index("line 50000\n")
+        assert (await read_range(kept, page, middle, 11)).startswith(b"line 50000")
+
+
+async def test_short_results_stay_as_they_are(tmp_path: Path) -> None:
+    model = scripted(Answer(calls=(call("drip"),)), Answer(text="done"))
+    async with opened(tmp_path, model, tools=(drip,)) as thread:
+        await hear(thread, "go")
+        shown = thread.view.rows[-2].item
+        assert isinstance(shown, FunctionCallOutput)
+        assert shown.output == "drop"

@@ -8,6 +8,7 @@ import pytest
 
 from treadle.sandbox.approvals import (
     ApprovalPolicy,
+    Approvals,
     Ask,
     Decision,
     ForPrefix,
@@ -16,7 +17,6 @@ from treadle.sandbox.approvals import (
     NoAndStop,
     Once,
 )
-from treadle.sandbox.memory import Approvals
 from treadle.sandbox.policy import SandboxMode
 from treadle.tools.contract import ToolResult
 

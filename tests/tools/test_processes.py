@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from treadle.tools.dispatch import Dispatch, by_name
+from treadle.tools.dispatch import Dispatch, tools_by_name
 from treadle.tools.executor import ProcessSpec
 from treadle.tools.local import LocalExecutor
 
@@ -117,7 +117,7 @@ async def test_an_abort_at_any_moment_leaves_nothing(
     await drained(executor, spec_of(scene, "true"))
     before = descriptors()
     where = scene.in_mode(chance.choice(["workspace-write", "danger-full-access"]))
-    dispatch = Dispatch(by_name(where.tools), where.context)
+    dispatch = Dispatch(tools_by_name(where.tools), where.context)
     for number in range(3):
         arguments = {"cmd": f"setsid sleep {nap} & sleep {nap}", "tty": chance.random() < 0.5}
         call = function_call("exec_command", json.dumps(arguments), str(number))

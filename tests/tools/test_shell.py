@@ -11,7 +11,7 @@ from treadle.core.text import TruncationPolicy
 from treadle.models.profile import ModelProfile, Shell
 from treadle.tools.builtin import builtin_tools
 from treadle.tools.contract import ToolResult
-from treadle.tools.dispatch import Dispatch, by_name
+from treadle.tools.dispatch import Dispatch, tools_by_name
 
 from .scenes import Scene, told
 
@@ -252,7 +252,7 @@ async def test_the_providers_own_shell_call_is_answered(scene: Scene):
     action = ExecAction(
         command=("sh", "-c", "pwd; echo $OURS"), working_directory="deep", env={"OURS": "yes"}
     )
-    dispatch = Dispatch(by_name(local.tools), local.context)
+    dispatch = Dispatch(tools_by_name(local.tools), local.context)
     dispatch.submit(LocalShellCall(call_id="c1", status="completed", action=action))
     dispatch.finish()
     (finished,) = [each async for each in dispatch.results()]
@@ -264,7 +264,7 @@ async def test_the_providers_own_shell_call_is_answered(scene: Scene):
 
 async def test_a_shell_call_of_an_unknown_kind_is_an_honest_result(scene: Scene):
     local = with_family(scene, "local")
-    dispatch = Dispatch(by_name(local.tools), local.context)
+    dispatch = Dispatch(tools_by_name(local.tools), local.context)
     action = Unknown(b'{"type":"other"}')  # type: ignore[arg-type]
     dispatch.submit(LocalShellCall(call_id="c1", status="completed", action=action))
     dispatch.finish()

@@ -12,7 +12,7 @@ import common
 from common import MODEL, Job, Scenarios, drive
 
 from treadle import Hooks, Rights, Routing, SqliteStore, Thread, TurnCompleted, tool
-from treadle.hooks.payloads import AfterToolCall, BeforePromptBuild, BeforeToolCall, TurnEnded
+from treadle.hooks.payloads import AfterToolCall, BeforePromptBuild, BeforeToolCall, OnTurnEnd
 from treadle.models.connect import ProviderConfig
 from treadle.store.index import SqliteIndex
 
@@ -33,7 +33,7 @@ async def watch(_: object) -> None:
 def hooks() -> Hooks:
     """A hook of each kind that turns and calls meet."""
     watched = Hooks()
-    for event in (BeforePromptBuild, BeforeToolCall, AfterToolCall, TurnEnded):
+    for event in (BeforePromptBuild, BeforeToolCall, AfterToolCall, OnTurnEnd):
         watched.on(event, watch)
     return watched
 

@@ -115,7 +115,7 @@ def _of_this_run(config: Config, cwd: Path, wishes: Wishes, *, attended: bool) -
 
 def warn_of_project(setup: Setup) -> None:
     """Say that a project's file does not count, or that some of its hooks do not run."""
-    from ..hooks.configured import untrusted_hooks
+    from ..hooks.configured_hooks import untrusted_hooks
 
     if setup.config.untrusted is not None:
         click.echo(
@@ -193,7 +193,7 @@ def _opened(
 
 def thread_options(setup: Setup) -> ThreadOptions:
     """Return what a thread is opened with, whoever opens it and for what."""
-    from ..hooks.configured import configured_hooks
+    from ..hooks.configured_hooks import load_hooks
     from ..thread.options import PromptOptions, Rights, Routing, ThreadOptions, ToolOptions
 
     settings = setup.settings
@@ -203,7 +203,7 @@ def thread_options(setup: Setup) -> ThreadOptions:
         home=setup.home,
         tools=ToolOptions(output_limit=settings.tool_output_token_limit),
         choices=choices_of(settings),
-        hooks=configured_hooks(setup.config, setup.home),
+        hooks=load_hooks(setup.config, setup.home),
         rights=Rights(settings=prompt_settings(settings)),
         engine=engine_options(settings),
         harness=harness_options(setup.config),

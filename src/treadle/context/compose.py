@@ -32,7 +32,7 @@ from ..core.provenance import (
     normalize_provenance,
     suppresses_persistence,
 )
-from ..core.text import TruncationPolicy, truncate_output
+from ..core.text import OUTPUT_SLACK, TruncationPolicy, truncate_output
 from ..core.wire import Json
 from ..prompt.agents_md import AgentsMdFragment
 from ..prompt.registry import Registry
@@ -44,7 +44,6 @@ from .tokens import audio_tokens, estimate_item
 from .view import View
 
 __all__ = [
-    "OUTPUT_SLACK",
     "change_of_head",
     "import_draft",
     "inbox_draft",
@@ -55,9 +54,6 @@ __all__ = [
     "opening_drafts",
     "state_drafts",
 ]
-
-OUTPUT_SLACK = 1.2
-"""Outputs are recorded with this much room beyond the policy, so that a heading fits."""
 
 _REQUEST_ONLY = frozenset({"compaction_trigger", "additional_tools"})
 

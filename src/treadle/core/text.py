@@ -15,14 +15,18 @@ from .items import InputAudio, InputText, Output, Part
 
 __all__ = [
     "BYTES_PER_TOKEN",
+    "OUTPUT_SLACK",
     "TruncationPolicy",
     "approx_tokens",
-    "formatted_truncate",
+    "truncate_ends",
     "truncate_output",
     "truncate_text",
 ]
 
 BYTES_PER_TOKEN = 4
+
+OUTPUT_SLACK = 1.2
+"""By how much a result of a tool may exceed its limit: one that is cut has a heading."""
 
 
 def approx_tokens(size: int) -> int:
@@ -52,29 +56,26 @@ class TruncationPolicy(Struct, frozen=True):
 
 
 def truncate_text(text: str, policy: TruncationPolicy) -> str:
-    """`text` with its middle cut out where it exceeds the policy."""
+    """Return `text` with its middle cut out where it exceeds the policy."""
     data = _bytes(text)
+    if len(data) <= policy.byte_budget:
+        return text
+    return truncate_ends(data, data, policy, size=len(data), chars=len(text))
+
+
+def truncate_ends(
+    head: bytes, tail: bytes, policy: TruncationPolicy, *, size: int, chars: int
+) -> str:
+    """Return the beginning of `head` and the end of `tail`, with a marker for the middle.
+
+    `size` and `chars` count the whole text, of which both are parts.
+    """
     budget = policy.byte_budget
-    if len(data) <= budget:
-        return text
-    head = _whole_prefix(data, budget // 2)
-    tail = _whole_suffix(data, budget - budget // 2)
+    first = _whole_prefix(head, budget // 2)
+    last = _whole_suffix(tail, budget - budget // 2)
     if policy.mode == "tokens":
-        marker = f"…{approx_tokens(len(data) - budget)} tokens truncated…"
-    else:
-        marker = f"…{len(text) - len(head) - len(tail)} chars truncated…"
-    return head + marker + tail
-
-
-def formatted_truncate(text: str, policy: TruncationPolicy) -> str:
-    """Like `truncate_text`, with a heading that tells how much there was."""
-    size = len(_bytes(text))
-    if size <= policy.byte_budget:
-        return text
-    return (
-        f"Warning: truncated output (original token count: {approx_tokens(size)})\n"
-        f"Total output lines: {_line_count(text)}\n\n" + truncate_text(text, policy)
-    )
+        return f"{first}…{approx_tokens(size - budget)} tokens truncated…{last}"
+    return f"{first}…{chars - len(first) - len(last)} chars truncated…{last}"
 
 
 def truncate_output(
@@ -117,17 +118,12 @@ def _cost(part: Part, policy: TruncationPolicy, audio_tokens: Callable[[InputAud
     return 0
 
 
-def _line_count(text: str) -> int:
-    """Lines as a terminal counts them: only newlines end one."""
-    return text.count("\n") + (not text.endswith("\n"))
-
-
 def _whole_prefix(data: bytes, size: int) -> str:
     return data[:size].decode(errors="ignore")
 
 
 def _whole_suffix(data: bytes, size: int) -> str:
-    start = len(data) - size
+    start = max(len(data) - size, 0)
     while start < len(data) and data[start] & 0b1100_0000 == 0b1000_0000:
         start += 1
     return data[start:].decode(errors="ignore")

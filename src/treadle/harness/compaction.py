@@ -119,7 +119,7 @@ async def _compact(
             by=done.by, tokens_before=done.tokens_before, tokens_after=done.tokens_after
         )
     )
-    await run.hooks.tell(
+    await run.hooks.notify(
         AfterCompaction(
             thread=log.id, tokens_before=done.tokens_before, tokens_after=done.tokens_after
         )

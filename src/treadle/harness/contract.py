@@ -16,7 +16,7 @@ from msgspec import Struct, field
 from ..core.usage import TokenUsage
 from ..engines.info import Capability
 from ..engines.session import EngineSession
-from ..hooks.registry import Hooks
+from ..hooks.hooks import Hooks
 from ..log.thread_log import ThreadLog
 from ..log.turn_input import TurnInput
 from ..models.contract import Model

@@ -17,8 +17,7 @@ from ..core.wire import Json
 from ..engines.reports import EngineReported
 from ..policy.fallback import Attempt, Tried
 from ..sandbox.approvals import Ask
-from ..tools.contract import UserQuestion
-from ..tools.evidence import Media, Sent
+from ..tools.contract import Media, SentMessage, UserQuestion
 
 __all__ = [
     "AgentReported",
@@ -128,7 +127,7 @@ class EvidenceFound(Struct, frozen=True, kw_only=True, tag="tool.evidence", omit
 
     call_id: str
     name: str
-    sent: tuple[Sent, ...] = ()
+    sent: tuple[SentMessage, ...] = ()
     media: tuple[Media, ...] = ()
 
 

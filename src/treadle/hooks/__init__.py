@@ -1,4 +1,4 @@
-"""Hooks: what a host does around turns, calls, prompts and compactions."""
+"""Hooks: code of a host that runs around turns, calls, prompts and compactions."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING
 from ..core.lazy import lazy_attributes
 
 if TYPE_CHECKING:
-    from .answers import Answer
-    from .command import CommandHook
-    from .registry import Hooks
+    from .command_hook import CommandHook
+    from .hooks import Hooks
+    from .payloads import HookAnswer
 
 __all__ = [
-    "Answer",
     "CommandHook",
+    "HookAnswer",
     "Hooks",
 ]
 
 __getattr__ = lazy_attributes(
     __name__,
     {
-        "answers": "Answer",
-        "command": "CommandHook",
-        "registry": "Hooks",
+        "command_hook": "CommandHook",
+        "hooks": "Hooks",
+        "payloads": "HookAnswer",
     },
 )

@@ -1,38 +1,49 @@
-"""Payloads: what hooks are told.
+"""Events of hooks: what a hook is given, what it may answer, how long it may take.
 
-Owns one frozen value per event, which is also the JSON a command hook reads.
-Invariant: new fields may be added, old ones keep their meaning.
+Owns one frozen payload per event, which is also the JSON that a command hook reads, and one
+rule per event. Invariants: new fields may be added, old ones keep their meaning; where a hook
+decides whether something happens, a hook that hangs or fails means no, everywhere else it is
+logged and skipped.
 """
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from collections.abc import Awaitable, Callable
+from typing import Any, Literal, TypeAlias
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from ..core.wire import Json
 from ..tools.contract import ToolStatus
 
 __all__ = [
+    "COMMON_EVENTS",
+    "LONGEST",
+    "RULES",
     "AfterCompaction",
     "AfterToolCall",
     "BeforeCompaction",
     "BeforePromptBuild",
     "BeforeToolCall",
+    "Hook",
+    "HookAnswer",
+    "HookRule",
+    "OnThreadStart",
+    "OnTurnEnd",
+    "OnTurnStart",
     "Payload",
     "Source",
-    "ThreadStarted",
     "ToolResultReady",
-    "TurnEnded",
-    "TurnStarted",
 ]
 
+LONGEST = 600.0
+"""Seconds that no hook may exceed, whatever it was given."""
 
 Source: TypeAlias = Literal["startup", "resume", "compact"]
 
 
-class ThreadStarted(Struct, frozen=True, kw_only=True, tag_field="event", tag="thread_start"):
-    """A thread is about to hear its first input: ever, in this process, or since it was folded."""
+class OnThreadStart(Struct, frozen=True, kw_only=True, tag_field="event", tag="thread_start"):
+    """A thread is about to get its first input: ever, in this process, or since a compaction."""
 
     thread: str
     cwd: str
@@ -54,7 +65,7 @@ class BeforeToolCall(Struct, frozen=True, kw_only=True, tag_field="event", tag="
 
 
 class ToolResultReady(Struct, frozen=True, kw_only=True, tag_field="event", tag="tool_result"):
-    """A call has answered; the answer is not recorded yet."""
+    """A call has a result; the result is not recorded yet."""
 
     thread: str
     turn: int
@@ -91,15 +102,15 @@ class AfterToolCall(Struct, frozen=True, kw_only=True, tag_field="event", tag="a
 class BeforePromptBuild(
     Struct, frozen=True, kw_only=True, tag_field="event", tag="before_prompt_build"
 ):
-    """An input is about to be put before the model."""
+    """An input is about to be sent to the model."""
 
     thread: str
     cwd: str
     model: str
     prompt: str
-    """What the model will be told, where the harness puts it into other words."""
+    """The text for the model, where the harness writes it in another form."""
     instructions: str = ""
-    """What the context engine, or the harness for it, adds to the developer's words."""
+    """What the context engine, or the harness for it, adds to the developer message."""
     resumed: bool = False
     """Whether the thread has turns already."""
 
@@ -107,7 +118,7 @@ class BeforePromptBuild(
 class BeforeCompaction(
     Struct, frozen=True, kw_only=True, tag_field="event", tag="before_compaction"
 ):
-    """The view is about to be folded."""
+    """The view is about to be compacted."""
 
     thread: str
     tokens: int
@@ -115,14 +126,14 @@ class BeforeCompaction(
 
 
 class AfterCompaction(Struct, frozen=True, kw_only=True, tag_field="event", tag="after_compaction"):
-    """The view was folded."""
+    """The view was compacted."""
 
     thread: str
     tokens_before: int
     tokens_after: int
 
 
-class TurnStarted(Struct, frozen=True, kw_only=True, tag_field="event", tag="turn_start"):
+class OnTurnStart(Struct, frozen=True, kw_only=True, tag_field="event", tag="turn_start"):
     """A turn begins."""
 
     thread: str
@@ -130,7 +141,7 @@ class TurnStarted(Struct, frozen=True, kw_only=True, tag_field="event", tag="tur
     model: str
 
 
-class TurnEnded(Struct, frozen=True, kw_only=True, tag_field="event", tag="turn_end"):
+class OnTurnEnd(Struct, frozen=True, kw_only=True, tag_field="event", tag="turn_end"):
     """A turn is over."""
 
     thread: str
@@ -141,13 +152,65 @@ class TurnEnded(Struct, frozen=True, kw_only=True, tag_field="event", tag="turn_
 
 
 Payload: TypeAlias = (
-    ThreadStarted
+    OnThreadStart
     | BeforeToolCall
     | ToolResultReady
     | AfterToolCall
     | BeforePromptBuild
     | BeforeCompaction
     | AfterCompaction
-    | TurnStarted
-    | TurnEnded
+    | OnTurnStart
+    | OnTurnEnd
 )
+
+COMMON_EVENTS: dict[str, type[Payload]] = {
+    "SessionStart": OnThreadStart,
+    "UserPromptSubmit": BeforePromptBuild,
+    "PreToolUse": BeforeToolCall,
+    "PostToolUse": ToolResultReady,
+    "PreCompact": BeforeCompaction,
+    "PostCompact": AfterCompaction,
+    "Stop": OnTurnEnd,
+}
+"""The events by the names that other agents use."""
+
+
+class HookAnswer(Struct, frozen=True, kw_only=True):
+    """What a hook may answer. Everything is optional; what an event cannot use is ignored."""
+
+    block: str | None = None
+    """Do not go on, for this reason. Before a call, a compaction or a prompt."""
+    parameters: dict[str, Json] | UnsetType = UNSET
+    """Put these over the call's own. Before a call."""
+    output: str | None = None
+    """Record this instead. When a result is ready."""
+    context: str | None = None
+    """Tell the model this with the input. Before a prompt is built, when a thread starts."""
+
+
+Hook: TypeAlias = Callable[[Any], Awaitable[HookAnswer | None]]
+"""Called with the payload of its event."""
+
+
+class HookRule(Struct, frozen=True, kw_only=True):
+    """How the hooks of an event are run."""
+
+    seconds: float
+    """How long each may take, unless its registration says otherwise."""
+    closed: bool = False
+    """Whether a hook that hangs or fails keeps the thing from happening."""
+    together: bool = False
+    """Whether they run at the same time: they only read."""
+
+
+RULES: dict[type[Payload], HookRule] = {
+    OnThreadStart: HookRule(seconds=15),
+    BeforePromptBuild: HookRule(seconds=15),
+    BeforeToolCall: HookRule(seconds=15, closed=True),
+    ToolResultReady: HookRule(seconds=15),
+    BeforeCompaction: HookRule(seconds=30, closed=True),
+    AfterToolCall: HookRule(seconds=30, together=True),
+    AfterCompaction: HookRule(seconds=30, together=True),
+    OnTurnStart: HookRule(seconds=30, together=True),
+    OnTurnEnd: HookRule(seconds=30, together=True),
+}

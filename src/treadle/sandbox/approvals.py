@@ -1,21 +1,32 @@
-"""Approvals: whether a command runs, is shown to the user, or is refused.
+"""Approvals: what a user is asked, may answer, and has approved before.
 
-Owns the decision as a pure function, and the answers a host may give. Invariant:
-a command leaves the sandbox only if the user said so, for it or for its prefix.
+Owns the questions and the answers, the list of prefixes that are too broad to approve, and
+``<home>/rules.json``. Invariants: a prefix matches whole arguments, never text; the file is
+replaced whole and readable by its owner only, and a rule saved by another process is never
+lost.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import fcntl
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Literal, TypeAlias
 
-from msgspec import Struct
+import msgspec
+from msgspec import Struct, field
 
-from .policy import SandboxMode
-from .prefixes import Argv, PrefixRule, is_banned, matching
+from ..core.errors import ConfigError
+from ..core.files import read_bounded, replace_file
+from .word_set import word_set
 
 __all__ = [
+    "MOST_BYTES",
     "ApprovalPolicy",
+    "Approvals",
+    "Argv",
     "Ask",
     "Command",
     "Decision",
@@ -25,79 +36,71 @@ __all__ = [
     "No",
     "NoAndStop",
     "Once",
-    "Refuse",
-    "Remembered",
-    "Run",
-    "Verdict",
-    "decide",
-    "decide_patch",
-    "may_offer_outside",
-    "was_denied",
+    "PastApprovals",
+    "PrefixRule",
+    "is_banned",
+    "matching_rule",
 ]
 
 ApprovalPolicy: TypeAlias = Literal["never", "on-request", "untrusted"]
 
-_DENIALS = (
-    "operation not permitted",
-    "permission denied",
-    "read-only file system",
-    "seccomp",
-    "sandbox",
-    "landlock",
-    "failed to write file",
+Argv: TypeAlias = tuple[str, ...]
+"""A program and its arguments."""
+
+MOST_BYTES = 4 << 20
+"""The largest file of rules that is read."""
+
+_INTERPRETERS = word_set(
+    "python python2 python3 pypy pypy3 perl ruby node nodejs deno bun php lua luajit Rscript "
+    "julia osascript tclsh expect ipython irb ghci jshell scala groovy awk gawk mawk"
 )
-_BAD_SYSTEM_CALL = 128 + 31
+_SHELLS = word_set("bash sh zsh fish dash ksh csh tcsh pwsh powershell cmd busybox")
+_LAUNCHERS = word_set(
+    "env sudo doas su xargs nohup nice ionice time timeout watch exec eval command builtin setsid "
+    "stdbuf chroot unshare nsenter systemd-run parallel"
+)
+_DESTROYERS = word_set("rm dd mkfs shred chmod chown kill mv")
+_TOOLS = word_set(
+    "git make npm npx pnpm yarn bunx pip pip3 pipx uv uvx poetry cargo go curl wget gh apt apt- "
+    "get ssh script docker podman kubectl"
+)
+_FIRST_WORDS = _DESTROYERS | _TOOLS
+_INLINE = word_set("-c -lc -ic -e -E -m -i -n -p -r -s --eval --command --print exec")
+_RUNNERS = frozenset(
+    (
+        *(("npm", word) for word in ("run", "exec", "x")),
+        *(("pnpm", word) for word in ("run", "exec", "dlx")),
+        *(("yarn", word) for word in ("run", "exec", "dlx")),
+        *(("uv", "run"), ("poetry", "run"), ("cargo", "run"), ("go", "run"), ("bun", "run")),
+        *(("deno", "run"), ("deno", "eval"), ("docker", "run"), ("docker", "exec")),
+        *(("git", "-c"), ("git", "-C"), ("rm", "-f"), ("rm", "-r"), ("rm", "-rf"), ("gh", "api")),
+    )
+)
 
 
 class Escalation(Struct, frozen=True):
-    """A model's wish to run a command outside the sandbox."""
+    """A model's request to run a command outside the sandbox."""
 
     justification: str = ""
     prefix: Argv = ()
 
 
 class Command(Struct, frozen=True):
-    """A command somebody wants to run."""
+    """A command that a model wants to run."""
 
     argv: Argv
     cwd: str
     escalation: Escalation | None = None
 
 
-class Remembered(Struct, frozen=True):
-    """What the user has approved before."""
-
-    prefixes: tuple[PrefixRule, ...] = ()
-    commands: frozenset[tuple[Argv, str, bool]] = frozenset()
-    """Whole commands of this thread: arguments, directory, and whether outside."""
-
-
-_NOTHING = Remembered()
-
-
-class Run(Struct, frozen=True, tag="run"):
-    """Run it, in the sandbox or outside."""
-
-    sandboxed: bool = True
-
-
 class Ask(Struct, frozen=True, kw_only=True, tag="ask"):
-    """Show it to the user first. `prefix` is what could be approved for good."""
+    """Show a command to the user first. `prefix` is what could be approved for good."""
 
     argv: Argv
     cwd: str
     reason: str
     outside: bool = False
     prefix: Argv | None = None
-
-
-class Refuse(Struct, frozen=True, tag="refuse"):
-    """Do not run it; `reason` is for the model."""
-
-    reason: str
-
-
-Verdict: TypeAlias = Run | Ask | Refuse
 
 
 class Once(Struct, frozen=True, tag="once"):
@@ -128,102 +131,133 @@ Decision: TypeAlias = Once | ForThread | ForPrefix | No | NoAndStop
 """What a host may answer to an `Ask`."""
 
 
-def decide(
-    command: Command,
-    *,
-    mode: SandboxMode,
-    approval: ApprovalPolicy,
-    remembered: Remembered = _NOTHING,
-) -> Verdict:
-    """What is to happen with `command`."""
-    from .commands import segments
+class PrefixRule(Struct, frozen=True):
+    """The first words of commands that need no further approval.
 
-    confined = mode != "danger-full-access"
-    outside = confined and command.escalation is not None
-    parts = segments(command.argv)
-    rules = [matching(remembered.prefixes, part) for part in parts]
-    if (command.argv, command.cwd, outside) in remembered.commands:
-        return Run(sandboxed=confined and not outside)
-    if all(rule is not None and rule.outside for rule in rules):
-        return Run(sandboxed=False)
-    unknown = [part for part, rule in zip(parts, rules, strict=True) if rule is None]
-    if not outside and not _needs_asking(unknown, approval):
-        return Run(sandboxed=confined)
-    if approval == "never":
-        return Refuse(_rejection(command, unknown))
-    return Ask(
-        argv=command.argv,
-        cwd=command.cwd,
-        reason=_reason(command),
-        outside=outside,
-        prefix=_proposal(command, parts, unknown, outside=outside),
-    )
+    `outside` lets such a command leave the sandbox.
+    """
+
+    prefix: Argv
+    outside: bool = False
 
 
-def decide_patch(
-    *, paths: Sequence[str], writable: bool, approval: ApprovalPolicy, confined: bool = True
-) -> Verdict:
-    """What is to happen with a patch of `paths`; `writable` says whether all of them are."""
-    if not paths:
-        return Refuse("patch rejected: it changes nothing")
-    if approval == "untrusted" or (confined and not writable and approval == "on-request"):
-        reason = "the patch requires approval" + ("" if writable else ": it leaves the roots")
-        return Ask(argv=("apply_patch", *paths), cwd="", reason=reason, outside=not writable)
-    if confined and not writable:
-        return Refuse("patch rejected: it writes outside the writable roots")
-    return Run(sandboxed=confined)
+class PastApprovals(Struct, frozen=True):
+    """What the user has approved before."""
+
+    prefixes: tuple[PrefixRule, ...] = ()
+    commands: frozenset[tuple[Argv, str, bool]] = frozenset()
+    """Whole commands of this thread: arguments, directory, and whether outside."""
 
 
-def may_offer_outside(approval: ApprovalPolicy, *, patch: bool = False) -> bool:
-    """Whether the user is asked to let out what the sandbox has just stopped."""
-    return approval == "untrusted" or (patch and approval == "on-request")
+def is_banned(prefix: Sequence[str]) -> bool:
+    """Return whether approving `prefix` would approve nearly everything.
 
-
-def was_denied(exit_code: int, *outputs: str) -> bool:
-    """Whether a failure looks like the sandbox's doing rather than the command's own."""
-    if exit_code == 0:
-        return False
-    said = "\n".join(outputs).lower()
-    return exit_code == _BAD_SYSTEM_CALL or any(sign in said for sign in _DENIALS)
-
-
-def _needs_asking(unknown: Sequence[Argv], approval: ApprovalPolicy) -> bool:
-    from .safety import is_dangerous, is_safe_read_only
-
-    if any(map(is_dangerous, unknown)):
+    >>> is_banned(("npm", "run")), is_banned(("npm", "run", "test"))
+    (True, False)
+    """
+    if not prefix:
         return True
-    return approval == "untrusted" and not all(map(is_safe_read_only, unknown))
+    first, rest = prefix[0].rpartition("/")[2], tuple(prefix[1:])
+    if first in _LAUNCHERS:
+        return is_banned(_launched_command(rest))
+    if first in _INTERPRETERS | _SHELLS:
+        return not rest or rest[-1] in _INLINE or all(each.startswith("-") for each in rest)
+    # `find` takes a command to run wherever its arguments end.
+    return first == "find" or (not rest and first in _FIRST_WORDS) or (first, *rest) in _RUNNERS
 
 
-def _reason(command: Command) -> str:
-    import shlex
-
-    asked = f"`{shlex.join(command.argv)}` requires approval"
-    why = command.escalation.justification if command.escalation else ""
-    return f"{asked}: {why}" if why else f"{asked} by policy"
-
-
-def _rejection(command: Command, unknown: Sequence[Argv]) -> str:
-    import shlex
-
-    from .safety import is_dangerous
-
-    if any(map(is_dangerous, unknown)):
-        why = "it removes files by force, and nobody is asked for approval"
-    else:
-        why = "it asks to leave the sandbox, and nobody is asked for approval; run it inside"
-    return f"`{shlex.join(command.argv)}` rejected: {why}"
+def _launched_command(arguments: Argv) -> Argv:
+    """Return what is left after options, assignments and numbers."""
+    for index, each in enumerate(arguments):
+        if not (each.startswith("-") or "=" in each or each[:1].isdigit()):
+            return arguments[index:]
+    return ()
 
 
-def _proposal(
-    command: Command, parts: Sequence[Argv], unknown: Sequence[Argv], *, outside: bool
-) -> Argv | None:
-    """The prefix to offer: the model's own, else a lone command as it stands."""
-    from .safety import is_dangerous
+def matching_rule(rules: Iterable[PrefixRule], command: Sequence[str]) -> PrefixRule | None:
+    """Return the rule that covers `command`; one that lets it leave the sandbox wins."""
+    found = [rule for rule in rules if tuple(command[: len(rule.prefix)]) == rule.prefix]
+    return max(found, key=lambda rule: rule.outside, default=None)
 
-    wished = command.escalation.prefix if command.escalation else ()
-    prefix = wished or (parts[0] if len(parts) == 1 else ())
-    if is_banned(prefix) or any(map(is_dangerous, parts)):
-        return None
-    rule = PrefixRule(prefix, outside=outside)
-    return prefix if all(matching((rule,), part) for part in unknown or parts) else None
+
+class _Rules(Struct, frozen=True, kw_only=True):
+    """The content of ``rules.json``."""
+
+    version: int = 1
+    prefixes: tuple[PrefixRule, ...] = ()
+
+
+class Approvals(Struct):
+    """What was approved, over all threads of one home."""
+
+    home: Path
+    _threads: dict[str, set[tuple[Argv, str, bool]]] = field(default_factory=dict)
+
+    @property
+    def file(self) -> Path:
+        """Return the file of approved prefixes; people may edit it."""
+        return self.home / "rules.json"
+
+    def load_prefixes(self) -> tuple[PrefixRule, ...]:
+        """Read the approved prefixes. Raises `ConfigError` when the file cannot be read."""
+        try:
+            rules = msgspec.json.decode(read_bounded(self.file, MOST_BYTES), type=_Rules)
+        except FileNotFoundError:
+            return ()
+        except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise ConfigError(
+                f"cannot read the approved commands in {str(self.file)!r}: {error}; "
+                "mend the file or remove it"
+            ) from error
+        return tuple(rule for rule in rules.prefixes if not is_banned(rule.prefix))
+
+    def load(self, thread: str) -> PastApprovals:
+        """Return what counts as approved in `thread`; reads the file of prefixes."""
+        return PastApprovals(self.load_prefixes(), frozenset(self._threads.get(thread, ())))
+
+    def record(self, thread: str, ask: Ask, decision: Decision) -> None:
+        """Remember what the answer to `ask` says for later.
+
+        Raises `ConfigError` for a prefix that is too broad or does not cover the command.
+        """
+        match decision:
+            case ForThread():
+                self._threads.setdefault(thread, set()).add((ask.argv, ask.cwd, ask.outside))
+            case ForPrefix(prefix):
+                self._save(_checked_rule(ask, prefix))
+            case _:
+                return
+
+    def forget(self, thread: str) -> None:
+        """Drop what was approved for `thread` only."""
+        self._threads.pop(thread, None)
+
+    def _save(self, rule: PrefixRule) -> None:
+        with self._lock():
+            known = self.load_prefixes()
+            if rule not in known:
+                rules = msgspec.json.encode(_Rules(prefixes=(*known, rule)))
+                replace_file(self.file, msgspec.json.format(rules, indent=2) + b"\n")
+
+    @contextmanager
+    def _lock(self) -> Iterator[None]:
+        lock = os.open(self.home / "rules.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(lock)
+
+
+def _checked_rule(ask: Ask, prefix: Argv) -> PrefixRule:
+    from .commands import segments  # loads a parser, which a first request does not need
+
+    if is_banned(prefix):
+        raise ConfigError(f"the prefix {list(prefix)!r} would approve too much; name more of it")
+    rule = PrefixRule(prefix, outside=ask.outside)
+    if not any(matching_rule((rule,), part) for part in segments(ask.argv)):
+        raise ConfigError(
+            f"the prefix {list(prefix)!r} does not begin the command {list(ask.argv)!r}; "
+            "use its first words, each as one argument"
+        )
+    return rule

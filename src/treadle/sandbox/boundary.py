@@ -1,8 +1,8 @@
-"""Boundaries: what a policy comes to on this disk.
+"""Boundaries: a policy applied to the paths of this disk.
 
-Owns the list of path rules and the question "may this be written?". Invariant:
-the deepest rule decides, for writes inside this process and for the mounts of a
-sandboxed command alike, so both draw the same line.
+Owns the list of path rules and the question "may this be written?". Invariant: the deepest
+rule decides, for writes inside this process and for the mounts of a sandboxed command alike,
+so the two cannot disagree.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ from msgspec import Struct
 
 from ..core.errors import ConfigError
 from ..core.former_name import PROJECT_DIRECTORY
-from .gitdir import git_directories
-from .pinned import PinnedPath, pinned
+from .pinned import PinnedPath, pin_path
 from .policy import PROTECTED_NAMES, SOCKET_DIRECTORIES, Limits, SandboxPolicy
 
-__all__ = ["Access", "Boundary", "Rule", "draw"]
+__all__ = ["Access", "Boundary", "PathRule", "resolve_boundary"]
 
 Access: TypeAlias = Literal["write", "read", "hidden"]
 
 _TOP = Path("/")
+_LONGEST_GIT_FILE = 4096
 
 
-class Rule(Struct, frozen=True):
-    """What may be done with a path and everything below it, up to deeper rules."""
+class PathRule(Struct, frozen=True):
+    """What commands may do with a path and everything below it, up to deeper rules."""
 
     path: Path
     access: Access
 
 
 class Boundary(Struct, frozen=True, kw_only=True):
-    """What commands may touch. Drawn anew for each command, because disks change."""
+    """What commands may touch. Resolved again for each command, because disks change."""
 
-    rules: tuple[Rule, ...]
+    rules: tuple[PathRule, ...]
     """Parents before children; at most one rule for a path."""
     confined: bool = True
     """False when the user asked for no sandbox at all."""
@@ -48,74 +48,74 @@ class Boundary(Struct, frozen=True, kw_only=True):
 
     @property
     def writable_roots(self) -> tuple[str, ...]:
-        """The directories that may be written, as a model is told of them."""
+        """Return the directories that may be written, as the model is told of them."""
         return tuple(str(rule.path) for rule in self.rules if rule.access == "write")
 
     def access(self, path: Path) -> Access:
-        """What may be done at `path`, which must be absolute and free of links."""
+        """Return what may be done at `path`, which must be absolute and free of links."""
         rule = _deepest(self.rules, path)
         if rule.access == "write" and self._looks_protected(path, rule.path):
             return "read"
         return rule.access
 
-    def writable(self, path: Path) -> bool:
-        """Whether this process may create, change or remove `path`.
+    def is_writable(self, path: Path) -> bool:
+        """Return whether this process may create, change or remove `path`.
 
-        Both the entry itself and what it leads to must be writable, so neither a link
-        out of a root nor the link `.git` can be used to get around a rule.
+        Both the entry itself and its target must be writable, so neither a link out of a
+        root nor the link `.git` can be used to get around a rule.
         """
         entry = _entry(path)
         return self.access(entry) == self.access(_real(entry)) == "write"
 
-    def readable(self, path: Path) -> bool:
-        """Whether a command may read `path`."""
+    def is_readable(self, path: Path) -> bool:
+        """Return whether a command may read `path`."""
         return self.access(_real(path)) != "hidden"
 
     @contextmanager
     def pin(self, path: Path) -> Iterator[PinnedPath]:
         """Hold the directory of a writable `path` open while it is changed.
 
-        A link that is swapped in after the check makes this fail instead of being
-        followed. Raises `PermissionError` where `path` may not be written.
+        A link that is swapped in after the check makes this fail; it is not followed.
+        Raises `PermissionError` where `path` may not be written.
         """
         entry = _real(path) if path.is_symlink() else _entry(path)
-        if not (self.writable(path) and self.writable(entry)):
+        if not (self.is_writable(path) and self.is_writable(entry)):
             raise PermissionError(f"{str(path)!r} is outside the writable roots")
-        with pinned(entry) as held:
-            yield held
+        with pin_path(entry) as pinned:
+            yield pinned
 
     def enclosing_root(self, path: Path) -> Path | None:
-        """The writable path that `path` lies below, whatever its own rule says."""
+        """Return the writable path that `path` lies below, whatever its own rule says."""
         rule = _deepest(self.rules, path.parent) if path != _TOP else None
         return rule.path if rule is not None and rule.access == "write" else None
 
     def _looks_protected(self, path: Path, root: Path) -> bool:
-        """Names that some file systems and tools take for a protected one."""
+        """Return whether some file systems or tools read this name as a protected one."""
         if not self.confined or path == root:
             return False
         first = path.relative_to(root).parts[0]
         return first.casefold().rstrip(". ") in (*PROTECTED_NAMES, PROJECT_DIRECTORY)
 
 
-def draw(
+def resolve_boundary(
     policy: SandboxPolicy, workspace: Path, *, home: Path, environ: Mapping[str, str]
 ) -> Boundary:
-    """The boundary of `policy` for a thread that works in `workspace`.
+    """Return the boundary of `policy` for a thread that works in `workspace`.
 
     `workspace` is the thread's directory, never one that a model chose for a command.
     `home` is Treadle's. Raises `ConfigError` for a root that is no absolute path.
     """
     if policy.mode == "danger-full-access":
-        return Boundary(rules=(Rule(_TOP, "write"),), confined=False, network=True)
+        return Boundary(rules=(PathRule(_TOP, "write"),), confined=False, network=True)
     accesses: dict[Path, Access] = {_TOP: "read"}
     accesses |= {_real(each): "hidden" for each in SOCKET_DIRECTORIES if Path(each).exists()}
     roots = _roots(policy, workspace, environ)
     accesses |= dict.fromkeys((*roots.shared, *roots.own), "write")
     for name in policy.hidden:
-        accesses[_real(_expanded(name, environ))] = "hidden"
-    accesses = _without(_real(home), accesses)
+        accesses[_real(_expand_user(name, environ))] = "hidden"
+    accesses = _hide(_real(home), accesses)
     return Boundary(
-        rules=_ordered(accesses | _protections(roots, _ordered(accesses))),
+        rules=_rules(accesses | _protections(roots, _rules(accesses))),
         network=policy.network,
         local_sockets=policy.local_sockets,
         limits=policy.limits,
@@ -126,36 +126,19 @@ class _Roots(Struct, frozen=True):
     """The directories that a policy opens for writing."""
 
     shared: tuple[Path, ...] = ()
-    """Temporary ones, in which others work too."""
+    """Temporary directories, in which other programs work too."""
     own: tuple[Path, ...] = ()
     named: tuple[Path, ...] = ()
-    """Those of `own` that the user spelled out."""
+    """Those of `own` that the user named."""
 
 
 def _roots(policy: SandboxPolicy, workspace: Path, environ: Mapping[str, str]) -> _Roots:
     if policy.mode != "workspace-write":
         return _Roots()
-    named = tuple(_real(_expanded(root, environ)) for root in policy.writable_roots)
+    named = tuple(_real(_expand_user(root, environ)) for root in policy.writable_roots)
     shared = tuple(root for root in map(_real, _temporary(policy, environ)) if root.exists())
     own = tuple(root for root in (_real(workspace), *named) if root.exists())
     return _Roots(shared, own, named)
-
-
-def _protections(roots: _Roots, rules: Sequence[Rule]) -> dict[Path, Access]:
-    """What stays read-only of what `rules` let commands write.
-
-    Commands can write the files that name these paths, so none of them may open
-    anything: what `rules` hide stays hidden.
-    """
-    # Others work in temporary directories too, so no name is kept free there in advance.
-    taken = [path for root in roots.shared for path in _protected(root) if os.path.lexists(path)]
-    kept = [path for root in roots.own for path in _protected(root)]
-    return {
-        path: "read"
-        for path in (*taken, *kept)
-        # A root that the user spelled out wins over the protection of the same path.
-        if path not in roots.named and _deepest(rules, path).access == "write"
-    }
 
 
 def _temporary(policy: SandboxPolicy, environ: Mapping[str, str]) -> Iterator[Path]:
@@ -166,37 +149,84 @@ def _temporary(policy: SandboxPolicy, environ: Mapping[str, str]) -> Iterator[Pa
         yield Path("/tmp")  # noqa: S108 - shared on purpose
 
 
-def _protected(root: Path) -> Iterator[Path]:
-    """What stays read-only in `root`; a link is protected together with its target."""
+def _protections(roots: _Roots, rules: Sequence[PathRule]) -> dict[Path, Access]:
+    """Return what stays read-only within the paths that `rules` make writable.
+
+    Commands can write the files that name these paths, so a protection never opens
+    anything: what `rules` hide stays hidden.
+    """
+    # Others work in temporary directories too, so no name is reserved there in advance.
+    in_shared = [
+        path for root in roots.shared for path in _protected_paths(root) if os.path.lexists(path)
+    ]
+    in_own = [path for root in roots.own for path in _protected_paths(root)]
+    return {
+        path: "read"
+        for path in (*in_shared, *in_own)
+        # A root that the user named wins over the protection of the same path.
+        if path not in roots.named and _deepest(rules, path).access == "write"
+    }
+
+
+def _protected_paths(root: Path) -> Iterator[Path]:
+    """Yield what stays read-only in `root`; a link is protected together with its target."""
     if not root.is_dir():
         return
     names = (root / name for name in PROTECTED_NAMES)
-    # The project's directory of the former name is kept, and never kept free.
+    # The project's directory of the former name is protected, but its name is not reserved.
     former = (path for path in (root / PROJECT_DIRECTORY,) if os.path.lexists(path))
     for path in (*names, *former):
         yield path
         if path.is_symlink():
             yield _real(path)
-    yield from map(_real, git_directories(root / ".git"))
+    yield from map(_real, _git_directories(root / ".git"))
 
 
-def _without(home: Path, accesses: Mapping[Path, Access]) -> dict[Path, Access]:
-    """`accesses` with all of `home` hidden; no rule opens a part of it again."""
-    kept = {path: access for path, access in accesses.items() if not path.is_relative_to(home)}
-    return {**kept, home: "hidden"}
+def _git_directories(git: Path) -> tuple[Path, ...]:
+    """Return the directories outside `git` that it names, for worktrees and submodules.
+
+    These are the target of a `gitdir:` file and the directory that this target shares. Reads
+    files only, runs no git; a file that cannot be read names nothing.
+    """
+    if not git.is_file() or (named := _first_line(git)) is None or not named.startswith("gitdir:"):
+        return ()
+    target = git.parent / named.removeprefix("gitdir:").strip()
+    common = _first_line(target / "commondir")
+    return (target,) if common is None else (target, target / common)
 
 
-def _deepest(rules: Sequence[Rule], path: Path) -> Rule:
+def _first_line(file: Path) -> str | None:
+    """Return the first line of a small file, if it can be part of a path."""
+    try:
+        # A command may have put a pipe in place of git's file; do not wait for it.
+        descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            line = os.read(descriptor, _LONGEST_GIT_FILE).decode().partition("\n")[0].strip()
+        finally:
+            os.close(descriptor)
+    except (OSError, UnicodeDecodeError):
+        return None
+    return None if "\0" in line else line
+
+
+def _hide(home: Path, accesses: Mapping[Path, Access]) -> dict[Path, Access]:
+    """Return `accesses` with all of `home` hidden; no rule opens a part of it again."""
+    others = {path: access for path, access in accesses.items() if not path.is_relative_to(home)}
+    return {**others, home: "hidden"}
+
+
+def _deepest(rules: Sequence[PathRule], path: Path) -> PathRule:
     lineage = {path, *path.parents}
     return next(rule for rule in reversed(rules) if rule.path in lineage)
 
 
-def _ordered(accesses: Mapping[Path, Access]) -> tuple[Rule, ...]:
+def _rules(accesses: Mapping[Path, Access]) -> tuple[PathRule, ...]:
+    """Return the rules in order: parents before children."""
     paths = sorted(accesses, key=lambda path: (len(path.parts), path))
-    return tuple(Rule(path, accesses[path]) for path in paths)
+    return tuple(PathRule(path, accesses[path]) for path in paths)
 
 
-def _expanded(name: str, environ: Mapping[str, str]) -> Path:
+def _expand_user(name: str, environ: Mapping[str, str]) -> Path:
     user_home = environ.get("HOME", "")
     if name == "~" or name.startswith("~/"):
         if not user_home:
@@ -208,10 +238,10 @@ def _expanded(name: str, environ: Mapping[str, str]) -> Path:
 
 
 def _real(path: Path | str) -> Path:
-    """`path` without links and dots; what does not exist keeps its name."""
+    """Return `path` without links and dots; what does not exist keeps its name."""
     return Path(os.path.realpath(path))
 
 
 def _entry(path: Path) -> Path:
-    """`path` with every link resolved but the last."""
+    """Return `path` with every link resolved but the last."""
     return _real(path) if path.name in ("", "..") else _real(path.parent) / path.name

@@ -1,23 +1,26 @@
 """Bubblewrap: commands in namespaces of their own.
 
-Owns the command line of `bwrap`. Invariant: a command sees the whole file system
-read-only but for its writable roots, no process but its own, no network unless
-it was given, and holds no privilege it could get more with.
+Owns the command line of `bwrap` and the order of its mounts. Invariant: a command sees the
+whole file system read-only but for its writable roots, no process but its own, no network
+unless it was given, and holds no privilege that it could get more with. What hides or
+protects is a mount of its own, and so is every directory on the way to it, so that none of
+them can be renamed out of the way.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
-from .boundary import Boundary
+from ..core.errors import SandboxUnavailable
+from .boundary import Boundary, PathRule
 from .launch import Launch
-from .lifeline import Lifeline, lifeline, moved_up
-from .mounts import mount_arguments
-from .placeholders import held
+from .placeholders import hold_placeholders, is_placeholder
 from .policy import Limits
 from .seccomp import socket_filter
 
@@ -28,7 +31,12 @@ _NAMESPACES = (
     "--unshare-cgroup-try",
 )
 _RESERVED_PIDS = 300
-"""Numbers the kernel does not give out a second time; they come on top of the limit."""
+"""Numbers that the kernel does not give out a second time; they come on top of the limit."""
+_RESOLVER = Path("/etc/resolv.conf")
+_LOWEST_DESCRIPTOR = 10
+"""Shell steps use the descriptors below it."""
+# The shell stays to reap the children, and does not print how they died.
+_WRITE_AND_RUN = 'echo >&9 && exec 9>&- 8>&2 2>/dev/null && (exec "$@" 2>&8 8>&-); exit $?'
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +58,10 @@ class Bubblewrap:
 
     @property
     def bounds_processes(self) -> bool:
-        """Whether the number of processes is really limited for this user."""
+        """Return whether the number of processes is really limited for this user."""
         return not self.root or self.bounding is not None
 
-    def command(
+    def prepare(
         self,
         argv: Sequence[str],
         *,
@@ -62,29 +70,41 @@ class Bubblewrap:
         boundary: Boundary,
         tty: bool = False,
     ) -> Launch:
-        """How to start `argv` confined to `boundary`."""
+        """Prepare to start `argv` confined to `boundary`."""
         if not boundary.confined:
             raise ValueError("this boundary asks for no sandbox; launch it with NoSandbox")
         with ExitStack() as stack:
-            stack.enter_context(held(boundary, self.home / "sandbox.lock"))
-            tie = stack.enter_context(lifeline())
-            seccomp = _filter_descriptor(boundary)
+            stack.enter_context(hold_placeholders(boundary, self.home / "sandbox.lock"))
+            pipe = stack.enter_context(_open_liveness_pipe())
+            seccomp = _write_filter(boundary)
             stack.callback(os.close, seccomp)
             line = (
-                *self._entered(boundary.limits, tie),
+                *self._outer_steps(boundary.limits, pipe),
                 *(str(self.binary), "--die-with-parent", "--as-pid-1", "--new-session"),
                 *self._confinement(boundary),
                 *("--seccomp", str(seccomp)),
-                *tie.hide,
-                *mount_arguments(boundary, proc=self.proc),
+                *pipe.close_option,
+                *_mounts(boundary, proc=self.proc),
                 *("--chdir", str(cwd), "--"),
-                *tie.knock,
+                *pipe.write_step,
                 *((str(self.setsid), "--ctty", "--wait") if tty else ()),
-                *self._limited(boundary.limits),
+                *self._limits(boundary.limits),
                 *argv,
             )
-            fds = (seccomp, tie.descriptor)
+            fds = (seccomp, pipe.descriptor)
             return Launch(line, dict(env), Path("/"), fds, stack.pop_all())
+
+    def _outer_steps(self, limits: Limits, pipe: _LivenessPipe) -> tuple[str, ...]:
+        """Return what runs first; for root, a namespace with few numbers that ends with us."""
+        if self.bounding is None:
+            return _shell(pipe.open_step)
+        setpriv, unshare = map(str, self.bounding)
+        most = limits.processes + _RESERVED_PIDS
+        return (
+            *(setpriv, "--pdeathsig", "KILL", "--"),
+            *(unshare, "--pid", "--fork", "--kill-child", "--mount-proc", "--"),
+            *_shell(f"echo {most} >/proc/sys/kernel/pid_max", pipe.open_step),
+        )
 
     def _confinement(self, boundary: Boundary) -> tuple[str, ...]:
         return (
@@ -94,19 +114,7 @@ class Bubblewrap:
             *("--cap-drop", "ALL"),
         )
 
-    def _entered(self, limits: Limits, tie: Lifeline) -> tuple[str, ...]:
-        """What comes first; for root, a namespace that runs out of numbers and ends with us."""
-        if self.bounding is None:
-            return _shell(tie.take)
-        setpriv, unshare = map(str, self.bounding)
-        most = limits.processes + _RESERVED_PIDS
-        return (
-            *(setpriv, "--pdeathsig", "KILL", "--"),
-            *(unshare, "--pid", "--fork", "--kill-child", "--mount-proc", "--"),
-            *_shell(f"echo {most} >/proc/sys/kernel/pid_max", tie.take),
-        )
-
-    def _limited(self, limits: Limits) -> tuple[str, ...]:
+    def _limits(self, limits: Limits) -> tuple[str, ...]:
         sizes = {"as": limits.memory_bytes, "fsize": limits.file_bytes}
         return (
             *(str(self.prlimit), "--core=0", f"--nproc={limits.processes}"),
@@ -115,14 +123,131 @@ class Bubblewrap:
         )
 
 
-def _shell(*steps: str) -> tuple[str, ...]:
-    """Goes before a command that is to run after `steps`."""
-    return ("/bin/sh", "-c", " && ".join((*steps, 'exec "$@"')), "sh")
+class _LivenessPipe(NamedTuple):
+    """A pipe that stops a command whose Treadle is dead when all is tied to it.
+
+    The tools that end a command with its parent ask the kernel for it only after they have
+    started, so a parent that died before that is never noticed. Nobody but this process can
+    read the pipe; a shell within the sandbox writes to it when the last tie is made, and a
+    dead reader stops it. The sandbox inherits the writing end, the command itself no end.
+    """
+
+    descriptor: int
+
+    @property
+    def open_step(self) -> str:
+        """Return the step outside the sandbox that makes the pipe ready for `write_step`."""
+        # Some shells know descriptors of one digit only. Opening such a pipe never waits.
+        return f"exec 9>/proc/self/fd/{self.descriptor}"
+
+    @property
+    def close_option(self) -> tuple[str, ...]:
+        """Return what keeps bubblewrap from passing the pipe on under its own number."""
+        # It would read there until it may go on; nothing can be read, so it only closes it.
+        return ("--block-fd", str(self.descriptor))
+
+    @property
+    def write_step(self) -> tuple[str, ...]:
+        """Return what goes before the command, as the first process of its namespace.
+
+        Because it is that very process, it comes after every tie, not only probably.
+        """
+        return ("/bin/sh", "-c", _WRITE_AND_RUN, "sh")
 
 
-def _filter_descriptor(boundary: Boundary) -> int:
+@contextmanager
+def _open_liveness_pipe() -> Iterator[_LivenessPipe]:
+    """Open a pipe that holds until the end of the block, or of this process."""
+    with ExitStack() as stack:
+        ours, theirs = os.pipe()
+        stack.callback(os.close, ours)
+        theirs = _move_up(theirs)
+        stack.callback(os.close, theirs)
+        yield _LivenessPipe(theirs)
+
+
+def _write_filter(boundary: Boundary) -> int:
+    """Write the system-call filter to memory and return a descriptor to read it from."""
     program = socket_filter(network=boundary.network, local_sockets=boundary.local_sockets)
     descriptor = os.memfd_create("treadle-seccomp")
     os.write(descriptor, program)
     os.lseek(descriptor, 0, os.SEEK_SET)
-    return moved_up(descriptor)
+    return _move_up(descriptor)
+
+
+def _move_up(descriptor: int) -> int:
+    """Move `descriptor` to a number that no shell step uses, and close the old one."""
+    try:
+        return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _LOWEST_DESCRIPTOR)
+    finally:
+        os.close(descriptor)
+
+
+def _shell(*steps: str) -> tuple[str, ...]:
+    """Return what goes before a command that is to run after `steps`."""
+    return ("/bin/sh", "-c", " && ".join((*steps, 'exec "$@"')), "sh")
+
+
+def _mounts(boundary: Boundary, *, proc: bool) -> list[str]:
+    """Return the options about the file system, parents before children.
+
+    Raises `SandboxUnavailable` for a protected path that no mount can protect.
+    """
+    top, *rules = (rule for rule in boundary.rules if rule.access != "hidden" or rule.path.exists())
+    hidden = [rule.path for rule in rules if rule.access == "hidden" and rule.path.is_dir()]
+    return [
+        *("--bind" if top.access == "write" else "--ro-bind", "/", "/"),
+        *("--dev", "/dev"),
+        *(("--proc", "/proc") if proc else ("--tmpfs", "/proc")),
+        *_rule_mounts(boundary, rules),
+        *(_resolver_mount(hidden) if boundary.network else ()),
+        *_read_only_mounts(hidden),
+    ]
+
+
+def _rule_mounts(boundary: Boundary, rules: Iterable[PathRule]) -> Iterator[str]:
+    """Yield one mount for each rule, after one for each directory on the way to it."""
+    done: set[Path] = set()
+    for rule in rules:
+        for path in (*_directories_above(boundary, rule.path), rule.path):
+            if path not in done and os.path.lexists(path):
+                done.add(path)
+                yield from _mount(boundary, path)
+
+
+def _directories_above(boundary: Boundary, path: Path) -> list[Path]:
+    """Return the directories between a writable root and `path`, the upper ones first."""
+    root = boundary.enclosing_root(path)
+    if root is None:
+        return []
+    return [each for each in reversed(path.parents) if each != root and each.is_relative_to(root)]
+
+
+def _mount(boundary: Boundary, path: Path) -> Iterator[str]:
+    if path.is_symlink():
+        raise SandboxUnavailable(
+            f"{str(path)!r} is a symbolic link, and a link in a writable directory cannot be "
+            "protected; replace it by what it points to, or use the sandbox mode 'read-only'"
+        )
+    match boundary.access(path):
+        case "hidden" if path.is_dir():
+            yield from ("--perms", "0111", "--tmpfs", str(path))
+        case "hidden":
+            yield from ("--ro-bind", "/dev/null", str(path))
+        case "write" if not is_placeholder(path):
+            yield from ("--bind", str(path), str(path))
+        case _:
+            yield from ("--ro-bind", str(path), str(path))
+
+
+def _resolver_mount(hidden: Iterable[Path]) -> Iterator[str]:
+    """Yield a mount for the resolver's file: it often lies among the hidden sockets."""
+    resolver = Path(os.path.realpath(_RESOLVER))
+    if any(resolver.is_relative_to(each) for each in hidden):
+        yield from ("--ro-bind-try", str(resolver), str(resolver))
+
+
+def _read_only_mounts(directories: Iterable[Path]) -> Iterator[str]:
+    """Yield what makes `directories` read-only; last, because deeper mounts need points in them."""
+    for directory in directories:
+        yield from ("--remount-ro", str(directory))

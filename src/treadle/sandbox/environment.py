@@ -1,16 +1,16 @@
 """The environment of a command: what it inherits, and what it never sees.
 
-Owns which variables count as secret and which are always set. Invariant: a
-secret reaches a command only if the user named it.
+Owns which variables count as secret and which are always set. Invariant: a secret reaches a
+command only if the user named it.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 
-from ..core.patterns import regex
-from .words import words
+from .word_set import word_set
 
 __all__ = ["command_environment", "is_secret"]
 
@@ -27,18 +27,18 @@ _FORCED = {
     "TREADLE_CI": "1",
 }
 
-_WORDS = words(
+_WORDS = word_set(
     "KEY KEYS APIKEY TOKEN TOKENS SECRET SECRETS PASSWORD PASSWORDS PASSWD PASSPHRASE PASS "
     "CREDENTIAL CREDENTIALS CREDS AUTH BEARER JWT PAT COOKIE COOKIES DSN WEBHOOK"
 )
 _ENDINGS = tuple(
-    words("APIKEY SECRETKEY PRIVATEKEY ACCESSKEY TOKEN SECRET PASSWORD PASSWD PASSPHRASE")
+    word_set("APIKEY SECRETKEY PRIVATEKEY ACCESSKEY TOKEN SECRET PASSWORD PASSWD PASSPHRASE")
 )
-_NAMES = words(
+_NAMES = word_set(
     "SSH_AUTH_SOCK SSH_AGENT_PID GPG_AGENT_INFO DBUS_SESSION_BUS_ADDRESS DOCKER_HOST "
     "DOCKER_AUTH_CONFIG DATABASE_URL PGPASSFILE SSHPASS KUBECONFIG NETRC XAUTHORITY"
 )
-_URL_WITH_PASSWORD = regex(r"://[^/\s:@]*:[^/\s@]+@")
+_URL_WITH_LOGIN = r"://[^/\s:@]*:[^/\s@]+@"
 
 
 def command_environment(
@@ -48,7 +48,7 @@ def command_environment(
     thread: str = "",
     network: bool = True,
 ) -> dict[str, str]:
-    """What a command gets of `environ`, plain and without a terminal's habits.
+    """Return the environment of a command: `environ` without secrets, set for plain output.
 
     `allowed` are names, or patterns such as ``AWS_*``, that are kept although they look secret.
     """
@@ -57,13 +57,13 @@ def command_environment(
         for name, value in environ.items()
         if not is_secret(name, value) or any(fnmatchcase(name, each) for each in allowed)
     }
-    told = {"TREADLE_THREAD_ID": thread} if thread else {}
+    own = {"TREADLE_THREAD_ID": thread} if thread else {}
     offline = {} if network else {"TREADLE_SANDBOX_NETWORK_DISABLED": "1"}
-    return {**kept, **_FORCED, **told, **offline}
+    return {**kept, **_FORCED, **own, **offline}
 
 
 def is_secret(name: str, value: str = "") -> bool:
-    """Whether a variable holds a secret, or the way to one.
+    """Return whether a variable holds a secret, or gives access to one.
 
     >>> is_secret("OPENAI_API_KEY"), is_secret("TOKENIZERS_PARALLELISM")
     (True, False)
@@ -74,5 +74,5 @@ def is_secret(name: str, value: str = "") -> bool:
         or name.upper().endswith("_PWD")
         or not _WORDS.isdisjoint(words)
         or any(word.endswith(_ENDINGS) for word in words)
-        or _URL_WITH_PASSWORD.search(value) is not None
+        or re.search(_URL_WITH_LOGIN, value) is not None
     )

@@ -1,8 +1,7 @@
-"""Launches: how a command is to be started, without starting it.
+"""Launches: how to start a command, without starting it.
 
-Owns the `Sandbox` seam, so that one runner with pipes or a terminal serves every
-sandbox. Invariant: whatever a launch holds (descriptors, placeholders) is given
-back when it is closed.
+Owns the `Sandbox` Protocol, so that one runner with pipes or a terminal serves every sandbox.
+Invariant: whatever a launch holds (descriptors, placeholders) is released when it is closed.
 """
 
 from __future__ import annotations
@@ -32,11 +31,11 @@ class Launch:
     env: dict[str, str]
     cwd: Path
     fds: tuple[int, ...] = ()
-    _held: ExitStack = field(default_factory=ExitStack, repr=False)
+    _resources: ExitStack = field(default_factory=ExitStack, repr=False)
 
     def close(self) -> None:
-        """Give back what was held; more than once does no harm."""
-        self._held.close()
+        """Release what the launch holds. Harmless when called twice."""
+        self._resources.close()
 
     def __enter__(self) -> Self:
         return self
@@ -48,11 +47,11 @@ class Launch:
 class Sandbox(Protocol):
     """Turns a command into a launch that keeps it inside a boundary.
 
-    Raises `SandboxUnavailable` when it cannot, and never answers with a weaker
-    launch instead. It starts no process itself.
+    Raises `SandboxUnavailable` when it cannot, and never returns a weaker launch instead.
+    It starts no process itself.
     """
 
-    def command(
+    def prepare(
         self,
         argv: Sequence[str],
         *,
@@ -61,7 +60,7 @@ class Sandbox(Protocol):
         boundary: Boundary,
         tty: bool = False,
     ) -> Launch:
-        """How to start `argv`.
+        """Prepare to start `argv`.
 
         With `tty`, standard input is a terminal that has no session yet: the command
         takes it as its own, so that Ctrl-C there reaches the command alone.
@@ -73,10 +72,10 @@ class Sandbox(Protocol):
 class NoSandbox:
     """Starts commands as they are: they can do whatever the user can do.
 
-    For `danger-full-access`, and for single commands that the user let out.
+    For `danger-full-access`, and for single commands that the user let leave the sandbox.
     """
 
-    def command(
+    def prepare(
         self,
         argv: Sequence[str],
         *,
@@ -85,6 +84,6 @@ class NoSandbox:
         boundary: Boundary,
         tty: bool = False,
     ) -> Launch:
-        """How to start `argv` unconfined; the boundary is not looked at."""
+        """Prepare to start `argv` unconfined; the boundary is ignored."""
         del boundary, tty
         return Launch(tuple(argv), dict(env), cwd)

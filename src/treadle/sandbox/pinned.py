@@ -1,7 +1,7 @@
 """Pinned paths: files named from a directory that is held open.
 
-Owns walking to a directory without following a link. Invariant: a command that
-swaps a link in, at whatever moment, makes the walk fail; it never bends it.
+Owns walking to a directory without following a link. Invariant: a command that swaps a link
+in, at whatever moment, makes the walk fail; it never redirects it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-__all__ = ["PinnedPath", "pinned"]
+__all__ = ["PinnedPath", "pin_path"]
 
 # Passing through a directory takes less permission than reading it.
 _THROUGH: int = getattr(os, "O_PATH", os.O_RDONLY)
@@ -28,14 +28,14 @@ class PinnedPath(Struct, frozen=True):
 
 
 @contextmanager
-def pinned(place: Path) -> Iterator[PinnedPath]:
-    """Hold the directory of `place` open; `place` must be absolute and free of links.
+def pin_path(path: Path) -> Iterator[PinnedPath]:
+    """Hold the directory of `path` open; `path` must be absolute and free of links.
 
     Raises `OSError` where there is a link or no directory on the way.
     """
-    descriptor = _open_directory(place.parent)
+    descriptor = _open_directory(path.parent)
     try:
-        yield PinnedPath(descriptor, place.name)
+        yield PinnedPath(descriptor, path.name)
     finally:
         os.close(descriptor)
 

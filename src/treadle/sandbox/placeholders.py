@@ -1,9 +1,8 @@
-"""Placeholders: empty directories that keep a protected name from being made.
+"""Placeholders: empty directories that keep commands from creating a protected name.
 
-Owns their making and their removal. A mount needs something to stand on, so a
-protected path that does not exist gets an empty directory while commands run.
-Invariant: one is removed only when no sandbox of this home is running, because
-removing it would uncover the name for the others.
+A mount needs something to be mounted on, so a protected path that does not exist gets an
+empty directory while commands run. Owns making and removing them. Invariant: one is removed
+only when no sandbox of this home is running, because that would free the name for the others.
 """
 
 from __future__ import annotations
@@ -19,33 +18,33 @@ from pathlib import Path
 from ..core.errors import SandboxUnavailable
 from .boundary import Boundary
 
-__all__ = ["held", "is_placeholder"]
+__all__ = ["hold_placeholders", "is_placeholder"]
 
 _MODE = stat.S_ISVTX | 0o555
-"""Sticky and closed for writing: nobody makes such a directory by accident."""
+"""Sticky and not writable: nobody makes such a directory by accident."""
 
 
 @contextmanager
-def held(boundary: Boundary, lock_file: Path) -> Iterator[None]:
+def hold_placeholders(boundary: Boundary, lock_file: Path) -> Iterator[None]:
     """Keep every protected name of `boundary` taken until the end of the block."""
-    lock = _opened(lock_file)
+    lock = _open_lock(lock_file)
     try:
         fcntl.flock(lock, fcntl.LOCK_SH)
-        for gap in sorted({gap for path in _protected(boundary) if (gap := _gap(path))}):
+        for gap in sorted({gap for path in _protected_paths(boundary) if (gap := _gap(path))}):
             _make(gap)
         yield
     finally:
-        # Whatever goes wrong here, a lock that is kept would stop every later command.
+        # Whatever fails here, a lock that is not released would stop every later command.
         try:
             with suppress(OSError):
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                for path in _protected(boundary):
+                for path in _protected_paths(boundary):
                     _remove(path)
         finally:
             os.close(lock)
 
 
-def _opened(lock_file: Path) -> int:
+def _open_lock(lock_file: Path) -> int:
     try:
         return os.open(lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
@@ -55,12 +54,12 @@ def _opened(lock_file: Path) -> int:
 
 
 def is_placeholder(path: Path) -> bool:
-    """Whether `path` is a directory that was made here."""
+    """Return whether `path` is a directory that was made here."""
     return path.is_dir() and stat.S_IMODE(path.lstat().st_mode) == _MODE
 
 
-def _protected(boundary: Boundary) -> list[Path]:
-    """Read-only paths in a place that can otherwise be written."""
+def _protected_paths(boundary: Boundary) -> list[Path]:
+    """Return the read-only paths in a place that can otherwise be written."""
     return [
         rule.path
         for rule in boundary.rules
@@ -69,7 +68,7 @@ def _protected(boundary: Boundary) -> list[Path]:
 
 
 def _gap(path: Path) -> Path | None:
-    """The topmost part of `path` that is not there."""
+    """Return the topmost part of `path` that does not exist."""
     if os.path.lexists(path):
         return None
     while not os.path.lexists(path.parent):
@@ -78,7 +77,7 @@ def _gap(path: Path) -> Path | None:
 
 
 def _make(gap: Path) -> None:
-    """Where we may not make it, a command of the same user may not either."""
+    """Make a placeholder. Where we may not, a command of the same user may not either."""
     try:
         gap.mkdir(mode=0o700)
         gap.chmod(_MODE)

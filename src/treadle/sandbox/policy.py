@@ -1,8 +1,7 @@
-"""Policies: what a user lets commands do, before any path is looked at.
+"""Policies: what a user lets commands do, before any path is resolved.
 
-Owns the settings of a sandbox as plain values. Invariant: a policy names
-wishes, a `Boundary` holds what they come to on this disk; only the boundary is
-ever enforced.
+Owns the settings of a sandbox as plain values. Invariant: a policy holds settings, a
+`Boundary` holds them applied to this disk; only the boundary is ever enforced.
 """
 
 from __future__ import annotations
@@ -25,10 +24,10 @@ __all__ = [
 SandboxMode: TypeAlias = Literal["read-only", "workspace-write", "danger-full-access"]
 
 PROTECTED_NAMES = (".git", ".treadle", ".codex", ".agents")
-"""What stays read-only directly below every writable root: files that make others run code."""
+"""What stays read-only directly below every writable root: such files make programs run code."""
 
 SOCKET_DIRECTORIES = ("/run", "/var/run", "/tmp/.X11-unix", "/tmp/.ICE-unix")  # noqa: S108
-"""Where services of the machine wait for orders; hidden unless a root opens one."""
+"""Where services of the machine listen; hidden unless a root opens one."""
 
 CREDENTIALS = (
     "~/.ssh",
@@ -46,11 +45,11 @@ CREDENTIALS = (
     "~/.claude/.credentials.json",
     DATA_DIRECTORY,
 )
-"""What commands cannot read unless the user says so."""
+"""What commands cannot read unless the user allows it."""
 
 
 class Limits(Struct, frozen=True, kw_only=True):
-    """How much one sandboxed command may take; None leaves a resource alone."""
+    """How much one sandboxed command may use; None sets no limit."""
 
     processes: int = 1024
     """Processes and threads at one time."""

@@ -1,8 +1,7 @@
-"""Probing: which bubblewrap there is, and what it can do here.
+"""The probe: which bubblewrap there is, and what it can do here.
 
-Owns the search and the trial runs. Invariant: nothing is taken from the working
-directory, where a command could have put it, and what did not work in a trial
-is never used.
+Owns the search and the trial runs. Invariant: nothing is taken from the working directory,
+where a command could have put it, and what did not work in a trial is never used.
 """
 
 from __future__ import annotations
@@ -16,23 +15,23 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..core.errors import SandboxUnavailable
-from .boundary import Boundary, Rule
+from .boundary import Boundary, PathRule
 from .bubblewrap import Bubblewrap
 
 __all__ = ["find_bubblewrap"]
 
-_PATIENCE = 20.0
+_TRIAL_TIMEOUT = 20.0
 _REMEDY = (
     "install bubblewrap, or run `pip install 'treadle[codex]'`, which brings one; "
     "without a sandbox commands run only under --sandbox danger-full-access"
 )
-_PLAIN = Boundary(rules=(Rule(Path("/"), "read"),))
+_PLAIN = Boundary(rules=(PathRule(Path("/"), "read"),))
 
 
 def find_bubblewrap(home: Path, environ: Mapping[str, str] | None = None) -> Bubblewrap:
-    """The first bubblewrap that works: the system's, else the one in the installed extra.
+    """Find the first bubblewrap that works: the system's, else the one in the installed extra.
 
-    Runs each a few times, so call it once and keep what it gives. Raises
+    Runs each a few times, so call it once and keep the result. Raises
     `SandboxUnavailable` with the reason and the remedy.
     """
     if sys.platform != "linux":
@@ -41,7 +40,7 @@ def find_bubblewrap(home: Path, environ: Mapping[str, str] | None = None) -> Bub
     tools = {name: _tool(name, search) for name in ("prlimit", "setsid", "setpriv", "unshare")}
     complaints: list[str] = []
     for binary in _binaries(search):
-        found = _tried(_candidate(binary, home, tools), complaints)
+        found = _try_variants(_candidate(binary, home, tools), complaints)
         if found is not None:
             return found
     reason = complaints[-1] if complaints else "no bubblewrap was found"
@@ -60,25 +59,25 @@ def _candidate(binary: Path, home: Path, tools: Mapping[str, Path]) -> Bubblewra
     )
 
 
-def _tried(best: Bubblewrap, complaints: list[str]) -> Bubblewrap | None:
-    """The strictest variant of `best` that works."""
+def _try_variants(best: Bubblewrap, complaints: list[str]) -> Bubblewrap | None:
+    """Return the strictest variant of `best` that works."""
     bounded = (best, replace(best, bounding=None)) if best.root else (best,)
     for candidate in bounded:
         for proc in (True, False):
             for nested in (False, True):
                 variant = replace(candidate, proc=proc, nested=nested)
-                complaint = _complaint(variant)
+                complaint = _run_trial(variant)
                 if complaint is None:
                     return variant
                 complaints.append(f"{str(best.binary)!r} says: {complaint}")
     return None
 
 
-def _complaint(sandbox: Bubblewrap) -> str | None:
-    """What goes wrong with a command that does nothing; None when it works."""
+def _run_trial(sandbox: Bubblewrap) -> str | None:
+    """Run a command that does nothing; return what went wrong, None when it works."""
     environ = {"PATH": os.defpath}
     try:
-        with sandbox.command(("/bin/true",), cwd=Path("/"), env=environ, boundary=_PLAIN) as launch:
+        with sandbox.prepare(("/bin/true",), cwd=Path("/"), env=environ, boundary=_PLAIN) as launch:
             done = subprocess.run(  # noqa: S603 - a line that we made ourselves
                 launch.argv,
                 env=launch.env,
@@ -87,14 +86,14 @@ def _complaint(sandbox: Bubblewrap) -> str | None:
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 check=False,
-                timeout=_PATIENCE,
+                timeout=_TRIAL_TIMEOUT,
             )
     except (OSError, SandboxUnavailable, subprocess.SubprocessError) as error:
         return str(error)
     if done.returncode == 0:
         return None
-    said = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
-    return said or f"ended with {done.returncode}"
+    complaint = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+    return complaint or f"ended with {done.returncode}"
 
 
 def _binaries(search: str) -> Iterator[Path]:
@@ -119,7 +118,7 @@ def _tool(name: str, search: str) -> Path:
 
 
 def _which(name: str, search: str) -> Path | None:
-    """The program `name` in an absolute directory of `search` that is not ours to work in."""
+    """Return the program `name` from an absolute directory of `search`, never from below here."""
     here = Path.cwd()
     for directory in map(Path, search.split(os.pathsep)):
         file = directory / name

@@ -1,7 +1,7 @@
-"""Safety: commands that only look, and commands that destroy.
+"""Safety: commands that only read, and commands that destroy.
 
-Owns two short lists and their option checks. Invariant: what is not known to be
-safe is not safe, and what cannot be seen through counts as dangerous.
+Owns two short lists and their option checks. Invariant: what is not known to be safe is not
+safe, and what cannot be read counts as dangerous.
 """
 
 from __future__ import annotations
@@ -10,60 +10,59 @@ import re
 from collections.abc import Callable, Sequence
 from pathlib import PurePath
 
-from ..core.patterns import regex
 from .commands import LONGEST_SCRIPT, loose_commands, plain_commands
-from .words import words
+from .word_set import word_set
 
 __all__ = ["MOST_WORDS", "is_dangerous", "is_safe_read_only"]
 
 MOST_WORDS = 4_096
-"""Words of a command that are looked at; one that has more counts as dangerous."""
+"""Words of a command that are examined; one that has more counts as dangerous."""
 
 _DEEPEST = 8
 _SHELLS = frozenset(("bash", "zsh", "sh", "dash", "ksh", "ash"))
-_WRAPPERS = words(
+_WRAPPERS = word_set(
     "sudo doas env command exec builtin nohup nice ionice time timeout setsid stdbuf xargs find "
     "busybox unbuffer watch"
 )
-_LOOKS_ONLY = words(
-    "cat cd cut echo expr false grep head id ls nl numfmt paste pwd rev seq stat tac tail tr "
-    "true uname wc which whoami"
+_READERS = word_set(
+    "cat cd cut echo expr false grep head id ls nl numfmt paste pwd rev seq stat tac tail tr true "
+    "uname wc which whoami"
 )
 _FIND_ACTS = ("-exec", "-execdir", "-ok", "-okdir", "-delete", "-fls", "-fprint")
 _RG_RUNS = ("--pre", "--hostname-bin")
 _RG_UNPACKS = ("--search-zip", "-z")
-_GIT_LOOKS = frozenset(("branch", "status", "log", "diff", "show"))
+_GIT_READS = frozenset(("branch", "status", "log", "diff", "show"))
 _GIT_ACTS = ("--output", "--ext-diff", "--textconv", "--exec", "--open-files-in-pager")
-_BRANCH_LISTS = words(
+_BRANCH_LISTS = word_set(
     "--list -l --all -a --remotes -r --show-current -v -vv --verbose --no-color --color"
 )
-_SUSPECT = regex(r"r[\\'\"]*m[\\'\"]*\s|\beval\b|sh\b[^\n]{0,80}?\s-\w*c")
-"""A removal or a script within, in a script that is too long for a closer look."""
-_SED_PRINT = regex(r"\d+(,\d+)?p")
+_SUSPECT = re.compile(r"r[\\'\"]*m[\\'\"]*\s|\beval\b|sh\b[^\n]{0,80}?\s-\w*c")
+"""A removal, or a script within a script, in a script that is too long to be parsed."""
+_SED_PRINT = re.compile(r"\d+(,\d+)?p")
 
 
 def is_safe_read_only(argv: Sequence[str]) -> bool:
-    """Whether `argv` is one or more plain commands that only look at things.
+    """Return whether `argv` is one or more plain commands that only read.
 
     >>> is_safe_read_only(("bash", "-lc", "ls | wc -l")), is_safe_read_only(("rm", "x"))
     (True, False)
     """
     commands = plain_commands(argv)
-    return commands is not None and all(map(_looks_only, commands))
+    return commands is not None and all(map(_is_reader, commands))
 
 
 def is_dangerous(argv: Sequence[str]) -> bool:
-    """Whether `argv` removes files by force, however it is wrapped.
+    """Return whether `argv` removes files by force, however it is wrapped.
 
     >>> is_dangerous(("sudo", "bash", "-c", "cd / && rm -rf tmp"))
     True
     """
-    return _dangerous(tuple(argv), 0)
+    return _is_dangerous_at(tuple(argv), 0)
 
 
-def _looks_only(argv: Sequence[str]) -> bool:
+def _is_reader(argv: Sequence[str]) -> bool:
     program, arguments = argv[0], argv[1:]
-    if program in _LOOKS_ONLY:
+    if program in _READERS:
         return True
     check = _CHECKS.get(program)
     return check is not None and check(arguments)
@@ -91,19 +90,19 @@ def _rg(arguments: Sequence[str]) -> bool:
 
 def _git(arguments: Sequence[str]) -> bool:
     subcommand, options = (*arguments[:1], ""), arguments[1:]
-    if subcommand[0] not in _GIT_LOOKS or any(_git_acts(each) for each in options):
+    if subcommand[0] not in _GIT_READS or any(_git_acts(each) for each in options):
         return False
     return subcommand[0] != "branch" or all(each in _BRANCH_LISTS for each in options)
 
 
 def _git_acts(option: str) -> bool:
-    """Git takes any unambiguous beginning of a long option."""
+    """Return whether an option makes git act; git takes any unambiguous beginning of one."""
     name = option.partition("=")[0]
     return len(name) > 3 and any(each.startswith(name) for each in _GIT_ACTS)
 
 
 def _uniq(arguments: Sequence[str]) -> bool:
-    """The second of two files is written to; a number may be the value of an option."""
+    """Check that no second file is named: it would be written. A number may belong to an option."""
     files = [each for each in arguments if not each.startswith(("-", "+")) and not each.isdigit()]
     return len(files) <= 1
 
@@ -113,7 +112,7 @@ def _cargo(arguments: Sequence[str]) -> bool:
 
 
 def _sed(arguments: Sequence[str]) -> bool:
-    """Prints a range of lines: ``-n 10,20p`` and at most one file."""
+    """Check that a range of lines is printed: ``-n 10,20p`` and at most one file."""
     return (
         2 <= len(arguments) <= 3
         and arguments[0] == "-n"
@@ -134,43 +133,43 @@ _CHECKS: dict[str, Callable[[Sequence[str]], bool]] = {
 
 
 def _has_short(argument: str, letter: str, *, takes_value: str) -> bool:
-    """Whether a cluster such as ``-inz`` has `letter` before an option that eats the rest."""
+    """Return whether a cluster such as ``-inz`` has `letter` before an option with a value."""
     if not argument.startswith("-") or argument.startswith("--"):
         return False
     options = re.split(f"[{takes_value}]", argument[1:], maxsplit=1)[0]
     return letter in options
 
 
-def _dangerous(argv: Sequence[str], depth: int) -> bool:
+def _is_dangerous_at(argv: Sequence[str], depth: int) -> bool:
     if depth > _DEEPEST or len(argv) > MOST_WORDS:
         return True
     if not argv:
         return False
     starts = range(len(argv)) if PurePath(argv[0]).name in _WRAPPERS else (0,)
-    return any(_does_harm(argv[start:], depth) for start in starts)
+    return any(_is_harmful(argv[start:], depth) for start in starts)
 
 
-def _does_harm(argv: Sequence[str], depth: int) -> bool:
+def _is_harmful(argv: Sequence[str], depth: int) -> bool:
     program = PurePath(argv[0]).name
     if program == "rm":
-        return any(map(_forces, argv[1:]))
-    return any(_harms(script, depth) for script in _scripts(program, argv[1:]))
+        return any(map(_is_force, argv[1:]))
+    return any(_is_harmful_script(script, depth) for script in _scripts(program, argv[1:]))
 
 
-def _harms(script: str, depth: int) -> bool:
+def _is_harmful_script(script: str, depth: int) -> bool:
     if len(script) > LONGEST_SCRIPT:
         return _SUSPECT.search(script) is not None
-    return any(_dangerous(command, depth + 1) for command in loose_commands(script))
+    return any(_is_dangerous_at(command, depth + 1) for command in loose_commands(script))
 
 
-def _forces(argument: str) -> bool:
+def _is_force(argument: str) -> bool:
     if argument.startswith("--"):
         return len(argument) > 2 and "--force".startswith(argument)
     return argument.startswith("-") and "f" in argument
 
 
 def _scripts(program: str, arguments: Sequence[str]) -> list[str]:
-    """The shell text that a command is given to run."""
+    """Return the shell scripts that a command is given to run."""
     if program in _SHELLS:
         flags = [i for i, each in enumerate(arguments) if re.fullmatch(r"-\w*c\w*", each)]
         return list(arguments[flags[0] + 1 : flags[0] + 2]) if flags else []

@@ -1,8 +1,7 @@
-"""System-call filters: what no mount or namespace can take away.
+"""System-call filters: they take away what no mount or namespace can.
 
-Owns a small classic-BPF program, as bytes. Invariant: a call made in another
-architecture's numbering never reaches the kernel, so the filter cannot be
-walked around with 32-bit code.
+Owns a small classic-BPF program, as bytes. Invariant: a call made in another architecture's
+numbering never reaches the kernel, so 32-bit code cannot get around the filter.
 """
 
 from __future__ import annotations
@@ -49,12 +48,12 @@ _Step = tuple[int, int, int, int]
 
 
 def socket_filter(*, network: bool, local_sockets: bool, machine: str | None = None) -> bytes:
-    """The filter for a command, to be handed to the kernel.
+    """Return the filter for a command, as the kernel takes it.
 
-    Kernel keyrings are always out of reach: no namespace separates them. So is
-    io_uring, which opens sockets behind a filter's back. Without `network`, sockets
-    are IPv4, IPv6 (of a loopback of one's own) and netlink only: unix sockets lead
-    out through the file system, and vsock leads out of a virtual machine.
+    Kernel keyrings are always refused: no namespace separates them. So is io_uring, which
+    opens sockets that no filter sees. Without `network`, sockets are IPv4, IPv6 (of a
+    loopback of the command's own) and netlink only: unix sockets lead out through the file
+    system, and vsock leads out of a virtual machine.
     """
     name = machine or platform.machine()
     calls = _MACHINES.get(name)
@@ -63,7 +62,7 @@ def socket_filter(*, network: bool, local_sockets: bool, machine: str | None = N
             f"no system-call filter is known for {name!r} machines; use one of "
             f"{', '.join(_MACHINES)}, or run without a sandbox: --sandbox danger-full-access"
         )
-    steps = [*_same_machine(calls), *_refused(calls.keyrings + calls.io_uring)]
+    steps = [*_same_machine(calls), *_refuse(calls.keyrings + calls.io_uring)]
     if not network:
         families = (_INET, _INET6, _NETLINK, *((_UNIX,) if local_sockets else ()))
         steps += _only(calls.socket, _FIRST, None, families)
@@ -75,7 +74,10 @@ def socket_filter(*, network: bool, local_sockets: bool, machine: str | None = N
 
 
 def _same_machine(calls: _Machine) -> list[_Step]:
-    """Answers calls of other architectures with "no such call"; leaves the number loaded."""
+    """Return steps that answer calls of other architectures with "no such call".
+
+    They leave the number of the call loaded.
+    """
     return [
         (_LOAD, 0, 0, _ARCHITECTURE),
         (_EQUAL, 1, 0, calls.audit),
@@ -86,13 +88,13 @@ def _same_machine(calls: _Machine) -> list[_Step]:
     ]
 
 
-def _refused(numbers: Sequence[int]) -> list[_Step]:
+def _refuse(numbers: Sequence[int]) -> list[_Step]:
     pairs = [[(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _NOT_PERMITTED)] for number in numbers]
     return [step for pair in pairs for step in pair]
 
 
 def _only(number: int, argument: int, mask: int | None, accepted: Sequence[int]) -> list[_Step]:
-    """Refuses a call unless its argument is one of `accepted`; other calls pass by."""
+    """Return steps that refuse a call unless its argument is one of `accepted`."""
     body: list[_Step] = [(_LOAD, 0, 0, argument)]
     if mask is not None:
         body.append((_MASK, 0, 0, mask))

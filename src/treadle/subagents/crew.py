@@ -23,7 +23,7 @@ from ..harness.events import AgentReported, Event
 from ..log.thread_log import ThreadLog
 from ..prompt.observation import PromptContext, Subagent
 from ..store.contract import Change, InboxMessage
-from ..tools.agents import AgentInfo, AgentStatus, Refused, SpawnOrder, Waited
+from ..tools.agents import AgentInfo, AgentRefusal, AgentStatus, SpawnRequest, WaitResult
 from .asked import Asked
 from .values import (
     TOPIC,
@@ -91,16 +91,18 @@ class Subagents(Struct, kw_only=True):
         """What agents have asked and nobody has answered."""
         return self._asked.reports
 
-    async def spawn(self, order: SpawnOrder) -> AgentInfo | Refused:
+    async def spawn(self, order: SpawnRequest) -> AgentInfo | AgentRefusal:
         """Start an agent. What it is for is durable before this returns."""
         async with self._ordering:
             if self.depth >= self.limits.depth:
-                return Refused("agents here cannot start agents of their own; do it yourself")
+                return AgentRefusal("agents here cannot start agents of their own; do it yourself")
             if (full := self._full()) is not None:
                 return full
             return await finish_uncancelled(self._spawned(order))
 
-    async def send(self, target: str, message: str, *, interrupt: bool = False) -> str | Refused:
+    async def send(
+        self, target: str, message: str, *, interrupt: bool = False
+    ) -> str | AgentRefusal:
         """Say something to an agent: into its turn, or as a new one; the message's key."""
         from .mail import instruction
 
@@ -124,7 +126,7 @@ class Subagents(Struct, kw_only=True):
             )
             return await finish_uncancelled(self._ordered(order))
 
-    async def wait(self, targets: Sequence[str], seconds: float) -> Waited | Refused:
+    async def wait(self, targets: Sequence[str], seconds: float) -> WaitResult | AgentRefusal:
         """Wait until one of `targets` is done and announced; of all agents when empty."""
         strangers = [target for target in targets if target not in self.known]
         if strangers:
@@ -133,7 +135,7 @@ class Subagents(Struct, kw_only=True):
         patient = bool(chosen) and all(target in self._works for target in chosen)
         timed_out = patient and not await self._one_ends(chosen, seconds, _is_spoken)
         status = {each: await self._status(each) for each in chosen}
-        return Waited(status=status, timed_out=timed_out)
+        return WaitResult(status=status, timed_out=timed_out)
 
     def wake(self) -> None:
         """Let whoever waits look up: somebody has spoken to the thread."""
@@ -144,7 +146,7 @@ class Subagents(Struct, kw_only=True):
         """The agents of this thread, oldest first."""
         return [await self._info(child, kin) for child, kin in self.known.items()]
 
-    async def interrupt(self, target: str) -> AgentInfo | Refused:
+    async def interrupt(self, target: str) -> AgentInfo | AgentRefusal:
         """Break an agent's turn off, and wait until it is over."""
         kin = self.known.get(target)
         if kin is None:
@@ -206,11 +208,11 @@ class Subagents(Struct, kw_only=True):
         if works:
             await asyncio.wait([work.task for work in works])
 
-    def _full(self) -> Refused | None:
+    def _full(self) -> AgentRefusal | None:
         if self._closing:
-            return Refused("the thread is being closed")
+            return AgentRefusal("the thread is being closed")
         if len(self._works) >= self.limits.concurrent:
-            return Refused(
+            return AgentRefusal(
                 f"{len(self._works)} agents are at work and no more may be; "
                 "wait for one with wait_agent, or interrupt one"
             )
@@ -223,7 +225,7 @@ class Subagents(Struct, kw_only=True):
             await self._take_up()
         return self._works.get(child)
 
-    async def _spawned(self, wanted: SpawnOrder) -> AgentInfo:
+    async def _spawned(self, wanted: SpawnRequest) -> AgentInfo:
         # On one line: it is told in lists.
         from .birth import born
 
@@ -356,8 +358,8 @@ class Subagents(Struct, kw_only=True):
         return status_of(newest[0]) if newest else "unknown"
 
 
-def _stranger(target: str) -> Refused:
-    return Refused(f"there is no agent {target!r}; list_agents tells which there are")
+def _stranger(target: str) -> AgentRefusal:
+    return AgentRefusal(f"there is no agent {target!r}; list_agents tells which there are")
 
 
 def _is_spoken(message: InboxMessage) -> bool:

@@ -23,9 +23,9 @@ from ..policy.permissions import approval_policy, sandbox_policy
 from ..policy.transport import asked_of
 from ..policy.turn_plan import HarnessPlan, Outlets
 from ..prompt.contributions import Audience
-from ..sandbox.memory import Approvals
+from ..sandbox.approvals import Approvals
 from ..subagents import may_spawn
-from ..tools.dispatch import by_name
+from ..tools.dispatch import tools_by_name
 
 if TYPE_CHECKING:
     from ..harness.contract import Harness
@@ -106,7 +106,7 @@ class ThreadPolicy:
         home = self._log.setup.home
         if home is None:
             return context
-        prefixes = tuple(tuple(rule.prefix) for rule in Approvals(home).prefixes())
+        prefixes = tuple(tuple(rule.prefix) for rule in Approvals(home).load_prefixes())
         return msgspec.structs.replace(context, approved_prefixes=prefixes)
 
     def ask_model(self, model: str) -> None:
@@ -129,7 +129,7 @@ class ThreadPolicy:
             tools = (*tools, *agent_tools(self._subagents))
         tools = (*tools, *self.engine_tools)
         self.tools = tuple(tool for tool in tools if not isinstance(tool, ToolSpec))
-        self.tools_by_name = by_name(self.tools)
+        self.tools_by_name = tools_by_name(self.tools)
         self._specs = self._log.setup.tools = tuple(
             tool if isinstance(tool, ToolSpec) else tool.spec for tool in tools
         )

@@ -401,7 +401,7 @@ class Thread:
     def _turn_runner(self) -> TurnRunner:
         if self._runner is None:
             from ..hooks import Hooks
-            from ..sandbox.memory import Approvals
+            from ..sandbox.approvals import Approvals
             from ..tools.local.executor import LocalExecutor
             from .questions import Questions
             from .turn import TurnRunner

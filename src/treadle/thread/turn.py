@@ -36,8 +36,7 @@ from ..harness.events import (
     TurnStatus,
 )
 from ..hooks import Hooks
-from ..hooks.payloads import BeforePromptBuild, TurnEnded
-from ..hooks.payloads import TurnStarted as TurnStartedHook
+from ..hooks.payloads import BeforePromptBuild, OnTurnEnd, OnTurnStart
 from ..log.turn_input import TurnInput
 from ..policy.fallback import Attempt, Chain, Tried
 from ..policy.outcome import Facts, Fallback, classify
@@ -46,7 +45,7 @@ from ..prompt.developer import DeveloperInstructionsState
 from ..prompt.events import HookContext
 from ..prompt.model_switch import ModelState
 from ..prompt.overlay import OverlaySuffixState
-from ..sandbox.memory import Approvals
+from ..sandbox.approvals import Approvals
 from ..store.contract import InboxMessage, Store, Turn
 from ..tools.contract import Progress, ToolCall, ToolContext, ToolResult
 
@@ -390,7 +389,7 @@ class TurnRunner:
                 sandbox="none" if sandbox == "danger-full-access" else sandbox,
             )
         )
-        await self.hooks.tell(TurnStartedHook(thread=log.id, turn=turn.id, model=log.setup.model))
+        await self.hooks.notify(OnTurnStart(thread=log.id, turn=turn.id, model=log.setup.model))
 
     # The attempts: one candidate after the other, until one of them answers.
 
@@ -478,8 +477,8 @@ class TurnRunner:
         return await self._report_end(turn, outcome or Outcome(status=status, usage=usage))
 
     async def _report_end(self, turn: Turn, outcome: Outcome) -> TurnCompleted:
-        await self.hooks.tell(
-            TurnEnded(
+        await self.hooks.notify(
+            OnTurnEnd(
                 thread=self.log.id,
                 turn=turn.id,
                 status=outcome.status,
@@ -525,13 +524,13 @@ class TurnRunner:
             approval=self.policy.approval,
             approvals=self.approvals,
             executor=self.executor,
-            kept=StoredBytes(log.store, log.id),
-            ask=self.questions.ask_approval,
-            show=self._show_progress,
-            consult=self.questions.ask_user,
-            complete=self.complete("context-engine.recall"),
-            room=log.setup.profile.truncation.byte_budget,
-            witness=self._report_evidence,
+            blobs=StoredBytes(log.store, log.id),
+            ask_approval=self.questions.ask_approval,
+            show_progress=self._show_progress,
+            ask_questions=self.questions.ask_user,
+            ask_model=self.complete("context-engine.recall"),
+            output_limit=log.setup.profile.truncation.byte_budget,
+            on_result=self._report_evidence,
         )
 
     def _show_progress(self, progress: Progress) -> None:

@@ -1,10 +1,10 @@
-"""The tools that start agents and speak with them.
+"""The tools that start agents and send them messages.
 
-Owns what a model is told about them, and the seam behind: a `Spawner`. Invariant: no
-call tells what an agent found out. Its announcement does that, once.
+Owns what a model is told about them, and the `Spawner` Protocol behind them. Invariant: no
+result of a call contains what an agent found out. Its announcement does that, once.
 """
 
-# No postponed annotations: tools are made of them, and to read them from text takes its time.
+# No postponed annotations: tools are made of them, and parsing them from text is slow.
 
 from collections.abc import Sequence
 from typing import Annotated, Literal, Protocol, TypeAlias, cast
@@ -18,12 +18,12 @@ from .decorator import tool
 
 __all__ = [
     "AgentInfo",
+    "AgentRefusal",
     "AgentStatus",
-    "Patience",
-    "Refused",
-    "SpawnOrder",
+    "SpawnRequest",
     "Spawner",
-    "Waited",
+    "WaitLimits",
+    "WaitResult",
     "agent_specs",
     "agent_tools",
 ]
@@ -40,24 +40,24 @@ class AgentInfo(Struct, frozen=True, kw_only=True):
     status: AgentStatus
 
 
-class SpawnOrder(Struct, frozen=True, kw_only=True):
+class SpawnRequest(Struct, frozen=True, kw_only=True):
     """What a new agent is for."""
 
     message: str
     nickname: str = ""
     agent_type: str = "default"
     fork: bool = False
-    """Whether it knows what was said so far."""
+    """Whether it gets the conversation so far."""
 
 
-class Waited(Struct, frozen=True, kw_only=True):
-    """What a wait came to: the agents waited for, and how they are now."""
+class WaitResult(Struct, frozen=True, kw_only=True):
+    """How a wait ended: the agents waited for, and their status now."""
 
     status: dict[str, AgentStatus]
     timed_out: bool
 
 
-class Refused(Struct, frozen=True):
+class AgentRefusal(Struct, frozen=True):
     """Why something was not done; for the model to read."""
 
     reason: str
@@ -66,39 +66,41 @@ class Refused(Struct, frozen=True):
 class Spawner(Protocol):
     """Runs agents for one thread. Targets are agent ids."""
 
-    async def spawn(self, order: SpawnOrder) -> AgentInfo | Refused:
-        """Start an agent. What it is for is durable before this returns."""
+    async def spawn(self, order: SpawnRequest) -> AgentInfo | AgentRefusal:
+        """Start an agent. Its task is durable before this returns."""
         ...
 
-    async def send(self, target: str, message: str, *, interrupt: bool = False) -> str | Refused:
-        """Say something to an agent: into its turn, or as a new one; the message's key."""
+    async def send(
+        self, target: str, message: str, *, interrupt: bool = False
+    ) -> str | AgentRefusal:
+        """Send an agent a message, into its turn or as a new one; return the message's key."""
         ...
 
-    async def wait(self, targets: Sequence[str], seconds: float) -> Waited | Refused:
-        """Wait until one of `targets` is done and announced; of all agents when empty."""
+    async def wait(self, targets: Sequence[str], seconds: float) -> WaitResult | AgentRefusal:
+        """Wait until one of `targets`, or of all agents when empty, is done and announced."""
         ...
 
     async def agents(self) -> list[AgentInfo]:
-        """The agents of this thread, oldest first."""
+        """Return the agents of this thread, oldest first."""
         ...
 
-    async def interrupt(self, target: str) -> AgentInfo | Refused:
-        """Break an agent's turn off, and wait until it is over."""
+    async def interrupt(self, target: str) -> AgentInfo | AgentRefusal:
+        """Interrupt an agent's turn, and wait until it is over."""
         ...
 
 
-class Patience(Struct, frozen=True):
+class WaitLimits(Struct, frozen=True):
     """How long a wait may take, in milliseconds."""
 
     least: int = 10_000
     most: int = 3_600_000
 
     def seconds(self, wanted: int) -> float:
-        """What is waited when `wanted` milliseconds were asked for."""
+        """Return how long to wait when `wanted` milliseconds were asked for."""
         return min(max(wanted, self.least), self.most) / 1000
 
 
-_USUAL = Patience()
+_DEFAULT_LIMITS = WaitLimits()
 
 _Target: TypeAlias = Annotated[str, Meta(description="The agent_id.")]
 _Type: TypeAlias = Annotated[
@@ -110,11 +112,11 @@ _Type: TypeAlias = Annotated[
 ]
 
 
-class _Offered(Struct):
+class _AgentTools(Struct):
     """The functions behind the tools; their docstrings are what a model reads."""
 
     spawner: Spawner
-    patience: Patience
+    limits: WaitLimits
 
     async def spawn_agent(
         self,
@@ -132,10 +134,10 @@ class _Offered(Struct):
         It goes on while you do, also after your turn. What it found out arrives here by
         itself, as a message, once it is done. Give it work that does not need yours.
         """
-        order = SpawnOrder(
+        request = SpawnRequest(
             message=message, nickname=task_name, agent_type=agent_type, fork=fork_context
         )
-        return _told("spawn_agent", await self.spawner.spawn(order))
+        return _result("spawn_agent", await self.spawner.spawn(request))
 
     async def send_input(
         self,
@@ -147,7 +149,9 @@ class _Offered(Struct):
     ) -> ToolResult:
         """Say something to an agent. One that has finished goes to work again."""
         sent = await self.spawner.send(target, message, interrupt=interrupt)
-        return _told("send_input", sent if isinstance(sent, Refused) else {"submission_id": sent})
+        return _result(
+            "send_input", sent if isinstance(sent, AgentRefusal) else {"submission_id": sent}
+        )
 
     async def wait_agent(
         self,
@@ -162,40 +166,43 @@ class _Offered(Struct):
 
         What an agent found out is not told here: it follows as a message.
         """
-        seconds = self.patience.seconds(timeout_ms)
-        return _told("wait_agent", await self.spawner.wait(targets, seconds))
+        seconds = self.limits.seconds(timeout_ms)
+        return _result("wait_agent", await self.spawner.wait(targets, seconds))
 
     async def list_agents(self) -> ToolResult:
         """List the agents you have started, and how they are."""
-        return _told("list_agents", {"agents": await self.spawner.agents()})
+        return _result("list_agents", {"agents": await self.spawner.agents()})
 
     async def interrupt_agent(self, target: _Target) -> ToolResult:
         """Break off what an agent does. It can be given something else with send_input."""
-        return _told("interrupt_agent", await self.spawner.interrupt(target))
+        return _result("interrupt_agent", await self.spawner.interrupt(target))
 
 
-def agent_tools(spawner: Spawner, *, patience: Patience = _USUAL) -> tuple[Tool, ...]:
-    """The tools that start agents through `spawner` and speak with them."""
-    offered = _Offered(spawner, patience)
-    acting = (offered.spawn_agent, offered.send_input, offered.interrupt_agent)
-    reading = (offered.wait_agent, offered.list_agents)
+def agent_tools(spawner: Spawner, *, limits: WaitLimits = _DEFAULT_LIMITS) -> tuple[Tool, ...]:
+    """Return the tools that start agents through `spawner` and send them messages."""
+    tools = _AgentTools(spawner, limits)
+    acting = (tools.spawn_agent, tools.send_input, tools.interrupt_agent)
+    reading = (tools.wait_agent, tools.list_agents)
     return (
-        *(tool(description=_said(each))(each) for each in acting),
-        *(tool(description=_said(each), parallel=True, replay_safe=True)(each) for each in reading),
+        *(tool(description=_description(each))(each) for each in acting),
+        *(
+            tool(description=_description(each), parallel=True, replay_safe=True)(each)
+            for each in reading
+        ),
     )
 
 
 def agent_specs() -> tuple[ToolSpec, ...]:
-    """What a model is told about these tools, for whoever only looks."""
+    """Return what a model is told about these tools, without a spawner."""
     nobody = cast("Spawner", None)
     return tuple(each.spec for each in agent_tools(nobody))
 
 
-def _said(function: object) -> str:
+def _description(function: object) -> str:
     return " ".join((function.__doc__ or "").split())
 
 
-def _told(name: str, answer: object) -> ToolResult:
-    if isinstance(answer, Refused):
+def _result(name: str, answer: object) -> ToolResult:
+    if isinstance(answer, AgentRefusal):
         return ToolResult(f"{name} failed: {answer.reason}", success=False)
     return ToolResult(json_bytes(answer).decode())

@@ -1,8 +1,7 @@
-"""Arguments: from what a model wrote to what a tool takes.
+"""Arguments: from the text that a model wrote to the values that a tool takes.
 
-Owns reading them and the words about what is wrong. Invariant: arguments that
-cannot be read become one honest sentence that names the place and what is
-accepted there, never an exception a model does not see.
+Owns parsing them and the text about what is wrong. Invariant: arguments that cannot be parsed
+become one sentence that names the place and what is accepted there, for the model to read.
 """
 
 from __future__ import annotations
@@ -11,30 +10,30 @@ from typing import Any, TypeVar, get_args
 
 import msgspec
 
-__all__ = ["BadArguments", "read_arguments"]
+__all__ = ["InvalidArguments", "parse_arguments"]
 
 T = TypeVar("T", bound=msgspec.Struct)
 
 
-class BadArguments(ValueError):
-    """What a model wrote cannot be used; the text is for the model."""
+class InvalidArguments(ValueError):
+    """The arguments of a call cannot be used; the text is for the model."""
 
 
-def read_arguments(name: str, text: str, type_: type[T]) -> T:
-    """The arguments of a call of `name`. Raises `BadArguments`."""
+def parse_arguments(name: str, text: str, type_: type[T]) -> T:
+    """Parse the arguments of a call of `name`. Raises `InvalidArguments`."""
     try:
         given = _whole_numbers(msgspec.json.decode(text or "{}"))
         return msgspec.convert(_without_nulls(given, type_), type_)
     except msgspec.ValidationError as error:
-        raise BadArguments(f"invalid arguments for {name}: {error}") from error
+        raise InvalidArguments(f"invalid arguments for {name}: {error}") from error
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
-        raise BadArguments(
+        raise InvalidArguments(
             f"invalid arguments for {name}: {error}; send one JSON object"
         ) from error
 
 
 def _whole_numbers(value: Any) -> Any:
-    """`value` with numbers such as 5.0 as integers: schemas say "number", models write both."""
+    """Return `value` with 5.0 as 5 everywhere: schemas say "number", models write both."""
     match value:
         case float() if value.is_integer():
             return int(value)
@@ -47,17 +46,17 @@ def _whole_numbers(value: Any) -> Any:
 
 
 def _without_nulls(given: Any, type_: type) -> Any:
-    """`given` without nulls that stand for "not given" where nothing else fits them."""
+    """Return `given` without nulls that can only mean "not given"."""
     if not isinstance(given, dict):
         return given
     if None not in given.values():
         return given
-    optional = _optional(type_)
+    optional = _optional_names(type_)
     return {name: each for name, each in given.items() if each is not None or name not in optional}
 
 
-def _optional(type_: type) -> set[str]:
-    """The arguments that may be left out, and for which null is no value."""
+def _optional_names(type_: type) -> set[str]:
+    """Return the arguments that may be left out, and for which null is no value."""
     return {
         field.encode_name
         for field in msgspec.structs.fields(type_)

@@ -1,8 +1,9 @@
-"""The tool seam: what a model may call, and what a call gets to work with.
+"""The contract of tools: what a model may call, and what a call gets to work with.
 
-Owns the `Tool` Protocol and its values. Invariants: a tool never raises for what went
-wrong in the world (a bad argument, a failed command, a missing file): it says so in its
-result; and a call that is cancelled leaves nothing running that it started.
+Owns the `Tool` Protocol and its values. Invariants: a tool never raises for a failure of the
+world (a bad argument, a failed command, a missing file): its result reports it. A call that is
+cancelled leaves nothing running that it started. What a tool has sent and made is taken from
+its own result; no hook adds to it or removes any of it.
 """
 
 from __future__ import annotations
@@ -15,35 +16,40 @@ from msgspec import Struct
 
 from ..core.items import CustomToolCall, FunctionCall, LocalShellCall, Output
 from ..core.specs import ToolSpec
-from ..sandbox.approvals import ApprovalPolicy, Ask, Decision
-from ..sandbox.memory import Approvals
+from ..sandbox.approvals import ApprovalPolicy, Approvals, Ask, Decision
 from ..sandbox.policy import SandboxPolicy
-from .evidence import Media, Sent
 from .executor import Bounds, ToolExecutor
 
 __all__ = [
+    "ABORTED",
     "Abortable",
+    "AnswerOption",
     "Answers",
     "AskModel",
+    "AskQuestions",
+    "Blobs",
     "CallItem",
-    "Choice",
-    "Consultation",
     "Details",
-    "Kept",
+    "Media",
     "Progress",
+    "Recipient",
+    "SentMessage",
     "Tool",
     "ToolCall",
     "ToolContext",
     "ToolResult",
     "ToolStatus",
     "UserQuestion",
-    "aborted_words",
+    "abort_text",
     "is_replay_safe",
     "tool_id",
 ]
 
 CallItem: TypeAlias = FunctionCall | CustomToolCall | LocalShellCall
-"""The items that ask for a tool."""
+"""The items that call a tool."""
+
+ABORTED = "aborted by user after {seconds:.1f}s"
+"""The output of a call that was aborted."""
 
 
 class ToolCall(Struct, frozen=True, kw_only=True):
@@ -58,92 +64,124 @@ class ToolCall(Struct, frozen=True, kw_only=True):
 
 
 def tool_id(call: ToolCall) -> str:
-    """The canonical id of the tool that is called: with its namespace, where it has one."""
+    """Return the canonical id of the called tool: with its namespace, where it has one."""
     return f"{call.namespace}.{call.name}" if call.namespace else call.name
 
 
 ToolStatus: TypeAlias = Literal["ok", "error", "blocked"]
 
 
+class Recipient(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Whom something was sent to."""
+
+    channel: str
+    """The name of a channel."""
+    to: str = ""
+    """The receiver, as the channel names it."""
+    thread: str = ""
+    """The conversation there, where a channel has several."""
+
+    def __str__(self) -> str:
+        return ":".join(part for part in (self.channel, self.to, self.thread) if part)
+
+
+class SentMessage(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One message that a call has sent."""
+
+    target: Recipient
+    text: str = ""
+    media: tuple[str, ...] = ()
+    """URLs and paths of the attachments, in order."""
+    message_id: str = ""
+    """The channel's own proof that it has the message."""
+
+
+class Media(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Something to show or play that a call has made."""
+
+    url: str
+    as_voice: bool = False
+
+
 class Details(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How a call went, for hosts and hooks; the model reads the output."""
+    """How a call ended, for hosts and hooks; the model reads the output."""
 
     status: ToolStatus
     error: str = ""
     """What the tool raised, or why it was not run."""
     denied_reason: str = ""
-    """Who did not want it, such as ``before-tool-call``."""
+    """Who denied it, such as ``before-tool-call``."""
 
 
 class ToolResult(Struct, frozen=True):
-    """What a call answers the model, and whether it did what was asked."""
+    """What the model reads of a call, and whether the call succeeded."""
 
     output: Output
     success: bool = True
     stop: bool = False
     """The user wants the turn to end with this call."""
-    sent: tuple[Sent, ...] = ()
-    """What the call has told others, which nobody can take back."""
+    sent: tuple[SentMessage, ...] = ()
+    """What the call has sent to others, which nobody can take back."""
     media: tuple[Media, ...] = ()
     """What the call has made for the reply of the turn to carry."""
     details: Details | None = None
-    """None: as `success` says."""
+    """None: `success` says it all."""
 
     @property
     def status(self) -> ToolStatus:
-        """How the call went."""
+        """Return how the call ended."""
         if self.details is not None:
             return self.details.status
         return "ok" if self.success else "error"
 
 
 class Progress(Struct, frozen=True):
-    """Something a person may want to see while a call runs; the model never does."""
+    """Output for a person to see while a call runs; the model does not read it."""
 
     call_id: str
     text: str
 
 
-class Choice(Struct, frozen=True):
-    """One answer the user may pick."""
+class AnswerOption(Struct, frozen=True):
+    """One answer that the user may choose."""
 
     label: str
     description: str
 
 
 class UserQuestion(Struct, frozen=True, kw_only=True):
-    """A question a model has for the user, who may always answer in other words."""
+    """A question of a model to the user, who may always answer in other words."""
 
     id: str
     header: str
     question: str
-    options: tuple[Choice, ...]
+    options: tuple[AnswerOption, ...]
 
 
 Answers: TypeAlias = dict[str, tuple[str, ...]] | None
 """The user's answers by question id, or None when the questions were dismissed."""
 
-Consultation: TypeAlias = Callable[[tuple[UserQuestion, ...]], Awaitable[Answers]]
-"""Puts questions to the user."""
+AskQuestions: TypeAlias = Callable[[tuple[UserQuestion, ...]], Awaitable[Answers]]
+"""Asks the user questions."""
 
 
 class AskModel(Protocol):
     """Asks the thread's model something outside the conversation."""
 
     async def __call__(self, prompt: str, *, instructions: str = "") -> str:
-        """The model's answer, with no tools and no trace in the log. Raises `TreadleError`."""
+        """Ask without tools and without a trace in the log. Raises `TreadleError`."""
         ...
 
 
-class Kept(Protocol):
-    """Bytes that stay with the thread for good, under handles a model can read back."""
+class Blobs(Protocol):
+    """Bytes that are stored with the thread for good, under handles that a model can read back."""
 
     async def put(self, data: bytes) -> str:
-        """Keep `data`; the same bytes always get the same handle."""
+        """Store `data`; the same bytes always get the same handle."""
         ...
 
     async def get(self, handle: str) -> bytes:
-        """The bytes under `handle`. Raises `NotFound`."""
+        """Return the bytes under `handle`. Raises `NotFound`."""
         ...
 
 
@@ -160,22 +198,22 @@ class ToolContext(Struct, frozen=True, kw_only=True):
     approvals: Approvals
     """What the user has approved before."""
     executor: ToolExecutor
-    kept: Kept
-    ask: Callable[[Ask], Awaitable[Decision]]
-    """Ask the host; waits for the answer."""
-    show: Callable[[Progress], None]
-    consult: Consultation | None = None
+    blobs: Blobs
+    ask_approval: Callable[[Ask], Awaitable[Decision]]
+    """Asks the host whether something may run, and waits for the answer."""
+    show_progress: Callable[[Progress], None]
+    ask_questions: AskQuestions | None = None
     """None where nobody can be asked."""
-    complete: AskModel | None = None
+    ask_model: AskModel | None = None
     """None where no model can be asked."""
-    room: int | None = None
-    """Bytes of a result that reach the model; what is longer loses its middle."""
-    witness: Callable[[ToolCall, ToolResult], None] | None = None
-    """Told of what a tool returned, before any hook can change it."""
+    output_limit: int | None = None
+    """Bytes of a result that reach the model; a longer one is cut in the middle."""
+    on_result: Callable[[ToolCall, ToolResult], None] | None = None
+    """Called with what a tool returned, before any hook can change it."""
 
     @property
     def bounds(self) -> Bounds:
-        """What calls may touch."""
+        """Return what calls may touch."""
         return Bounds(policy=self.policy, workspace=self.cwd)
 
 
@@ -188,39 +226,39 @@ class Tool(Protocol):
 
     @property
     def spec(self) -> ToolSpec:
-        """What the model is told."""
+        """Return what the model is told."""
         ...
 
     @property
     def parallel(self) -> bool:
-        """Whether calls may run beside other calls; true for tools that only read."""
+        """Return whether calls may run beside other calls; true for tools that only read."""
         ...
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolResult:
-        """Do what was asked."""
+        """Run a call."""
         ...
 
 
 def is_replay_safe(tool: Tool) -> bool:
-    """Whether a call of `tool` leaves the world as it was, so that it may happen twice.
+    """Return whether a call of `tool` changes nothing, so that it may happen twice.
 
-    A tool says so with an attribute ``replay_safe``; one that does not is taken to act.
+    A tool declares it with an attribute ``replay_safe``; without one it counts as acting.
     """
     return bool(getattr(tool, "replay_safe", False))
 
 
 @runtime_checkable
 class Abortable(Protocol):
-    """A tool that says in its own words that a call was aborted."""
+    """A tool that has its own text for a call that was aborted."""
 
-    def aborted(self, call: ToolCall, seconds: float) -> str:
-        """The output of a call that was aborted after `seconds`."""
+    def abort_text(self, call: ToolCall, seconds: float) -> str:
+        """Return the output of a call that was aborted after `seconds`."""
         ...
 
 
-def aborted_words(tool: Tool | None, call: ToolCall, seconds: float) -> str:
-    """What the model reads of a call that was aborted after `seconds`."""
+def abort_text(tool: Tool | None, call: ToolCall, seconds: float) -> str:
+    """Return what the model reads of a call that was aborted after `seconds`."""
     candidate: object = tool
     if isinstance(candidate, Abortable):
-        return candidate.aborted(call, seconds)
-    return f"aborted by user after {seconds:.1f}s"
+        return candidate.abort_text(call, seconds)
+    return ABORTED.format(seconds=seconds)

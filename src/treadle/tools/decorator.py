@@ -1,7 +1,8 @@
 """`@tool`: a tool from a typed function.
 
-Owns the way from a signature to a specification and from a call to arguments.
-Invariant: a function gets exactly the types it asked for, or it is not called.
+Owns the way from a signature to a specification and from a call to arguments. Invariants: a
+function gets exactly the types it declares, or it is not called; the same types always give
+the same schema bytes: names sorted, definitions written out in place, nothing left open.
 """
 
 from __future__ import annotations
@@ -13,34 +14,36 @@ from typing import Any, get_type_hints, overload
 from weakref import WeakKeyDictionary
 
 import msgspec
+from msgspec import Raw
 
 from ..core.items import Output
 from ..core.specs import FunctionTool
-from ..core.wire import json_bytes
-from .arguments import BadArguments, read_arguments
+from ..core.wire import Json, json_bytes
+from .arguments import InvalidArguments, parse_arguments
 from .contract import ToolCall, ToolContext, ToolResult
-from .schema import schema_of
 
-__all__ = ["FunctionBacked", "tool"]
+__all__ = ["PythonTool", "tool"]
 
 _Function = Callable[..., Any]
 _POSITIONAL_ONLY = (inspect.Parameter.POSITIONAL_ONLY,)
 _OPEN_ENDED = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+_REFERENCE = "#/$defs/"
+_LAST_KEYS = ("required", "additionalProperties")
 
 
-class _Shape(msgspec.Struct, frozen=True):
-    """What a function is as a tool, whichever object it belongs to."""
+class _Signature(msgspec.Struct, frozen=True):
+    """A function as a tool, whichever object it belongs to."""
 
     spec: FunctionTool
     arguments: type[msgspec.Struct]
     context_name: str | None
 
 
-_SHAPES: WeakKeyDictionary[Any, dict[tuple[str, str], _Shape]] = WeakKeyDictionary()
-"""Those of methods: each thread makes the same tools of the same methods."""
+_SIGNATURES: WeakKeyDictionary[Any, dict[tuple[str, str], _Signature]] = WeakKeyDictionary()
+"""The signatures of methods: each thread makes the same tools of the same methods."""
 
 
-class FunctionBacked(msgspec.Struct, frozen=True, eq=False):
+class PythonTool(msgspec.Struct, frozen=True, eq=False):
     """A tool that calls a function; still callable like the function itself."""
 
     function: _Function
@@ -50,24 +53,24 @@ class FunctionBacked(msgspec.Struct, frozen=True, eq=False):
     context_name: str | None = None
     """The parameter that gets the `ToolContext`; models do not see it."""
     replay_safe: bool = False
-    """Whether a call leaves the world as it was."""
+    """Whether a call changes nothing."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function itself."""
         return self.function(*args, **kwargs)
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolResult:
-        """Call the function with what the model wrote."""
+        """Call the function with the arguments of a call."""
         try:
-            given = read_arguments(call.name, call.arguments, self.arguments)
-        except BadArguments as error:
+            given = parse_arguments(call.name, call.arguments, self.arguments)
+        except InvalidArguments as error:
             return ToolResult(str(error), success=False)
         values = {name: getattr(given, name) for name in given.__struct_fields__}
         if self.context_name is not None:
             values[self.context_name] = context
-        return _result(await self._called(values))
+        return _result(await self._call(values))
 
-    async def _called(self, values: dict[str, Any]) -> Any:
+    async def _call(self, values: dict[str, Any]) -> Any:
         if not inspect.iscoroutinefunction(self.function):
             return await asyncio.to_thread(self.function, **values)
         awaited: Awaitable[Any] = self.function(**values)
@@ -75,7 +78,7 @@ class FunctionBacked(msgspec.Struct, frozen=True, eq=False):
 
 
 @overload
-def tool(function: _Function, /) -> FunctionBacked: ...
+def tool(function: _Function, /) -> PythonTool: ...
 
 
 @overload
@@ -85,7 +88,7 @@ def tool(
     description: str | None = None,
     parallel: bool = False,
     replay_safe: bool = False,
-) -> Callable[[_Function], FunctionBacked]: ...
+) -> Callable[[_Function], PythonTool]: ...
 
 
 def tool(
@@ -96,47 +99,48 @@ def tool(
     description: str | None = None,
     parallel: bool = False,
     replay_safe: bool = False,
-) -> FunctionBacked | Callable[[_Function], FunctionBacked]:
+) -> PythonTool | Callable[[_Function], PythonTool]:
     """Make a tool of a function; plain functions run in a thread.
 
     The docstring becomes the description, the annotations the schema;
     ``Annotated[str, msgspec.Meta(description=…)]`` describes one argument. A parameter
-    annotated with `ToolContext` gets the context. A tool that is `replay_safe` leaves the
-    world as it was: after its calls a turn may still be given to another model. The
-    function may return text, content parts, a `ToolResult`, or any value that can be
-    written as JSON.
+    annotated with `ToolContext` gets the context. A tool that is `replay_safe` changes
+    nothing: after its calls a turn may still be given to another model. The function may
+    return text, content parts, a `ToolResult`, or any value that can be written as JSON.
     """
 
-    def made(function: _Function) -> FunctionBacked:
-        plain = _tool(function, name, description)
-        return msgspec.structs.replace(plain, parallel=parallel, replay_safe=replay_safe)
+    def decorate(function: _Function) -> PythonTool:
+        signature = _find_signature(function, name, description)
+        return PythonTool(
+            function,
+            signature.spec,
+            signature.arguments,
+            parallel=parallel,
+            context_name=signature.context_name,
+            replay_safe=replay_safe,
+        )
 
-    return made if function is None else made(function)
+    return decorate if function is None else decorate(function)
 
 
-def _tool(function: _Function, name: str | None, description: str | None) -> FunctionBacked:
+def _find_signature(function: _Function, name: str | None, description: str | None) -> _Signature:
     name = name or function.__name__
     description = description or inspect.getdoc(function)
     if not description:
         raise TypeError(f"tool {name!r} has no description; give {name!r} a docstring")
-    shape = _known_shape(name, description, function)
-    return FunctionBacked(function, shape.spec, shape.arguments, context_name=shape.context_name)
-
-
-def _known_shape(name: str, description: str, function: _Function) -> _Shape:
     if not inspect.ismethod(function):
-        return _shape(name, description, function)
-    known = _SHAPES.setdefault(function.__func__, {})
+        return _read_signature(name, description, function)
+    known = _SIGNATURES.setdefault(function.__func__, {})
     if (name, description) not in known:
-        known[name, description] = _shape(name, description, function)
+        known[name, description] = _read_signature(name, description, function)
     return known[name, description]
 
 
-def _shape(name: str, description: str, function: _Function) -> _Shape:
+def _read_signature(name: str, description: str, function: _Function) -> _Signature:
     fields, context_name = _fields(name, function)
     arguments = msgspec.defstruct(name, fields, kw_only=True, forbid_unknown_fields=True)
-    spec = FunctionTool(name=name, description=description, parameters=schema_of(arguments))
-    return _Shape(spec, arguments, context_name)
+    spec = FunctionTool(name=name, description=description, parameters=_schema(arguments))
+    return _Signature(spec, arguments, context_name)
 
 
 def _fields(name: str, function: _Function) -> tuple[list[Any], str | None]:
@@ -162,6 +166,46 @@ def _field(parameter: inspect.Parameter, hint: Any) -> tuple[Any, ...]:
     if isinstance(default, list | dict | set):
         return (parameter.name, hint, msgspec.field(default_factory=default.copy))
     return (parameter.name, hint, default)
+
+
+def _schema(struct: type[msgspec.Struct]) -> Json:
+    """Return the JSON schema of `struct`, which must not contain itself."""
+    (top,), definitions = msgspec.json.schema_components([struct])
+    return Raw(json_bytes(_write_out(top, definitions, ())))
+
+
+def _write_out(node: Any, definitions: dict[str, Any], within: tuple[str, ...]) -> Any:
+    if isinstance(node, list | tuple):
+        return [_write_out(each, definitions, within) for each in node]
+    if not isinstance(node, dict):
+        return node
+    if (reference := node.get("$ref")) is not None:
+        name = reference.removeprefix(_REFERENCE)
+        if name in within:
+            raise TypeError(f"{name!r} contains itself; tools take arguments of a fixed shape")
+        beside = {key: value for key, value in node.items() if key != "$ref"}
+        return _write_out({**definitions[name], **beside}, definitions, (*within, name))
+    return {
+        key: _properties(node[key], definitions, within)
+        if key == "properties"
+        else _write_out(node[key], definitions, within)
+        for key in sorted(node, key=_order)
+        if not _is_noise(key, node[key])
+    }
+
+
+def _properties(node: dict[str, Any], definitions: dict[str, Any], within: tuple[str, ...]) -> Any:
+    return {name: _write_out(node[name], definitions, within) for name in sorted(node)}
+
+
+def _order(key: str) -> tuple[bool, int, str]:
+    first = key != "type"
+    return (first, _LAST_KEYS.index(key) + 1 if key in _LAST_KEYS else 0, key)
+
+
+def _is_noise(key: str, value: Any) -> bool:
+    """Return whether a key adds nothing: titles repeat names, a null default means optional."""
+    return (key == "title" and isinstance(value, str)) or (key == "default" and value is None)
 
 
 def _result(value: Any) -> ToolResult:

@@ -1,8 +1,8 @@
-"""Dispatch: the calls of one step, from the moment they are handed in to their results.
+"""Dispatch: the calls of one step, from their submission to their results.
 
-Owns when calls run and that each gets exactly one result. Invariant: a call runs
-only after every earlier call it must not run beside has ended, so the outcome is
-that of the calls in their order; results come as they are ready, with their place.
+Owns when calls run and that each gets exactly one result. Invariant: a call runs only after
+every earlier call that it must not run beside has ended, so the outcome is that of the calls
+in their order; results come as they are ready, with their position.
 """
 
 from __future__ import annotations
@@ -11,27 +11,24 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from msgspec import Struct, field
 
 from ..core.items import CustomToolCall, CustomToolCallOutput, FunctionCallOutput, LocalShellCall
 from ..core.specs import Namespace, spec_name
 from ..core.wire import Unknown, json_bytes
-from .contract import CallItem, Tool, ToolCall, ToolContext, ToolResult, aborted_words, tool_id
-from .hooks import NO_HOOKS, ToolHooks
-
-if TYPE_CHECKING:
-    from .around import Around
+from .call import NO_HOOKS, CallRun, ToolHooks
+from .contract import CallItem, Tool, ToolCall, ToolContext, ToolResult, abort_text, tool_id
 
 __all__ = [
     "MOST_AT_ONCE",
     "Dispatch",
     "Finished",
     "ToolsByName",
-    "by_name",
     "call_of",
     "output_item",
+    "tools_by_name",
 ]
 
 _log = logging.getLogger(__name__)
@@ -40,7 +37,7 @@ ToolsByName: TypeAlias = Mapping[tuple[str | None, str], Tool]
 """Tools by namespace, where they have one, and name."""
 
 MOST_AT_ONCE = 64
-"""Calls of a step that run side by side; an answer may make many more."""
+"""Calls of a step that run at the same time; a response may make many more."""
 
 
 class Finished(Struct, frozen=True, kw_only=True):
@@ -57,7 +54,7 @@ class Finished(Struct, frozen=True, kw_only=True):
     """No call of the step is left."""
 
 
-class _Open(Struct, eq=False):
+class _OpenCall(Struct, eq=False):
     """A call without a result."""
 
     position: int
@@ -65,7 +62,7 @@ class _Open(Struct, eq=False):
     tool: Tool | None
     began: float
     task: asyncio.Task[None] | None = None
-    around: Around | None = None
+    run: CallRun | None = None
 
     @property
     def parallel(self) -> bool:
@@ -75,43 +72,43 @@ class _Open(Struct, eq=False):
 class Dispatch(Struct):
     """Runs the calls of one step.
 
-    Hand calls in with `submit` as they arrive, say `finish` when no more will come,
-    and read `results` until they end. `abort` gives every open call its result.
+    `submit` calls as they arrive, `finish` when no more will come, and read `results` until
+    they end. `abort` gives every open call its result.
     """
 
     tools: ToolsByName
     context: ToolContext
     hooks: ToolHooks = NO_HOOKS
     clock: Callable[[], float] = time.monotonic
-    _calls: list[_Open] = field(default_factory=list)
-    _open: set[_Open] = field(default_factory=set)
+    _calls: list[_OpenCall] = field(default_factory=list)
+    _open: set[_OpenCall] = field(default_factory=set)
     _exclusive: asyncio.Task[None] | None = None
     _since: list[asyncio.Task[None]] = field(default_factory=list)
-    """The calls handed in after the last exclusive one."""
+    """The calls that were submitted after the last exclusive one."""
     _ready: asyncio.Queue[Finished | None] = field(default_factory=asyncio.Queue)
     _closed: bool = False
-    _room: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MOST_AT_ONCE))
+    _slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MOST_AT_ONCE))
 
     def submit(self, item: CallItem) -> int:
-        """Start a call as soon as its turn has come; its place in the step."""
+        """Start a call as soon as its turn has come; return its position in the step."""
         if self._closed:
             raise RuntimeError("this step takes no more calls; submit before `finish`")
         call = call_of(item)
         tool = self.tools.get((call.namespace, call.name))
-        opened = _Open(len(self._calls), call, tool, self.clock())
+        opened = _OpenCall(len(self._calls), call, tool, self.clock())
         self._calls.append(opened)
         self._open.add(opened)
-        opened.task = asyncio.create_task(self._run(opened, self._before(opened)))
+        opened.task = asyncio.create_task(self._run(opened, self._tasks_before(opened)))
         self._follow(opened, opened.task)
         return opened.position
 
     def finish(self) -> None:
-        """No more calls will come."""
+        """Declare that no more calls will come."""
         self._closed = True
         self._end_if_done()
 
     async def results(self) -> AsyncIterator[Finished]:
-        """The results as they become ready; ends after `finish` with the last of them."""
+        """Yield the results as they become ready; end after `finish` with the last of them."""
         while (finished := await self._ready.get()) is not None:
             yield finished
 
@@ -124,60 +121,58 @@ class Dispatch(Struct):
             each.task.cancel()
         await asyncio.gather(*(each.task for each in open_ if each.task), return_exceptions=True)
         for each in open_:
-            # A task that was cancelled before its first step could not answer.
+            # A task that was cancelled before its first step could not deliver.
             if each in self._open:
-                self._deliver(each, self._aborted(each), aborted=True)
+                self._deliver(each, self._aborted_result(each), aborted=True)
         self._end_if_done()
 
-    def _before(self, opened: _Open) -> tuple[asyncio.Task[None], ...]:
-        """What must have ended before a call may start."""
+    def _tasks_before(self, opened: _OpenCall) -> tuple[asyncio.Task[None], ...]:
+        """Return what must have ended before a call may start."""
         last = () if self._exclusive is None else (self._exclusive,)
         return last if opened.parallel else (*last, *self._since)
 
-    def _follow(self, opened: _Open, task: asyncio.Task[None]) -> None:
+    def _follow(self, opened: _OpenCall, task: asyncio.Task[None]) -> None:
         if opened.parallel:
             self._since.append(task)
         else:
             self._exclusive, self._since = task, []
 
-    async def _run(self, opened: _Open, before: tuple[asyncio.Task[None], ...]) -> None:
+    async def _run(self, opened: _OpenCall, before: tuple[asyncio.Task[None], ...]) -> None:
         try:
             if before:
                 await asyncio.wait(before)
-            async with self._room:
-                result = await self._answered(opened)
+            async with self._slots:
+                result = await self._run_call(opened)
         except asyncio.CancelledError:
-            self._deliver(opened, self._aborted(opened), aborted=True)
+            self._deliver(opened, self._aborted_result(opened), aborted=True)
             raise
         self._deliver(opened, result)
 
-    async def _answered(self, opened: _Open) -> ToolResult:
-        from .around import Around
-
+    async def _run_call(self, opened: _OpenCall) -> ToolResult:
         if opened.tool is None:
             return ToolResult(f"unsupported call: {tool_id(opened.call)}", success=False)
-        opened.around = Around(
+        opened.run = CallRun(
             opened.tool, opened.call, self.context, self.hooks, self.clock, opened.began
         )
-        result = await opened.around.run()
-        opened.call = opened.around.call
-        return await self._bounded(opened.call, result)
+        result = await opened.run.run()
+        opened.call = opened.run.call
+        return await self._fit(opened.call, result)
 
-    async def _bounded(self, call: ToolCall, result: ToolResult) -> ToolResult:
-        from .bounding import bounded
+    async def _fit(self, call: ToolCall, result: ToolResult) -> ToolResult:
+        from .output import fit_result  # a first request has no results yet
 
         try:
-            return await bounded(result, self.context)
+            return await fit_result(result, self.context)
         except Exception:  # noqa: BLE001 - whatever fails, the call keeps its result
             _log.exception("the result of %s could not be kept", call.name)
             return result
 
-    def _aborted(self, opened: _Open) -> ToolResult:
-        words = aborted_words(opened.tool, opened.call, self.clock() - opened.began)
-        result = ToolResult(words, success=False)
-        return opened.around.with_evidence(result) if opened.around else result
+    def _aborted_result(self, opened: _OpenCall) -> ToolResult:
+        text = abort_text(opened.tool, opened.call, self.clock() - opened.began)
+        result = ToolResult(text, success=False)
+        return opened.run.with_evidence(result) if opened.run else result
 
-    def _deliver(self, opened: _Open, result: ToolResult, *, aborted: bool = False) -> None:
+    def _deliver(self, opened: _OpenCall, result: ToolResult, *, aborted: bool = False) -> None:
         self._open.discard(opened)
         self._ready.put_nowait(
             Finished(
@@ -187,22 +182,22 @@ class Dispatch(Struct):
                 item=output_item(opened.call, result),
                 seconds=self.clock() - opened.began,
                 aborted=aborted,
-                last=self._is_over,
+                last=self._is_done,
             )
         )
         self._end_if_done()
 
     @property
-    def _is_over(self) -> bool:
+    def _is_done(self) -> bool:
         return self._closed and not self._open
 
     def _end_if_done(self) -> None:
-        if self._is_over:
+        if self._is_done:
             self._ready.put_nowait(None)
 
 
 def call_of(item: CallItem) -> ToolCall:
-    """The call an item asks for."""
+    """Return the call that an item asks for."""
     if isinstance(item, LocalShellCall):
         arguments = "" if isinstance(item.action, Unknown) else json_bytes(item.action).decode()
         call_id = item.call_id or item.id or ""
@@ -217,19 +212,19 @@ def call_of(item: CallItem) -> ToolCall:
 
 
 def output_item(call: ToolCall, result: ToolResult) -> FunctionCallOutput | CustomToolCallOutput:
-    """The item that answers `call`."""
+    """Return the item that records the result of `call`."""
     if isinstance(call.item, CustomToolCall):
         return CustomToolCallOutput(call_id=call.call_id, output=result.output)
     return FunctionCallOutput(call_id=call.call_id, output=result.output)
 
 
-def by_name(tools: Iterable[Tool]) -> ToolsByName:
-    """Tools by the names that they are called by; of two with one name, the later."""
+def tools_by_name(tools: Iterable[Tool]) -> ToolsByName:
+    """Return tools by the names that they are called by; of two with one name, the later."""
     return {name: tool for tool in tools for name in _names_of(tool)}
 
 
 def _names_of(tool: Tool) -> list[tuple[str | None, str]]:
-    """The names a tool is called by: with its namespace, where it has one."""
+    """Return the names a tool is called by: with its namespace, where it has one."""
     if isinstance(tool.spec, Namespace):
         return [(tool.spec.name, spec_name(member)) for member in tool.spec.tools]
     return [(None, spec_name(tool.spec))]

@@ -1,8 +1,8 @@
-"""The executor seam: everything tools do to a machine.
+"""The contract of executors: everything that tools do to a machine.
 
-Owns the `ToolExecutor` Protocol, so that the same tools work on this machine, in a
-container or on a directory at the other end of a pipe. Invariant: an executor
-enforces the bounds it is given; it never decides them.
+Owns the `ToolExecutor` Protocol, so that the same tools work on this machine, in a container
+or at the other end of a pipe. Invariant: an executor enforces the bounds it is given; it never
+decides them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class ProcessSpec(Struct, frozen=True, kw_only=True):
     """`danger-full-access` runs it without a sandbox."""
     tty: bool = False
     env: dict[str, str] = field(default_factory=dict)
-    """Added to what commands always get."""
+    """Added to the environment that commands always get."""
     thread: str = ""
 
 
@@ -43,7 +43,7 @@ class Process(Protocol):
     """A running process. When it ends, or is ended, so does all that it started."""
 
     def output(self) -> AsyncIterator[bytes]:
-        """What it writes, stdout and stderr together, until it ends.
+        """Read what it writes, stdout and stderr together, until it ends.
 
         One reader at a time. While nobody reads, a process that writes has to wait.
         """
@@ -54,11 +54,11 @@ class Process(Protocol):
         ...
 
     async def wait(self) -> int:
-        """Its exit code; 128 and the signal when one ended it."""
+        """Wait for its exit code; 128 and the signal when one ended it."""
         ...
 
     async def kill(self) -> None:
-        """End it and all that it started, and wait until they are gone.
+        """Kill it and all that it started, and wait until they are gone.
 
         Output that nobody has read is lost. Harmless when it has ended.
         """
@@ -77,7 +77,7 @@ class ToolExecutor(Protocol):
         ...
 
     async def read(self, path: Path, *, bounds: Bounds, limit: int | None = None) -> bytes:
-        """A regular file's bytes, at most `limit` of them."""
+        """Read a regular file, at most `limit` bytes of it."""
         ...
 
     async def write(self, path: Path, data: bytes, *, bounds: Bounds) -> None:
@@ -85,9 +85,9 @@ class ToolExecutor(Protocol):
         ...
 
     async def patch(self, text: str, *, cwd: Path, bounds: Bounds) -> str:
-        """Apply a patch, whole or not at all; what the model is told. Raises `PatchError`."""
+        """Apply a patch whole or not at all; return a report for the model. Raises `PatchError`."""
         ...
 
     async def close(self) -> None:
-        """End every process that is still running. Harmless when called twice."""
+        """Kill every process that is still running. Harmless when called twice."""
         ...

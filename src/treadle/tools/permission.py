@@ -1,73 +1,38 @@
-"""Permission: from a wish to run something to the bounds it runs in.
+"""Permission: from a command that a model wants to run to the bounds it runs in.
 
-Owns the conversation with the host. Invariant: nothing runs outside the sandbox
-unless the host answered a question that said so, or a remembered answer did.
+Owns asking the host. Invariant: nothing runs outside the sandbox unless the host answered yes
+to a question that said so, now or before.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import shlex
 
-import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ..core.errors import ConfigError
-from ..sandbox.approvals import (
-    Ask,
-    Command,
-    Escalation,
-    ForPrefix,
-    ForThread,
-    No,
-    NoAndStop,
-    Once,
-    Refuse,
-    Run,
-    Verdict,
-    decide,
-    may_offer_outside,
-    was_denied,
-)
+from ..sandbox.approvals import Ask, Command, Escalation, ForPrefix, ForThread, No, NoAndStop, Once
+from ..sandbox.verdict import Refuse, Run, Verdict, can_offer_outside, judge_command, was_denied
 from .contract import ToolContext, ToolResult
 from .executor import Bounds
 
 __all__ = [
-    "ESCALATION",
     "Rejected",
+    "ask_permission",
+    "ask_to_run_outside",
     "escalation",
-    "let_out",
-    "permitted",
-    "settled",
-    "stopped_by_sandbox",
+    "obtain_bounds",
+    "was_stopped_by_sandbox",
 ]
 
 _log = logging.getLogger(__name__)
 
-ESCALATION: dict[str, dict[str, object]] = {
-    "sandbox_permissions": {
-        "type": "string",
-        "enum": ["use_default", "require_escalated"],
-        "description": "Use require_escalated to ask the user to run this outside the sandbox; "
-        "the default is use_default.",
-    },
-    "justification": {
-        "type": "string",
-        "description": "Only with require_escalated: one question to the user that says what the "
-        "command is needed for.",
-    },
-    "prefix_rule": {
-        "type": "array",
-        "items": {"type": "string"},
-        "description": "Only with require_escalated: the first words of the command, if commands "
-        'that begin so could be approved for good, for example ["npm", "install"].',
-    },
-}
-"""The parameters a model asks for more permission with."""
-
 
 def escalation(permissions: str, justification: str, prefix: tuple[str, ...]) -> Escalation | None:
-    """What a model asks for, if it asks for anything."""
+    """Return what a model asks for, if it asks for anything."""
     if permissions != "require_escalated":
         return None
     return Escalation(justification, prefix)
@@ -82,64 +47,62 @@ class Rejected(Struct, frozen=True):
     """The user also wants the turn to end."""
 
     def result(self, name: str) -> ToolResult:
-        """What the model reads as the result of a call of `name`."""
+        """Return the result of a call of `name`, for the model to read."""
         return ToolResult(f"{name} failed: {self.reason}", success=False, stop=self.stop)
 
 
-async def permitted(command: Command, context: ToolContext) -> Bounds | Rejected:
-    """The bounds that `command` may run in."""
+async def ask_permission(command: Command, context: ToolContext) -> Bounds | Rejected:
+    """Decide in which bounds `command` may run; ask the host where that is needed."""
 
-    def decided() -> Verdict:
-        return decide(
+    def judge() -> Verdict:
+        return judge_command(
             command,
             mode=context.policy.mode,
             approval=context.approval,
-            remembered=context.approvals.remembered(context.thread),
+            approved=context.approvals.load(context.thread),
         )
 
-    return await settled(await asyncio.to_thread(decided), context)
+    return await obtain_bounds(await asyncio.to_thread(judge), context)
 
 
-def stopped_by_sandbox(
+def was_stopped_by_sandbox(
     exit_code: int | None, output: str, bounds: Bounds, context: ToolContext
 ) -> bool:
-    """Whether a command failed for the sandbox's sake and the user may be asked to let it out."""
+    """Return whether the sandbox stopped a command that the user may be asked to run outside."""
     return (
         exit_code is not None
         and bounds.policy.mode != "danger-full-access"
-        and may_offer_outside(context.approval)
+        and can_offer_outside(context.approval)
         and was_denied(exit_code, output)
     )
 
 
-async def let_out(command: Command, context: ToolContext) -> Bounds | Rejected:
-    """Ask whether a command that the sandbox stopped may run again without it."""
-    import shlex
-
+async def ask_to_run_outside(command: Command, context: ToolContext) -> Bounds | Rejected:
+    """Ask the host whether a command that the sandbox stopped may run again without it."""
     line = shlex.join(command.argv)
     reason = f"the sandbox stopped `{line}`; running it again without the sandbox requires approval"
     ask = Ask(argv=command.argv, cwd=command.cwd, reason=reason, outside=True)
-    return await settled(ask, context)
+    return await obtain_bounds(ask, context)
 
 
-async def settled(verdict: Verdict, context: ToolContext) -> Bounds | Rejected:
-    """What a verdict comes to, once the host has answered."""
+async def obtain_bounds(verdict: Verdict, context: ToolContext) -> Bounds | Rejected:
+    """Return the bounds that a verdict gives; ask the host where it says so."""
     match verdict:
         case Run(sandboxed):
-            return context.bounds if sandboxed else _outside(context)
+            return context.bounds if sandboxed else _unconfined(context)
         case Refuse(reason):
             return Rejected(reason)
         case Ask():
-            return await _asked(verdict, context)
+            return await _ask_host(verdict, context)
 
 
-def _outside(context: ToolContext) -> Bounds:
-    policy = msgspec.structs.replace(context.policy, mode="danger-full-access")
+def _unconfined(context: ToolContext) -> Bounds:
+    policy = replace(context.policy, mode="danger-full-access")
     return Bounds(policy=policy, workspace=context.cwd)
 
 
-async def _asked(ask: Ask, context: ToolContext) -> Bounds | Rejected:
-    decision = await context.ask(ask)
+async def _ask_host(ask: Ask, context: ToolContext) -> Bounds | Rejected:
+    decision = await context.ask_approval(ask)
     match decision:
         case No(note):
             return Rejected("rejected by user" + (f": {note}" if note else ""), by_user=True)
@@ -149,6 +112,6 @@ async def _asked(ask: Ask, context: ToolContext) -> Bounds | Rejected:
             try:
                 await asyncio.to_thread(context.approvals.record, context.thread, ask, decision)
             except ConfigError as error:
-                # The user said yes; that it cannot be remembered is no reason to say no.
+                # The user said yes; a failure to store the answer does not change that.
                 _log.warning("an approval holds this once only: %s", error)
-            return _outside(context) if ask.outside else context.bounds
+            return _unconfined(context) if ask.outside else context.bounds

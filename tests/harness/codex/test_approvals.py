@@ -11,9 +11,9 @@ from treadle.harness.events import ApprovalRequested, Event, QuestionsAsked, Too
 from treadle.prompt.observation import CollaborationMode, PromptContext
 from treadle.sandbox.approvals import Ask, Decision, ForPrefix, ForThread, No, NoAndStop, Once
 from treadle.testing.script import Answer, Call
-from treadle.tools.contract import Choice, ToolContext, ToolResult, UserQuestion
+from treadle.tools.contract import AnswerOption, ToolContext, ToolResult, UserQuestion
 from treadle.tools.decorator import tool
-from treadle.tools.permission import settled
+from treadle.tools.permission import obtain_bounds
 
 from .scenes import hear, last, of, plain, shown, staged
 
@@ -171,7 +171,7 @@ async def test_two_commands_that_ask_at_once_get_each_their_own_answer(tmp_path)
 @tool(parallel=True)
 async def ask(context: ToolContext) -> ToolResult:
     """Asks the user."""
-    done = await settled(Ask(argv=("ask",), cwd="", reason="why not"), context)
+    done = await obtain_bounds(Ask(argv=("ask",), cwd="", reason="why not"), context)
     return done.result("ask") if hasattr(done, "result") else ToolResult("allowed")
 
 
@@ -237,7 +237,10 @@ async def test_a_question_of_codex_reaches_the_user_in_plan_mode(tmp_path):
                 id="where",
                 header="Where",
                 question="Which file?",
-                options=(Choice("A (Recommended)", "the first"), Choice("B", "the second")),
+                options=(
+                    AnswerOption("A (Recommended)", "the first"),
+                    AnswerOption("B", "the second"),
+                ),
             ),
         )
         assert plain(shown(stage.requests[-1]))[-1] == (

@@ -23,8 +23,7 @@ from treadle.engines.values import AssembleParams, AssembleResult
 from treadle.harness.codex.native_projection import history_items
 from treadle.harness.events import Event, TextDelta
 from treadle.hooks import Hooks
-from treadle.hooks.payloads import BeforePromptBuild
-from treadle.hooks.registry import Answer as HookAnswer
+from treadle.hooks.payloads import BeforePromptBuild, HookAnswer
 from treadle.prompt.input import Image, LocalImage
 from treadle.testing.appserver import AppFault, AppScript, received_messages
 from treadle.testing.script import Answer, Call, Failure

@@ -22,9 +22,8 @@ from treadle.engines.values import (
 )
 from treadle.harness.contract import NativeCompaction
 from treadle.harness.events import CompactionFinished, CompactionStarted, Event, HarnessReported
-from treadle.hooks.payloads import AfterCompaction, BeforeCompaction
-from treadle.hooks.registry import Answer as HookAnswer
-from treadle.hooks.registry import Hooks
+from treadle.hooks.hooks import Hooks
+from treadle.hooks.payloads import AfterCompaction, BeforeCompaction, HookAnswer
 from treadle.testing.script import Answer, Call, Failure, Tokens
 
 OWNER = EngineInfo(id="owner", name="Owner", owns_compaction=True)

@@ -15,9 +15,8 @@ from treadle import Thread
 from treadle.core.errors import LeaseLost, StoreFull
 from treadle.core.items import Message, decode_item, text_of
 from treadle.harness.codex.rollout import read_turn
-from treadle.hooks.payloads import BeforePromptBuild
-from treadle.hooks.registry import Answer as HookAnswer
-from treadle.hooks.registry import Hooks
+from treadle.hooks.hooks import Hooks
+from treadle.hooks.payloads import BeforePromptBuild, HookAnswer
 from treadle.store.contract import Change, CommitResult, Lease
 from treadle.store.index import SqliteIndex
 from treadle.store.sqlite import SqliteStore

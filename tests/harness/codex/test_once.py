@@ -10,8 +10,7 @@ from tests.engines.scenes import Probe
 from treadle.engines.values import AssembleResult
 from treadle.harness.loop import LoopHarness
 from treadle.hooks import Hooks
-from treadle.hooks.payloads import BeforePromptBuild
-from treadle.hooks.registry import Answer as Said
+from treadle.hooks.payloads import BeforePromptBuild, HookAnswer
 from treadle.prompt.observation import ContextValue, PromptContext, Subagent
 
 from .scenes import Stage, hear, staged
@@ -49,8 +48,8 @@ def guiding() -> Probe:
 def hooked() -> Hooks:
     hooks = Hooks()
 
-    async def add(event: BeforePromptBuild) -> Said:
-        return Said(context=f"HOOK says {event.prompt}")
+    async def add(event: BeforePromptBuild) -> HookAnswer:
+        return HookAnswer(context=f"HOOK says {event.prompt}")
 
     hooks.on(BeforePromptBuild, add)
     return hooks

@@ -9,7 +9,7 @@ from treadle.core.items import decode_item, item_type
 from treadle.engines.values import AssembleResult
 from treadle.harness.events import Event, HarnessReported, ItemCompleted, StepStarted, TextDelta
 from treadle.hooks import Hooks
-from treadle.hooks.payloads import BeforePromptBuild, TurnEnded, TurnStarted
+from treadle.hooks.payloads import BeforePromptBuild, OnTurnEnd, OnTurnStart
 from treadle.testing.script import Answer, Break, Call, Failure
 from treadle.tools.decorator import tool
 
@@ -39,8 +39,8 @@ def noting(heard: list[str]) -> Hooks:
     hooks = Hooks()
     for event, word in (
         (BeforePromptBuild, "before_prompt_build"),
-        (TurnStarted, "turn_start"),
-        (TurnEnded, "turn_end"),
+        (OnTurnStart, "turn_start"),
+        (OnTurnEnd, "turn_end"),
     ):
 
         async def note(_: object, word: str = word) -> None:

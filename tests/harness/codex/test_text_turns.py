@@ -20,8 +20,7 @@ from tests.harness.codex.viewing import (
 from treadle.engines.values import AssembleResult, Projection
 from treadle.harness.codex.options import CodexOptions
 from treadle.hooks import Hooks
-from treadle.hooks.payloads import BeforePromptBuild
-from treadle.hooks.registry import Answer as HookAnswer
+from treadle.hooks.payloads import BeforePromptBuild, HookAnswer
 from treadle.prompt.input import Image
 from treadle.testing.appserver import AppFault, AppScript, received_messages
 from treadle.testing.script import Answer, Call

@@ -26,14 +26,13 @@ from treadle.harness.events import (
     ToolStarted,
 )
 from treadle.hooks import Hooks
-from treadle.hooks.payloads import AfterToolCall, BeforeToolCall, ToolResultReady
-from treadle.hooks.registry import Answer as Said
+from treadle.hooks.payloads import AfterToolCall, BeforeToolCall, HookAnswer, ToolResultReady
 from treadle.log.staging import TOPIC
 from treadle.testing.script import Answer, Call
 from treadle.thread.turn import StoredBytes
 from treadle.tools.contract import ToolCall, ToolContext, ToolResult
 from treadle.tools.decorator import tool
-from treadle.tools.keeping import open_kept, read_range
+from treadle.tools.stored_output import open_output, read_range
 
 from .scenes import Stage, hear, last, of, shown, staged
 
@@ -198,14 +197,16 @@ async def test_hooks_see_block_and_change_the_calls_of_our_tools(tmp_path):
     heard: list[str] = []
     hooks = Hooks()
 
-    async def before(event: BeforeToolCall) -> Said | None:
+    async def before(event: BeforeToolCall) -> HookAnswer | None:
         heard.append(f"before {event.tool} {event.arguments}")
         return (
-            Said(block="not today") if event.tool == "free" else Said(parameters={"b": Raw(b"40")})
+            HookAnswer(block="not today")
+            if event.tool == "free"
+            else HookAnswer(parameters={"b": Raw(b"40")})
         )
 
-    async def ready(event: ToolResultReady) -> Said:
-        return Said(output=f"<{event.output}>")
+    async def ready(event: ToolResultReady) -> HookAnswer:
+        return HookAnswer(output=f"<{event.output}>")
 
     async def after(event: AfterToolCall) -> None:
         heard.append(f"after {event.tool} {event.output}")
@@ -256,7 +257,7 @@ async def test_what_is_too_long_for_the_model_is_kept_whole(tmp_path):
         assert output in [line.removeprefix("output ") for line in await log(thread)]
         handle = output.rpartition("Full output: ")[2].split()[0]
         kept = StoredBytes(thread.store, thread.id)
-        assert await read_range(kept, await open_kept(kept, handle), 0, 1 << 20) == text.encode()
+        assert await read_range(kept, await open_output(kept, handle), 0, 1 << 20) == text.encode()
 
 
 async def test_scripts_of_the_code_mode_call_our_tools_without_items_of_their_own(tmp_path):

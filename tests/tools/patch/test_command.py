@@ -92,7 +92,7 @@ def test_the_patch_may_be_the_argument(name: str):
 def test_a_bare_patch_is_refused_with_the_way_to_call(command):
     with pytest.raises(ImplicitPatch) as caught:
         find_patch(command)
-    assert caught.value.told == (
+    assert caught.value.report == (
         "apply_patch verification failed: patch detected without explicit call to apply_patch. "
         'Rerun as ["apply_patch", "<patch>"]'
     )

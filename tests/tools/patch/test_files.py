@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from treadle.tools.patch import Edit, PatchStale, apply_patch, plan_patch
-from treadle.tools.patch.files import digest
+from treadle.tools.patch.file_edits import digest
 
 from .trees import patch
 

@@ -130,7 +130,7 @@ def test_an_invalid_patch_says_what_is_wrong_and_where(text: str, said: str):
     with pytest.raises(InvalidPatch) as caught:
         parse_patch(text)
     assert str(caught.value) == said
-    assert caught.value.told == f"apply_patch verification failed: {said}"
+    assert caught.value.report == f"apply_patch verification failed: {said}"
 
 
 @pytest.mark.parametrize(

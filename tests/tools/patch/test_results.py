@@ -6,7 +6,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from treadle.tools.patch import (
-    FileChange,
+    ChangedFile,
     FileDiff,
     PatchFailed,
     apply_patch,
@@ -52,10 +52,10 @@ D gone
 
 def test_a_plan_knows_every_file_before_and_after(root):
     assert plan_patch(MANY, root).changes == (
-        FileChange(kind="delete", path="gone", before=b"g\n", after=None),
-        FileChange(kind="add", path="n/new", before=None, after=b"1\n"),
-        FileChange(kind="update", path="kept", before=b"a\nb\nc\n", after=b"a\nb\nC\n"),
-        FileChange(
+        ChangedFile(kind="delete", path="gone", before=b"g\n", after=None),
+        ChangedFile(kind="add", path="n/new", before=None, after=b"1\n"),
+        ChangedFile(kind="update", path="kept", before=b"a\nb\nc\n", after=b"a\nb\nC\n"),
+        ChangedFile(
             kind="update",
             path="from",
             move_to="to",
@@ -120,7 +120,7 @@ def test_a_patch_that_does_not_fit_says_why(root, lines, said):
     with pytest.raises(PatchFailed) as caught:
         plan_patch(patch(*lines), root)
     assert str(caught.value).endswith(said.format(root=root))
-    assert caught.value.told == f"apply_patch verification failed: {caught.value}"
+    assert caught.value.report == f"apply_patch verification failed: {caught.value}"
 
 
 def test_a_big_file_is_patched_at_many_places(tmp_path):

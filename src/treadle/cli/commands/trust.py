@@ -17,7 +17,7 @@ from ..options import as_json
 from ..output import printable, say, say_json
 
 if TYPE_CHECKING:
-    from ...hooks.project import ProjectHook
+    from ...hooks.configured_hooks import ProjectHook
 
 __all__ = ["command"]
 
@@ -61,7 +61,7 @@ def command(home: Home, directory: Path, remove: bool, show: bool, as_json: bool
 
 def _hooks(home: Home, place: Path) -> tuple[ProjectHook, ...]:
     """The hooks that the project brings along. Raises `ConfigError`."""
-    from ...hooks.project import project_hooks
+    from ...hooks.configured_hooks import project_hooks
 
     return project_hooks(load_config(home.path, place, {}, trusting=True))
 

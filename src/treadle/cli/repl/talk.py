@@ -18,8 +18,7 @@ from prompt_toolkit.patch_stdout import patch_stdout
 from ...config.files import MOST_BYTES
 from ...config.trust import Trust
 from ...core.files import read_bounded
-from ...hooks.configured import untrusted_hooks
-from ...hooks.project import ProjectHook
+from ...hooks.configured_hooks import ProjectHook, untrusted_hooks
 from ..home import Home
 from ..opening import Setup, about, open_thread, prepare, shown_model
 from ..output import printable

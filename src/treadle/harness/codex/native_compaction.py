@@ -60,7 +60,7 @@ class NativeCompactions:
         log = self.run.log
         self.running, self._tokens_before = name, log.view.tokens
         if not self.manual:
-            await self.run.hooks.tell(
+            await self.run.hooks.notify(
                 BeforeCompaction(thread=log.id, tokens=self._tokens_before, trigger="auto")
             )
         self.run.emit(CompactionStarted(by=BACKEND, tokens=self._tokens_before))
@@ -80,7 +80,7 @@ class NativeCompactions:
             backend=BACKEND, status="completed", tokens_before=before, tokens_after=after
         )
         self._emit_finished(after)
-        await self.run.hooks.tell(
+        await self.run.hooks.notify(
             AfterCompaction(thread=log.id, tokens_before=before, tokens_after=after)
         )
 

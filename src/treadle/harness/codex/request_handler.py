@@ -20,8 +20,8 @@ from msgspec import Raw
 from ...core.items import CustomToolCall, FunctionCall, FunctionCallOutput, InputImage, Output
 from ...core.specs import CustomTool, FunctionTool, Namespace, ToolSpec, parameters, spec_name
 from ...sandbox.approvals import Ask, Decision, ForPrefix, ForThread, No, NoAndStop, Once
-from ...tools.contract import CallItem, Choice, Tool, ToolCall, UserQuestion
-from ...tools.dispatch import Dispatch, Finished, by_name, call_of
+from ...tools.contract import AnswerOption, CallItem, Tool, ToolCall, UserQuestion
+from ...tools.dispatch import Dispatch, Finished, call_of, tools_by_name
 from ..attempt_facts import AttemptFacts
 from ..contract import CALL, TurnRun
 from ..event_stream import call_finished
@@ -107,7 +107,7 @@ class ToolRunner:
 
     def __post_init__(self) -> None:
         self._dispatch = Dispatch(
-            by_name(self.run.tools), self.run.context(self.run.log.step), self.run.hooks
+            tools_by_name(self.run.tools), self.run.context(self.run.log.step), self.run.hooks
         )
         self._collecting = asyncio.create_task(self._collect(), name="codex tool results")
 
@@ -225,7 +225,7 @@ class RequestHandler:
 
     async def _ask_host(self, call_id: str, approval: Ask) -> Decision:
         CALL.set(_waiting_call(call_id, approval.argv[0]))
-        decision = await self.run.context(self.run.log.step).ask(approval)
+        decision = await self.run.context(self.run.log.step).ask_approval(approval)
         if isinstance(decision, No) and decision.note:
             # Codex has no field for a reason, so it is sent as a message of the user.
             await self.steering.post(decision.note)
@@ -246,7 +246,7 @@ class RequestHandler:
         )
 
     async def _ask_questions(self, request: UserInputRequest) -> UserInputReply:
-        consult = self.run.context(self.run.log.step).consult
+        consult = self.run.context(self.run.log.step).ask_questions
         CALL.set(_waiting_call(request.item_id, "request_user_input"))
         given = await consult(tuple(map(_user_question, request.questions))) if consult else None
         return UserInputReply(
@@ -309,5 +309,7 @@ def _user_question(question: UserInputQuestion) -> UserQuestion:
         id=question.id,
         header=question.header,
         question=question.question,
-        options=tuple(Choice(each.label, each.description) for each in question.options or ()),
+        options=tuple(
+            AnswerOption(each.label, each.description) for each in question.options or ()
+        ),
     )

@@ -21,7 +21,7 @@ from ...policy.auth.credential import AuthError
 from ...policy.failures import Failure, failure_of
 from ...prompt.events import TurnAborted
 from ...store.contract import TurnState
-from ...tools.dispatch import by_name
+from ...tools.dispatch import tools_by_name
 from ..attempt_facts import AttemptFacts
 from ..compaction import make_room
 from ..contract import Outcome, TurnRun
@@ -72,7 +72,7 @@ class CodexTurn:
 
     def __post_init__(self) -> None:
         self._deferred_log = DeferredLog(self.run)
-        self.facts = AttemptFacts(by_name(self.run.tools))
+        self.facts = AttemptFacts(tools_by_name(self.run.tools))
         self.usage = self.run.spent
 
     async def execute(self) -> Outcome:

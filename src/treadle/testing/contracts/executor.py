@@ -309,7 +309,7 @@ class _Files:
         patch = _ADD.replace("*** End", "*** Delete File: none\n*** End")
         with pytest.raises(PatchFailed) as caught:
             await executor.patch(patch, cwd=workspace, bounds=_bounds(workspace))
-        assert caught.value.told.startswith("apply_patch verification failed: ")
+        assert caught.value.report.startswith("apply_patch verification failed: ")
         assert _names(workspace) == []
 
     async def test_what_is_no_patch_is_said_to_be_none(
@@ -317,7 +317,7 @@ class _Files:
     ) -> None:
         with pytest.raises(InvalidPatch) as caught:
             await executor.patch("nonsense", cwd=workspace, bounds=_bounds(workspace))
-        assert "The first line of the patch must be" in caught.value.told
+        assert "The first line of the patch must be" in caught.value.report
 
     async def test_a_patch_outside_the_bounds_is_refused(
         self, executor: ToolExecutor, workspace: Path

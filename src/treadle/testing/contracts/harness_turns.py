@@ -31,8 +31,7 @@ from ...harness.events import (
 )
 from ...harness.offers import HarnessOffer
 from ...hooks import Hooks
-from ...hooks.payloads import BeforeToolCall
-from ...hooks.registry import Answer as HookAnswer
+from ...hooks.payloads import BeforeToolCall, HookAnswer
 from ...thread.thread import Thread
 from ..script import Answer, Break, Failure, Tokens
 from .harness_stage import (

@@ -1,4 +1,4 @@
-"""This machine: processes in their own sessions and files inside the bounds."""
+"""The executor of this machine: processes in their own sessions, files inside the bounds."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """The executor of this machine.
 
-Owns every process it has started. Invariant: the sandbox is found once, when the
-first confined command needs it; without one such commands are refused.
+Owns every process it has started. Invariant: the sandbox is found once, when the first
+confined command needs it; without one such commands are refused. What commands and files need
+loads with the first of them, because many turns have neither.
 """
 
 from __future__ import annotations
@@ -13,23 +14,23 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ... import sandbox as sandboxes
+from .. import patch as patches
 from ..executor import Bounds, ProcessSpec
 
 if TYPE_CHECKING:
-    # What commands and files need loads with the first of them; many turns have neither.
-    from ...sandbox.boundary import Boundary
-    from ...sandbox.launch import Launch, Sandbox
+    from ...sandbox import Boundary, Launch, Sandbox
     from .process import LocalProcess
 
 __all__ = ["LocalExecutor"]
 
 
 class LocalExecutor:
-    """Runs commands and changes files here.
+    """Runs commands and changes files on this machine.
 
-    `home` is Treadle's own directory, which no command may see. `environ` is what
-    commands inherit, without its secrets but for the `allowed` names. `sandbox` is
-    for hosts that bring their own.
+    `home` is Treadle's own directory, which no command may see. `environ` is what commands
+    inherit, without its secrets but for the `allowed` names. `sandbox` is for hosts that
+    bring their own.
     """
 
     def __init__(
@@ -45,26 +46,25 @@ class LocalExecutor:
         self._allowed = tuple(allowed)
         self._sandbox = sandbox
         self._processes: set[LocalProcess] = set()
-        self._tidy = False
+        self._orphans_killed = False
 
     async def start(self, spec: ProcessSpec) -> LocalProcess:
         """Start a process in a session of its own."""
-        from .process import LocalProcess
-        from .spawn import spawn
+        from .process import LocalProcess, spawn
 
-        launch, boundary = await self._prepared(spec)
+        launch, boundary = await self._prepare_in_thread(spec)
         try:
             # From the loop's own thread: the sandbox ends with the thread that started it.
             spawned = spawn(launch, tty=spec.tty, confined=boundary.confined)
         except BaseException:
             launch.close()
             raise
-        process = LocalProcess(spawned, launch, tty=spec.tty, gone=self._processes.discard)
+        process = LocalProcess(spawned, launch, tty=spec.tty, on_gone=self._processes.discard)
         self._processes.add(process)
         return process
 
     async def read(self, path: Path, *, bounds: Bounds, limit: int | None = None) -> bytes:
-        """A regular file's bytes."""
+        """Read a regular file."""
         from .files import read_file
 
         return await asyncio.to_thread(lambda: read_file(path, self._boundary(bounds), limit))
@@ -77,41 +77,40 @@ class LocalExecutor:
 
     async def patch(self, text: str, *, cwd: Path, bounds: Bounds) -> str:
         """Apply a patch, whole or not at all."""
-        from ..patch.plan import apply_patch
 
-        def applied() -> str:
-            return apply_patch(text, cwd, allowed=self._boundary(bounds).writable).summary
+        def apply() -> str:
+            allowed = self._boundary(bounds).is_writable
+            return patches.apply_patch(text, cwd, allowed=allowed).summary
 
-        return await asyncio.to_thread(applied)
+        return await asyncio.to_thread(apply)
 
     async def close(self) -> None:
-        """End every process that is still running."""
+        """Kill every process that is still running."""
         await asyncio.gather(*(process.kill() for process in tuple(self._processes)))
 
-    async def _prepared(self, spec: ProcessSpec) -> tuple[Launch, Boundary]:
+    async def _prepare_in_thread(self, spec: ProcessSpec) -> tuple[Launch, Boundary]:
         loop = asyncio.get_running_loop()
         work = loop.run_in_executor(None, self._prepare, spec)
         try:
             return await asyncio.shield(work)
         except asyncio.CancelledError:
-            work.add_done_callback(_give_back)
+            work.add_done_callback(_close_launch)
             raise
 
     def _prepare(self, spec: ProcessSpec) -> tuple[Launch, Boundary]:
-        from ...sandbox.environment import command_environment
-        from .remains import MARK, clear_orphans, new_mark
+        from .process import MARK, kill_orphans, new_mark
 
         if not spec.cwd.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, "is no directory", str(spec.cwd))
-        if not self._tidy:
+        if not self._orphans_killed:
             # Nothing ends unconfined commands when their program is killed; the next one does.
-            clear_orphans()
-            self._tidy = True
+            kill_orphans()
+            self._orphans_killed = True
         boundary = self._boundary(spec.bounds)
-        environment = command_environment(
+        environment = sandboxes.command_environment(
             self._environ, allowed=self._allowed, thread=spec.thread, network=boundary.network
         )
-        launch = self._sandbox_for(boundary).command(
+        launch = self._sandbox_for(boundary).prepare(
             spec.argv,
             cwd=spec.cwd,
             env={**environment, **spec.env, MARK: new_mark()},
@@ -121,22 +120,18 @@ class LocalExecutor:
         return launch, boundary
 
     def _boundary(self, bounds: Bounds) -> Boundary:
-        from ...sandbox.boundary import draw
-
-        return draw(bounds.policy, bounds.workspace, home=self._home, environ=self._environ)
+        return sandboxes.resolve_boundary(
+            bounds.policy, bounds.workspace, home=self._home, environ=self._environ
+        )
 
     def _sandbox_for(self, boundary: Boundary) -> Sandbox:
         if not boundary.confined:
-            from ...sandbox.launch import NoSandbox
-
-            return NoSandbox()
+            return sandboxes.NoSandbox()
         if self._sandbox is None:
-            from ...sandbox.probe import find_bubblewrap
-
-            self._sandbox = find_bubblewrap(self._home, self._environ)
+            self._sandbox = sandboxes.find_bubblewrap(self._home, self._environ)
         return self._sandbox
 
 
-def _give_back(work: asyncio.Future[tuple[Launch, Boundary]]) -> None:
+def _close_launch(work: asyncio.Future[tuple[Launch, Boundary]]) -> None:
     if not work.cancelled() and work.exception() is None:
         work.result()[0].close()

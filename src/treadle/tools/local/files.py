@@ -1,7 +1,7 @@
 """Files of this machine, read and replaced inside a boundary.
 
-Owns the checks for what happens in this process. Invariant: the file that is
-checked is the file that is opened; a link swapped in between changes nothing.
+Owns the checks for what happens in this process. Invariant: the file that is checked is the
+file that is opened; a link swapped in between changes nothing.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["read_file", "replace_file"]
 
 
 def read_file(path: Path, boundary: Boundary, limit: int | None = None) -> bytes:
-    """The bytes of a regular file that `boundary` lets commands read."""
+    """Read a regular file that `boundary` lets commands read."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     try:
         _check_readable(descriptor, path, boundary)
@@ -31,7 +31,7 @@ def read_file(path: Path, boundary: Boundary, limit: int | None = None) -> bytes
 
 
 def replace_file(path: Path, data: bytes, boundary: Boundary) -> None:
-    """Put `data` where `path` is, whole or not at all; a file that is there keeps its mode."""
+    """Write `data` to `path`, whole or not at all; a file that is there keeps its mode."""
     with boundary.pin(path) as pinned:
         temporary = f".{pinned.name[:100]}.{uuid7().hex}.tmp"
         try:
@@ -49,12 +49,12 @@ def _check_readable(descriptor: int, path: Path, boundary: Boundary) -> None:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if not stat.S_ISREG(mode):
         raise OSError(errno.EINVAL, "is no regular file", str(path))
-    if not boundary.readable(_opened(descriptor, path)):
+    if not boundary.is_readable(_real_path(descriptor, path)):
         raise PermissionError(errno.EACCES, "is hidden by the sandbox policy", str(path))
 
 
-def _opened(descriptor: int, path: Path) -> Path:
-    """The path a descriptor really stands for."""
+def _real_path(descriptor: int, path: Path) -> Path:
+    """Return the path that a descriptor really stands for."""
     link = Path(f"/proc/self/fd/{descriptor}")
     return link.readlink() if link.exists() else path
 

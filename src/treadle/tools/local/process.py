@@ -1,43 +1,149 @@
-"""One running process of this machine.
+"""Processes of this machine: spawned, watched, and killed with all that they started.
 
-Owns it from its start until it is reaped. Invariant: its number is ours while we
-signal it, because it is reaped last; and once `wait` returns, nothing that it
-started is left.
+Owns the descriptors a process starts with, and the mark that everything it starts inherits.
+Invariants: a process inherits its three standard descriptors and what its launch names, and
+nothing else of ours; once `wait` returns, nothing that it started is left; a signal only
+reaches a process that is ours: one that is not reaped yet, or one whose mark was read while
+its descriptor was held. No Python runs between fork and exec, so hosts with threads are safe.
 """
 
 from __future__ import annotations
 
 import asyncio
 import errno
+import fcntl
+import logging
 import os
 import signal
-from collections.abc import AsyncIterator, Callable
-from contextlib import suppress
+import struct
+import termios
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
 
+from ...core.ids import uuid7
 from ...sandbox.launch import Launch
-from .remains import MARK, clear
-from .spawn import Spawned
-from .streams import Stream, ready
+from .streams import Stream, wait_readable
 
-__all__ = ["LocalProcess"]
+__all__ = ["MARK", "LocalProcess", "Spawned", "kill_marked", "kill_orphans", "new_mark", "spawn"]
+
+MARK = "TREADLE_PROCESS"
+"""The variable that names the command a process belongs to, and who started it."""
+
+_log = logging.getLogger(__name__)
+_PROCESSES = Path("/proc")
+_PREFIX = f"{MARK}=".encode()
+_PAUSE = 0.005
+_ROUNDS = 400
+_START_TIME = 19
+"""The place of the start time in `stat`, counted after the name."""
+
+_Action: TypeAlias = tuple[int, ...] | tuple[int, int, str, int, int]
+_ENTER_AND_RUN = 'cd -- "$0" && exec "$@"'
+_ROWS, _COLUMNS = 24, 80
+_DEFAULT_SIGNALS = (
+    signal.SIGHUP,
+    signal.SIGINT,
+    signal.SIGQUIT,
+    signal.SIGPIPE,
+    signal.SIGTERM,
+    signal.SIGXFSZ,
+)
+
+
+class Spawned(NamedTuple):
+    """A process that has just started; the holder closes both descriptors."""
+
+    pid: int
+    watch: int
+    """Becomes readable when the process ends."""
+    stream: int
+    """What it writes; with a terminal also what it reads."""
+
+
+def spawn(launch: Launch, *, tty: bool = False, confined: bool = True) -> Spawned:
+    """Start `launch` with a terminal, or with empty input and one pipe for its output."""
+    with ExitStack() as stack:
+        ours, theirs = os.openpty() if tty else os.pipe()
+        stack.callback(os.close, theirs)
+        with ExitStack() as unless_spawned:
+            unless_spawned.callback(os.close, ours)
+            actions = _terminal(theirs, confined=confined) if tty else _pipe(theirs)
+            pid = os.posix_spawn(
+                "/bin/sh",
+                ["sh", "-c", _ENTER_AND_RUN, str(launch.cwd), *launch.argv],
+                launch.env,
+                file_actions=[*actions, *_inherit(launch.fds)],
+                setsid=True,
+                setsigmask=(),
+                setsigdef=_DEFAULT_SIGNALS,
+            )
+            watch = _watch(pid)
+            unless_spawned.pop_all()
+    return Spawned(pid, watch, ours)
+
+
+def _inherit(wanted: Sequence[int]) -> Iterator[_Action]:
+    """Yield actions that keep `wanted` open and close whatever else is inheritable."""
+    for entry in os.scandir("/proc/self/fd"):
+        descriptor = int(entry.name)
+        if descriptor > 2 and descriptor not in wanted:
+            yield (os.POSIX_SPAWN_CLOSE, descriptor)
+    for descriptor in wanted:
+        yield (os.POSIX_SPAWN_DUP2, descriptor, descriptor)
+
+
+def _watch(pid: int) -> int:
+    """Open a descriptor of the process; kill one that cannot be watched."""
+    try:
+        return os.pidfd_open(pid)
+    except OSError:
+        os.killpg(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        raise
+
+
+def _pipe(output: int) -> list[_Action]:
+    return [
+        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+        (os.POSIX_SPAWN_DUP2, output, 1),
+        (os.POSIX_SPAWN_DUP2, output, 2),
+    ]
+
+
+def _terminal(terminal: int, *, confined: bool) -> list[_Action]:
+    """Return actions for a terminal: a session leader owns it, a sandbox passes it on unowned."""
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", _ROWS, _COLUMNS, 0, 0))
+    flags = os.O_RDWR | (os.O_NOCTTY if confined else 0)
+    return [
+        (os.POSIX_SPAWN_OPEN, 0, os.ttyname(terminal), flags, 0),
+        (os.POSIX_SPAWN_DUP2, 0, 1),
+        (os.POSIX_SPAWN_DUP2, 0, 2),
+    ]
 
 
 class LocalProcess:
     """A process, its session and its output. Made by `LocalExecutor.start`."""
 
     def __init__(
-        self, spawned: Spawned, launch: Launch, *, tty: bool, gone: Callable[[LocalProcess], None]
+        self,
+        spawned: Spawned,
+        launch: Launch,
+        *,
+        tty: bool,
+        on_gone: Callable[[LocalProcess], None],
     ) -> None:
         self._pid, self._watch = spawned.pid, spawned.watch
         self._stream = Stream(spawned.stream)
-        self._launch, self._tty, self._gone = launch, tty, gone
-        self._end = asyncio.create_task(self._see_it_through())
+        self._launch, self._tty, self._on_gone = launch, tty, on_gone
+        self._end = asyncio.create_task(self._wait_and_reap())
 
     async def output(self) -> AsyncIterator[bytes]:
-        """What it writes, until it ends."""
+        """Read what it writes, until it ends."""
         while data := await self._stream.read():
             yield data
-        self._let_go()
+        self._release()
 
     async def write(self, data: bytes) -> None:
         """Type into its terminal."""
@@ -46,33 +152,33 @@ class LocalProcess:
         await self._stream.write(data)
 
     async def wait(self) -> int:
-        """Its exit code."""
+        """Wait for its exit code."""
         return await asyncio.shield(self._end)
 
     async def kill(self) -> None:
-        """End it and all that it started."""
+        """Kill it and all that it started."""
         if not self._end.done():
-            self._signal_session()
+            self._kill_session()
             await asyncio.shield(self._end)
-        self._let_go()
+        self._release()
 
-    async def _see_it_through(self) -> int:
+    async def _wait_and_reap(self) -> int:
         try:
-            await ready(self._watch)
-            self._signal_session()
-            await clear(self._launch.env[MARK])
+            await wait_readable(self._watch)
+            self._kill_session()
+            await kill_marked(self._launch.env[MARK])
         finally:
             # Cancelled with the loop: it must end with us, whatever it is doing.
-            self._signal_session()
+            self._kill_session()
             code = self._reap()
             self._launch.close()
             self._stream.end()
         return code
 
-    def _let_go(self) -> None:
-        """The output has been read or given up; nothing is held any more."""
+    def _release(self) -> None:
+        """Release what is held: the output has been read or given up."""
         self._stream.close()
-        self._gone(self)
+        self._on_gone(self)
 
     def _reap(self) -> int:
         _, status = os.waitpid(self._pid, 0)
@@ -80,7 +186,85 @@ class LocalProcess:
         code = os.waitstatus_to_exitcode(status)
         return code if code >= 0 else 128 - code
 
-    def _signal_session(self) -> None:
-        """End what did not leave the process group; the rest carries our mark."""
+    def _kill_session(self) -> None:
+        """Kill what did not leave the process group; the rest carries our mark."""
         with suppress(ProcessLookupError):
             os.killpg(self._pid, signal.SIGKILL)
+
+
+def new_mark() -> str:
+    """Return a mark that names this process, so that others can detect when it is gone."""
+    return f"{_namespace()}-{os.getpid()}-{_start_time(os.getpid())}-{uuid7().hex}"
+
+
+async def kill_marked(mark: str) -> None:
+    """Kill whatever carries `mark` and wait until it is gone."""
+    for _ in range(_ROUNDS):
+        if not await asyncio.to_thread(_kill_all, mark.__eq__):
+            return
+        await asyncio.sleep(_PAUSE)
+    _log.warning("processes of command %r do not end; look for them with `ps`", mark)
+
+
+def kill_orphans() -> None:
+    """Kill what was started by a process like ours that ended without a chance to do so."""
+    _kill_all(_is_orphaned)
+
+
+def _is_orphaned(mark: str) -> bool:
+    # The numbers of another namespace (a container's) mean nothing here.
+    match mark.split("-"):
+        case [namespace, owner, started, _] if namespace == _namespace() and owner.isdigit():
+            return _start_time(int(owner)) != started
+        case _:
+            return False
+
+
+def _namespace() -> str:
+    return str((_PROCESSES / "self" / "ns" / "pid").stat().st_ino)
+
+
+def _start_time(pid: int) -> str | None:
+    try:
+        stat = (_PROCESSES / str(pid) / "stat").read_text(errors="replace")
+    except OSError:
+        return None
+    return stat.rpartition(")")[2].split()[_START_TIME]
+
+
+def _kill_all(wanted: Callable[[str], bool]) -> int:
+    return sum(_kill_if(pid, wanted) for pid in _pids())
+
+
+def _pids() -> Iterator[int]:
+    for entry in os.scandir(_PROCESSES):
+        if entry.name.isdigit():
+            yield int(entry.name)
+
+
+def _kill_if(pid: int, wanted: Callable[[str], bool]) -> bool:
+    if not _has_mark(pid, wanted):
+        return False
+    try:
+        held = os.pidfd_open(pid)
+    except OSError:
+        return False
+    try:
+        if not _has_mark(pid, wanted):
+            return False
+        signal.pidfd_send_signal(held, signal.SIGKILL)
+    except OSError:
+        return False
+    else:
+        return True
+    finally:
+        os.close(held)
+
+
+def _has_mark(pid: int, wanted: Callable[[str], bool]) -> bool:
+    try:
+        environment = (_PROCESSES / str(pid) / "environ").read_bytes()
+    except OSError:
+        return False
+    marks = [each for each in environment.split(b"\0") if each.startswith(_PREFIX)]
+    return any(wanted(each.removeprefix(_PREFIX).decode(errors="replace")) for each in marks)

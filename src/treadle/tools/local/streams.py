@@ -1,7 +1,7 @@
-"""Descriptors that are read and written without blocking the loop.
+"""Streams: descriptors that are read and written without blocking the event loop.
 
-Owns waiting for a descriptor. Invariant: nothing is read before somebody asks, so
-a writer at the other end is held back by the kernel and memory stays flat.
+Owns waiting for a descriptor. Invariant: nothing is read before the reader asks, so the kernel
+holds a writer at the other end back and memory stays flat.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ import asyncio
 import errno
 import os
 
-__all__ = ["Stream", "ready"]
+__all__ = ["Stream", "wait_readable"]
 
 _CHUNK = 1 << 16
 
 
-async def ready(descriptor: int) -> None:
+async def wait_readable(descriptor: int) -> None:
     """Wait until `descriptor` can be read."""
     loop = asyncio.get_running_loop()
     waiter = loop.create_future()
@@ -36,7 +36,7 @@ class Stream:
         self._over = False
 
     async def read(self) -> bytes:
-        """What is there, waiting for some; empty at the end."""
+        """Read what is there, or wait for some; return nothing at the end."""
         while self._descriptor is not None:
             try:
                 data = os.read(self._descriptor, _CHUNK)
@@ -47,7 +47,7 @@ class Stream:
             except OSError as error:
                 if error.errno != errno.EIO:
                     raise
-                # A terminal that nobody holds open any more answers like this.
+                # A terminal that nobody holds open any more fails like this.
                 return b""
             else:
                 # A fast writer must not keep others from running.
@@ -69,13 +69,13 @@ class Stream:
                 raise BrokenPipeError(errno.EPIPE, "the other end is gone") from error
 
     def end(self) -> None:
-        """Give out what has arrived and wait for nothing more."""
+        """Let readers have what has arrived, and wait for nothing more."""
         self._over = True
         for waiter in self._waiters:
             _wake(waiter)
 
     def close(self) -> None:
-        """Let go of the descriptor; more than once does no harm."""
+        """Close the descriptor. Harmless when called twice."""
         self.end()
         if self._descriptor is not None:
             loop = asyncio.get_running_loop()
@@ -96,7 +96,7 @@ class Stream:
             await waiter
         finally:
             self._waiters.discard(waiter)
-            # Once closed, the number may belong to somebody else.
+            # Once closed, the number may belong to another file.
             if self._descriptor is not None:
                 remove(descriptor)
 

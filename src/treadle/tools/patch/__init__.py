@@ -11,7 +11,6 @@ from ...core.lazy import lazy_attributes
 
 if TYPE_CHECKING:
     from .command import PatchCommand, find_patch
-    from .diff import FileDiff, file_diff, plan_diffs
     from .errors import (
         ImplicitPatch,
         InvalidPatch,
@@ -21,20 +20,37 @@ if TYPE_CHECKING:
         PatchStale,
         UndoFailed,
     )
-    from .files import Edit, Files
-    from .hunks import AddFile, ChangeLine, Chunk, DeleteFile, Hunk, Patch, UpdateFile
-    from .local import LocalFiles
-    from .parser import PatchParser, parse_patch
-    from .plan import Allowed, FileChange, PatchPlan, apply_patch, plan_patch
+    from .file_edits import Edit, Files, LocalFiles
+    from .parser import (
+        AddFile,
+        ChangeLine,
+        Chunk,
+        DeleteFile,
+        Hunk,
+        Patch,
+        PatchParser,
+        UpdateFile,
+        parse_patch,
+    )
+    from .patch_plan import (
+        Allowed,
+        ChangedFile,
+        FileDiff,
+        PatchPlan,
+        apply_patch,
+        file_diff,
+        plan_diffs,
+        plan_patch,
+    )
 
 __all__ = [
     "AddFile",
     "Allowed",
     "ChangeLine",
+    "ChangedFile",
     "Chunk",
     "DeleteFile",
     "Edit",
-    "FileChange",
     "FileDiff",
     "Files",
     "Hunk",
@@ -63,13 +79,12 @@ __getattr__ = lazy_attributes(
     __name__,
     {
         "command": "PatchCommand find_patch",
-        "diff": "FileDiff file_diff plan_diffs",
         "errors": "ImplicitPatch InvalidPatch PatchError PatchFailed PatchRefused PatchStale "
         "UndoFailed",
-        "files": "Edit Files",
-        "hunks": "AddFile ChangeLine Chunk DeleteFile Hunk Patch UpdateFile",
-        "local": "LocalFiles",
-        "parser": "PatchParser parse_patch",
-        "plan": "Allowed FileChange PatchPlan apply_patch plan_patch",
+        "file_edits": "Edit Files LocalFiles",
+        "parser": "AddFile ChangeLine Chunk DeleteFile Hunk Patch PatchParser UpdateFile "
+        "parse_patch",
+        "patch_plan": "Allowed ChangedFile FileDiff PatchPlan apply_patch file_diff plan_diffs "
+        "plan_patch",
     },
 )

@@ -7,18 +7,16 @@ shell would read in any other way is left to the shell.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import PurePath
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from tree_sitter import Node
 
-from ...core.patterns import regex
+from ...sandbox.commands import parse_script
 from .errors import ImplicitPatch, InvalidPatch
 from .parser import parse_patch
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
 
 __all__ = ["PatchCommand", "find_patch"]
 
@@ -27,7 +25,7 @@ _SHELLS = ("bash", "zsh", "sh")
 _FLAGS = ("-lc", "-c")
 _WHOLE = "redirected_statement"
 _HEREDOC = ["heredoc_start", "heredoc_body", "heredoc_end"]
-_OPENING = regex(r"<<-?\s*[\"'\\]?([\w.-]+)[\"']?\s*$")
+_OPENING = re.compile(r"<<-?\s*[\"'\\]?([\w.-]+)[\"']?\s*$")
 _LONGEST_OPENING = 2_048
 """Characters before the patch itself: a directory to go to, and the command."""
 _SPECIAL = frozenset("\\*?[]{}~$`!\"'")
@@ -41,20 +39,20 @@ class PatchCommand(Struct, frozen=True):
 
 
 def find_patch(command: Sequence[str] | str) -> PatchCommand | None:
-    """The patch that `command` applies: an argument vector, or a script for a shell.
+    """Return the patch that `command` applies: an argument vector, or a script for a shell.
 
     None when the command is something else. Raises `ImplicitPatch` when the command
     is a bare patch. The patch itself is not checked.
     """
     if isinstance(command, str):
-        return _in_script(command)
+        return _find_in_script(command)
     match command:
         case [name, patch] if name in _NAMES:
             return PatchCommand(patch)
         case [script]:
             _refuse_bare(script)
         case [shell, flag, script] if flag in _FLAGS and _is_shell(shell):
-            return _in_script(script)
+            return _find_in_script(script)
     return None
 
 
@@ -70,24 +68,24 @@ def _refuse_bare(script: str) -> None:
     raise ImplicitPatch
 
 
-def _in_script(script: str) -> PatchCommand | None:
+def _find_in_script(script: str) -> PatchCommand | None:
     _refuse_bare(script)
     if not _is_heredoc(script):
         return None
-    root = _parsed(script)
-    if root is None or root.has_error or [node.type for node in root.named_children] != [_WHOLE]:
+    root = parse_script(script)
+    if root.has_error or [node.type for node in root.named_children] != [_WHOLE]:
         return None
     statement = root.named_children[0]
     body, heredocs = statement.child_by_field_name("body"), statement.named_children[1:]
     if body is None or [node.type for node in heredocs] != ["heredoc_redirect"]:
         return None
-    called, workdir = _called(body)
+    is_call, workdir = _read_call(body)
     patch = _heredoc(heredocs[0])
-    return PatchCommand(patch, workdir) if called and patch is not None else None
+    return PatchCommand(patch, workdir) if is_call and patch is not None else None
 
 
 def _is_heredoc(script: str) -> bool:
-    """Whether the script may be one heredoc for us: what is not is left to the shell unparsed.
+    """Return whether the script may be one heredoc for us; any other is left to the shell unparsed.
 
     Parsing a broken script takes the square of its length; of a heredoc, one look.
     """
@@ -99,27 +97,19 @@ def _is_heredoc(script: str) -> bool:
     return found[1] in lines and lines.index(found[1]) == len(lines) - 1
 
 
-def _parsed(script: str) -> Node | None:
-    import tree_sitter
-    import tree_sitter_bash
-
-    parser = tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
-    return parser.parse(script.encode(errors="surrogatepass")).root_node
-
-
-def _called(body: Node) -> tuple[bool, str | None]:
-    """Whether `body` is a call of `apply_patch`, and where it goes first."""
+def _read_call(body: Node) -> tuple[bool, str | None]:
+    """Return whether `body` is a call of `apply_patch`, and the directory it changes to first."""
     if body.type == "command":
-        return _applies(body), None
+        return _is_call(body), None
     if body.type != "list" or [node.type for node in body.children] != ["command", "&&", "command"]:
         return False, None
     match _words(body.children[0]):
-        case ["cd", str(workdir)] if _applies(body.children[2]):
+        case ["cd", str(workdir)] if _is_call(body.children[2]):
             return True, workdir
     return False, None
 
 
-def _applies(command: Node) -> bool:
+def _is_call(command: Node) -> bool:
     match _words(command):
         case [name] if name in _NAMES:
             return True
@@ -127,7 +117,7 @@ def _applies(command: Node) -> bool:
 
 
 def _words(command: Node) -> list[str | None]:
-    """The words of a command; None for one that a shell would not take literally."""
+    """Return the words of a command; None for one that a shell would not take literally."""
     return [_literal(node) for node in command.named_children]
 
 

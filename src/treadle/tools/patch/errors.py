@@ -2,11 +2,11 @@
 
 PatchError
 ├── InvalidPatch         the text is no patch; `.line` says where, counted from 1
-├── ImplicitPatch        a patch stands where a command was expected
-└── PatchFailed          the patch is sound but cannot be applied; `.path` says to what
+├── ImplicitPatch        a patch was sent where a command was expected
+└── PatchFailed          the patch is valid but cannot be applied; `.path` says to what
     ├── PatchRefused     it would write where it may not
     ├── PatchStale       a file changed between planning and writing
-    └── UndoFailed       writing failed half-way and could not be taken back
+    └── UndoFailed       writing failed half-way and could not be undone
 
 The fixed phrases are part of the format: models were trained to act on them.
 Invariant: after any of these but `UndoFailed`, no file has changed.
@@ -34,8 +34,8 @@ class PatchError(TreadleError):
     """A patch that was not applied."""
 
     @property
-    def told(self) -> str:
-        """The text a model gets as the tool's result."""
+    def report(self) -> str:
+        """Return the text that a model reads as the tool's result."""
         return f"apply_patch verification failed: {self}"
 
 
@@ -59,7 +59,7 @@ class ImplicitPatch(PatchError):
 
 
 class PatchFailed(PatchError):
-    """A sound patch does not fit the files it speaks of."""
+    """A valid patch does not fit the files it names."""
 
     def __init__(self, detail: str, path: Path | None = None) -> None:
         self.detail, self.path = detail, path
@@ -102,5 +102,5 @@ class UndoFailed(PatchFailed):
 
 
 def system_reason(error: OSError) -> str:
-    """Why the system refused, in the form models know."""
+    """Return why the system refused, in the form that models know."""
     return f"{error.strerror or error} (os error {error.errno})" if error.errno else str(error)

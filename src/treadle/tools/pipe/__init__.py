@@ -1,7 +1,7 @@
-"""Another place: an executor at the other end of a pipe, over ssh or into a container."""
+"""Executors on other machines: at the other end of a pipe, over ssh or into a container."""
 
 from __future__ import annotations
 
-from .executor import PipeExecutor
+from .client import PipeExecutor
 
 __all__ = ["PipeExecutor"]

@@ -1,4 +1,4 @@
-"""`python -m treadle.tools.pipe`: the far end, on standard input and output."""
+"""`python -m treadle.tools.pipe`: the server, on standard input and output."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import os
 from ...core.home import home
 from ..local import LocalExecutor
 from ..local.streams import Stream
-from .channel import Channel
-from .host import serve
+from .protocol import MessagePipe
+from .server import serve
 
 __all__ = ["main"]
 
@@ -18,8 +18,8 @@ async def _serve() -> None:
     # Nothing but messages may go to standard output, whatever prints by accident.
     reader, writer = os.dup(0), os.dup(1)
     os.dup2(2, 1)
-    channel = Channel(Stream(reader), Stream(writer))
-    await serve(channel, LocalExecutor(home=home()))
+    pipe = MessagePipe(Stream(reader), Stream(writer))
+    await serve(pipe, LocalExecutor(home=home()))
 
 
 def main() -> None:

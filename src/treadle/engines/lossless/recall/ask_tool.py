@@ -78,7 +78,7 @@ class AskTool(Struct):
         For questions that one search cannot answer: how something came about, all places
         where it was mentioned, what was decided in the end. Costs a few calls of the model.
         """
-        if context.complete is None:
+        if context.ask_model is None:
             return _failure("no model can be asked here; use recall_search and recall_expand")
         try:
             sources = [await self.resolver.resolve(context.thread, each) for each in ids]
@@ -88,7 +88,7 @@ class AskTool(Struct):
             if not pieces:
                 return ToolResult("Nothing of the past is about that; ask in other words.")
             async with asyncio.timeout(_SECONDS):
-                return await _Question(context.complete, question, pieces, unread).answer()
+                return await _Question(context.ask_model, question, pieces, unread).answer()
         except (RecallRefused, SearchRefused) as error:
             return _failure(str(error))
         except TimeoutError:

@@ -76,8 +76,8 @@ class ExpandTools(Struct):
             found = await self.resolver.resolve(context.thread, id)
             node = found.node
             most = max_tokens
-            if context.room is not None:
-                most = min(most, context.room // BYTES_PER_TOKEN)
+            if context.output_limit is not None:
+                most = min(most, context.output_limit // BYTES_PER_TOKEN)
             if node is not None and node.children and not raw:
                 return ToolResult(await self._open_children(node, most))
             return ToolResult(await _open_entries(found, most))

@@ -106,7 +106,7 @@ class SearchTool(Struct):
             return f"{none}\n{hits.note}".rstrip()
         neighbours = known.keys() - set(map(_hit_id, found))
         lines: list[str] = []
-        spare = min(_MOST_BYTES, context.room or _MOST_BYTES) - _LAST_LINE - len(hits.note)
+        spare = min(_MOST_BYTES, context.output_limit or _MOST_BYTES) - _LAST_LINE - len(hits.note)
         for at, hit in enumerate(found[:limit]):
             block = _hit_block(hit, known, neighbours)
             spare -= len(block.encode()) + 1

@@ -14,9 +14,8 @@ from ....policy.auth.cooldowns import Reason
 from ....policy.failures import Failure, failure_of, named_failure
 from ....policy.fallback import Chain
 from ....policy.outcome import Accepted, Facts, Fallback, Final, classify, kind
-from ....tools.contract import Tool, ToolResult
+from ....tools.contract import Recipient, SentMessage, Tool, ToolResult
 from ....tools.decorator import tool
-from ....tools.evidence import Sent, Target
 from ..stage import SECRET, SPARE, Stage, answers
 
 __all__ = ["chain", "interrupted", "judge", "reason", "turn"]
@@ -121,7 +120,7 @@ async def look() -> str:
 @tool(description="Writes to somebody.", replay_safe=True)
 async def tell() -> ToolResult:
     """Changes nothing here, but somebody else has heard it."""
-    return ToolResult("sent", sent=(Sent(target=Target(channel="mail", to="eve")),))
+    return ToolResult("sent", sent=(SentMessage(target=Recipient(channel="mail", to="eve")),))
 
 
 _TOOLS: dict[str, Tool] = {"change": change, "look": look, "tell": tell}

@@ -15,15 +15,13 @@ from ....core.loopback import LoopbackRequest
 from ....core.specs import spec_name
 from ....core.wire import json_bytes
 from ....harness.events import EvidenceFound, ToolFinished, TurnCompleted
-from ....hooks import Answer, CommandHook, Hooks
-from ....hooks.configured import events
-from ....hooks.matching import matches
-from ....hooks.payloads import AfterToolCall, BeforeToolCall, Payload, ToolResultReady
-from ....hooks.rules import RULES
-from ....tools.contract import Tool, ToolResult
+from ....hooks import CommandHook, HookAnswer, Hooks
+from ....hooks.configured_hooks import events_by_name
+from ....hooks.hooks import matches
+from ....hooks.payloads import RULES, AfterToolCall, BeforeToolCall, Payload, ToolResultReady
+from ....tools.call import with_hooks
+from ....tools.contract import Media, Recipient, SentMessage, Tool, ToolResult
 from ....tools.decorator import tool
-from ....tools.evidence import Media, Sent, Target
-from ....tools.hooked import with_hooks
 from ..stage import SECRET, Stage, answers
 from .wire import outputs
 
@@ -31,8 +29,8 @@ __all__ = ["call", "matching", "refused", "rules"]
 
 Given: TypeAlias = Mapping[str, Any]
 
-_MESSAGE = Sent(
-    target=Target(channel="mail", to="eve", thread="7"),
+_MESSAGE = SentMessage(
+    target=Recipient(channel="mail", to="eve", thread="7"),
     text="hi there",
     media=("https://example.com/a.png",),
     message_id="m-1",
@@ -70,7 +68,7 @@ class _Notebook:
 
     def add(self, part: _Part) -> None:
         """Register a hook, or a program for one."""
-        event = events()[part.event]
+        event = events_by_name()[part.event]
         common = part.event != str(event.__struct_config__.tag)
         hook = CommandHook(part.command, common=common) if part.command else self._hook(part)
         for _ in range(part.times):
@@ -83,7 +81,7 @@ class _Notebook:
         return [payload for payload in self.told if isinstance(payload, kind)]
 
     def _hook(self, part: _Part) -> Callable[[Payload], Any]:
-        async def hook(payload: Payload) -> Answer:
+        async def hook(payload: Payload) -> HookAnswer:
             self.heard.append(part.name or part.event)
             self.told.append(payload)
             if part.hangs:
@@ -92,7 +90,7 @@ class _Notebook:
                 raise RuntimeError(part.raises)
             given = part.parameters
             raw = UNSET if given is None else {k: Raw(json_bytes(v)) for k, v in given.items()}
-            return Answer(block=part.block, parameters=raw, output=part.output)
+            return HookAnswer(block=part.block, parameters=raw, output=part.output)
 
         return hook
 
@@ -138,7 +136,7 @@ async def matching(given: Given, stage: Stage | None) -> Given:
 async def rules(given: Given, stage: Stage | None) -> Given:
     """How long hooks of an event may take, and whether one that fails has said no."""
     del stage
-    found = [RULES[events()[name]] for name in given["events"]]
+    found = [RULES[events_by_name()[name]] for name in given["events"]]
     return {
         "seconds": [rule.seconds for rule in found],
         "closed": [rule.closed for rule in found],
