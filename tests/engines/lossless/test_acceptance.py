@@ -11,7 +11,7 @@ from tests.harness.scenes import hear, last, of
 from treadle import Thread
 from treadle.context.tokens import estimate_text
 from treadle.core.errors import CannotCompact
-from treadle.engines.lossless.doctor.inspect import read_library
+from treadle.engines.lossless.doctor.inspect_library import read_library
 from treadle.engines.lossless.nodes import SummaryNode
 from treadle.harness.events import EngineReported, StepStarted
 from treadle.store.contract import Search

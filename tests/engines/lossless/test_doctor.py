@@ -18,10 +18,14 @@ from treadle.core.errors import StoreTooNew
 from treadle.core.items import encode_item
 from treadle.engines.conversation import conversation_of_rows
 from treadle.engines.log import visible_rows
-from treadle.engines.lossless.doctor.check import CheckResult, check_library
-from treadle.engines.lossless.doctor.inspect import KnownTurns, LibraryContents, read_library
-from treadle.engines.lossless.doctor.repair import repair_library
-from treadle.engines.lossless.doctor.rules import DoctorFinding
+from treadle.engines.lossless.doctor.check_library import CheckResult, check_library
+from treadle.engines.lossless.doctor.inspect_library import (
+    KnownTurns,
+    LibraryContents,
+    read_library,
+)
+from treadle.engines.lossless.doctor.library_rules import DoctorFinding
+from treadle.engines.lossless.doctor.repair_library import repair_library
 from treadle.engines.lossless.library import LEASE_MS, Library, SummaryJob
 from treadle.engines.lossless.nodes import SummaryNode, node_from_log
 from treadle.engines.values import ContextItem, EntryRange

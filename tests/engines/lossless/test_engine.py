@@ -273,7 +273,7 @@ async def test_without_a_home_summaries_end_with_the_engine():
     ("table", "told"),
     [
         ({"hight": 0.6}, "no key 'hight'; it knows prepare, high"),
-        ({"high": "much"}, "mend the value"),
+        ({"high": "much"}, "correct the value"),
         ({"high": 0.95}, "0 < prepare <= high <= hard <= 1"),
         ({"low": 0.8}, "low below high"),
     ],

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from treadle.core.errors import StoreClosed, StoreCorrupt, StoreTooNew
-from treadle.engines.lossless.doctor.inspect import KnownTurns, read_library
+from treadle.engines.lossless.doctor.inspect_library import KnownTurns, read_library
 from treadle.engines.lossless.library import LEASE_MS, Library, Note, SummaryJob
 from treadle.engines.lossless.nodes import SummaryNode, join_spans
 

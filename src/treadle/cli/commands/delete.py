@@ -45,7 +45,7 @@ async def _find(home: Home, name: str) -> ThreadInfo:
 
 
 async def _delete(home: Home, thread: str) -> None:
-    from ...engines.lossless.doctor.repair import forget_thread
+    from ...engines.lossless.doctor.repair_library import forget_thread
 
     async with home.store() as store, home.index(store) as index:
         await store.delete(thread)

@@ -19,10 +19,10 @@ from ..output import Column, iso, say, say_json, table, working
 
 if TYPE_CHECKING:
     from ...engines.health import EngineFailure
-    from ...engines.lossless.doctor.check import CheckResult
-    from ...engines.lossless.doctor.inspect import ThreadStatus
-    from ...engines.lossless.doctor.repair import CopiedFile
-    from ...engines.lossless.doctor.rules import DoctorFinding
+    from ...engines.lossless.doctor.check_library import CheckResult
+    from ...engines.lossless.doctor.inspect_library import ThreadStatus
+    from ...engines.lossless.doctor.library_rules import DoctorFinding
+    from ...engines.lossless.doctor.repair_library import CopiedFile
     from ...store.contract import Store
 
 __all__ = ["command"]
@@ -157,7 +157,7 @@ async def backup(home: Home, destination: Path | None, as_json: bool) -> None:
 
 
 async def _standings(home: Home, name: str | None) -> list[ThreadStatus]:
-    from ...engines.lossless.doctor.inspect import read_library, thread_statuses
+    from ...engines.lossless.doctor.inspect_library import read_library, thread_statuses
     from ...models.catalog import Catalog
     from ...prompt.registry import installed_registry
 
@@ -176,7 +176,7 @@ def _failure(home: Home) -> EngineFailure | None:
 
 
 def _files(home: Home) -> list[CopiedFile]:
-    from ...engines.lossless.doctor.repair import CopiedFile
+    from ...engines.lossless.doctor.repair_library import CopiedFile
 
     there = [name for name in _FILES if (home.path / name).exists()]
     return [CopiedFile(name, (home.path / name).stat().st_size) for name in there]
@@ -225,7 +225,7 @@ def _ago(milliseconds: int) -> str:
 
 
 async def _checked(home: Home, store: Store, tell: Callable[[str], None]) -> CheckResult:
-    from ...engines.lossless.doctor.check import check_library
+    from ...engines.lossless.doctor.check_library import check_library
 
     return await check_library(store, home.path / LOG, home.path / LIBRARY, progress=tell)
 
@@ -234,7 +234,7 @@ async def _repaired(
     home: Home, store: Store, found: CheckResult, tell: Callable[[str], None]
 ) -> tuple[list[str], CheckResult]:
     """What was done, and what is left; what was taken over may want something in its turn."""
-    from ...engines.lossless.doctor.repair import repair_library
+    from ...engines.lossless.doctor.repair_library import repair_library
 
     done: list[str] = []
     while _fixable(found) and len(done) < _MANY:
@@ -252,7 +252,7 @@ def _damaged(found: CheckResult) -> bool:
 
 
 async def _set_aside(home: Home) -> str:
-    from ...engines.lossless.doctor.repair import move_aside
+    from ...engines.lossless.doctor.repair_library import move_aside
 
     moved = await asyncio.to_thread(move_aside, home.path / LIBRARY)
     return f"the damaged library was moved to {moved}; another is begun from the log"
@@ -263,7 +263,7 @@ def _fixable(found: CheckResult) -> bool:
 
 
 async def _saved(home: Home, where: Path) -> list[CopiedFile]:
-    from ...engines.lossless.doctor.repair import back_up
+    from ...engines.lossless.doctor.repair_library import back_up
 
     return await asyncio.to_thread(back_up, home.path, where, (LIBRARY, LOG))
 

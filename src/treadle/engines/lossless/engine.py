@@ -86,7 +86,9 @@ def thresholds_from(config: dict[str, object]) -> Thresholds:
     try:
         found = msgspec.convert(config, Thresholds)
     except msgspec.ValidationError as error:
-        raise ConfigError(f"[engines.lossless] cannot be used: {error}; mend the value") from error
+        raise ConfigError(
+            f"[engines.lossless] cannot be used: {error}; correct the value"
+        ) from error
     if not 0 < found.prepare <= found.high <= found.hard <= 1:
         raise ConfigError(
             "[engines.lossless] needs 0 < prepare <= high <= hard <= 1; "

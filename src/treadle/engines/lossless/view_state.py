@@ -56,28 +56,39 @@ def conversation_stats(
     items: Sequence[ContextItem], before: ConversationStats | None = None
 ) -> ConversationStats:
     """Return the sums over `items`; where they start with those of `before`, only add the rest."""
-    known = (
-        before if before is not None and starts_with(items, before.items) else ConversationStats()
-    )
-    new = items[len(known.items) :]
-    entries = [item for item in new if item.seq is not None]
-    calls = [item for item in new if b"new_context" in item.body or b"note_write" in item.body]
-    turns = [item.turn for item in entries if item.turn > 0]
-    fresh_starts = (call.turn for call in calls if _asks_fresh_start(call))
+    known = before
+    if known is None or not starts_with(items, known.items):
+        known = ConversationStats()
+    tokens, first, oldest = known.tokens, known.first_entry, known.oldest_turn
+    fresh_start = known.fresh_start_turn
+    summaries: list[str] = []
+    notes: set[str] = set()
+    for item in items[len(known.items) :]:
+        tokens += item.tokens
+        if item.name is not None:
+            summaries.append(item.name)
+        if item.seq is not None:
+            first = item.seq if first is None else first
+            if item.turn > 0:
+                oldest = min(oldest or item.turn, item.turn)
+            if b"new_context" in item.body and _asks_fresh_start(item):
+                fresh_start = max(fresh_start, item.turn)
+        if b"note_write" in item.body and (name := _note_name(item)):
+            notes.add(name)
     return ConversationStats(
         items=items,
-        tokens=known.tokens + sum(item.tokens for item in new),
-        summaries=known.summaries + tuple(item.name for item in new if item.name is not None),
-        first_entry=entries[0].seq if known.first_entry is None and entries else known.first_entry,
-        oldest_turn=min((known.oldest_turn or turns[0], *turns)) if turns else known.oldest_turn,
-        fresh_start_turn=max((known.fresh_start_turn, *fresh_starts)),
-        note_names=known.note_names.union(name for call in calls if (name := _note_name(call))),
+        tokens=tokens,
+        summaries=(*known.summaries, *summaries) if summaries else known.summaries,
+        first_entry=first,
+        oldest_turn=oldest,
+        fresh_start_turn=fresh_start,
+        note_names=known.note_names | notes if notes else known.note_names,
     )
 
 
 def _asks_fresh_start(item: ContextItem) -> bool:
     """Return whether an item is a valid call of `new_context`."""
-    call = item.item if item.seq is not None else None
+    call = item.item
     if not isinstance(call, FunctionCall) or call.name != "new_context":
         return False
     try:

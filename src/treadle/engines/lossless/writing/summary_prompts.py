@@ -78,10 +78,10 @@ def summary_request(shown: str, *, previous: str, facts: Sequence[Fact], target:
     )
 
 
-def amend_request(asked: str, draft: str, lost: Sequence[Fact]) -> str:
+def amend_request(request: str, draft: str, lost: Sequence[Fact]) -> str:
     """Return the request to write a draft again that lost some facts."""
     return (
-        f"{asked}\n\nThis draft was written before:\n<draft>\n{_quote(draft)}\n</draft>\n\n"
+        f"{request}\n\nThis draft was written before:\n<draft>\n{_quote(draft)}\n</draft>\n\n"
         f"It lost the following:\n{_fact_list(lost)}\n\n"
         "Write it again, as short as it is, with each of these word for word: where it belongs "
         "if it matters, or else in the last line."

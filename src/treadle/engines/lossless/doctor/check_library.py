@@ -19,7 +19,7 @@ from ....core.errors import NotFound, StoreError, StoreTooNew
 from ....store.contract import Store
 from ....store.database import open_reader, sqlite_errors
 from ...advance import topic_of
-from .inspect import (
+from .inspect_library import (
     ENGINE,
     LibraryContents,
     LoggedRecipe,
@@ -28,7 +28,7 @@ from .inspect import (
     read_library,
     read_logs,
 )
-from .rules import (
+from .library_rules import (
     FIX,
     DoctorFinding,
     check_jobs,

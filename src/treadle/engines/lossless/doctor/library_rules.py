@@ -16,7 +16,7 @@ from msgspec import Struct
 from ....core.entries import Node, Range
 from ....store.contract import OutboxRow
 from ..nodes import SummaryNode
-from .inspect import ENGINE, LibraryContents, LoggedRecipe, LoggedThread, PendingJob
+from .inspect_library import ENGINE, LibraryContents, LoggedRecipe, LoggedThread, PendingJob
 
 __all__ = [
     "FIX",

@@ -279,7 +279,7 @@ class ThreadStatus(Struct, frozen=True, kw_only=True):
     """Turns that are over and have not reached it yet."""
     last_in_log: int
     last_known: int
-    """The newest entry that it was told of."""
+    """The newest entry that reached it."""
     summaries: int
     degraded: int
     notes: int

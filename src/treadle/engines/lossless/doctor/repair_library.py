@@ -32,8 +32,8 @@ from ...values import ContextItem, EntryRange
 from ..library import insert_node
 from ..nodes import SummaryNode, node_from_log
 from ..sqlite_file import SqliteFile
-from .check import CheckResult
-from .rules import DoctorFinding, FindingKind
+from .check_library import CheckResult
+from .library_rules import DoctorFinding, FindingKind
 
 __all__ = ["CopiedFile", "back_up", "forget_thread", "move_aside", "repair_library"]
 
