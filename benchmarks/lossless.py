@@ -1,10 +1,10 @@
-"""The lossless engine at growing histories: what a turn costs when nothing is forgotten.
+"""Measure what a turn of the lossless engine costs as the history grows.
 
 Histories are written in bulk as turns that happened elsewhere; at each stop the thread is
-opened again and the engine brings its view down, with extracts, for no model is asked. What
-is measured goes through the real seam: open, begin, assemble, record, hand over. Lower
-quartiles of interleaved rounds, for machines are shared. Last, a thread runs 1,000 turns, and
-the ledger tells what they shared.
+opened again and the engine reduces its view with extracts, because no model is asked. The
+measured calls are the real ones: open, begin, assemble, record, hand over. Figures are lower
+quartiles of interleaved rounds, because machines are shared. At last a thread runs 1,000
+turns, and the ledger says how much of each request the one before it had.
 
     python -m benchmarks.lossless [--sizes 1000,10000,100000,1000000] [--rounds 15]
                                   [--turns 1000] [--home DIR] [--json]
@@ -58,23 +58,23 @@ STOPS = 500
 FULL = 100
 """Messages that are written at a time until a view is over its high water mark."""
 CYCLE = 5
-"""Rounds between two steps down."""
+"""Rounds between two reductions."""
 WINDOW = "[models.'gpt-5.5']\ncontext_window = 100000\n"
-"""Small enough for a thousand messages not to fit."""
+"""So small that a thousand messages do not fit."""
 WORDS = "the quick brown fox jumps over the lazy dog and runs the tests again "
 PLAIN, RECALLING = "go on", "what became of module_77.py and step_77_of?"
 
 
 @dataclass(slots=True)
 class Work:
-    """A thread that is open, its engine, and how long things took."""
+    """An open thread, its engine, and how long its calls took."""
 
     thread: Thread
     engine: EngineSession
     took: Figures = field(default_factory=dict)
 
-    async def timed(self, part: str, work: Awaitable[T]) -> T:
-        """What `work` gives; how long that takes, and how long a processor is busy with it."""
+    async def time(self, part: str, work: Awaitable[T]) -> T:
+        """Wait for `work` and note its time and its processor time."""
         clocks = time.perf_counter(), time.process_time()
         result = await work
         self.note(part, *clocks)
@@ -85,12 +85,12 @@ class Work:
         self.took[f"{part}, ms"] = (time.perf_counter() - started) * 1e3
         self.took[f"{part}, CPU ms"] = (time.process_time() - busy) * 1e3
 
-    async def turn(self, said: str, items: Sequence[Item], part: str = "assemble") -> None:
-        """One turn with everything but the model: a step for each answer."""
-        thread, given = self.thread, TurnInput(message=user_message(said))
-        await self.timed("begin", self.engine.begin())
+    async def run_turn(self, text: str, items: Sequence[Item], part: str = "assemble") -> None:
+        """Run one turn with everything but the model: a step for each answer."""
+        thread, given = self.thread, TurnInput(message=user_message(text))
+        await self.time("begin", self.engine.begin())
         turn, _ = await thread.log.turns.reserve(given.message)
-        opening = await self.timed(part, self.engine.assemble(given))
+        opening = await self.time(part, self.engine.assemble(given))
         context = self.engine.with_guidance(await thread.log.setup.observe())
         await thread.log.turns.open(turn, opening, context=context)
         await self.engine.after_open()
@@ -102,12 +102,12 @@ class Work:
             await thread.log.requests.record(thread.request())
             await thread.log.requests.record_answer([item])
         await thread.log.turns.finish()
-        await self.timed(f"ingest {TURN} messages", self.engine.finish("completed"))
+        await self.time(f"ingest {TURN} messages", self.engine.finish("completed"))
 
 
 @asynccontextmanager
-async def opened(home: Path, thread: str | None = None) -> AsyncIterator[Work]:
-    """A thread of `home`, opened from the disk, with the lossless engine."""
+async def open_work(home: Path, thread: str | None = None) -> AsyncIterator[Work]:
+    """Open a thread of `home` from the disk, with the lossless engine."""
     engine = create_engine(EngineContext.of("lossless", home=home, cwd=home))
     store = await SqliteStore.open(home)
     index = SqliteIndex(store, home)
@@ -122,8 +122,8 @@ async def opened(home: Path, thread: str | None = None) -> AsyncIterator[Work]:
             index=index,
             tools=engine.tools(),
         ) as found:
-            slot = EngineChoice.of_host(engine, None)
-            work = Work(found, EngineSession(log=found.log, choice=slot))
+            choice = EngineChoice.of_host(engine, None)
+            work = Work(found, EngineSession(log=found.log, choice=choice))
             work.note("open", *clocks)
             await work.engine.load_tools()
             yield work
@@ -135,50 +135,50 @@ async def opened(home: Path, thread: str | None = None) -> AsyncIterator[Work]:
 
 
 def conversation(number: int, words: int = 1) -> tuple[Message, list[Item]]:
-    """What is said in one turn, and what answers it."""
+    """Return the input of one turn, and the items that answer it."""
     path, call = f"src/part{number % 9}/module_{number}.py", f"call_{number}"
-    said = f"Mend {path}: step_{number}_of fails. {WORDS}"
+    text = f"Mend {path}: step_{number}_of fails. {WORDS}"
     ran = FunctionCall(
         name="exec_command", arguments=json.dumps({"cmd": f"pytest -q {path}"}), call_id=call
     )
-    put_out = f"Process exited with code 0\nOutput:\n{WORDS * 6 * words}field_{number}"
+    output = f"Process exited with code 0\nOutput:\n{WORDS * 6 * words}field_{number}"
     answer = f"I keep {path} as it is. {WORDS * 2}"
-    return user_message(said), [
+    return user_message(text), [
         ran,
-        FunctionCallOutput(call_id=call, output=put_out),
+        FunctionCallOutput(call_id=call, output=output),
         Message(role="assistant", content=(OutputText(answer),)),
     ]
 
 
-def past(numbers: range) -> Iterator[PastTurn]:
-    """Turns that happened elsewhere."""
+def past_turns(numbers: range) -> Iterator[PastTurn]:
+    """Return turns that happened elsewhere."""
     for number in numbers:
-        said, items = conversation(number)
-        drafts = [item_draft(item, turn=THIS_TURN, step=1) for item in (said, *items)]
-        yield PastTurn(id=f"past_{number}", input=Raw(encode_item(said)), entries=tuple(drafts))
+        message, items = conversation(number)
+        drafts = [item_draft(item, turn=THIS_TURN, step=1) for item in (message, *items)]
+        yield PastTurn(id=f"past_{number}", input=Raw(encode_item(message)), entries=tuple(drafts))
 
 
 async def grow(home: Path, messages: int) -> tuple[str, Figures]:
-    """A thread with a long past whose view the engine keeps small."""
+    """Make a thread with a long past whose view the engine keeps small."""
     home.mkdir()
     (home / "models.toml").write_text(WINDOW)
-    async with opened(home) as work:
+    async with open_work(home) as work:
         thread = work.thread.id
-        await work.turn(PLAIN, conversation(0)[1])
+        await work.run_turn(PLAIN, conversation(0)[1])
     spent, at_once = 0.0, max(STOP, messages // STOPS) // TURN
     for first in range(1, messages // TURN, at_once):
         numbers = range(first, min(first + at_once, messages // TURN))
-        spent += await written(home, thread, numbers)
-        async with opened(home, thread) as work:
-            await work.turn(PLAIN, conversation(first)[1])
-    async with opened(home, thread) as work:
+        spent += await write_turns(home, thread, numbers)
+        async with open_work(home, thread) as work:
+            await work.run_turn(PLAIN, conversation(first)[1])
+    async with open_work(home, thread) as work:
         await work.thread.index.catch_up()
-    return thread, {"log, µs a message": spent / messages * 1e6} | sizes(home, messages)
+    return thread, {"log, µs a message": spent / messages * 1e6} | file_sizes(home, messages)
 
 
-async def written(home: Path, thread: str, numbers: range) -> float:
-    """Write turns in bulk; how many seconds the store took."""
-    change = Change(past=tuple(past(numbers)))
+async def write_turns(home: Path, thread: str, numbers: range) -> float:
+    """Write turns in bulk; return how many seconds the store took."""
+    change = Change(past=tuple(past_turns(numbers)))
     async with await SqliteStore.open(home) as store:
         lease = await store.acquire(thread)
         started = time.perf_counter()
@@ -188,8 +188,8 @@ async def written(home: Path, thread: str, numbers: range) -> float:
     return spent
 
 
-def sizes(home: Path, messages: int) -> Figures:
-    """Bytes on disk for each message, by file."""
+def file_sizes(home: Path, messages: int) -> Figures:
+    """Return the bytes on disk for each message, by file."""
     return {
         f"{path.name}, bytes a message": path.stat().st_size / messages
         for path in sorted(home.rglob("*.db"))
@@ -197,11 +197,11 @@ def sizes(home: Path, messages: int) -> Figures:
 
 
 async def measure(homes: dict[int, tuple[Path, str]], rounds: int) -> dict[int, Figures]:
-    """Lower quartiles of what a turn costs at every size, and of a step down."""
+    """Return lower quartiles of what a turn costs at every size, and of a reduction."""
     taken: dict[int, dict[str, list[float]]] = {size: {} for size in homes}
     for number in range(rounds):
         for size, (home, thread) in homes.items():
-            for part, figure in (await once(home, thread, number)).items():
+            for part, figure in (await measure_once(home, thread, number)).items():
                 taken[size].setdefault(part, []).append(figure)
     return {
         size: {part: sorted(figures)[len(figures) // 4] for part, figures in parts.items()}
@@ -209,30 +209,30 @@ async def measure(homes: dict[int, tuple[Path, str]], rounds: int) -> dict[int, 
     }
 
 
-async def once(home: Path, thread: str, number: int) -> Figures:
-    """A turn that names nothing, and one that is reminded of something."""
+async def measure_once(home: Path, thread: str, number: int) -> Figures:
+    """Measure a turn that names nothing, and one that recalls something."""
     found: Figures = {}
     if number % CYCLE == 0:
-        found = await stepped_down(home, thread, number)
-    async with opened(home, thread) as work:
-        await work.turn(PLAIN, conversation(number)[1])
+        found = await measure_reduction(home, thread, number)
+    async with open_work(home, thread) as work:
+        await work.run_turn(PLAIN, conversation(number)[1])
         found |= work.took
-        await work.turn(RECALLING, conversation(number)[1], "assemble and recall")
+        await work.run_turn(RECALLING, conversation(number)[1], "assemble and recall")
         found |= {part: took for part, took in work.took.items() if "recall" in part}
     return found
 
 
-async def stepped_down(home: Path, thread: str, number: int) -> Figures:
-    """Fill a view until the engine brings it down; how long that took.
+async def measure_reduction(home: Path, thread: str, number: int) -> Figures:
+    """Fill a view until the engine reduces it; return how long that took.
 
     After it, every view is at its low water mark, however long its history.
     """
     for attempt in range(100):
         first = 10_000_000 + (number * 100 + attempt) * FULL
-        await written(home, thread, range(first, first + FULL // TURN))
-        async with opened(home, thread) as work:
+        await write_turns(home, thread, range(first, first + FULL // TURN))
+        async with open_work(home, thread) as work:
             base = work.thread.view.base
-            await work.turn(PLAIN, conversation(first)[1])
+            await work.run_turn(PLAIN, conversation(first)[1])
             if work.thread.view.base != base:
                 await work.thread.index.catch_up([thread])
                 return {
@@ -240,17 +240,17 @@ async def stepped_down(home: Path, thread: str, number: int) -> Figures:
                     + work.took[f"assemble, {unit}"]
                     for unit in ("ms", "CPU ms")
                 }
-    raise AssertionError("the view grew and was never brought down")
+    raise AssertionError("the view grew and was never reduced")
 
 
-async def kept(home: Path, turns: int) -> Figures:
-    """How much of each request its predecessor had, over many turns of one thread."""
+async def measure_prefix(home: Path, turns: int) -> Figures:
+    """Measure how much of each request the one before it had, over many turns."""
     assembling: dict[bool, list[float]] = {True: [], False: []}
-    async with opened(home) as work:
+    async with open_work(home) as work:
         for number in range(turns):
             base = work.thread.view.base
-            said, items = conversation(number, words=5)
-            await work.turn(str(said.content[0].text), items)  # type: ignore[union-attr]
+            message, items = conversation(number, words=5)
+            await work.run_turn(str(message.content[0].text), items)  # type: ignore[union-attr]
             assembling[work.thread.view.base != base].append(work.took["assemble, ms"])
         rows = await work.thread.index.rows(work.thread.id)
     later = rows[1:]
@@ -265,7 +265,7 @@ async def kept(home: Path, turns: int) -> Figures:
 
 
 async def main() -> None:
-    options = arguments()
+    options = parse_arguments()
     with tempfile.TemporaryDirectory(dir=options.home) as directory:
         homes: dict[int, tuple[Path, str]] = {}
         results: dict[int, Figures] = {}
@@ -275,13 +275,13 @@ async def main() -> None:
             homes[size] = home, thread
         for size, figures in (await measure(homes, options.rounds)).items():
             results[size] |= figures
-        prefix = await kept(Path(directory) / "turns", options.turns)
+        prefix = await measure_prefix(Path(directory) / "turns", options.turns)
     print(json.dumps({"sizes": results, "prefix": prefix}, indent=2))
     if not options.json:
-        print(table(results), "", told(prefix, options.turns), sep="\n")
+        print(render_table(results), "", render_prefix(prefix, options.turns), sep="\n")
 
 
-def arguments() -> argparse.Namespace:
+def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--turns", type=int, default=1_000)
@@ -295,8 +295,8 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def table(results: dict[int, Figures]) -> str:
-    """One line for each figure, with its ratio to the shortest history."""
+def render_table(results: dict[int, Figures]) -> str:
+    """Return one line for each figure, with its ratio to the shortest history."""
     lines = ["| messages |" + "".join(f" {size:,} |" for size in results)]
     lines.append("|---|" + "---|" * len(results))
     first = next(iter(results.values()))
@@ -308,8 +308,8 @@ def table(results: dict[int, Figures]) -> str:
     return "\n".join(lines)
 
 
-def told(prefix: Figures, turns: int) -> str:
-    """What the ledger says, in a line for each figure."""
+def render_prefix(prefix: Figures, turns: int) -> str:
+    """Return what the ledger says, a line for each figure."""
     lines = [f"{turns:,} turns in one thread"]
     return "\n".join([*lines, *(f"  {name}: {figure:,.2f}" for name, figure in prefix.items())])
 

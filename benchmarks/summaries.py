@@ -1,8 +1,8 @@
-"""What it costs to get a summary ready, without the model: reading, showing, checking.
+"""Measure what a summary costs without the model: reading, rendering, checking.
 
-A source of 20,000 tokens of made-up work is read into passages, shown as a prompt, searched
-for facts and extracted. Medians of interleaved rounds, and how many of the facts an extract
-of 512 and one of 2,400 tokens keeps, by itself and with its expand line.
+A source of 20,000 tokens of made-up work is read into passages, rendered as a prompt,
+searched for facts and extracted. Figures are medians of interleaved rounds, and how many of
+the facts an extract of 512 and one of 2,400 tokens keeps, with and without its expand line.
 
     python -m benchmarks.summaries [--rounds 30] [--json]
 """
@@ -35,8 +35,8 @@ TOKENS = 20_000
 WORDS = [f"word{n}" for n in range(600)]
 
 
-def work(seed: int = 1) -> SummarySource:
-    """Turns of a person, an agent and its commands."""
+def made_up_work(seed: int = 1) -> SummarySource:
+    """Return turns of a person, an agent and its commands."""
     chance = random.Random(seed)
     items: list[ContextItem] = []
     while sum(len(one.body) for one in items) < TOKENS * 4:
@@ -47,15 +47,15 @@ def work(seed: int = 1) -> SummarySource:
 def turn(chance: random.Random, number: int) -> list[Item]:
     path = f"src/part{chance.randrange(9)}/module_{chance.randrange(40)}.py"
     code, call_id = chance.choice([0, 0, 1]), f"call_{number}"
-    said = f"Mend {path}: step_{number} fails because {prose(chance, 30)}."
+    text = f"Mend {path}: step_{number} fails because {prose(chance, 30)}."
     output = f"{prose(chance, 700)}\nE   KeyError: 'field_{number}'" if code else prose(chance, 900)
     report = f"Wall time: 0.1000 seconds\nProcess exited with code {code}\nOutput:\n{output}"
     arguments = json.dumps({"cmd": f"pytest -q {path}", "workdir": "/repo"})
     return [
-        Message(role="user", content=(InputText(said),)),
+        Message(role="user", content=(InputText(text),)),
         FunctionCall(name="exec_command", arguments=arguments, call_id=call_id),
         FunctionCallOutput(call_id=call_id, output=report),
-        Message(role="assistant", content=(OutputText(f"I decided to keep {path}. {said}"),)),
+        Message(role="assistant", content=(OutputText(f"I decided to keep {path}. {text}"),)),
     ]
 
 
@@ -64,13 +64,13 @@ def prose(chance: random.Random, words: int) -> str:
     return "\n".join(lines)
 
 
-def measured(source: SummarySource, rounds: int) -> dict[str, float]:
-    """Milliseconds of each part."""
-    read = passages(source)
+def measure(source: SummarySource, rounds: int) -> dict[str, float]:
+    """Return the milliseconds of each part."""
+    pieces = passages(source)
     parts: dict[str, Callable[[], object]] = {
         "read": lambda: passages(source),
-        "show": lambda: render_passages(read),
-        "facts": lambda: find_facts(read),
+        "show": lambda: render_passages(pieces),
+        "facts": lambda: find_facts(pieces),
         "extract": lambda: extract(source),
     }
     taken: dict[str, list[float]] = {name: [] for name in parts}
@@ -82,13 +82,13 @@ def measured(source: SummarySource, rounds: int) -> dict[str, float]:
     return {name: round(statistics.median(values), 2) for name, values in taken.items()}
 
 
-def kept(source: SummarySource, target: int) -> dict[str, float]:
-    """Which part of the facts an extract has in its body, and with its last line."""
+def share_of_facts(source: SummarySource, target: int) -> dict[str, float]:
+    """Return which part of the facts an extract has in its body, and with its last line."""
     facts = find_facts(passages(source))
     text = extract(source, target).text
     return {
-        where: round(1 - len(missing_facts(facts, said)) / len(facts), 3)
-        for where, said in (("body", summary_body(text)), ("with expand line", text))
+        where: round(1 - len(missing_facts(facts, part)) / len(facts), 3)
+        for where, part in (("body", summary_body(text)), ("with expand line", text))
     }
 
 
@@ -97,9 +97,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    source = work()
-    times = measured(source, options.rounds)
-    shares = {target: kept(source, target) for target in (512, 2_400)}
+    source = made_up_work()
+    times = measure(source, options.rounds)
+    shares = {target: share_of_facts(source, target) for target in (512, 2_400)}
     if options.json:
         print(json.dumps({"tokens": source_tokens(source), "ms": times, "kept": shares}))
         return
@@ -107,8 +107,8 @@ def main() -> None:
     for name, value in times.items():
         print(f"  {name:8} {value:8.2f} ms")
     for target, share in shares.items():
-        told = ", ".join(f"{part:.0%} {where}" for where, part in share.items())
-        print(f"  facts kept in {target} tokens: {told}")
+        shares_text = ", ".join(f"{part:.0%} {where}" for where, part in share.items())
+        print(f"  facts kept in {target} tokens: {shares_text}")
 
 
 if __name__ == "__main__":
