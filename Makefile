@@ -7,8 +7,11 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+FAST := tests/config tests/context tests/core tests/hooks tests/log tests/policy tests/prompt tests/thread/test_sync.py \
+	tests/thread/test_agent.py tests/models tests/transfer tests/test_docs.py tests/test_import.py tests/test_public.py \
+	tests/golden -k 'not codex'
 
-.PHONY: help demo test check format bench bench-quick soak soak-tests fuzz mutate release-rows docs clean
+.PHONY: help demo test test-fast dist check format bench bench-quick soak soak-tests fuzz mutate release-rows docs clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,6 +28,13 @@ demo: $(STAMP) ## a scripted model mends a failing test in the sandbox; no key, 
 
 test: $(STAMP) ## all tests, under ten minutes on two cores
 	$(BIN)/python -m pytest -n 2
+
+test-fast: $(STAMP) ## what to run after each edit: everything that needs no real Codex, sandbox or soak
+	$(BIN)/python -m pytest -n 2 $(FAST)
+
+dist: $(STAMP) ## a wheel and a source archive in dist/, the same bytes each time
+	rm -rf dist
+	$(BIN)/python -m hatchling build -d dist
 
 check: $(STAMP) ## lint, types, and the direction of imports
 	$(BIN)/ruff check .

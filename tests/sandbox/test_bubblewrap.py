@@ -229,7 +229,8 @@ except SandboxUnavailable as error:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
     assert done.stdout.decode() == (
         f"commands cannot be sandboxed: {str(broken)!r} says: no namespaces here; install "
-        "bubblewrap, or run `pip install 'treadle[codex]'`, which brings one; without a sandbox "
+        "bubblewrap, or run `pip install '.[codex]'` in a clone of Treadle, which brings one; "
+        "without a sandbox "
         "commands run only under --sandbox danger-full-access\n"
     )
 

@@ -21,6 +21,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from ..core.errors import TreadleError
+from ..core.install import install_command
 
 __all__ = ["Check", "Status", "examine"]
 
@@ -268,7 +269,7 @@ def _codex(home: Path, environ: Mapping[str, str]) -> Check:
     if state.binary is None:
         return _warn(
             "not found; its models cannot be asked, nor its prompts imported",
-            "put `codex` on the search path, or `pip install 'treadle[codex]'`",
+            f"put `codex` on the search path, or run {install_command('codex')}",
         )
     if state.problem is not None:
         detail, _, remedy = state.problem.partition("; ")

@@ -24,6 +24,7 @@ import msgspec
 from msgspec import Struct
 
 from ..core.errors import ConfigError
+from ..core.install import install_command
 from ..core.loopback import LoopbackRequest, LoopbackResponse, LoopbackServer, text_response
 from .imported import PLAIN_NAME, ImportedPrompts
 
@@ -95,7 +96,7 @@ def find_codex() -> Path:
     except (ImportError, FileNotFoundError) as error:
         raise ConfigError(
             "no Codex was found; install one so that `codex` is on the search path, "
-            "or run `pip install 'treadle[codex]'`"
+            f"or run {install_command('codex')}"
         ) from error
 
 

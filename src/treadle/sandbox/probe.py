@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..core.errors import SandboxUnavailable
+from ..core.install import install_command
 from .boundary import Boundary, PathRule
 from .bubblewrap import Bubblewrap
 
@@ -22,7 +23,7 @@ __all__ = ["find_bubblewrap"]
 
 _TRIAL_TIMEOUT = 20.0
 _REMEDY = (
-    "install bubblewrap, or run `pip install 'treadle[codex]'`, which brings one; "
+    f"install bubblewrap, or run {install_command('codex')}, which brings one; "
     "without a sandbox commands run only under --sandbox danger-full-access"
 )
 _PLAIN = Boundary(rules=(PathRule(Path("/"), "read"),))

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, Protocol, TypeAlias, TypeVar
 
+from ...core.install import install_command
 from ...core.service import Service
 from .credential import AuthError
 
@@ -20,7 +21,7 @@ __all__ = ["TIMEOUT", "FindKeyring", "Keyring", "SystemKeyring", "find_keyring"]
 TIMEOUT = 15.0
 """Seconds: long enough to type a password, too short to look like a hang."""
 
-_NOT_INSTALLED = "the package is not installed; `pip install 'treadle[keyring]'` adds it"
+_NOT_INSTALLED = f"the package is not installed; {install_command('keyring')} adds it"
 
 T = TypeVar("T")
 
