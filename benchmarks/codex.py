@@ -39,7 +39,6 @@ from treadle.engines.values import (
     IngestParams,
     IngestResult,
 )
-from treadle.harness.codex.connection import AppServerConnection
 from treadle.harness.codex.harness import CodexHarness
 from treadle.harness.codex.options import CodexOptions, ProjectionMode
 from treadle.harness.codex.protocol.client_requests import TextInput, ThreadStart, TurnStart
@@ -47,6 +46,7 @@ from treadle.harness.codex.protocol.notifications import TurnCompletedNotificati
 from treadle.harness.codex.protocol.server_requests import ClientReply as Reply
 from treadle.harness.codex.protocol.server_requests import ServerRequest
 from treadle.harness.codex.server_access import PROVIDER
+from treadle.harness.codex.server_connection import AppServerConnection
 from treadle.harness.codex.subscription import Subscription
 from treadle.harness.events import Event, HarnessReported, TurnStarted
 from treadle.models.connect import ProviderConfig

@@ -8,7 +8,6 @@ from contextlib import suppress
 from fuzz.cutting import chunks, head_and_rest
 from treadle.core.items import decode_item
 from treadle.core.wire import json_bytes
-from treadle.harness.codex.connection import AppServerConnection
 from treadle.harness.codex.errors import CodexError
 from treadle.harness.codex.harness import reported_limits, seconds_until_reset
 from treadle.harness.codex.protocol.notifications import (
@@ -22,6 +21,7 @@ from treadle.harness.codex.protocol.notifications import (
 )
 from treadle.harness.codex.protocol.server_requests import ClientReply, ServerRequest
 from treadle.harness.codex.protocol.types import parse_item
+from treadle.harness.codex.server_connection import AppServerConnection
 from treadle.harness.codex.turn_events import response_usage
 
 __all__ = ["WORDS", "check"]

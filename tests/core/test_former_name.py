@@ -22,8 +22,8 @@ import pytest
 
 from tests.cli.terminal import Treadle
 from tests.engines.lossless.scenes import ASKED, summaries
-from tests.harness.codex.scenes import MODEL, codex, providers, shown, surroundings
-from tests.harness.codex.viewing import bare, shows_view, started
+from tests.harness.codex.scenes import MODEL, codex, providers, request_items, surroundings
+from tests.harness.codex.view_items import shows_view, start_reasons, without_ids
 from tests.harness.scenes import hear, last
 from treadle import Rights, Routing, Thread
 from treadle.config import load_config
@@ -37,7 +37,7 @@ from treadle.core.items import Message
 from treadle.core.wire import Json
 from treadle.harness.codex.harness import CodexHarness
 from treadle.harness.codex.options import CodexOptions
-from treadle.harness.codex.rollout import locate_rollout
+from treadle.harness.codex.rollout_reader import locate_rollout
 from treadle.harness.registry import canonical
 from treadle.prompt.registry import default_registry
 from treadle.prompt.signals import annotate
@@ -271,11 +271,11 @@ async def test_a_thread_on_codex_goes_on_there(past, name, engine):
         finally:
             await harness.close()
     assert (last(heard).status, last(heard).text) == ("completed", "It clears up.")
-    (reason,) = started(heard)
+    (reason,) = start_reasons(heard)
     # Tools that say something else by now need another thread, too.
     assert reason in {"app-server-restarted", "dynamic-tools-mismatch"}
     before = json.loads(past.request(name))
-    assert bare(shown(server.requests[-1]))[: len(before)] == bare(before)
+    assert without_ids(request_items(server.requests[-1]))[: len(before)] == without_ids(before)
     assert rows
     assert all(map(explained, rows))
 

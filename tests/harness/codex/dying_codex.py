@@ -20,7 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-__all__ = ["MOMENTS", "dying"]
+__all__ = ["MOMENTS", "write_dying_codex"]
 
 Message = dict[str, Any]
 
@@ -68,7 +68,7 @@ MOMENTS = {
 }
 
 
-def dying(place: Path, codex: Path, victim: str, moment: str) -> Path:
+def write_dying_codex(place: Path, codex: Path, victim: str, moment: str) -> Path:
     """A binary in `place` that is Codex, and dies or kills at `moment`."""
     script = place / "dying-codex"
     words = [sys.executable, "-S", "-E", __file__, codex, place / "died", victim, moment]

@@ -27,7 +27,7 @@ from treadle.testing.script import Answer, Break, Call, Script
 from treadle.tools.contract import Tool
 from treadle.tools.decorator import tool
 
-__all__ = ["OWN_MOMENTS", "harness_of", "looking", "opened", "script"]
+__all__ = ["OWN_MOMENTS", "harness_of", "looking", "open_thread", "script"]
 
 OWN_MOMENTS = {"a result is staged": "after result", "the end is not written": "before end"}
 """Moments that only Treadle knows of, as points of its store."""
@@ -84,7 +84,7 @@ def harness_of(place: Path, base_url: str, binary: Path) -> CodexHarness:
 
 
 @asynccontextmanager
-async def opened(
+async def open_thread(
     place: Path, base_url: str, thread: str | None = None, **options: Any
 ) -> AsyncIterator[tuple[Thread, Notebook]]:
     """A thread in `place` with an engine that commits turns."""
@@ -113,7 +113,9 @@ async def main(place: Path, base_url: str, binary: Path, moment: str) -> None:
     (known,) = await store.threads()
     harness = harness_of(place, base_url, binary)
     look = looking(_die if moment == "our tool runs" else _nothing)
-    async with opened(place, base_url, known.id, harness=harness, store=store, tools=(look,)) as (
+    async with open_thread(
+        place, base_url, known.id, harness=harness, store=store, tools=(look,)
+    ) as (
         thread,
         _,
     ):

@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
-from treadle.harness.codex.connection import AppServerConnection
+from treadle.harness.codex.server_connection import AppServerConnection
 
-__all__ = ["Peer", "connected"]
+__all__ = ["Peer", "connect_peer"]
 
 
 @dataclass(eq=False)
@@ -43,7 +43,7 @@ class Peer:
 
 
 @asynccontextmanager
-async def connected(
+async def connect_peer(
     make: Callable[..., AppServerConnection] = AppServerConnection, **options: Any
 ) -> AsyncIterator[tuple[AppServerConnection, Peer]]:
     """A connection and who it is connected to."""

@@ -22,7 +22,18 @@ from treadle.testing.fake import FakeServer
 from treadle.testing.options import grouped
 from treadle.testing.script import Answer, Script
 
-__all__ = ["MODEL", "Stage", "codex", "hear", "last", "of", "shown", "staged", "talk", "unreal"]
+__all__ = [
+    "MODEL",
+    "Stage",
+    "codex",
+    "hear",
+    "last",
+    "of",
+    "open_stage",
+    "request_items",
+    "talk",
+    "use_scripted_server",
+]
 
 MODEL = "openai:gpt-5.5"
 
@@ -85,7 +96,7 @@ def codex() -> Path:
 
 
 @asynccontextmanager
-async def staged(
+async def open_stage(
     place: Path,
     *answers: Answer,
     options: CodexOptions | None = None,
@@ -112,7 +123,7 @@ async def staged(
             await harness.close()
 
 
-async def unreal(stage: Stage, script: AppScript) -> Path:
+async def use_scripted_server(stage: Stage, script: AppScript) -> Path:
     """Let a scripted app-server stand in for the real one; where it keeps what it hears."""
     servers, place = stage.harness.servers, stage.place / "unreal"
     server = await servers.server(servers.access("openai"), unlimited=False)
@@ -128,7 +139,7 @@ async def talk(thread: Thread, *said: str) -> list[str]:
 MARKS = ("<skills_instructions>", "<permissions", "<environment_context>", "# AGENTS.md")
 
 
-def shown(request: Any, *, marks: Sequence[str] = MARKS) -> Items:
+def request_items(request: Any, *, marks: Sequence[str] = MARKS) -> Items:
     """The items of a request beyond Codex's own instructions and context."""
     items: Items = request.payload["input"][1:]
     return [item for item in items if not _own(item, marks)]
@@ -140,7 +151,7 @@ def _own(item: dict[str, Any], marks: Sequence[str]) -> bool:
     return all(part.get("text", "").startswith(tuple(marks)) for part in item["content"])
 
 
-def plain(items: Items) -> list[tuple[str, str]]:
+def roles_and_texts(items: Items) -> list[tuple[str, str]]:
     """Who said what."""
     return [(_who(item), _what(item)) for item in items]
 

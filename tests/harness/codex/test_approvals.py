@@ -15,7 +15,7 @@ from treadle.tools.contract import AnswerOption, ToolContext, ToolResult, UserQu
 from treadle.tools.decorator import tool
 from treadle.tools.permission import obtain_bounds
 
-from .scenes import hear, last, of, plain, shown, staged
+from .scenes import hear, last, of, open_stage, request_items, roles_and_texts
 
 ASKING: dict[str, Any] = {"sandbox": "workspace-write", "approval": "untrusted"}
 PATCH = Call(
@@ -48,7 +48,7 @@ async def answered(thread: Thread, decisions: list[Decision], *said: str) -> lis
 
 async def test_a_command_of_codex_waits_for_the_host(tmp_path):
     async with (
-        staged(tmp_path, touch("made"), Answer(text="done")) as stage,
+        open_stage(tmp_path, touch("made"), Answer(text="done")) as stage,
         stage.thread(**ASKING) as thread,
     ):
         events = await answered(thread, [Once()], "go")
@@ -78,7 +78,7 @@ async def test_a_command_of_codex_waits_for_the_host(tmp_path):
 )
 async def test_a_yes_holds_for_as_long_as_it_says(tmp_path, decision, second, asked):
     async with (
-        staged(tmp_path, touch("made"), touch(second), Answer(text="done")) as stage,
+        open_stage(tmp_path, touch("made"), touch(second), Answer(text="done")) as stage,
         stage.thread(**ASKING) as thread,
     ):
         events = await answered(thread, [decision] * asked, "go")
@@ -88,13 +88,13 @@ async def test_a_yes_holds_for_as_long_as_it_says(tmp_path, decision, second, as
 
 async def test_a_no_lets_the_turn_go_on_and_its_reason_is_read(tmp_path):
     async with (
-        staged(tmp_path, touch("made"), Answer(text="I will")) as stage,
+        open_stage(tmp_path, touch("made"), Answer(text="I will")) as stage,
         stage.thread(**ASKING) as thread,
     ):
         events = await answered(thread, [No("use a copy")], "go")
         assert last(events).text == "I will"
         assert not (tmp_path / "project/made").exists()
-        (output, reason) = plain(shown(stage.requests[-1]))[-2:]
+        (output, reason) = roles_and_texts(request_items(stage.requests[-1]))[-2:]
         assert "rejected by user" in output[1]
         assert reason == ("user", "use a copy")
         assert (await log(thread))[-2:] == ["user: use a copy", "assistant: I will"]
@@ -103,7 +103,7 @@ async def test_a_no_lets_the_turn_go_on_and_its_reason_is_read(tmp_path):
 
 async def test_a_no_and_stop_ends_the_turn_with_every_call_answered(tmp_path):
     async with (
-        staged(tmp_path, touch("made"), Answer(text="never asked")) as stage,
+        open_stage(tmp_path, touch("made"), Answer(text="never asked")) as stage,
         stage.thread(**ASKING) as thread,
     ):
         events = await answered(thread, [NoAndStop()], "go")
@@ -121,7 +121,7 @@ async def test_a_no_and_stop_ends_the_turn_with_every_call_answered(tmp_path):
 )
 async def test_a_patch_of_codex_waits_for_the_host_who_sees_its_files(tmp_path, decision, asked):
     async with (
-        staged(
+        open_stage(
             tmp_path, Answer(calls=(PATCH,)), Answer(calls=(AGAIN,)), Answer(text="done")
         ) as stage,
         stage.thread(**ASKING) as thread,
@@ -140,7 +140,7 @@ async def test_a_patch_of_codex_waits_for_the_host_who_sees_its_files(tmp_path, 
 @pytest.mark.parametrize("decision", [No("not there"), NoAndStop()], ids=["no", "stop"])
 async def test_a_patch_that_is_refused_is_not_applied(tmp_path, decision):
     async with (
-        staged(tmp_path, Answer(calls=(PATCH,)), Answer(text="done")) as stage,
+        open_stage(tmp_path, Answer(calls=(PATCH,)), Answer(text="done")) as stage,
         stage.thread(**ASKING) as thread,
     ):
         events = await answered(thread, [decision], "go")
@@ -154,7 +154,7 @@ async def test_a_patch_that_is_refused_is_not_applied(tmp_path, decision):
 async def test_two_commands_that_ask_at_once_get_each_their_own_answer(tmp_path):
     calls = tuple(call for name in "ab" for call in touch(name).calls)
     async with (
-        staged(tmp_path, Answer(calls=calls), Answer(text="done")) as stage,
+        open_stage(tmp_path, Answer(calls=calls), Answer(text="done")) as stage,
         stage.thread(**ASKING) as thread,
     ):
 
@@ -183,25 +183,37 @@ async def ask(context: ToolContext) -> ToolResult:
 async def test_an_approval_inside_our_tool_reaches_the_host(tmp_path, decision, output):
     called = Answer(calls=(Call(name="ask"),))
     async with (
-        staged(tmp_path, called, Answer(text="done")) as stage,
+        open_stage(tmp_path, called, Answer(text="done")) as stage,
         stage.thread(tools=(ask,)) as thread,
     ):
         events = await answered(thread, [decision], "go")
         assert last(events).text == "done"
-        assert plain(shown(stage.requests[-1]))[-1] == ("function_call_output", output)
+        assert roles_and_texts(request_items(stage.requests[-1]))[-1] == (
+            "function_call_output",
+            output,
+        )
         assert await thread.store.outbox(thread=thread.id, topic="output") == []
 
 
 async def test_a_no_and_stop_inside_our_tool_ends_the_turn(tmp_path):
     called = Answer(calls=(Call(name="ask"),))
-    async with staged(tmp_path, called) as stage, stage.thread(tools=(ask,)) as thread:
+    async with open_stage(tmp_path, called) as stage, stage.thread(tools=(ask,)) as thread:
         events = await answered(thread, [NoAndStop()], "go")
         assert last(events).status == "interrupted"
         assert len(stage.requests) == 1
         assert await unanswered(thread) == []
         assert (await log(thread))[2].startswith("output ")
         assert last(await hear(thread, "go on")).text == "fine"
-        assert len([t for _, t in plain(shown(stage.requests[-1])) if "<turn_aborted>" in t]) == 1
+        assert (
+            len(
+                [
+                    t
+                    for _, t in roles_and_texts(request_items(stage.requests[-1]))
+                    if "<turn_aborted>" in t
+                ]
+            )
+            == 1
+        )
 
 
 async def test_a_question_of_codex_reaches_the_user_in_plan_mode(tmp_path):
@@ -222,7 +234,7 @@ async def test_a_question_of_codex_reaches_the_user_in_plan_mode(tmp_path):
         collaboration_mode=CollaborationMode("plan"),
     )
     async with (
-        staged(tmp_path, Answer(calls=(asked,)), Answer(text="B it is")) as stage,
+        open_stage(tmp_path, Answer(calls=(asked,)), Answer(text="B it is")) as stage,
         stage.thread(settings=settings, sandbox=None, approval=None) as thread,
     ):
 
@@ -243,7 +255,7 @@ async def test_a_question_of_codex_reaches_the_user_in_plan_mode(tmp_path):
                 ),
             ),
         )
-        assert plain(shown(stage.requests[-1]))[-1] == (
+        assert roles_and_texts(request_items(stage.requests[-1]))[-1] == (
             "function_call_output",
             '{"answers":{"where":{"answers":["B"]}}}',
         )
@@ -282,7 +294,7 @@ async def test_more_permissions_are_for_the_host_to_grant(tmp_path, decision, ou
     asked = Answer(calls=(Call(name="request_permissions", arguments=wanted),))
     rights = {"sandbox": "workspace-write", "approval": "on-request"}
     async with (
-        staged(tmp_path, asked, options=CodexOptions(home="user")) as stage,
+        open_stage(tmp_path, asked, options=CodexOptions(home="user")) as stage,
         stage.thread(**rights) as thread,
     ):
         events = await answered(thread, [decision], "go")

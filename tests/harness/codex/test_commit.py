@@ -15,7 +15,15 @@ from tests.engines.scenes import (
     said,
     written,
 )
-from tests.harness.codex.scenes import Stage, hear, last, plain, shown, staged, talk
+from tests.harness.codex.scenes import (
+    Stage,
+    hear,
+    last,
+    open_stage,
+    request_items,
+    roles_and_texts,
+    talk,
+)
 from treadle import Thread
 from treadle.core.provenance import InputProvenance
 from treadle.engines.values import CommitResult, MaintainParams, MaintainResult, Rebase
@@ -49,7 +57,7 @@ async def test_each_completed_turn_is_committed_once_and_others_travel_marked(tm
         Answer(text="never", stall=Break(events=3)),
         Answer(text="d"),
     )
-    async with staged(tmp_path, *answers) as stage, stage.thread(engine=engine) as thread:
+    async with open_stage(tmp_path, *answers) as stage, stage.thread(engine=engine) as thread:
 
         def stop(event: Event) -> None:
             if isinstance(event, TextDelta):
@@ -75,7 +83,7 @@ async def test_a_commit_that_failed_is_repeated_before_the_next_turn_under_the_s
     tries = iter([ValueError("odd"), CommitResult("committed"), CommitResult("committed")])
     engine = Committing(commit_turn=lambda _: next(tries))
     async with (
-        staged(tmp_path, Answer(text="a"), Answer(text="b")) as stage,
+        open_stage(tmp_path, Answer(text="a"), Answer(text="b")) as stage,
         stage.thread(engine=engine) as thread,
     ):
         assert last(await hear(thread, "one")).status == "completed"
@@ -90,7 +98,7 @@ async def test_a_commit_that_failed_is_repeated_before_the_next_turn_under_the_s
 async def test_a_failed_turn_on_codex_hands_nothing_over_and_maintains_nothing(tmp_path):
     engine = Whole()
     failure = Answer(error=Failure(status=400, code="odd", message="no"))
-    async with staged(tmp_path, failure) as stage, stage.thread(engine=engine) as thread:
+    async with open_stage(tmp_path, failure) as stage, stage.thread(engine=engine) as thread:
         heard = await hear(thread, "one")
     assert last(heard).status == "failed"
     assert engine.calls == ["assemble"]
@@ -102,7 +110,7 @@ async def test_who_wrote_an_input_reaches_engines_from_codex_too(tmp_path, kind)
     engine = kind()
     nightly = InputProvenance(kind="internal_system", source_tool="nightly", job_id="job_1")
     async with (
-        staged(tmp_path, Answer(text="a")) as stage,
+        open_stage(tmp_path, Answer(text="a")) as stage,
         stage.thread(engine=engine) as thread,
     ):
         await hear(thread, "Check the mail.", provenance=nightly)
@@ -114,7 +122,7 @@ async def test_who_wrote_an_input_reaches_engines_from_codex_too(tmp_path, kind)
 
 async def test_every_call_of_a_turn_on_codex_gets_the_same_settings(tmp_path):
     engine = Whole()
-    async with staged(tmp_path) as stage:
+    async with open_stage(tmp_path) as stage:
         thread = await with_past(stage, "rain")
         async with stage.thread(thread, engine=engine) as again:
             await hear(again, "second")
@@ -132,14 +140,14 @@ async def test_what_a_bootstrap_makes_of_the_view_is_what_codex_is_shown(tmp_pat
         return MaintainResult(changed=True, rebase=Rebase(items=items))
 
     engine = Whole(maintain=folds)
-    async with staged(tmp_path) as stage:
+    async with open_stage(tmp_path) as stage:
         thread = await with_past(stage, "rain", "snow")
         async with stage.thread(thread, engine=engine) as again:
             await hear(again, "and now?")
     (given,) = engine.given("assemble")
     assert [said(item) for item in given.items] == ["It rained.", "fine", "and now?"]
     assert given.pre_prompt_count == 2
-    assert plain(shown(stage.requests[-1])) == [
+    assert roles_and_texts(request_items(stage.requests[-1])) == [
         ("user", "It rained."),
         ("assistant", "fine"),
         ("user", "and now?"),
@@ -151,12 +159,12 @@ async def test_an_engine_s_error_costs_a_turn_on_codex_nothing_and_is_reported_w
 ):
     engine = Whole(assemble=ValueError(SECRET), commit_turn=ValueError(SECRET))
     async with (
-        staged(tmp_path, Answer(text="a")) as stage,
+        open_stage(tmp_path, Answer(text="a")) as stage,
         stage.thread(engine=engine) as thread,
     ):
         heard = await hear(thread, "one")
     assert (last(heard).status, last(heard).text) == ("completed", "a")
-    assert plain(shown(stage.requests[0])) == [("user", "one")]
+    assert roles_and_texts(request_items(stage.requests[0])) == [("user", "one")]
     assert {"assemble.failed", "finalise.failed"} <= set(actions(heard))
     assert not any("rosebud" in str(report) for report in reports(heard))
     assert len(notices(heard)) == 2

@@ -13,8 +13,8 @@ from treadle.prompt.unanswered import Unanswered
 from treadle.testing.appserver import AppFault, AppScript
 from treadle.testing.script import Answer, Break, Call, Failure
 
-from .scenes import hear, last, of, plain, shown, staged, unreal
-from .viewing import recalling
+from .scenes import hear, last, of, open_stage, request_items, roles_and_texts, use_scripted_server
+from .view_items import recalling
 
 KEY = "sk-planted"
 
@@ -34,7 +34,7 @@ async def test_a_failure_ends_the_turn_with_its_cause_and_the_thread_goes_on(
     tmp_path, answer, words, caplog
 ):
     caplog.set_level(logging.DEBUG)
-    async with staged(tmp_path, answer, Answer(text="fine")) as stage, stage.thread() as thread:
+    async with open_stage(tmp_path, answer, Answer(text="fine")) as stage, stage.thread() as thread:
         events = await hear(thread, "hi")
         end = last(events)
         assert (end.status, (await thread.store.turn(thread.id, 1)).state) == ("failed", "failed")
@@ -42,7 +42,7 @@ async def test_a_failure_ends_the_turn_with_its_cause_and_the_thread_goes_on(
         assert not thread.view.open_calls
         again = await hear(thread, "again")
         assert last(again).text == "fine"
-        said = plain(shown(stage.requests[-1]))
+        said = roles_and_texts(request_items(stage.requests[-1]))
         spoken = "assistant" in {who for who, _ in said}
         note = [] if spoken else [Unanswered().render()]
         assert [text for who, text in said if who == "user"] == ["hi", *note, "again"]
@@ -62,7 +62,7 @@ def _bytes(path: Path) -> bytes:
 async def test_tries_of_codex_are_told_and_the_turn_goes_on(tmp_path):
     cut = Answer(text="one two three", cut=Break(events=3))
     async with (
-        staged(tmp_path, cut, Answer(text="fine"), retries=2) as stage,
+        open_stage(tmp_path, cut, Answer(text="fine"), retries=2) as stage,
         stage.thread() as thread,
     ):
         events = await hear(thread, "hi")
@@ -76,7 +76,7 @@ async def test_tries_of_codex_are_told_and_the_turn_goes_on(tmp_path):
 
 async def test_a_provider_that_is_not_there_fails_the_turn(tmp_path):
     nowhere = "http://127.0.0.1:9/v1"
-    async with staged(tmp_path, base_url=nowhere) as stage, stage.thread() as thread:
+    async with open_stage(tmp_path, base_url=nowhere) as stage, stage.thread() as thread:
         events = await hear(thread, "hi")
         assert last(events).status == "failed"
         assert last(events).error == (
@@ -88,7 +88,7 @@ async def test_a_provider_that_is_not_there_fails_the_turn(tmp_path):
 
 async def test_a_codex_that_is_not_there_is_named(tmp_path):
     options = CodexOptions(binary=tmp_path / "codex")
-    async with staged(tmp_path, options=options) as stage, stage.thread() as thread:
+    async with open_stage(tmp_path, options=options) as stage, stage.thread() as thread:
         ended = last(await hear(thread, "hi"))
         assert (ended.status, ended.error) == (
             "failed",
@@ -103,8 +103,8 @@ async def test_a_codex_that_is_not_there_is_named(tmp_path):
 async def test_every_request_has_as_long_as_the_options_say(tmp_path, method):
     options = CodexOptions(request_timeout=0.2)
     silent = AppFault(method=method, kind="silence", nth=1)
-    async with staged(tmp_path, options=options) as stage:
-        await unreal(stage, AppScript(faults=(silent,)))
+    async with open_stage(tmp_path, options=options) as stage:
+        await use_scripted_server(stage, AppScript(faults=(silent,)))
         async with stage.thread(engine=Probe(assemble=recalling("You like tea."))) as thread:
             events = await hear(thread, "One.")
             said = notices(events)
@@ -117,7 +117,7 @@ async def test_what_was_done_before_a_failure_stays_in_the_log(tmp_path):
     command = Call(name="exec_command", arguments={"cmd": "touch made", "login": False})
     boom = Answer(error=Failure(status=400, message="boom"))
     async with (
-        staged(tmp_path, Answer(calls=(command,)), boom) as stage,
+        open_stage(tmp_path, Answer(calls=(command,)), boom) as stage,
         stage.thread() as thread,
     ):
         events = await hear(thread, "go")
@@ -127,6 +127,6 @@ async def test_what_was_done_before_a_failure_stays_in_the_log(tmp_path):
         assert lines[2].startswith("output ")
         assert await unanswered(thread) == []
         await hear(thread, "on")
-        kinds = [who for who, _ in plain(shown(stage.requests[-1]))]
+        kinds = [who for who, _ in roles_and_texts(request_items(stage.requests[-1]))]
         assert kinds == ["user", "function_call", "function_call_output", "user"]
         assert (tmp_path / "project/made").exists()

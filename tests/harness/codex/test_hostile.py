@@ -9,17 +9,17 @@ import pytest
 from msgspec import Raw
 
 from treadle.core.usage import MOST_TOKENS, RateLimitSnapshot, RateLimitWindow, TokenUsage
-from treadle.harness.codex import rollout
-from treadle.harness.codex.connection import MOST_LEVELS, IgnoredMessages
+from treadle.harness.codex import rollout_reader
 from treadle.harness.codex.errors import CodexProtocolError
 from treadle.harness.codex.framing import LineBuffer
 from treadle.harness.codex.harness import seconds_until_reset
 from treadle.harness.codex.protocol.notifications import RawResponseNotification
 from treadle.harness.codex.protocol.types import TokenCounts
-from treadle.harness.codex.rollout import newest_compaction, read_turn
+from treadle.harness.codex.rollout_reader import newest_compaction, read_turn
+from treadle.harness.codex.server_connection import MOST_LEVELS, IgnoredMessages
 from treadle.harness.codex.turn_events import response_usage
 
-from .peer import connected
+from .peer import connect_peer
 
 SAID = b'{"type":"message","role":"assistant","content":[]}'
 
@@ -41,14 +41,14 @@ def nested(levels: int) -> bytes:
     ],
 )
 async def test_a_line_that_nobody_can_read_is_passed_over(line: bytes):
-    async with connected() as (connection, peer):
+    async with connect_peer() as (connection, peer):
         peer.say(line, {"id": 1, "result": 5})
         assert await connection.request("m", {}, int) == 5
         assert connection.ignored == IgnoredMessages(malformed=1)
 
 
 async def test_a_message_may_nest_as_deep_as_it_is_said():
-    async with connected() as (connection, peer):
+    async with connect_peer() as (connection, peer):
         peer.say(b'{"method":"x","params":%b}' % nested(MOST_LEVELS - 1), {"id": 1, "result": 5})
         assert await connection.request("m", {}, int) == 5
         assert connection.ignored == IgnoredMessages(unknown_notifications=1)
@@ -86,7 +86,7 @@ def test_a_history_of_a_rollout_that_nobody_can_read_is_none(tmp_path: Path):
 def test_a_line_of_a_rollout_that_is_too_long_is_passed_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(rollout, "LONGEST_LINE", 200)
+    monkeypatch.setattr(rollout_reader, "LONGEST_LINE", 200)
     line = b'{"type":"response_item","payload":%b}' % SAID
     path = written(tmp_path, line, b"x" * 1000, line, b"y" * 200, line)
     assert read_turn(path, 0).items == (Raw(SAID),) * 3
@@ -94,7 +94,7 @@ def test_a_line_of_a_rollout_that_is_too_long_is_passed_over(
 
 def test_only_so_much_of_a_rollout_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     line = b'{"type":"response_item","payload":%b}' % SAID
-    monkeypatch.setattr(rollout, "MOST_BYTES", 2 * len(line))
+    monkeypatch.setattr(rollout_reader, "MOST_BYTES", 2 * len(line))
     assert read_turn(written(tmp_path, *[line] * 9), 0).items == (Raw(SAID),) * 2
 
 

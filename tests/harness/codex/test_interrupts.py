@@ -24,7 +24,7 @@ from treadle.testing.contracts.answers import until
 from treadle.testing.script import Answer, Break, Call
 from treadle.tools.decorator import tool
 
-from .scenes import Stage, hear, last, of, plain, shown, staged
+from .scenes import Stage, hear, last, of, open_stage, request_items, roles_and_texts
 
 SLEEP = Call(
     name="exec_command",
@@ -65,7 +65,7 @@ async def usable(stage: Stage, thread: Thread, events: list[Event]) -> list[str]
     (report,) = of(further, HarnessReported)
     assert report.what == "thread.reused"
     assert (await log(thread))[-2:] == ["user: go on", "assistant: fine"]
-    told = plain(shown(stage.requests[-1]))
+    told = roles_and_texts(request_items(stage.requests[-1]))
     assert told[-1] == ("user", "go on")
     assert [who for who, _ in told].count("user") == 3
     assert len([text for _, text in told if "<turn_aborted>" in text]) == 1
@@ -75,14 +75,14 @@ async def usable(stage: Stage, thread: Thread, events: list[Event]) -> list[str]
 @pytest.mark.parametrize("kind", [TurnStarted, HarnessReported, StepStarted])
 async def test_before_the_first_word(tmp_path, kind):
     never = Answer(when="hi", text="x", stall=Break(events=0))
-    async with staged(tmp_path, GOING_ON, never) as stage, stage.thread() as thread:
+    async with open_stage(tmp_path, GOING_ON, never) as stage, stage.thread() as thread:
         events = await interrupted_at(thread, kind, "hi")
         assert last(events).status == "interrupted"
         assert not thread.view.open_calls
         kinds = [entry.kind for entry in await thread.store.read(thread.id)]
         assert kinds.count("request") == kinds.count("response")
         assert last(await hear(thread, "go on")).text == "fine"
-        told = plain(shown(stage.requests[-1]))
+        told = roles_and_texts(request_items(stage.requests[-1]))
         assert len([text for _, text in told if "<turn_aborted>" in text]) == 1
         assert [text for who, text in told if who == "user" and "<" not in text] == [
             "hi",
@@ -93,25 +93,25 @@ async def test_before_the_first_word(tmp_path, kind):
 @pytest.mark.parametrize("kind", [TextDelta, ReasoningDelta])
 async def test_while_the_answer_streams(tmp_path, kind):
     slow = Answer(reasoning="hm hm", text="one two three", stall=Break(events=12))
-    async with staged(tmp_path, slow) as stage, stage.thread() as thread:
+    async with open_stage(tmp_path, slow) as stage, stage.thread() as thread:
         await usable(stage, thread, await interrupted_at(thread, kind, "hi"))
 
 
 async def test_while_our_tool_runs(tmp_path):
     asked = Answer(calls=(Call(name="forever"),))
-    async with staged(tmp_path, asked) as stage, stage.thread(tools=(forever,)) as thread:
+    async with open_stage(tmp_path, asked) as stage, stage.thread(tools=(forever,)) as thread:
         told = await usable(stage, thread, await interrupted_at(thread, ToolStarted, "hi"))
         assert "function_call: {}" in told
 
 
 async def test_between_the_log_of_a_call_and_its_start(tmp_path):
     asked = Answer(calls=(Call(name="forever"),))
-    async with staged(tmp_path, asked) as stage, stage.thread(tools=(forever,)) as thread:
+    async with open_stage(tmp_path, asked) as stage, stage.thread(tools=(forever,)) as thread:
         await usable(stage, thread, await interrupted_at(thread, ItemCompleted, "hi"))
 
 
 async def test_while_codex_runs_a_command(tmp_path):
-    async with staged(tmp_path, Answer(calls=(SLEEP,))) as stage, stage.thread() as thread:
+    async with open_stage(tmp_path, Answer(calls=(SLEEP,))) as stage, stage.thread() as thread:
         events = await interrupted_at(thread, ToolStarted, "hi")
         assert [(each.name, each.success) for each in of(events, ToolFinished)] == [
             ("exec_command", False)
@@ -124,7 +124,10 @@ ASKING: dict[str, Any] = {"sandbox": "workspace-write", "approval": "untrusted"}
 
 
 async def test_while_codex_asks_for_approval_the_question_is_withdrawn(tmp_path):
-    async with staged(tmp_path, Answer(calls=(TOUCH,))) as stage, stage.thread(**ASKING) as thread:
+    async with (
+        open_stage(tmp_path, Answer(calls=(TOUCH,))) as stage,
+        stage.thread(**ASKING) as thread,
+    ):
         events = await interrupted_at(thread, ApprovalRequested, "hi")
         (asked,) = of(events, ApprovalRequested)
         assert of(events, ApprovalWithdrawn) == [ApprovalWithdrawn(id=asked.id)]
@@ -134,7 +137,7 @@ async def test_while_codex_asks_for_approval_the_question_is_withdrawn(tmp_path)
 
 async def test_leaving_the_loop_early_interrupts_the_turn(tmp_path):
     slow = Answer(text="one two three", stall=Break(events=4))
-    async with staged(tmp_path, slow) as stage, stage.thread() as thread:
+    async with open_stage(tmp_path, slow) as stage, stage.thread() as thread:
         heard = thread.run("hi")
         async for event in heard:
             if isinstance(event, TextDelta):
@@ -151,7 +154,7 @@ async def test_a_command_inside_a_script_of_the_code_mode_ends_too(tmp_path):
         " yield_time_ms: 30000}))",
     )
     async with (
-        staged(tmp_path, Answer(calls=(script,))) as stage,
+        open_stage(tmp_path, Answer(calls=(script,))) as stage,
         stage.thread(model="openai:gpt-6.1-sol") as thread,
     ):
         events = await interrupted_at(thread, ToolStarted, "hi")
@@ -159,7 +162,11 @@ async def test_a_command_inside_a_script_of_the_code_mode_ends_too(tmp_path):
         assert await unanswered(thread) == []
         await until(lambda: not processes("TREADLE_STUCK=code"))
         assert last(await hear(thread, "go on")).text == "fine"
-        told = [text for _, text in plain(shown(stage.requests[-1])) if "<turn_aborted>" in text]
+        told = [
+            text
+            for _, text in roles_and_texts(request_items(stage.requests[-1]))
+            if "<turn_aborted>" in text
+        ]
         assert len(told) == 1
 
 
@@ -170,7 +177,7 @@ async def test_what_runs_in_the_background_on_purpose_goes_on(tmp_path):
     )
     slow = Answer(text="one two three", stall=Break(events=4))
     async with (
-        staged(tmp_path, Answer(calls=(background,)), slow) as stage,
+        open_stage(tmp_path, Answer(calls=(background,)), slow) as stage,
         stage.thread() as thread,
     ):
         events = await interrupted_at(thread, TextDelta, "hi")

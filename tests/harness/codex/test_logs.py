@@ -11,7 +11,7 @@ from treadle.engines.recall import recall_item
 from treadle.engines.values import AssembleParams, AssembleResult
 from treadle.testing.script import Answer, Call
 
-from .scenes import staged, talk
+from .scenes import open_stage, talk
 
 ID = re.compile(r"[\da-f]{8}(?:-[\da-f]{4,12}){4}")
 SAME = "'engine': 'owner', 'projection': 'native', "
@@ -30,7 +30,7 @@ async def test_logs_name_threads_reasons_and_counts_and_nothing_that_was_said(tm
     command = Call(name="exec_command", arguments={"cmd": "echo ermine", "login": False})
     said = Answer(text="basilisk", calls=(command,))
     async with (
-        staged(tmp_path, said) as stage,
+        open_stage(tmp_path, said) as stage,
         stage.thread(engine=Probe(OWNER, assemble=guided)) as thread,
     ):
         await talk(thread, "alabaster", "alabaster")

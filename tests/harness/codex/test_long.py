@@ -23,7 +23,7 @@ from treadle.testing.script import Answer, Call, Script, Tokens
 from treadle.testing.wrapping import Calls, wrapped
 from treadle.tools.decorator import tool
 
-from .scenes import Items, Stage, hear, last, of, shown, staged
+from .scenes import Items, Stage, hear, last, of, open_stage, request_items
 
 TURNS = 40
 LOOKS = range(0, TURNS, 4)
@@ -96,7 +96,7 @@ class Witness:
             assert len(new) == 1 + (number in LOOKS)
             for request in new:
                 assert request.body.count(b"</engine_guidance>") <= 1
-                items = plain_items(shown(request))
+                items = plain_items(request_items(request))
                 assert items == self._view[: len(items)]
             assert {item["role"] for item in self._view[len(items) :]} == {"assistant"}
             self.asked += new
@@ -151,7 +151,7 @@ async def committed_each_turn_once(thread: Thread, calls: Calls) -> None:
 
 
 async def test_the_lossless_engine_is_shown_whole_through_many_epochs(tmp_path: Path):
-    async with staged(tmp_path, script=script()) as stage:
+    async with open_stage(tmp_path, script=script()) as stage:
         (tmp_path / "treadle" / "models.toml").write_text(
             "[models.'gpt-5.5']\ncontext_window = 12000\n"
         )
@@ -170,7 +170,7 @@ async def test_the_lossless_engine_is_shown_whole_through_many_epochs(tmp_path: 
 
 
 async def test_the_example_engine_is_shown_whole_through_native_compactions(tmp_path: Path):
-    async with staged(tmp_path, script=script(full=26)) as stage:
+    async with open_stage(tmp_path, script=script(full=26)) as stage:
         engine = treadle_retrieval.engine(EngineContext(home=tmp_path / "engine"))
         async with watched(stage, engine) as (witness, calls):
             await witness.turns(range(14))

@@ -15,7 +15,7 @@ from treadle.testing.script import Answer, Break, Call, Script
 from treadle.tools.contract import Tool
 from treadle.tools.decorator import tool
 
-from .scenes import hear, last, staged
+from .scenes import hear, last, open_stage
 
 THREADS = 20
 TURNS = ("say", "ask", "halt", "ask", "hang", "say", "ask", "halt", "say", "ask")
@@ -92,7 +92,7 @@ async def heard_only_its_own(thread: Thread, own: str, events: Sequence[Event]) 
 
 
 async def test_twenty_threads_on_one_app_server_hear_nothing_of_each_other(tmp_path: Path):
-    async with staged(tmp_path, script=Script(answers=tuple(answers()))) as stage:
+    async with open_stage(tmp_path, script=Script(answers=tuple(answers()))) as stage:
         harness = stage.harness
         async with AsyncExitStack() as stack:
             threads = [

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from tests.engines.scenes import Batching, Committing, Following, Probe, notices, said
-from tests.harness.codex.scenes import Stage, hear, last, plain, shown, staged
+from tests.harness.codex.scenes import Stage, hear, last, open_stage, request_items, roles_and_texts
 from tests.harness.scenes import calls_answered_once, log, unanswered
 from treadle import Thread
 from treadle.core.errors import LeaseLost, StoreFull
 from treadle.core.items import Message, decode_item, text_of
-from treadle.harness.codex.rollout import read_turn
+from treadle.harness.codex.rollout_reader import read_turn
 from treadle.hooks.hooks import Hooks
 from treadle.hooks.payloads import BeforePromptBuild, HookAnswer
 from treadle.store.contract import Change, CommitResult, Lease
@@ -99,7 +99,7 @@ def from_then_on(refuses: Callable[[Change], bool]) -> Callable[[Change], bool]:
 async def test_what_the_log_refuses_once_it_gets_with_the_next_item(tmp_path):
     engine = Committing()
     async with (
-        staged(tmp_path, LOOKS, Answer(text="There.")) as stage,
+        open_stage(tmp_path, LOOKS, Answer(text="There.")) as stage,
         on_a_disk(stage, engine=engine, tools=[look]) as (thread, disk),
     ):
         disk.refuses = once(of_codex)
@@ -133,7 +133,7 @@ async def test_a_turn_that_a_full_disk_did_not_take_reaches_the_engine_before_th
 ):
     engine = kind()
     async with (
-        staged(tmp_path, LOOKS, Answer(text="There."), Answer(text="Fine.")) as stage,
+        open_stage(tmp_path, LOOKS, Answer(text="There."), Answer(text="Fine.")) as stage,
         on_a_disk(stage, engine=engine, tools=[look]) as (thread, disk),
     ):
         disk.refuses = from_then_on(of_codex)
@@ -156,7 +156,7 @@ async def test_a_turn_that_a_full_disk_did_not_take_reaches_the_engine_before_th
     given = engine.given(call)
     assert len(given) == 2
     assert "There." in [said(item) for item in given[0].items]
-    assert plain(shown(stage.requests[-1])) == [
+    assert roles_and_texts(request_items(stage.requests[-1])) == [
         ("user", "look"),
         ("assistant", "I will look."),
         ("function_call", "{}"),
@@ -168,7 +168,7 @@ async def test_a_turn_that_a_full_disk_did_not_take_reaches_the_engine_before_th
 
 async def test_a_result_that_the_log_gets_late_is_the_only_one_of_its_call(tmp_path):
     async with (
-        staged(tmp_path, LOOKS, Answer(text="There.")) as stage,
+        open_stage(tmp_path, LOOKS, Answer(text="There.")) as stage,
         on_a_disk(stage, tools=[look]) as (thread, disk),
     ):
         disk.refuses = from_then_on(
@@ -184,7 +184,7 @@ async def test_a_result_that_the_log_gets_late_is_the_only_one_of_its_call(tmp_p
 
 async def test_what_a_process_could_not_write_the_next_one_finds_in_the_rollout(tmp_path):
     engine = Committing()
-    async with staged(tmp_path, LOOKS, Answer(text="There."), Answer(text="Fine.")) as stage:
+    async with open_stage(tmp_path, LOOKS, Answer(text="There."), Answer(text="Fine.")) as stage:
         async with on_a_disk(stage, tools=[look], engine=engine) as (thread, disk):
             disk.refuses = from_then_on(of_codex)
             assert last(await hear(thread, "look")).status == "completed"
@@ -207,7 +207,7 @@ async def test_an_item_that_the_log_never_takes_is_missing_and_the_rest_is_there
     engine = Committing()
     answers = (LOOKS, Answer(text="There."), Answer(text="Fine."))
     async with (
-        staged(tmp_path, *answers) as stage,
+        open_stage(tmp_path, *answers) as stage,
         on_a_disk(stage, engine=engine, tools=[look]) as (thread, disk),
     ):
         disk.refuses = lambda change: any(b"I will look." in each.body for each in change.entries)
@@ -224,7 +224,7 @@ async def test_an_item_that_the_log_never_takes_is_missing_and_the_rest_is_there
     first, second = engine.given("commit_turn")
     assert [said(item) for item in first.items] == ["look", "call look", "output seen", "There."]
     assert [said(item) for item in second.items] == ["again", "Fine."]
-    assert ("assistant", "I will look.") not in plain(shown(stage.requests[-1]))
+    assert ("assistant", "I will look.") not in roles_and_texts(request_items(stage.requests[-1]))
 
 
 async def test_a_turn_of_a_writer_that_was_replaced_is_told_and_left_to_the_new_one(tmp_path):
@@ -235,7 +235,7 @@ async def test_a_turn_of_a_writer_that_was_replaced_is_told_and_left_to_the_new_
             database.execute("UPDATE threads SET fence = fence + 1")
         return "seen"
 
-    async with staged(tmp_path, LOOKS, Answer(text="There."), Answer(text="Fine.")) as stage:
+    async with open_stage(tmp_path, LOOKS, Answer(text="There."), Answer(text="Fine.")) as stage:
         async with on_a_disk(stage, tools=[look]) as (thread, _):
             heard = await hear(thread, "look")
             assert (last(heard).status, last(heard).text) == ("completed", "There.")
@@ -257,7 +257,7 @@ async def test_a_turn_of_a_writer_that_was_replaced_is_told_and_left_to_the_new_
 
 async def test_a_turn_that_cannot_be_bound_does_not_begin(tmp_path):
     async with (
-        staged(tmp_path, Answer(text="Fine.")) as stage,
+        open_stage(tmp_path, Answer(text="Fine.")) as stage,
         on_a_disk(stage) as (thread, disk),
     ):
         disk.refuses = lambda change: any(row.topic == "codex" for row in change.outbox)
@@ -281,7 +281,7 @@ async def instructed(place: Path, engine: Probe) -> None:
     (place / "project").mkdir()
     (place / "project" / "AGENTS.md").write_text("Be brief.\n")
     async with (
-        staged(place, Answer(text="a"), Answer(text="b")) as stage,
+        open_stage(place, Answer(text="a"), Answer(text="b")) as stage,
         stage.thread(engine=engine, hooks=hooks) as thread,
     ):
         await hear(thread, "one")
@@ -313,7 +313,7 @@ async def test_engines_that_ingest_on_codex_get_the_new_items_alone(tmp_path):
 async def test_a_summary_of_codex_s_own_is_nothing_that_a_turn_left(tmp_path):
     long = Answer(text="many words " * 500)
     answers = (long, Answer(text="A summary."))
-    async with staged(tmp_path, *answers) as stage, stage.thread() as thread:
+    async with open_stage(tmp_path, *answers) as stage, stage.thread() as thread:
         await hear(thread, "one")
         before = Path(rollout(stage, thread)).stat().st_size
         await thread.compact()
@@ -333,7 +333,7 @@ async def test_a_call_that_the_provider_tells_twice_has_one_result(tmp_path):
     call = {"type": "function_call", "id": "fc_1", "name": "look", "call_id": "call_1"}
     told = {"type": "response.output_item.done", "item": {**call, "arguments": "{}"}}
     async with (
-        staged(tmp_path, Answer(events=(told, told)), Answer(text="There.")) as stage,
+        open_stage(tmp_path, Answer(events=(told, told)), Answer(text="There.")) as stage,
         stage.thread(tools=[look]) as thread,
     ):
         assert last(await hear(thread, "look")).text == "There."
@@ -344,7 +344,7 @@ async def test_a_call_that_the_provider_tells_twice_has_one_result(tmp_path):
 async def test_what_a_full_disk_did_not_take_is_told_and_written_when_the_thread_is_closed(
     tmp_path,
 ):
-    async with staged(tmp_path, LOOKS, Answer(text="There.")) as stage:
+    async with open_stage(tmp_path, LOOKS, Answer(text="There.")) as stage:
         async with on_a_disk(stage, tools=[look]) as (thread, disk):
             disk.refuses = from_then_on(of_codex)
             ended = last(await hear(thread, "look"))
@@ -369,7 +369,7 @@ async def test_no_request_is_noted_before_what_it_holds(tmp_path, times):
 
     answers = (LOOKS, LOOKS, Answer(text="There."), Answer(text="Fine."))
     async with (
-        staged(tmp_path, *answers) as stage,
+        open_stage(tmp_path, *answers) as stage,
         on_a_disk(stage, tools=[look]) as (thread, disk),
     ):
         disk.refuses = refuses

@@ -13,7 +13,7 @@ from treadle.hooks import Hooks
 from treadle.hooks.payloads import BeforePromptBuild, HookAnswer
 from treadle.prompt.observation import ContextValue, PromptContext, Subagent
 
-from .scenes import Stage, hear, staged
+from .scenes import Stage, hear, open_stage
 
 SETTINGS = PromptContext(
     cwd="",
@@ -85,7 +85,7 @@ ONCE = dict.fromkeys(WORDS, 1)
 
 
 async def test_everything_is_said_once_on_a_new_thread_and_not_again_later(tmp_path):
-    async with staged(tmp_path) as stage, stage.thread(**options(stage)) as thread:
+    async with open_stage(tmp_path) as stage, stage.thread(**options(stage)) as thread:
         for said in ("one", "two", "three"):
             await hear(thread, said)
             assert counted(stage) == ONCE
@@ -103,7 +103,7 @@ async def test_everything_is_said_once_on_a_new_thread_and_not_again_later(tmp_p
 
 
 async def test_everything_is_said_once_after_a_switch_from_our_own_loop(tmp_path):
-    async with staged(tmp_path) as stage:
+    async with open_stage(tmp_path) as stage:
         wanted = options(stage) | {"tools": ()}
         async with stage.thread(harness=LoopHarness(), **wanted) as thread:
             await hear(thread, "one")
@@ -116,7 +116,7 @@ async def test_everything_is_said_once_after_a_switch_from_our_own_loop(tmp_path
 
 @pytest.mark.parametrize("word", ["developer_instructions", "personality"])
 async def test_a_setting_that_changes_is_told_once_more_and_only_by_its_difference(tmp_path, word):
-    async with staged(tmp_path) as stage, stage.thread(**options(stage)) as thread:
+    async with open_stage(tmp_path) as stage, stage.thread(**options(stage)) as thread:
         await hear(thread, "one")
         thread.adopt(msgspec.structs.replace(SETTINGS, **{word: "OTHER words"}))
         await hear(thread, "two")

@@ -13,7 +13,7 @@ from treadle.hooks.payloads import BeforePromptBuild, OnTurnEnd, OnTurnStart
 from treadle.testing.script import Answer, Break, Call, Failure
 from treadle.tools.decorator import tool
 
-from .scenes import MODEL, hear, last, of, plain, shown, staged
+from .scenes import MODEL, hear, last, of, open_stage, request_items, roles_and_texts
 
 
 @tool(parallel=True)
@@ -66,7 +66,7 @@ def observer(heard: list[str]) -> Any:
 async def test_a_turn_goes_the_way_that_every_harness_has(tmp_path):
     heard: list[str] = []
     calls = Answer(calls=(Call(name="add", arguments={"a": 1, "b": 2}),))
-    async with staged(tmp_path, Answer(text="hello"), calls, Answer(text="3")) as stage:
+    async with open_stage(tmp_path, Answer(text="hello"), calls, Answer(text="3")) as stage:
         async with stage.thread() as thread:
             await hear(thread, "before")
         engine = Noted(heard, assemble=lambda given: addition(given, "Be kind."))
@@ -118,12 +118,16 @@ async def test_hooks_see_the_prompt_and_the_instructions_that_codex_will_be_told
     hooks = Hooks()
     hooks.on(BeforePromptBuild, look)
     engine = Probe(assemble=lambda given: addition(given, "Be kind."))
-    async with staged(tmp_path) as stage, stage.thread(engine=engine, hooks=hooks) as thread:
+    async with open_stage(tmp_path) as stage, stage.thread(engine=engine, hooks=hooks) as thread:
         await hear(thread, "go")
         (event,) = seen
         assert event.prompt == "go"
         assert "Be kind." in event.instructions
-        developer = [text for who, text in plain(shown(stage.requests[0])) if who == "developer"]
+        developer = [
+            text
+            for who, text in roles_and_texts(request_items(stage.requests[0]))
+            if who == "developer"
+        ]
         assert len([text for text in developer if "Be kind." in text]) == 1
 
 
@@ -148,7 +152,7 @@ async def test_an_engine_takes_a_turn_in_by_what_it_has_after_it_was_mirrored(
     tmp_path, engine, called
 ):
     probe = engine()
-    async with staged(tmp_path) as stage, stage.thread(engine=probe) as thread:
+    async with open_stage(tmp_path) as stage, stage.thread(engine=probe) as thread:
         await hear(thread, "go")
         assert [call for call in probe.calls if call != "bootstrap"] == called
 
@@ -161,7 +165,7 @@ async def test_a_turn_that_failed_or_was_broken_off_advances_and_maintains_nothi
         if how == "failed"
         else Answer(text="one two three", stall=Break(events=4))
     )
-    async with staged(tmp_path, broken) as stage, stage.thread(engine=probe) as thread:
+    async with open_stage(tmp_path, broken) as stage, stage.thread(engine=probe) as thread:
 
         def stop(event: Event) -> None:
             if isinstance(event, TextDelta):
@@ -182,7 +186,7 @@ async def test_a_turn_that_failed_or_was_broken_off_advances_and_maintains_nothi
 
 
 async def test_tools_of_an_engine_are_offered_from_the_first_turn_on(tmp_path):
-    async with staged(tmp_path) as stage, stage.thread(engine="lossless") as thread:
+    async with open_stage(tmp_path) as stage, stage.thread(engine="lossless") as thread:
         events = await hear(thread, "go")
         await hear(thread, "on")
         names = [{tool.get("name") for tool in r.payload["tools"]} for r in stage.requests]

@@ -7,7 +7,16 @@ from contextlib import closing
 import pytest
 
 from tests.engines.scenes import Intercepting, Probe, epochs, notices, said, written
-from tests.harness.codex.scenes import Stage, hear, last, of, plain, shown, staged, talk
+from tests.harness.codex.scenes import (
+    Stage,
+    hear,
+    last,
+    of,
+    open_stage,
+    request_items,
+    roles_and_texts,
+    talk,
+)
 from tests.harness.scenes import calls_answered_once, log
 from treadle.core.errors import LeaseLost
 from treadle.engines.info import EngineInfo
@@ -48,7 +57,7 @@ def threads_used(heard: list[Event]) -> list[str]:
 
 def asked(stage: Stage) -> list[tuple[str, str]]:
     """What the newest request shows."""
-    return plain(shown(stage.requests[-1]))
+    return roles_and_texts(request_items(stage.requests[-1]))
 
 
 @pytest.mark.parametrize("overflow", [STREAMED, REFUSED], ids=["streamed", "refused"])
@@ -57,7 +66,7 @@ async def test_an_owner_answers_an_overflow_and_the_turn_goes_on_on_another_thre
 ):
     engine = Probe(OWNER, compact=folds)
     answers = (Answer(text=LONG), overflow, Answer(text="b"), Answer(text="c"))
-    async with staged(tmp_path, *answers) as stage, stage.thread(engine=engine) as thread:
+    async with open_stage(tmp_path, *answers) as stage, stage.thread(engine=engine) as thread:
         await talk(thread, "one")
         heard = await hear(thread, "two")
         assert (last(heard).status, last(heard).text) == ("completed", "b")
@@ -87,7 +96,7 @@ async def test_an_owner_answers_an_overflow_and_the_turn_goes_on_on_another_thre
 async def test_an_overflow_of_an_engine_that_owns_nothing_is_its_to_answer_too(tmp_path):
     engine = Probe(OTHER, compact=folds)
     answers = (Answer(text=LONG), STREAMED, Answer(text="b"))
-    async with staged(tmp_path, *answers) as stage, stage.thread(engine=engine) as thread:
+    async with open_stage(tmp_path, *answers) as stage, stage.thread(engine=engine) as thread:
         await talk(thread, "one")
         assert last(await hear(thread, "two")).text == "b"
     assert asked(stage) == [("user", "It rained."), ("user", "two")]
@@ -95,7 +104,7 @@ async def test_an_overflow_of_an_engine_that_owns_nothing_is_its_to_answer_too(t
 
 async def test_without_an_engine_the_runtime_folds_what_overflowed(tmp_path):
     answers = (Answer(text=LONG), STREAMED, Answer(text="b"))
-    async with staged(tmp_path, *answers) as stage, stage.thread() as thread:
+    async with open_stage(tmp_path, *answers) as stage, stage.thread() as thread:
         await talk(thread, "one")
         heard = await hear(thread, "two")
         assert last(heard).text == "b"
@@ -107,7 +116,7 @@ async def test_without_an_engine_the_runtime_folds_what_overflowed(tmp_path):
 async def test_an_engine_that_writes_summaries_writes_that_of_an_overflow(tmp_path):
     engine = Intercepting(intercept_compaction=InterceptResult(summary="It rained on us."))
     answers = (Answer(text=LONG), STREAMED, Answer(text="b"))
-    async with staged(tmp_path, *answers) as stage, stage.thread(engine=engine) as thread:
+    async with open_stage(tmp_path, *answers) as stage, stage.thread(engine=engine) as thread:
         await talk(thread, "one")
         assert last(await hear(thread, "two")).text == "b"
     one, summary, two = (text for _, text in asked(stage))
@@ -119,7 +128,7 @@ async def test_what_codex_did_before_the_overflow_is_mirrored_and_stays(tmp_path
     engine = Probe(OWNER, compact=folds)
     answers = (Answer(text=LONG), LOOKS, STREAMED, Answer(text="b"))
     async with (
-        staged(tmp_path, *answers) as stage,
+        open_stage(tmp_path, *answers) as stage,
         stage.thread(engine=engine, tools=[look]) as thread,
     ):
         await talk(thread, "one")
@@ -144,7 +153,7 @@ async def test_what_codex_did_before_the_overflow_is_mirrored_and_stays(tmp_path
 async def test_a_second_overflow_fails_the_turn_clearly_and_not_the_thread(tmp_path):
     engine = Probe(OWNER, compact=folds)
     answers = (Answer(text=LONG), STREAMED, STREAMED, Answer(text="c"))
-    async with staged(tmp_path, *answers) as stage, stage.thread(engine=engine) as thread:
+    async with open_stage(tmp_path, *answers) as stage, stage.thread(engine=engine) as thread:
         await talk(thread, "one")
         ended = last(await hear(thread, "two"))
         assert (ended.status, ended.error is not None) == ("failed", True)
@@ -159,7 +168,7 @@ async def test_a_second_overflow_fails_the_turn_clearly_and_not_the_thread(tmp_p
 async def test_an_overflow_of_the_first_turn_fails_clearly_and_folds_nothing(tmp_path):
     engine = Probe(OWNER, compact=folds)
     async with (
-        staged(tmp_path, STREAMED, Answer(text="b")) as stage,
+        open_stage(tmp_path, STREAMED, Answer(text="b")) as stage,
         stage.thread(engine=engine) as thread,
     ):
         ended = last(await hear(thread, "one"))
@@ -184,7 +193,7 @@ async def test_an_engine_that_hangs_over_an_overflow_is_helped_out(tmp_path):
     timeouts = EngineTimeouts(compact=0.1, grace=0.1)
     answers = (Answer(text=LONG), STREAMED, Answer(text="b"))
     async with (
-        staged(tmp_path, *answers) as stage,
+        open_stage(tmp_path, *answers) as stage,
         stage.thread(engine=engine, timeouts=timeouts) as thread,
     ):
         await talk(thread, "one")
@@ -199,7 +208,7 @@ async def test_nobody_compacts_an_owner_s_view_because_it_is_large(tmp_path):
     engine = Probe(OWNER)
     huge = "many words " * 93_000
     async with (
-        staged(tmp_path, Answer(text="a"), Answer(text="b")) as stage,
+        open_stage(tmp_path, Answer(text="a"), Answer(text="b")) as stage,
         stage.thread(engine=engine) as thread,
     ):
         await talk(thread, huge)
@@ -222,7 +231,7 @@ async def test_an_overflow_under_a_writer_that_was_replaced_surfaces_and_binds_n
     engine = Probe(OWNER, compact=folds)
     answers = (Answer(text=LONG), LOOKS, STREAMED, Answer(text="c"))
     async with (
-        staged(tmp_path, *answers) as stage,
+        open_stage(tmp_path, *answers) as stage,
         stage.thread(engine=engine, tools=[look]) as thread,
     ):
         await talk(thread, "one")

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from tests.harness.codex.scenes import MODEL, Stage, codex, hear, last, staged, surroundings
+from tests.harness.codex.scenes import MODEL, Stage, codex, hear, last, open_stage, surroundings
 from treadle.harness.codex.app_server import AppServer
 from treadle.harness.codex.codex_home import CodexHome, write_catalog
 from treadle.harness.codex.protocol.client_requests import TextInput, ThreadStart, TurnStart
@@ -106,7 +106,7 @@ async def spoken(stage: Stage) -> list[HarnessReported]:
 
 
 async def test_with_the_linear_engine_requests_are_those_of_an_app_server_alone(tmp_path):
-    async with staged(tmp_path / "ours", *ANSWERS) as stage:
+    async with open_stage(tmp_path / "ours", *ANSWERS) as stage:
         reports = await spoken(stage)
         ours = normal(stage.requests, tmp_path / "ours")
     alone = normal(await driven(tmp_path / "alone"), tmp_path / "alone")

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from tests.harness.codex.scenes import Stage, hear, last, of, staged
-from tests.harness.codex.test_completion import ONLY_CODEX, Asking
+from tests.harness.codex.scenes import Stage, hear, last, of, open_stage
+from tests.harness.codex.test_model import ONLY_CODEX, Asking
 from tests.policy.auth.scenes import HOUR, TokenEndpoint
 from treadle.core.errors import CannotCompact
 from treadle.harness.codex.options import CodexOptions
@@ -93,7 +93,7 @@ async def change() -> str:
 
 
 async def test_the_key_of_a_profile_pays_and_the_next_one_where_it_is_refused(tmp_path):
-    async with staged(tmp_path, REFUSED, Answer(text="hello"), Answer(text="again")) as stage:
+    async with open_stage(tmp_path, REFUSED, Answer(text="hello"), Answer(text="again")) as stage:
         keyless(stage)
         keys = {name: ApiKey(provider="openai", key=f"sk-planted-{name}") for name in ("a", "b")}
         credentials = credentials_at(stage, **keys)
@@ -112,7 +112,7 @@ async def test_the_key_of_a_profile_pays_and_the_next_one_where_it_is_refused(tm
 
 @pytest.mark.parametrize("kind", ["oauth", "token"])
 async def test_a_subscription_signs_the_server_in_and_its_binding_says_as_whom(tmp_path, kind):
-    async with staged(tmp_path, Answer(text="hello")) as stage:
+    async with open_stage(tmp_path, Answer(text="hello")) as stage:
         keyless(stage)
         credential: OAuth | Token = subscription()
         if kind == "token":
@@ -133,7 +133,7 @@ async def test_a_subscription_that_ends_in_the_middle_of_a_turn_loses_nothing(tm
     answers = (Answer(calls=(Call(name="change"),)), REFUSED, Answer(text="hello"))
     async with AsyncExitStack() as stack:
         endpoint = await stack.enter_async_context(JwtEndpoint())
-        stage = await stack.enter_async_context(staged(tmp_path, *answers))
+        stage = await stack.enter_async_context(open_stage(tmp_path, *answers))
         keyless(stage)
         credentials = credentials_at(stage, me=subscription(endpoint.url))
         thread = await stack.enter_async_context(
@@ -151,7 +151,7 @@ async def test_a_subscription_that_ends_in_the_middle_of_a_turn_loses_nothing(tm
 
 async def test_a_key_that_was_replaced_meanwhile_is_used_at_once(tmp_path):
     answers = (Answer(calls=(Call(name="replace"),)), REFUSED, Answer(text="hello"))
-    async with staged(tmp_path, *answers) as stage:
+    async with open_stage(tmp_path, *answers) as stage:
         keyless(stage)
         credentials = credentials_at(stage, me=ApiKey(provider="openai", key="sk-planted-old"))
 
@@ -170,7 +170,7 @@ async def test_a_key_that_was_replaced_meanwhile_is_used_at_once(tmp_path):
 
 
 async def test_a_subscription_without_an_account_starts_nothing(tmp_path):
-    async with staged(tmp_path) as stage:
+    async with open_stage(tmp_path) as stage:
         keyless(stage)
         credentials = credentials_at(stage, me=subscription(access="opaque-token", account_id=""))
         async with stage.thread(credentials=credentials) as thread:
@@ -182,7 +182,7 @@ async def test_a_subscription_without_an_account_starts_nothing(tmp_path):
 
 async def test_profiles_of_others_are_refused_and_a_users_home_keeps_its_login(tmp_path):
     foreign = ApiKey(provider="anthropic", key="sk-planted-foreign")
-    async with staged(tmp_path) as stage:
+    async with open_stage(tmp_path) as stage:
         keyless(stage)
         servers = stage.harness.servers
         with pytest.raises(RouteRefused, match="has no key"):
@@ -198,7 +198,7 @@ async def test_profiles_of_others_are_refused_and_a_users_home_keeps_its_login(t
 
 
 async def test_codex_folds_only_with_the_profile_that_a_thread_is_bound_to(tmp_path):
-    async with staged(tmp_path, Answer(text="hello")) as stage:
+    async with open_stage(tmp_path, Answer(text="hello")) as stage:
         keyless(stage)
         credentials = credentials_at(stage, a=subscription(), b=subscription(access=jwt("other")))
         async with stage.thread(credentials=credentials) as thread:
@@ -224,7 +224,7 @@ async def test_a_usage_limit_blocks_a_profile_until_it_resets(tmp_path):
         "content-type": "application/json",
     }
     spent = Answer(error=Failure(status=429, body=json.dumps(body), headers=headers))
-    async with staged(tmp_path, spent, Answer(text="hello")) as stage:
+    async with open_stage(tmp_path, spent, Answer(text="hello")) as stage:
         keyless(stage)
         credentials = credentials_at(stage, a=subscription(), b=subscription(access=jwt("other")))
         async with stage.thread(credentials=credentials) as thread:
@@ -237,7 +237,7 @@ async def test_a_usage_limit_blocks_a_profile_until_it_resets(tmp_path):
 async def test_a_chosen_profile_pays_for_models_of_codex_and_for_what_engines_ask_them(tmp_path):
     engine = Asking()
     answers = (Answer(text="a"), Answer(text="It rained."))
-    async with staged(tmp_path, *answers) as stage:
+    async with open_stage(tmp_path, *answers) as stage:
         credentials = credentials_at(
             stage, me=subscription(), key=ApiKey(provider="openai", key="sk-decoy")
         )

@@ -49,7 +49,7 @@ from treadle.harness.codex.protocol.types import (
 )
 from treadle.prompt.codex import find_codex
 
-from .places import private_environ
+from .real_servers import private_environ
 
 VERSIONS = ("0.163.0", "0.166.0")
 

@@ -12,12 +12,12 @@ from treadle.testing.script import Answer, Break, Call
 from treadle.tools.contract import ToolContext
 from treadle.tools.decorator import tool
 
-from .scenes import Stage, hear, last, of, plain, shown, staged
+from .scenes import Stage, hear, last, of, open_stage, request_items, roles_and_texts
 
 
 def conversation(stage: Stage) -> list[tuple[str, str]]:
     """What the model was shown last."""
-    return plain(shown(stage.requests[-1]))
+    return roles_and_texts(request_items(stage.requests[-1]))
 
 
 async def test_what_is_said_while_our_tool_runs_is_read_before_the_next_step(tmp_path):
@@ -30,7 +30,7 @@ async def test_what_is_said_while_our_tool_runs_is_read_before_the_next_step(tmp
         return "waited"
 
     async with (
-        staged(tmp_path, Answer(calls=(Call(name="wait"),)), Answer(text="done")) as stage,
+        open_stage(tmp_path, Answer(calls=(Call(name="wait"),)), Answer(text="done")) as stage,
         stage.thread(tools=(wait,)) as thread,
     ):
 
@@ -74,7 +74,7 @@ async def test_what_is_said_while_codex_runs_a_command_is_read_before_the_next_s
         arguments={"cmd": "until [ -e go ]; do sleep 0.05; done", "login": False},
     )
     async with (
-        staged(tmp_path, Answer(calls=(command,)), Answer(text="done")) as stage,
+        open_stage(tmp_path, Answer(calls=(command,)), Answer(text="done")) as stage,
         stage.thread() as thread,
     ):
 
@@ -102,7 +102,7 @@ async def test_what_is_said_while_codex_runs_a_command_is_read_before_the_next_s
 
 async def test_what_is_said_while_the_answer_streams_is_said_after_it_in_the_same_turn(tmp_path):
     slow = Answer(text="one two three four five six", pace=0.02)
-    async with staged(tmp_path, slow, Answer(text="yes")) as stage, stage.thread() as thread:
+    async with open_stage(tmp_path, slow, Answer(text="yes")) as stage, stage.thread() as thread:
         steered: list[str] = []
 
         async def steer(event: Event) -> None:
@@ -128,7 +128,7 @@ async def test_what_is_said_while_the_answer_streams_is_said_after_it_in_the_sam
 
 async def test_mail_of_another_thread_is_steered_with_the_name_of_its_sender(tmp_path):
     asked = Answer(calls=(Call(name="wait"),))
-    async with staged(tmp_path, asked, Answer(text="done")) as stage:
+    async with open_stage(tmp_path, asked, Answer(text="done")) as stage:
         async with stage.thread() as other:
 
             @tool(parallel=True)
@@ -165,7 +165,7 @@ async def test_what_was_steered_into_an_interrupted_turn_is_said_once_in_the_nex
         await asyncio.Event().wait()
         return "never"
 
-    async with staged(tmp_path, stuck) as stage, stage.thread(tools=(forever,)) as thread:
+    async with open_stage(tmp_path, stuck) as stage, stage.thread(tools=(forever,)) as thread:
 
         async def steer(event: Event) -> None:
             if isinstance(event, ToolStarted):
@@ -185,7 +185,7 @@ async def test_what_was_steered_into_an_interrupted_turn_is_said_once_in_the_nex
 
 async def test_what_codex_does_not_take_any_more_is_said_when_its_turn_is_over(tmp_path):
     cut = Answer(text="one two three", stall=Break(events=4, seconds=0.3))
-    async with staged(tmp_path, cut, Answer(text="yes")) as stage, stage.thread() as thread:
+    async with open_stage(tmp_path, cut, Answer(text="yes")) as stage, stage.thread() as thread:
         steered: list[int] = []
 
         async def steer(event: Event) -> None:
@@ -221,7 +221,7 @@ async def test_what_was_steered_before_the_app_server_died_is_not_doubled(tmp_pa
 
     stuck = Answer(when="one of 1", text="x", stall=Break(events=2), times=1)
     async with (
-        staged(tmp_path, Answer(calls=(Call(name="wait"),)), stuck) as stage,
+        open_stage(tmp_path, Answer(calls=(Call(name="wait"),)), stuck) as stage,
         stage.thread(tools=(wait,)) as thread,
     ):
 
@@ -251,7 +251,7 @@ async def test_what_the_app_server_took_and_lost_when_it_died_is_said_again(tmp_
         return "waited"
 
     async with (
-        staged(tmp_path, Answer(calls=(Call(name="wait"),))) as stage,
+        open_stage(tmp_path, Answer(calls=(Call(name="wait"),))) as stage,
         stage.thread(tools=(wait,)) as thread,
     ):
 

@@ -2,8 +2,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.harness.codex.scenes import MODEL, Items, hear, last, plain, shown, staged
-from tests.harness.codex.viewing import bare, shows_view, started, told
+from tests.harness.codex.scenes import (
+    MODEL,
+    Items,
+    hear,
+    last,
+    open_stage,
+    request_items,
+    roles_and_texts,
+)
+from tests.harness.codex.view_items import shows_view, start_reasons, view_contents, without_ids
 from treadle import Thread
 from treadle.harness.codex.native_projection import history_items, rows_to_send
 from treadle.models.connect import ProviderConfig
@@ -46,13 +54,15 @@ def spoken(request: Any) -> list[tuple[str, str]]:
     items: Items = request.payload["input"]
     if items[0].get("role") == "developer" and "You are Codex" in str(items[0])[:300]:
         items = items[1:]
-    lines = [line for item in items for line in plain([item]) if not line[1].startswith(MARKS)]
+    lines = [
+        line for item in items for line in roles_and_texts([item]) if not line[1].startswith(MARKS)
+    ]
     return [line for line in lines if line[0] != "developer"]
 
 
 def surroundings(request: Any) -> int:
     """How often a request tells its surroundings."""
-    texts = [what for _, what in plain(request.payload["input"])]
+    texts = [what for _, what in roles_and_texts(request.payload["input"])]
     return sum(text.count("<environment_context>") for text in texts)
 
 
@@ -71,7 +81,7 @@ def script(turns: int) -> tuple[Answer, ...]:
 
 
 async def test_a_conversation_goes_from_one_harness_to_the_other_and_back(tmp_path):
-    async with staged(tmp_path, *script(4)) as stage, stage.thread(tools=(weigh,)) as thread:
+    async with open_stage(tmp_path, *script(4)) as stage, stage.thread(tools=(weigh,)) as thread:
         for number, harness in enumerate((TREADLE, CODEX, TREADLE, CODEX), 1):
             await turn(thread, number, harness)
             asked, answered = stage.requests[-2:]
@@ -84,7 +94,7 @@ async def test_a_conversation_goes_from_one_harness_to_the_other_and_back(tmp_pa
 
 
 async def test_a_conversation_that_began_on_codex_is_told_its_surroundings_on_treadle(tmp_path):
-    async with staged(tmp_path, *script(3)) as stage, stage.thread(tools=(weigh,)) as thread:
+    async with open_stage(tmp_path, *script(3)) as stage, stage.thread(tools=(weigh,)) as thread:
         for number, harness in enumerate((CODEX, TREADLE, CODEX), 1):
             await turn(thread, number, harness)
             assert spoken(stage.requests[-1]) == past(*range(1, number + 1))[:-1]
@@ -93,21 +103,21 @@ async def test_a_conversation_that_began_on_codex_is_told_its_surroundings_on_tr
 
 
 async def test_thoughts_go_back_with_their_names_to_whom_they_came_from(tmp_path):
-    async with staged(tmp_path, *script(3)) as stage, stage.thread(tools=(weigh,)) as thread:
+    async with open_stage(tmp_path, *script(3)) as stage, stage.thread(tools=(weigh,)) as thread:
         for number, harness in enumerate((TREADLE, CODEX, TREADLE), 1):
             await turn(thread, number, harness)
         view = {row.shape.id: row for row in thread.view.rows if row.shape.type == "reasoning"}
         sent = [i for i in stage.requests[-1].payload["input"] if i["type"] == "reasoning"]
         assert [item["id"] for item in sent] == list(view)
         assert all(item["encrypted_content"].startswith("sealed:") for item in sent)
-        on_codex = [i for i in shown(stage.requests[3]) if i["type"] == "reasoning"]
+        on_codex = [i for i in request_items(stage.requests[3]) if i["type"] == "reasoning"]
         assert [(i["id"], i["encrypted_content"]) for i in on_codex] == [
             (i["id"], i["encrypted_content"]) for i in sent[:2]
         ]
 
 
 async def test_thoughts_of_another_provider_stay_with_it(tmp_path):
-    async with staged(tmp_path, *script(3)) as stage:
+    async with open_stage(tmp_path, *script(3)) as stage:
         other = ProviderConfig(
             api="responses", base_url=stage.server.base_url, key="sk-other", retries=0
         )
@@ -127,7 +137,7 @@ async def test_thoughts_of_another_provider_stay_with_it(tmp_path):
 
 
 async def test_the_view_is_the_same_items_each_time_it_is_projected(tmp_path):
-    async with staged(tmp_path, *script(3)) as stage, stage.thread(tools=(weigh,)) as thread:
+    async with open_stage(tmp_path, *script(3)) as stage, stage.thread(tools=(weigh,)) as thread:
         for number, harness in enumerate((CODEX, TREADLE, CODEX), 1):
             await turn(thread, number, harness)
         head = thread.view.head
@@ -145,7 +155,7 @@ async def test_built_in_hands_of_both_harnesses_leave_one_conversation(tmp_path)
         return Answer(calls=(call,)), Answer(text=f"Answer {number}.")
 
     answers = [answer for number in (1, 2, 3) for answer in look(number)]
-    async with staged(tmp_path, *answers) as stage, stage.thread() as thread:
+    async with open_stage(tmp_path, *answers) as stage, stage.thread() as thread:
         for number, harness in enumerate((TREADLE, CODEX, TREADLE), 1):
             await turn(thread, number, harness)
         newest = stage.requests[-1].payload["input"]
@@ -164,20 +174,20 @@ async def test_models_of_both_wire_families_read_the_same_conversation(tmp_path)
         Answer(text="Answer 1."),
     )
     async with (
-        staged(tmp_path, *answers) as stage,
+        open_stage(tmp_path, *answers) as stage,
         stage.thread(tools=(weigh,), model="openai:gpt-6.1-sol") as thread,
     ):
         await hear(thread, "Question 1?")
-        view = bare(told(thread))
+        view = without_ids(view_contents(thread))
         assert [item["type"] for item in view] == [
             *("message", "reasoning", "custom_tool_call", "custom_tool_call_output", "message")
         ]
         assert "stone 1 weighs 3 kg" in str(view[3]["output"])
         for model in ("openai:gpt-5.5", "openai:gpt-6.1-sol"):
-            view = bare(told(thread))
+            view = without_ids(view_contents(thread))
             thread.use(model)
             heard = await hear(thread, "And?")
-            assert started(heard) == ["model-mismatch"]
-            newest = bare(stage.requests[-1].payload["input"])
+            assert start_reasons(heard) == ["model-mismatch"]
+            newest = without_ids(stage.requests[-1].payload["input"])
             assert newest[-len(view) - 1 : -1] == view
             assert str(newest).count("Question 1?") == 1

@@ -34,7 +34,7 @@ from treadle.tools.contract import ToolCall, ToolContext, ToolResult
 from treadle.tools.decorator import tool
 from treadle.tools.stored_output import open_output, read_range
 
-from .scenes import Stage, hear, last, of, shown, staged
+from .scenes import Stage, hear, last, of, open_stage, request_items
 
 PIXEL = (
     "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDw"
@@ -97,7 +97,7 @@ OURS = (Free(), Memory(), add, picture, broken)
 
 def results(stage: Stage) -> list[Any]:
     """The outputs that the model was shown with the newest request."""
-    return [item["output"] for item in shown(stage.requests[-1]) if "output" in item]
+    return [item["output"] for item in request_items(stage.requests[-1]) if "output" in item]
 
 
 def call(name: str, namespace: str | None = None, /, **arguments: object) -> Call:
@@ -105,7 +105,7 @@ def call(name: str, namespace: str | None = None, /, **arguments: object) -> Cal
 
 
 async def test_our_tools_are_offered_beside_those_of_codex(tmp_path):
-    async with staged(tmp_path) as stage, stage.thread(tools=OURS) as thread:
+    async with open_stage(tmp_path) as stage, stage.thread(tools=OURS) as thread:
         await hear(thread, "go")
         offered = {
             tool["name"]: tool for tool in stage.requests[0].payload["tools"] if "name" in tool
@@ -126,7 +126,7 @@ async def test_functions_freeform_tools_and_namespaces_get_what_the_model_wrote(
         call("add", a="one"),
     )
     async with (
-        staged(tmp_path, Answer(calls=calls), Answer(text="done")) as stage,
+        open_stage(tmp_path, Answer(calls=calls), Answer(text="done")) as stage,
         stage.thread(tools=OURS) as thread,
     ):
         events = await hear(thread, "go")
@@ -155,7 +155,7 @@ async def test_functions_freeform_tools_and_namespaces_get_what_the_model_wrote(
 async def test_each_call_of_an_answer_has_its_result_where_codex_has_it(tmp_path):
     calls = tuple(call("add", a=number, b=1) for number in range(4))
     async with (
-        staged(tmp_path, Answer(calls=calls), Answer(text="done")) as stage,
+        open_stage(tmp_path, Answer(calls=calls), Answer(text="done")) as stage,
         stage.thread(tools=OURS) as thread,
     ):
         await hear(thread, "go")
@@ -184,7 +184,7 @@ async def test_a_call_is_durable_before_it_runs_and_its_result_before_codex_hear
             seen.append(f"{count} staged, {len(stage.requests)} asked")
 
     async with (
-        staged(tmp_path, Answer(calls=(call("look"),)), Answer(text="done")) as stage,
+        open_stage(tmp_path, Answer(calls=(call("look"),)), Answer(text="done")) as stage,
         stage.thread(tools=(look,)) as thread,
     ):
         thread.observers.append(staged_results)
@@ -216,7 +216,7 @@ async def test_hooks_see_block_and_change_the_calls_of_our_tools(tmp_path):
     hooks.on(AfterToolCall, after)
     calls = (call("add", a=1, b=2), call("free", input="raw"))
     async with (
-        staged(tmp_path, Answer(calls=calls), Answer(text="done")) as stage,
+        open_stage(tmp_path, Answer(calls=calls), Answer(text="done")) as stage,
         stage.thread(tools=OURS, hooks=hooks) as thread,
     ):
         await hear(thread, "go")
@@ -231,7 +231,7 @@ async def test_hooks_see_block_and_change_the_calls_of_our_tools(tmp_path):
 
 async def test_images_of_a_result_reach_the_model(tmp_path):
     async with (
-        staged(tmp_path, Answer(calls=(call("picture"),)), Answer(text="done")) as stage,
+        open_stage(tmp_path, Answer(calls=(call("picture"),)), Answer(text="done")) as stage,
         stage.thread(tools=OURS) as thread,
     ):
         await hear(thread, "go")
@@ -249,7 +249,7 @@ async def test_what_is_too_long_for_the_model_is_kept_whole(tmp_path):
         return text
 
     async with (
-        staged(tmp_path, Answer(calls=(call("long"),)), Answer(text="done")) as stage,
+        open_stage(tmp_path, Answer(calls=(call("long"),)), Answer(text="done")) as stage,
         stage.thread(tools=(long,)) as thread,
     ):
         await hear(thread, "go")
@@ -267,7 +267,7 @@ async def test_scripts_of_the_code_mode_call_our_tools_without_items_of_their_ow
         "text(await tools.free({input: 'raw'})); text(await tools.mem__note({input: 'n'}));",
     )
     async with (
-        staged(tmp_path, Answer(calls=(script,)), Answer(text="done")) as stage,
+        open_stage(tmp_path, Answer(calls=(script,)), Answer(text="done")) as stage,
         stage.thread(tools=OURS, model=CODE_MODE) as thread,
     ):
         events = await hear(thread, "go")
@@ -287,7 +287,7 @@ async def test_scripts_of_the_code_mode_call_our_tools_without_items_of_their_ow
 async def test_commands_of_codex_are_mirrored_and_told_as_they_run(tmp_path):
     command = call("exec_command", cmd="sleep 0.5; echo hello", login=False)
     async with (
-        staged(tmp_path, Answer(calls=(command,)), Answer(text="done")) as stage,
+        open_stage(tmp_path, Answer(calls=(command,)), Answer(text="done")) as stage,
         stage.thread() as thread,
     ):
         events = await hear(thread, "go")
@@ -308,7 +308,7 @@ async def test_commands_of_codex_are_mirrored_and_told_as_they_run(tmp_path):
 async def test_a_command_that_fails_is_told_as_a_failure(tmp_path):
     command = call("exec_command", cmd="exit 3", login=False)
     async with (
-        staged(tmp_path, Answer(calls=(command,)), Answer(text="done")) as stage,
+        open_stage(tmp_path, Answer(calls=(command,)), Answer(text="done")) as stage,
         stage.thread() as thread,
     ):
         events = await hear(thread, "go")
@@ -322,7 +322,7 @@ async def test_patches_of_codex_are_mirrored_and_applied(tmp_path):
         input="*** Begin Patch\n*** Add File: hello.txt\n+hi\n*** End Patch\n",
     )
     async with (
-        staged(tmp_path, Answer(calls=(patch,)), Answer(text="done")) as stage,
+        open_stage(tmp_path, Answer(calls=(patch,)), Answer(text="done")) as stage,
         stage.thread() as thread,
     ):
         events = await hear(thread, "go")
@@ -337,7 +337,7 @@ async def test_patches_of_codex_are_mirrored_and_applied(tmp_path):
 async def test_what_is_mirrored_says_that_it_comes_from_codex(tmp_path):
     command = call("exec_command", cmd="true", login=False)
     async with (
-        staged(tmp_path, Answer(calls=(command,)), Answer(text="done")) as stage,
+        open_stage(tmp_path, Answer(calls=(command,)), Answer(text="done")) as stage,
         stage.thread() as thread,
     ):
         await hear(thread, "go")
@@ -349,7 +349,7 @@ async def test_what_is_mirrored_says_that_it_comes_from_codex(tmp_path):
 
 
 async def test_a_tool_that_only_a_provider_runs_is_not_offered_and_the_user_told(tmp_path):
-    async with staged(tmp_path) as stage, stage.thread(tools=(WebSearchTool(), add)) as thread:
+    async with open_stage(tmp_path) as stage, stage.thread(tools=(WebSearchTool(), add)) as thread:
         events = await hear(thread, "go")
         assert [event.text for event in of(events, NoticeRaised)] == [
             "the tool 'web_search' runs at a provider only and is not offered on Codex"
@@ -360,7 +360,7 @@ async def test_a_tool_that_only_a_provider_runs_is_not_offered_and_the_user_told
 
 @pytest.mark.parametrize("tools", [None, ()], ids=["builtin", "none"])
 async def test_the_built_in_tools_are_not_offered_beside_those_of_codex(tmp_path, tools):
-    async with staged(tmp_path) as stage, stage.thread(tools=tools) as thread:
+    async with open_stage(tmp_path) as stage, stage.thread(tools=tools) as thread:
         await hear(thread, "go")
         names = [tool.get("name") for tool in stage.requests[0].payload["tools"]]
         assert names.count("exec_command") == 1

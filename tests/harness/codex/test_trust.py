@@ -7,7 +7,7 @@ import pytest
 from treadle.harness.codex.codex_home import CodexHome
 from treadle.harness.codex.options import CodexOptions
 
-from .scenes import Stage, hear, last, staged, talk
+from .scenes import Stage, hear, last, open_stage, talk
 
 USER = CodexOptions(home="user")
 OWN = "[features]\nplugins = false\n"
@@ -45,7 +45,7 @@ async def ask(stage: Stage, **options) -> None:
 @pytest.mark.parametrize("sandbox", ["workspace-write", "danger-full-access"])
 async def test_a_project_starts_no_program_because_codex_works_in_it(tmp_path, sandbox):
     mark = foreign(tmp_path)
-    async with staged(tmp_path) as stage:
+    async with open_stage(tmp_path) as stage:
         await ask(stage, sandbox=sandbox)
         home = CodexHome.below(tmp_path / "treadle")
         assert not mark.exists()
@@ -54,7 +54,7 @@ async def test_a_project_starts_no_program_because_codex_works_in_it(tmp_path, s
 
 async def test_codex_decides_in_nobody_s_place_whom_the_user_trusts(tmp_path):
     mark, file = foreign(tmp_path), settings(tmp_path, OWN)
-    async with staged(tmp_path, options=USER) as stage:
+    async with open_stage(tmp_path, options=USER) as stage:
         await ask(stage)
     assert not mark.exists()
     assert file.read_text() == OWN
@@ -64,7 +64,7 @@ async def test_a_project_that_the_user_trusts_is_heeded_as_in_the_user_s_own_cod
     mark = foreign(tmp_path)
     trusting = f'{OWN}[projects."{tmp_path / "project"}"]\ntrust_level = "trusted"\n'
     file = settings(tmp_path, trusting)
-    async with staged(tmp_path, options=USER) as stage:
+    async with open_stage(tmp_path, options=USER) as stage:
         await ask(stage, cwd=tmp_path / "project")
     assert mark.exists()
     assert file.read_text() == trusting
@@ -75,7 +75,7 @@ async def test_the_user_s_own_codex_gives_no_more_rights_than_the_thread_has(tmp
     more = f'[sandbox_workspace_write]\nwritable_roots = ["{elsewhere}"]\nnetwork_access = true\n'
     settings(tmp_path, OWN + more)
     async with (
-        staged(tmp_path, options=USER) as stage,
+        open_stage(tmp_path, options=USER) as stage,
         stage.thread(sandbox="workspace-write") as thread,
     ):
         await talk(thread, "Hello.")

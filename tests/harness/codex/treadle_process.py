@@ -13,7 +13,7 @@ from treadle.harness.codex.protocol.server_requests import ClientReply, ServerRe
 from treadle.harness.codex.protocol.types import CommandItem, parse_item
 from treadle.harness.codex.server_access import ProviderRoute
 
-from .places import real_launch
+from .real_servers import real_command
 
 
 async def nobody(ask: ServerRequest) -> ClientReply:
@@ -22,7 +22,7 @@ async def nobody(ask: ServerRequest) -> ClientReply:
 
 async def main(directory: Path, base_url: str) -> None:
     route = ProviderRoute(provider="fake", base_url=base_url)
-    server = AppServer(real_launch(directory, route))
+    server = AppServer(real_command(directory, route))
     connection = await server.connection()
     start = ThreadStart(
         cwd=str(directory), model="any", sandbox="danger-full-access", config=route.config()

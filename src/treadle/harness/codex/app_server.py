@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from importlib import import_module
 
 from ...models.retry import Backoff
-from .connection import REQUEST_SECONDS, AppServerConnection, NotificationListener
 from .errors import (
     AppServerDied,
     AppServerUnavailable,
@@ -24,6 +23,7 @@ from .errors import (
 )
 from .protocol.client_requests import ClientCapabilities, ClientInfo, Initialize
 from .protocol.notifications import UNWANTED, Notification
+from .server_connection import REQUEST_SECONDS, AppServerConnection, NotificationListener
 from .server_process import ServerCommand, ServerProcess
 from .version import SUPPORTED_VERSIONS, Version, VersionRange, version_problem
 

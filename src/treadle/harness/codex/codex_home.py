@@ -107,7 +107,7 @@ class CodexHome:
         return ServerCommand(
             binary=binary,
             arguments=(*_overrides(settings), "app-server"),
-            environment={**self._inherited(environ), **keys, **self._home_variable()},
+            environment={**self._inherited_variables(environ), **keys, **self._home_variable()},
             directory=self.directory if self.private else None,
             secrets=tuple(keys.values()),
         )
@@ -138,7 +138,7 @@ class CodexHome:
         named = self.private or self.directory.is_dir()
         return {"CODEX_HOME": str(self.directory)} if named else {}
 
-    def _inherited(self, environ: Mapping[str, str]) -> dict[str, str]:
+    def _inherited_variables(self, environ: Mapping[str, str]) -> dict[str, str]:
         if not self.private:
             return dict(environ)
         return {name: value for name, value in environ.items() if not is_secret(name, value)}

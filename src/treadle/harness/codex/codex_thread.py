@@ -17,7 +17,6 @@ from ...context.row import Row, shape_of
 from ...core.items import InputImage, Message, Part, text_of
 from ...log.thread_log import ThreadLog
 from .binding import Binding, binding_draft
-from .connection import AppServerConnection
 from .errors import CodexProtocolError
 from .mirror import Mirror
 from .native_projection import (
@@ -30,7 +29,8 @@ from .native_projection import (
 )
 from .protocol.client_requests import ImageInput, TextInput, ThreadInject, UserInput
 from .protocol.server_requests import ClientReply, ServerRequest
-from .rollout import rollout_size
+from .rollout_reader import rollout_size
+from .server_connection import AppServerConnection
 from .start_requests import SentSettings
 from .subscription import Handler, Subscription
 from .text_projection import fit_text, project_text

@@ -39,6 +39,7 @@ from ..contract import (
 )
 from ..events import Event, RateLimitsReported
 from .codex_thread import preview_text
+from .codex_turn import CodexTurn
 from .manual_compact import COMPACT_SECONDS, compact_manually
 from .mirror import LOG_ERRORS
 from .model import AppServerModel
@@ -48,10 +49,9 @@ from .options import HARNESS, CodexOptions
 from .protocol.notifications import Notification, RateLimitsNotification
 from .protocol.types import LimitWindow
 from .reconcile import reconcile
-from .rollout import wait_until_settled
+from .rollout_reader import wait_until_settled
 from .server_pool import ServerPool
 from .threads import CodexThreads
-from .turn import CodexTurn
 
 __all__ = ["CodexHarness", "reported_limits", "seconds_until_reset"]
 

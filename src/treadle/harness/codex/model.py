@@ -32,7 +32,6 @@ from ...models.formats import format_named
 from ...policy.auth.credential import AuthError
 from ...policy.failures import UNUSABLE
 from ..contract import Identifies, nobody
-from .connection import AppServerConnection
 from .errors import CodexError, CodexProtocolError, Disconnected
 from .native_projection import is_model_output
 from .protocol.client_requests import (
@@ -52,6 +51,7 @@ from .protocol.notifications import (
 from .protocol.server_requests import ClientReply, ServerRequest
 from .protocol.types import CodexTurnError
 from .server_access import PROVIDER
+from .server_connection import AppServerConnection
 from .server_pool import ServerPool
 from .subscription import Subscription
 

@@ -29,7 +29,7 @@ from .binding import fingerprint
 from .codex_thread import CodexThread
 from .mirror import Mirror
 from .native_projection import rows_to_send, thread_instructions
-from .rollout import newest_compaction
+from .rollout_reader import newest_compaction
 
 __all__ = ["BACKEND", "COMPACTED", "NativeCompactions"]
 

@@ -19,7 +19,7 @@ from ..contract import TurnRun
 from .binding import Binding
 from .mirror import Echo, Mirror
 from .native_projection import history_items, is_input
-from .rollout import RolloutTurn, read_turn
+from .rollout_reader import RolloutTurn, read_turn
 from .steering import mail_input
 
 __all__ = ["reconcile"]

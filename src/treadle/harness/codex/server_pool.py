@@ -17,9 +17,9 @@ from ...prompt.codex import find_codex
 from ..contract import Identity
 from .app_server import AppServer
 from .codex_home import UNKNOWN_MODEL, CodexHome, ExtraModel, has_model, write_catalog
-from .connection import AppServerConnection, NotificationListener
 from .options import CodexOptions
 from .server_access import ServerAccess, server_access
+from .server_connection import AppServerConnection, NotificationListener
 
 __all__ = ["ServerPool"]
 

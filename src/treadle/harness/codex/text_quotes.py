@@ -202,7 +202,7 @@ class _Quoter:
                 return _Speech("assistant", (_NO_IMAGE,))
             case _:
                 speaker = quoted_name(row.shape.role) if row.shape.role else "item"
-                return _Speech(speaker, (_omitted(item_type(item)),))
+                return _Speech(speaker, (_omission_note(item_type(item)),))
 
     def call(self, call: _Call) -> Iterator[str]:
         tool = quoted_name(call.tool)
@@ -240,9 +240,9 @@ class _Quoter:
             case InputImage():
                 return _NO_IMAGE
             case Unknown():
-                return _omitted(part.type)
+                return _omission_note(part.type)
             case _:
-                return _omitted(str(part.__struct_config__.tag))
+                return _omission_note(str(part.__struct_config__.tag))
 
     def text(self, text: str) -> str:
         return cut_end(clean_text(text), self.cap)
@@ -276,7 +276,7 @@ def _decode_arguments(arguments: str) -> Any:
         return arguments
 
 
-def _omitted(kind: str) -> str:
+def _omission_note(kind: str) -> str:
     return f"[{quoted_name(kind)} content omitted]"
 
 

@@ -31,7 +31,6 @@ from .binding import (
     tools_fingerprint,
 )
 from .codex_thread import CodexThread, TypedInput
-from .connection import AppServerConnection
 from .errors import CodexError, Disconnected, UnknownMethod
 from .mirror import Mirror
 from .native_projection import thread_instructions
@@ -43,8 +42,9 @@ from .protocol.client_requests import (
     ThreadUnsubscribe,
 )
 from .request_handler import dynamic_tools
-from .rollout import locate_rollout
+from .rollout_reader import locate_rollout
 from .server_access import ServerAccess
+from .server_connection import AppServerConnection
 from .server_pool import ServerPool
 from .start_requests import SentSettings, thread_start
 

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from tests.engines.scenes import written
-from tests.harness.codex.scenes import Items, shown
+from tests.harness.codex.scenes import Items, request_items
 from treadle import Thread
 from treadle.context.compose import item_draft
 from treadle.context.row import Row
@@ -26,18 +26,18 @@ from treadle.harness.events import Event, HarnessReported
 
 __all__ = [
     "PICTURE",
-    "bare",
+    "add_weather_skill",
     "continues",
     "folding",
-    "killed",
+    "kill_server",
     "raw",
-    "reasons",
     "recalling",
     "shows_view",
-    "skilled",
     "standing",
-    "started",
-    "told",
+    "start_reasons",
+    "thread_reasons",
+    "view_contents",
+    "without_ids",
     "without_standing",
 ]
 
@@ -53,13 +53,13 @@ OWN = ("<skills_instructions>", "<permissions instructions>")
 ANSWERS = ("reasoning", "function_call", "custom_tool_call")
 
 
-def told(thread: Thread, *, leave: set[str] = SURROUNDINGS | STANDING) -> Items:
+def view_contents(thread: Thread, *, leave: set[str] = SURROUNDINGS | STANDING) -> Items:
     """The rows of the view without ids, and without the fragments in `leave`."""
     kept = [_without(row, leave) for row in thread.view.rows]
     return [item for item in kept if item is not None]
 
 
-def bare(items: Items) -> Items:
+def without_ids(items: Items) -> Items:
     """Items without the names that somebody gave them, and without what is not there."""
     return [
         {name: value for name, value in item.items() if name != "id" and value is not None}
@@ -72,7 +72,10 @@ def shows_view(thread: Thread, request: Any, **how: Any) -> bool:
 
     To be asked when the answer is in the log and before the next turn.
     """
-    said, view = bare(shown(without_standing(request))), bare(told(thread, **how))
+    said, view = (
+        without_ids(request_items(without_standing(request))),
+        without_ids(view_contents(thread, **how)),
+    )
     assert view[: len(said)] == said
     assert said, "the request says nothing"
     assert all(_is_answer(item) for item in view[len(said) :])
@@ -103,7 +106,7 @@ def continues(request: Any, former: Any) -> bool:
     return len(other["input"]) > len(one["input"])
 
 
-async def killed(server: AppServer) -> None:
+async def kill_server(server: AppServer) -> None:
     """Kill an app-server, and see that it is dead."""
     connection = await server.connection()
     assert server.pid is not None
@@ -111,7 +114,7 @@ async def killed(server: AppServer) -> None:
     await connection.wait_ended()
 
 
-def skilled(place: Path) -> None:
+def add_weather_skill(place: Path) -> None:
     """Give the Codex of a stage a skill: ``weather``."""
     skill = place / "treadle" / "codex" / "home" / "skills" / "weather"
     skill.mkdir(parents=True)
@@ -133,13 +136,13 @@ def raw(thread: Thread, **item: Any) -> Draft:
     return msgspec.structs.replace(draft, body=msgspec.json.encode(item))
 
 
-def started(events: Sequence[Event]) -> list[str]:
+def start_reasons(events: Sequence[Event]) -> list[str]:
     """Why Codex threads were started, in order."""
     reports = [event for event in events if isinstance(event, HarnessReported)]
     return [report.reason for report in reports if report.what == "thread.started"]
 
 
-def reasons(events: Sequence[Event]) -> list[str]:
+def thread_reasons(events: Sequence[Event]) -> list[str]:
     """Why Codex threads were started, or used again."""
     return [event.reason for event in events if isinstance(event, HarnessReported)]
 

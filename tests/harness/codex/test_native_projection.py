@@ -3,17 +3,17 @@ from __future__ import annotations
 from typing import Any
 
 from tests.engines.scenes import Probe, written
-from tests.harness.codex.scenes import hear, last, plain, shown, staged, talk
-from tests.harness.codex.viewing import (
+from tests.harness.codex.scenes import hear, last, open_stage, request_items, roles_and_texts, talk
+from tests.harness.codex.view_items import (
+    add_weather_skill,
     continues,
     folding,
-    killed,
-    reasons,
+    kill_server,
     shows_view,
-    skilled,
     standing,
-    started,
-    told,
+    start_reasons,
+    thread_reasons,
+    view_contents,
 )
 from treadle.core.items import FunctionCall
 from treadle.engines.values import AssembleParams, AssembleResult
@@ -37,18 +37,18 @@ async def weigh(what: str) -> str:
 
 
 async def test_inside_an_epoch_every_request_is_the_view_and_begins_with_the_one_before(tmp_path):
-    async with staged(tmp_path, *WORK) as stage, stage.thread(engine=Probe()) as thread:
+    async with open_stage(tmp_path, *WORK) as stage, stage.thread(engine=Probe()) as thread:
         for said in ("How is the weather?", "And tomorrow?", "And then?"):
             await hear(thread, said)
             assert shows_view(thread, stage.requests[-1])
         requests = stage.requests
         assert all(continues(*pair) for pair in zip(requests[1:], requests, strict=False))
-        assert plain(shown(requests[-1]))[-1] == ("user", "And then?")
+        assert roles_and_texts(request_items(requests[-1]))[-1] == ("user", "And then?")
 
 
 async def test_an_epoch_of_the_engine_is_a_new_codex_thread_with_the_view_as_its_history(tmp_path):
     engine = Probe()
-    async with staged(tmp_path, *WORK) as stage, stage.thread(engine=engine) as thread:
+    async with open_stage(tmp_path, *WORK) as stage, stage.thread(engine=engine) as thread:
         await hear(thread, "How is the weather?")
         engine.answers["assemble"] = folding("It rained.")
         heard = await hear(thread, "And tomorrow?")
@@ -56,13 +56,19 @@ async def test_an_epoch_of_the_engine_is_a_new_codex_thread_with_the_view_as_its
         del engine.answers["assemble"]
         again = await hear(thread, "And then?")
         assert shows_view(thread, stage.requests[-1])
-    assert (started(heard), reasons(again)) == (["epoch-mismatch"], ["per-turn-projection"])
-    assert plain(shown(stage.requests[2])) == [("user", "It rained."), ("user", "And tomorrow?")]
+    assert (start_reasons(heard), thread_reasons(again)) == (
+        ["epoch-mismatch"],
+        ["per-turn-projection"],
+    )
+    assert roles_and_texts(request_items(stage.requests[2])) == [
+        ("user", "It rained."),
+        ("user", "And tomorrow?"),
+    ]
     assert continues(stage.requests[3], stage.requests[2])
 
 
 async def test_a_thread_that_is_opened_again_is_shown_as_it_was(tmp_path):
-    async with staged(tmp_path, *WORK) as stage:
+    async with open_stage(tmp_path, *WORK) as stage:
         async with stage.thread() as thread:
             await hear(thread, "How is the weather?")
             name, before = thread.id, thread.view.rows
@@ -70,8 +76,8 @@ async def test_a_thread_that_is_opened_again_is_shown_as_it_was(tmp_path):
             heard = await hear(thread, "And tomorrow?")
             assert thread.view.rows[: len(before)] == before
             assert shows_view(thread, stage.requests[-1])
-    assert started(heard) == ["thread-reopened"]
-    assert [who for who, _ in plain(shown(stage.requests[-1]))] == [
+    assert start_reasons(heard) == ["thread-reopened"]
+    assert [who for who, _ in roles_and_texts(request_items(stage.requests[-1]))] == [
         "user",
         "reasoning",
         "function_call",
@@ -82,14 +88,14 @@ async def test_a_thread_that_is_opened_again_is_shown_as_it_was(tmp_path):
 
 
 async def test_items_keep_the_ids_of_their_provider_and_get_the_same_ones_each_time(tmp_path):
-    async with staged(tmp_path, *WORK) as stage:
+    async with open_stage(tmp_path, *WORK) as stage:
         async with stage.thread() as thread:
             await hear(thread, "How is the weather?")
             name = thread.id
         for said in ("And tomorrow?", "And then?"):
             async with stage.thread(name) as thread:
                 await hear(thread, said)
-        first, second = (shown(request) for request in stage.requests[-2:])
+        first, second = (request_items(request) for request in stage.requests[-2:])
         assert first[:-1] == second[: len(first) - 1]
         given = {row.shape.id for row in thread.view.rows if row.shape.id}
         assert {item["id"] for item in first if item["type"] != "message"} <= given
@@ -97,12 +103,12 @@ async def test_items_keep_the_ids_of_their_provider_and_get_the_same_ones_each_t
 
 
 async def test_after_a_crash_of_the_app_server_the_next_turn_is_shown_the_view(tmp_path):
-    async with staged(tmp_path, *WORK) as stage, stage.thread() as thread:
+    async with open_stage(tmp_path, *WORK) as stage, stage.thread() as thread:
         await hear(thread, "How is the weather?")
         (server,) = stage.harness.servers.servers
-        await killed(server)
+        await kill_server(server)
         heard = await hear(thread, "And tomorrow?")
-        assert started(heard) == ["app-server-restarted"]
+        assert start_reasons(heard) == ["app-server-restarted"]
         assert last(heard).status == "completed"
         assert shows_view(thread, stage.requests[-1])
 
@@ -112,13 +118,13 @@ async def test_two_equal_items_of_an_engine_have_two_ids(tmp_path):
         return AssembleResult(items=(written("Again."), written("Again."), given.items[-1]))
 
     engine = Probe()
-    async with staged(tmp_path) as stage, stage.thread(engine=engine) as thread:
+    async with open_stage(tmp_path) as stage, stage.thread(engine=engine) as thread:
         await hear(thread, "Hello.")
         engine.answers["assemble"] = twice
         await hear(thread, "Hello.")
         assert shows_view(thread, stage.requests[-1])
-        items = shown(stage.requests[-1])
-        assert [what for _, what in plain(items)] == ["Again.", "Again.", "Hello."]
+        items = request_items(stage.requests[-1])
+        assert [what for _, what in roles_and_texts(items)] == ["Again.", "Again.", "Hello."]
         assert len({item["id"] for item in items}) == 3
 
 
@@ -135,7 +141,7 @@ async def test_guidance_that_changes_is_an_item_until_the_next_epoch_and_then_an
     tmp_path,
 ):
     engine = Probe(assemble=advising("Speak plainly."))
-    async with staged(tmp_path) as stage, stage.thread(engine=engine) as thread:
+    async with open_stage(tmp_path) as stage, stage.thread(engine=engine) as thread:
         await hear(thread, "Hello.")
         engine.answers["assemble"] = advising("Speak in rhymes.")
         await hear(thread, "And now?")
@@ -143,7 +149,7 @@ async def test_guidance_that_changes_is_an_item_until_the_next_epoch_and_then_an
         assert continues(second, first)
         assert "Speak plainly." in standing(first)
         assert "Speak in rhymes." not in standing(second)
-        told = [what for who, what in plain(shown(second)) if who == "developer"]
+        told = [what for who, what in roles_and_texts(request_items(second)) if who == "developer"]
         assert len([what for what in told if "Speak in rhymes." in what]) == 1
         del engine.answers["assemble"]
         engine.answers["assemble"] = lambda given: AssembleResult(
@@ -162,7 +168,7 @@ async def test_what_the_host_asks_for_stands_in_the_instructions_of_the_codex_th
     settings = PromptContext(
         cwd="", sandbox_mode="danger-full-access", developer_instructions="Be brief."
     )
-    async with staged(tmp_path) as stage:
+    async with open_stage(tmp_path) as stage:
         async with stage.thread(settings=settings) as thread:
             await talk(thread, "Hello.", "And now?")
             name = thread.id
@@ -175,14 +181,14 @@ async def test_what_the_host_asks_for_stands_in_the_instructions_of_the_codex_th
 
 
 async def test_a_changed_tool_list_is_a_new_codex_thread_with_the_same_history(tmp_path):
-    async with staged(tmp_path, *WORK) as stage:
+    async with open_stage(tmp_path, *WORK) as stage:
         async with stage.thread() as thread:
             await hear(thread, "How is the weather?")
             name = thread.id
         async with stage.thread(name, tools=(weigh,)) as thread:
             heard = await hear(thread, "And tomorrow?")
             assert shows_view(thread, stage.requests[-1])
-    assert started(heard) == ["dynamic-tools-mismatch"]
+    assert start_reasons(heard) == ["dynamic-tools-mismatch"]
     names = [tool.get("name") for tool in stage.requests[-1].payload["tools"]]
     assert "weigh" in names
     assert "weigh" not in [tool.get("name") for tool in stage.requests[0].payload["tools"]]
@@ -192,24 +198,26 @@ MARKED = "<environment_context>\n  <cwd>/mine</cwd>\n</environment_context>"
 
 
 async def test_a_user_who_types_a_marker_of_codex_keeps_the_message(tmp_path):
-    async with staged(tmp_path) as stage:
+    async with open_stage(tmp_path) as stage:
         async with stage.thread() as thread:
             await hear(thread, MARKED)
             again = await hear(thread, "<turn_aborted>\nNot really.\n</turn_aborted>")
             third = await hear(thread, "Really.")
-            assert (reasons(again), reasons(third)) == (["per-turn-projection"],) * 2
+            assert (thread_reasons(again), thread_reasons(third)) == (["per-turn-projection"],) * 2
             name = thread.id
         async with stage.thread(name) as thread:
             await talk(thread, "Did you see it?")
-            texts = [what for _, what in plain(shown(stage.requests[-1], marks=()))]
-            view = [what for _, what in plain(told(thread))]
+            texts = [
+                what for _, what in roles_and_texts(request_items(stage.requests[-1], marks=()))
+            ]
+            view = [what for _, what in roles_and_texts(view_contents(thread))]
             assert view.count(MARKED) == texts.count(MARKED) == 1
             assert view[:-1] == texts[-len(view) + 1 :]
 
 
 async def test_what_codex_adds_for_a_skill_that_is_mentioned_is_mirrored_as_context_once(tmp_path):
-    async with staged(tmp_path, *WORK) as stage:
-        skilled(tmp_path)
+    async with open_stage(tmp_path, *WORK) as stage:
+        add_weather_skill(tmp_path)
         async with stage.thread() as thread:
             await hear(thread, "Use $weather.")
             name = thread.id
@@ -224,12 +232,12 @@ async def test_what_codex_adds_for_a_skill_that_is_mentioned_is_mirrored_as_cont
 
 
 async def test_a_call_that_lost_its_output_is_shown_with_one(tmp_path):
-    async with staged(tmp_path) as stage, stage.thread() as thread:
+    async with open_stage(tmp_path) as stage, stage.thread() as thread:
         await hear(thread, "Hello.")
         await thread.log.append(FunctionCall(call_id="call_9", name="weigh", arguments="{}"))
         await hear(thread, "And now?")
         assert shows_view(thread, stage.requests[-1])
-        assert [who for who, _ in plain(shown(stage.requests[-1]))] == [
+        assert [who for who, _ in roles_and_texts(request_items(stage.requests[-1]))] == [
             "user",
             "assistant",
             "function_call",

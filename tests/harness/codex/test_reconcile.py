@@ -15,14 +15,14 @@ from tests.engines.notebook import Notebook
 from tests.harness.scenes import log, processes, unanswered
 from treadle import Thread
 from treadle.engines.log import visible_rows
-from treadle.harness.codex.rollout import read_turn
+from treadle.harness.codex.rollout_reader import read_turn
 from treadle.harness.events import Retrying
 from treadle.testing.contracts.answers import until
 from treadle.testing.fake import FakeServer
 from treadle.testing.script import Break, Script
 
-from .dying_codex import MOMENTS, dying
-from .kill_scenes import harness_of, looking, opened, script
+from .dying_codex import MOMENTS, write_dying_codex
+from .kill_scenes import harness_of, looking, open_thread, script
 from .scenes import codex, hear, last, of, surroundings
 
 ROOT = Path(__file__).parents[3]
@@ -56,7 +56,7 @@ def script_for(moment: str) -> Script:
 
 async def begun(place: Path, base_url: str) -> str:
     """A thread that has a past elsewhere, so that Codex must be told of it."""
-    async with opened(place, base_url, harness="treadle") as (thread, _):
+    async with open_thread(place, base_url, harness="treadle") as (thread, _):
         assert await said(thread, "apricot") == "completed"
         return thread.id
 
@@ -110,7 +110,9 @@ UNHARMED = {"all is said", "a turn is over"}
 async def test_a_turn_survives_the_death_of_the_app_server(place: Path, moment: str):
     async with FakeServer(script_for(moment)) as server:
         name = await begun(place, server.base_url)
-        harness = harness_of(place, server.base_url, dying(place, codex(), "codex", moment))
+        harness = harness_of(
+            place, server.base_url, write_dying_codex(place, codex(), "codex", moment)
+        )
 
         async def kill() -> None:
             (running,) = harness.servers.servers
@@ -118,7 +120,7 @@ async def test_a_turn_survives_the_death_of_the_app_server(place: Path, moment: 
                 os.killpg(running.pid, signal.SIGKILL)
                 await asyncio.Event().wait()
 
-        async with opened(
+        async with open_thread(
             place, server.base_url, name, harness=harness, tools=(looking(kill),)
         ) as (thread, engine):
             heard = await hear(thread, "cherry", turn_id="cherry")
@@ -136,7 +138,7 @@ async def test_a_turn_survives_the_death_of_the_app_server(place: Path, moment: 
 
 def killed(place: Path, base_url: str, moment: str) -> None:
     """A process runs the turn until it is killed at a moment."""
-    binary = dying(place, codex(), "treadle", moment)
+    binary = write_dying_codex(place, codex(), "treadle", moment)
     words = [place, base_url, binary, moment]
     command = [sys.executable, "-m", "tests.harness.codex.kill_scenes", *map(str, words)]
     done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, timeout=60)
@@ -180,7 +182,7 @@ async def test_whoever_takes_up_a_thread_whose_process_was_killed_finds_it_whole
         name = await begun(place, server.base_url)
         await asyncio.to_thread(killed, place, server.base_url, moment)
         harness = harness_of(place, server.base_url, codex())
-        async with opened(place, server.base_url, name, harness=harness) as (thread, engine):
+        async with open_thread(place, server.base_url, name, harness=harness) as (thread, engine):
             assert await said(thread, "damson") == "completed"
             assert await turn_of(thread, "cherry") in LEFT[moment]
             states = [turn.state for turn in await thread.store.turns(name)]
@@ -197,7 +199,7 @@ async def test_a_turn_whose_process_was_killed_can_be_asked_for_once_more(place:
         name = await begun(place, server.base_url)
         await asyncio.to_thread(killed, place, server.base_url, moment)
         harness = harness_of(place, server.base_url, codex())
-        async with opened(place, server.base_url, name, harness=harness) as (thread, engine):
+        async with open_thread(place, server.base_url, name, harness=harness) as (thread, engine):
             assert await said(thread, "cherry") == "completed"
             assert await turn_of(thread, "cherry") == RESUMED[moment]
             assert await said(thread, "damson") == "completed"
@@ -220,7 +222,7 @@ async def test_a_call_that_only_the_rollout_knows_is_answered_before_the_turn_go
         await until(lambda: not processes(str(place)))
         killed_with_it(place)
         harness = harness_of(place, server.base_url, codex())
-        async with opened(place, server.base_url, name, harness=harness) as (thread, engine):
+        async with open_thread(place, server.base_url, name, harness=harness) as (thread, engine):
             assert await said(thread, "cherry") == "completed"
             assert await turn_of(thread, "cherry") == [*CALLED, SOMEHOW]
             assert await said(thread, "damson") == "completed"

@@ -7,7 +7,16 @@ import msgspec
 import pytest
 
 from tests.engines.scenes import Committing, Intercepting, Probe, chatter, epochs, said, written
-from tests.harness.codex.scenes import Stage, hear, last, of, plain, shown, staged, talk
+from tests.harness.codex.scenes import (
+    Stage,
+    hear,
+    last,
+    of,
+    open_stage,
+    request_items,
+    roles_and_texts,
+    talk,
+)
 from tests.harness.scenes import log
 from treadle import Thread
 from treadle.core.errors import CannotCompact, EngineFailed
@@ -52,7 +61,7 @@ def told(stage: Stage) -> list[tuple[str, str]]:
     """The newest request, with a word for the summary."""
     return [
         (who, "SUMMARY" if what.startswith(PREFIX) else what)
-        for who, what in plain(shown(stage.requests[-1]))
+        for who, what in roles_and_texts(request_items(stage.requests[-1]))
     ]
 
 
@@ -62,7 +71,7 @@ def threads_used(heard: list[Event]) -> list[str]:
 
 
 async def test_without_an_owner_codex_folds_and_the_view_shows_what_its_thread_shows(tmp_path):
-    async with staged(tmp_path, Answer(text=LONG), SUMMARY, Answer(text="b")) as stage:
+    async with open_stage(tmp_path, Answer(text=LONG), SUMMARY, Answer(text="b")) as stage:
         async with stage.thread() as thread:
             await talk(thread, "one")
             heard = watched(thread)
@@ -108,7 +117,7 @@ async def test_without_an_owner_codex_folds_and_the_view_shows_what_its_thread_s
 async def test_an_owner_folds_first_and_codex_beside_it(tmp_path):
     engine = Probe(OWNER, compact=folds)
     answers = (Answer(text=LONG), Answer(text="b"), Answer(text="Codex's."), Answer(text="c"))
-    async with staged(tmp_path, *answers) as stage, stage.thread(engine=engine) as thread:
+    async with open_stage(tmp_path, *answers) as stage, stage.thread(engine=engine) as thread:
         await talk(thread, "one", "two")
         heard = watched(thread)
         done = await thread.compact()
@@ -130,7 +139,7 @@ async def test_a_native_failure_beside_an_owner_s_fold_is_told_and_no_more(tmp_p
     engine = Probe(OWNER, compact=folds)
     refusal = Answer(error=Failure(status=400, code="odd", message="not today"))
     answers = (Answer(text=LONG), Answer(text="b"), refusal, Answer(text="c"))
-    async with staged(tmp_path, *answers) as stage, stage.thread(engine=engine) as thread:
+    async with open_stage(tmp_path, *answers) as stage, stage.thread(engine=engine) as thread:
         await talk(thread, "one", "two")
         done = await thread.compact()
         native = done.details["codexNativeCompaction"]
@@ -147,7 +156,7 @@ async def test_a_native_failure_beside_an_owner_s_fold_is_told_and_no_more(tmp_p
 async def test_an_owner_that_cannot_fold_leaves_codex_alone(tmp_path):
     engine = Probe(OWNER, compact=ValueError("odd"))
     async with (
-        staged(tmp_path, Answer(text=LONG)) as stage,
+        open_stage(tmp_path, Answer(text=LONG)) as stage,
         stage.thread(engine=engine) as thread,
     ):
         await talk(thread, "one")
@@ -160,7 +169,7 @@ async def test_an_owner_that_cannot_fold_leaves_codex_alone(tmp_path):
 async def test_an_engine_without_a_say_is_told_of_turns_and_codex_folds(tmp_path):
     engine = Committing()
     answers = (Answer(text=LONG), SUMMARY, Answer(text="b"))
-    async with staged(tmp_path, *answers) as stage, stage.thread(engine=engine) as thread:
+    async with open_stage(tmp_path, *answers) as stage, stage.thread(engine=engine) as thread:
         await talk(thread, "one")
         done = await thread.compact()
         await talk(thread, "two")
@@ -176,19 +185,19 @@ async def test_an_engine_without_a_say_is_told_of_turns_and_codex_folds(tmp_path
 async def test_an_engine_that_writes_summaries_is_asked_and_codex_folds_nothing_else(tmp_path):
     engine = Intercepting(intercept_compaction=InterceptResult(summary="It rained on us."))
     answers = (Answer(text=LONG), Answer(text="Codex's."), Answer(text="b"))
-    async with staged(tmp_path, *answers) as stage, stage.thread(engine=engine) as thread:
+    async with open_stage(tmp_path, *answers) as stage, stage.thread(engine=engine) as thread:
         await talk(thread, "one")
         done = await thread.compact()
         await talk(thread, "two")
     assert done.by == "engine"
     assert done.details["codexNativeCompaction"]["status"] == "completed"
-    (user, one), (_, summary), (_, two) = plain(shown(stage.requests[-1]))
+    (user, one), (_, summary), (_, two) = roles_and_texts(request_items(stage.requests[-1]))
     assert (user, one, two) == ("user", "one", "two")
     assert summary.endswith("\nIt rained on us.")
 
 
 async def test_what_was_never_said_is_not_folded(tmp_path):
-    async with staged(tmp_path) as stage, stage.thread() as thread:
+    async with open_stage(tmp_path) as stage, stage.thread() as thread:
         with pytest.raises(CannotCompact, match="nothing to compact"):
             await thread.compact()
         assert stage.requests == []
@@ -197,7 +206,7 @@ async def test_what_was_never_said_is_not_folded(tmp_path):
 
 async def test_a_thread_that_codex_has_not_seen_yet_is_shown_to_it_and_folded(tmp_path):
     answers = (Answer(text=LONG), SUMMARY, Answer(text="b"))
-    async with staged(tmp_path, *answers) as stage:
+    async with open_stage(tmp_path, *answers) as stage:
         async with stage.thread(harness="treadle") as thread:
             await talk(thread, "one")
         async with stage.thread(thread.id) as again:
@@ -214,7 +223,7 @@ async def test_a_hook_may_forbid_codex_s_fold_by_hand(tmp_path):
     hooks = Hooks()
     hooks.on(BeforeCompaction, forbids)
     async with (
-        staged(tmp_path, Answer(text=LONG)) as stage,
+        open_stage(tmp_path, Answer(text=LONG)) as stage,
         stage.thread(hooks=hooks) as thread,
     ):
         await talk(thread, "one")
@@ -236,7 +245,7 @@ async def test_hooks_hear_of_codex_s_fold_before_and_after_it(tmp_path):
     hooks.on(BeforeCompaction, before)
     hooks.on(AfterCompaction, after)
     answers = (Answer(text=LONG), SUMMARY, Answer(text=LONG, usage=FULL), SUMMARY)
-    async with staged(tmp_path, *answers) as stage, stage.thread(hooks=hooks) as thread:
+    async with open_stage(tmp_path, *answers) as stage, stage.thread(hooks=hooks) as thread:
         await talk(thread, "one")
         done = await thread.compact()
         await talk(thread, "two")
@@ -252,7 +261,7 @@ async def test_hooks_hear_of_codex_s_fold_before_and_after_it(tmp_path):
 
 async def test_a_fold_of_codex_s_own_before_a_turn_keeps_the_input_behind_the_summary(tmp_path):
     answers = (Answer(text=LONG, usage=FULL), SUMMARY, Answer(text="b"), Answer(text="c"))
-    async with staged(tmp_path, *answers) as stage:
+    async with open_stage(tmp_path, *answers) as stage:
         async with stage.thread() as thread:
             await talk(thread, "one")
             heard = await hear(thread, "two")
@@ -291,7 +300,7 @@ async def test_a_fold_of_codex_s_own_in_the_middle_of_a_turn_folds_its_calls(tmp
         Answer(text="b"),
         Answer(text="c"),
     )
-    async with staged(tmp_path, *answers) as stage:
+    async with open_stage(tmp_path, *answers) as stage:
         async with stage.thread(engine=engine) as thread:
             await talk(thread, "one")
             heard = await hear(thread, "two")
@@ -326,7 +335,7 @@ async def test_what_a_developer_said_since_comes_back_after_codex_has_forgotten_
 
     engine = Probe(assemble=adds)
     answers = (Answer(text=LONG, usage=FULL), SUMMARY, Answer(text="b"), Answer(text="c"))
-    async with staged(tmp_path, *answers) as stage, stage.thread(engine=engine) as thread:
+    async with open_stage(tmp_path, *answers) as stage, stage.thread(engine=engine) as thread:
         await talk(thread, "one", "two")
         heard = await hear(thread, "three")
         assert threads_used(heard) == ["thread.started: native-compaction"]
@@ -337,7 +346,7 @@ async def test_the_usage_of_codex_s_own_fold_counts_to_the_turn(tmp_path):
     summary = Answer(text="A summary.", usage=Tokens(input=70, output=7))
     answer = Answer(text="b", usage=Tokens(input=30, output=3))
     answers = (Answer(text=LONG, usage=FULL), summary, answer)
-    async with staged(tmp_path, *answers) as stage, stage.thread() as thread:
+    async with open_stage(tmp_path, *answers) as stage, stage.thread() as thread:
         await talk(thread, "one")
         usage = last(await hear(thread, "two")).usage
     assert (usage.input_tokens, usage.output_tokens) == (100, 10)

@@ -3,18 +3,26 @@ from __future__ import annotations
 from typing import Any
 
 from tests.engines.scenes import Probe, notices
-from tests.harness.codex.scenes import hear, last, plain, shown, staged, talk, unreal
-from tests.harness.codex.viewing import (
+from tests.harness.codex.scenes import (
+    hear,
+    last,
+    open_stage,
+    request_items,
+    roles_and_texts,
+    talk,
+    use_scripted_server,
+)
+from tests.harness.codex.view_items import (
     PICTURE,
+    add_weather_skill,
     continues,
     folding,
     raw,
-    reasons,
     recalling,
     shows_view,
-    skilled,
     standing,
-    started,
+    start_reasons,
+    thread_reasons,
     without_standing,
 )
 from treadle.engines.values import AssembleResult, Projection
@@ -33,7 +41,7 @@ PIXEL = Image(PICTURE)
 
 def said(request: Any) -> list[tuple[str, str]]:
     """Who said what in a request, developer instructions left out."""
-    return plain(shown(without_standing(request)))
+    return roles_and_texts(request_items(without_standing(request)))
 
 
 def quoted(request: Any) -> str:
@@ -51,13 +59,13 @@ def asked(request: Any) -> str:
 async def test_a_view_is_quoted_once_before_the_request_which_stands_last_and_once(tmp_path):
     engine = Probe()
     async with (
-        staged(tmp_path, options=TEXT) as stage,
+        open_stage(tmp_path, options=TEXT) as stage,
         stage.thread(engine=engine) as thread,
     ):
         await hear(thread, "One.")
         engine.answers["assemble"] = folding("It rained.", system_prompt_addition="Be kind.")
         heard = await hear(thread, "Two.")
-        assert started(heard) == ["epoch-mismatch"]
+        assert start_reasons(heard) == ["epoch-mismatch"]
         first, second = stage.requests
         assert said(first) == [("user", "One.")]
         assert len(said(second)) == 1
@@ -69,14 +77,14 @@ async def test_a_view_is_quoted_once_before_the_request_which_stands_last_and_on
 async def test_inside_an_epoch_only_what_is_new_is_quoted(tmp_path):
     engine = Probe(assemble=recalling("You like tea."))
     async with (
-        staged(tmp_path, options=TEXT) as stage,
+        open_stage(tmp_path, options=TEXT) as stage,
         stage.thread(engine=engine) as thread,
     ):
         await hear(thread, "One.")
         engine.answers["assemble"] = recalling("You like coffee.")
         heard = await hear(thread, "Two.")
         first, second = stage.requests
-        assert reasons(heard) == ["per-turn-projection"]
+        assert thread_reasons(heard) == ["per-turn-projection"]
         assert continues(second, first)
         assert ("tea" in quoted(first), "tea" in quoted(second)) == (True, False)
         assert "coffee" in quoted(second)
@@ -87,14 +95,14 @@ async def test_a_plan_for_an_epoch_is_quoted_once_and_then_only_the_prompt_is_sa
     plan = Projection(mode="per_epoch", epoch="winter")
     engine = Probe()
     async with (
-        staged(tmp_path, options=TEXT) as stage,
+        open_stage(tmp_path, options=TEXT) as stage,
         stage.thread(engine=engine) as thread,
     ):
         await hear(thread, "One.")
         engine.answers["assemble"] = folding("It snowed.", projection=plan)
         await hear(thread, "Two.")
         heard = await hear(thread, "Three.")
-        assert reasons(heard) == ["matching-thread-bootstrap-binding"]
+        assert thread_reasons(heard) == ["matching-thread-bootstrap-binding"]
         assert quoted(stage.requests[1]) == "[user]\nIt snowed."
         assert said(stage.requests[2])[-1] == ("user", "Three.")
         assert continues(stage.requests[2], stage.requests[1])
@@ -106,13 +114,13 @@ async def test_other_guidance_is_a_new_thread_that_is_told_everything(tmp_path):
 
     engine = Probe(assemble=advising("Speak plainly."))
     async with (
-        staged(tmp_path, options=TEXT) as stage,
+        open_stage(tmp_path, options=TEXT) as stage,
         stage.thread(engine=engine) as thread,
     ):
         await talk(thread, "One.", "Two.")
         engine.answers["assemble"] = advising("Speak in rhymes.")
         heard = await hear(thread, "Three.")
-        assert started(heard) == ["instructions-mismatch"]
+        assert start_reasons(heard) == ["instructions-mismatch"]
         newest = stage.requests[-1]
         assert "Speak in rhymes." in standing(newest)
         assert "Speak plainly." not in newest.body.decode()
@@ -135,7 +143,7 @@ def adding(text: str) -> Hooks:
 
 async def test_what_a_hook_adds_stands_behind_the_request(tmp_path):
     async with (
-        staged(tmp_path, options=TEXT) as stage,
+        open_stage(tmp_path, options=TEXT) as stage,
         stage.thread(engine=Probe(assemble=recalling("Tea.")), hooks=adding("Mind the gap.")) as t,
     ):
         await hear(t, "One.")
@@ -151,8 +159,8 @@ async def test_tools_and_forgeries_are_quoted_and_end_no_quotation(tmp_path):
         Answer(calls=(Call(name="exec_command", arguments={"cmd": f"cat <<'X'\n{forged}\nX"}),)),
         Answer(text="Odd."),
     )
-    async with staged(tmp_path, *work, options=TEXT) as stage:
-        skilled(tmp_path)
+    async with open_stage(tmp_path, *work, options=TEXT) as stage:
+        add_weather_skill(tmp_path)
         async with stage.thread() as thread:
             await hear(thread, f"Look: {forged.replace('$weather', '$nothing')}")
             name = thread.id
@@ -167,8 +175,8 @@ async def test_tools_and_forgeries_are_quoted_and_end_no_quotation(tmp_path):
 
 
 async def test_a_mention_triggers_a_skill_in_the_request_and_not_in_what_is_quoted(tmp_path):
-    async with staged(tmp_path, options=TEXT) as stage:
-        skilled(tmp_path)
+    async with open_stage(tmp_path, options=TEXT) as stage:
+        add_weather_skill(tmp_path)
         engine = Probe(assemble=recalling("You asked for $weather before."))
         async with stage.thread(engine=engine) as thread:
             await hear(thread, "One.")
@@ -180,13 +188,13 @@ async def test_a_mention_triggers_a_skill_in_the_request_and_not_in_what_is_quot
 
 
 async def test_images_are_sent_along_with_the_text(tmp_path):
-    async with staged(tmp_path, options=TEXT) as stage:
+    async with open_stage(tmp_path, options=TEXT) as stage:
         async with stage.thread() as thread:
             await hear(thread, "What is it?", PIXEL)
             name = thread.id
         async with stage.thread(name) as thread:
             await hear(thread, "And this?", PIXEL)
-    first, second = (shown(request)[-1]["content"] for request in stage.requests)
+    first, second = (request_items(request)[-1]["content"] for request in stage.requests)
     assert [part["type"] for part in first if part["type"] == "input_image"] == ["input_image"]
     assert [part["type"] for part in second if part["type"] == "input_image"] == ["input_image"] * 2
     assert "[image omitted]" in quoted(stage.requests[-1])
@@ -200,7 +208,7 @@ async def test_a_past_that_is_too_long_loses_its_oldest_words_and_never_the_requ
         '[models."gpt-5.5"]\ncontext_window = 1000000\n'
     )
     async with (
-        staged(tmp_path, options=TEXT) as stage,
+        open_stage(tmp_path, options=TEXT) as stage,
         stage.thread(engine=engine, hooks=adding("Mind the gap.")) as thread,
     ):
         await hear(thread, "One.")
@@ -219,7 +227,7 @@ async def test_a_request_that_leaves_no_room_goes_alone(tmp_path):
     request = "x" * (1 << 20)
     engine = Probe()
     async with (
-        staged(tmp_path, options=TEXT) as stage,
+        open_stage(tmp_path, options=TEXT) as stage,
         stage.thread(engine=engine) as thread,
     ):
         await hear(thread, "One.")
@@ -232,24 +240,25 @@ async def test_a_request_that_leaves_no_room_goes_alone(tmp_path):
 async def test_the_way_of_projection_can_change_between_two_processes(tmp_path):
     name = None
     for options, reason in ((None, "missing-thread-binding"), (TEXT, "projection-mismatch")) * 2:
-        async with staged(tmp_path, options=options) as stage, stage.thread(name) as thread:
+        async with open_stage(tmp_path, options=options) as stage, stage.thread(name) as thread:
             heard = await hear(thread, "Hello.")
             expected = reason if name is None else "projection-mismatch"
-            assert started(heard) == [expected]
+            assert start_reasons(heard) == [expected]
             name = thread.id
             native = stage.requests[-1]
     assert quoted(native).count("Hello.") == 3
-    async with staged(tmp_path) as stage, stage.thread(name) as thread:
+    async with open_stage(tmp_path) as stage, stage.thread(name) as thread:
         await hear(thread, "Hello.")
         assert shows_view(thread, stage.requests[-1])
-        assert [what for _, what in plain(shown(stage.requests[-1]))] == ["Hello.", "fine"] * 4 + [
-            "Hello."
-        ]
+        assert [what for _, what in roles_and_texts(request_items(stage.requests[-1]))] == [
+            "Hello.",
+            "fine",
+        ] * 4 + ["Hello."]
 
 
 async def test_a_binary_that_takes_no_items_is_told_the_view_as_text(tmp_path):
-    async with staged(tmp_path) as stage:
-        place = await unreal(stage, AppScript(lacks=("thread/inject_items",)))
+    async with open_stage(tmp_path) as stage:
+        place = await use_scripted_server(stage, AppScript(lacks=("thread/inject_items",)))
         engine = Probe(assemble=recalling("You like tea."))
         async with stage.thread(engine=engine) as thread:
             first = await hear(thread, "One.")
@@ -258,7 +267,7 @@ async def test_a_binary_that_takes_no_items_is_told_the_view_as_text(tmp_path):
     assert [last(events).text for events in (first, second)] == ["Done.", "Done."]
     assert len([said for said in notices(first) if "told as text" in said]) == 1
     assert notices(second) == []
-    assert reasons(second) == ["per-turn-projection"]
+    assert thread_reasons(second) == ["per-turn-projection"]
     assert [text.partition(REQUEST)[2] for text in typed] == ["One.", "Two."]
     assert all("You like tea." in text.partition(CLOSING)[0] for text in typed)
     assert len(received_messages(place, "thread/inject_items")) == 1
@@ -266,24 +275,24 @@ async def test_a_binary_that_takes_no_items_is_told_the_view_as_text(tmp_path):
 
 async def test_where_an_injection_fails_the_prompt_goes_alone_and_the_next_turn_repairs(tmp_path):
     refuses = AppFault(method="thread/inject_items", kind="refuse", nth=1)
-    async with staged(tmp_path) as stage:
-        place = await unreal(stage, AppScript(faults=(refuses,)))
+    async with open_stage(tmp_path) as stage:
+        place = await use_scripted_server(stage, AppScript(faults=(refuses,)))
         engine = Probe(assemble=recalling("You like tea."))
         async with stage.thread(engine=engine) as thread:
             first = await hear(thread, "One.")
             second = await hear(thread, "Two.")
     assert [last(events).text for events in (first, second)] == ["Done.", "Done."]
     assert len([said for said in notices(first) if "could not be carried over" in said]) == 1
-    assert started(second) == ["projection-failed"]
+    assert start_reasons(second) == ["projection-failed"]
     typed = [turn["params"]["input"][0]["text"] for turn in received_messages(place, "turn/start")]
     assert typed == ["One.", "Two."]
     repaired = received_messages(place, "thread/inject_items")[-1]["params"]["items"]
-    assert [what for _, what in plain(repaired)][1:3] == ["One.", "Done."]
+    assert [what for _, what in roles_and_texts(repaired)][1:3] == ["One.", "Done."]
     assert len(repaired) == 4
 
 
 async def test_what_cannot_be_read_is_named_and_ends_nothing(tmp_path):
-    async with staged(tmp_path, options=TEXT) as stage, stage.thread() as thread:
+    async with open_stage(tmp_path, options=TEXT) as stage, stage.thread() as thread:
         await hear(thread, "One.")
         await thread.log.add(
             raw(thread, type="message", role="user", content=[{"type": 7}]),

@@ -22,7 +22,6 @@ from treadle.harness.codex.codex_home import (
     edit_catalog,
     write_catalog,
 )
-from treadle.harness.codex.connection import AppServerConnection
 from treadle.harness.codex.protocol.client_requests import TextInput, ThreadStart, TurnStart
 from treadle.harness.codex.protocol.notifications import (
     ItemCompletedNotification,
@@ -33,12 +32,13 @@ from treadle.harness.codex.protocol.notifications import (
 from treadle.harness.codex.protocol.server_requests import ClientReply, ServerRequest
 from treadle.harness.codex.protocol.types import CommandItem, parse_item
 from treadle.harness.codex.server_access import ProviderRoute
+from treadle.harness.codex.server_connection import AppServerConnection
 from treadle.prompt.codex import find_codex
 from treadle.testing.fake import FakeServer
 from treadle.testing.script import Answer as Said
 from treadle.testing.script import Call, Script
 
-from .places import private_environ, real_launch, serving
+from .real_servers import private_environ, real_command, serving
 
 BINARY = Path("/opt/codex")
 
@@ -274,7 +274,7 @@ async def test_only_a_thread_that_asks_has_its_window_lifted(tmp_path: Path):
     assert await write_catalog(find_codex(), tmp_path / "catalog", own) == catalog
     async with FakeServer(Script(answers=(Said(text="hello"),), loop=True)) as fake:
         route = ProviderRoute(provider="fake", base_url=fake.base_url)
-        launch = real_launch(tmp_path, route, catalog=catalog)
+        launch = real_command(tmp_path, route, catalog=catalog)
         windows: list[int | None] = []
         async with serving(AppServer(launch)) as server:
             connection = await server.connection()
@@ -327,7 +327,7 @@ def looked_for(directory: Path, plugins: str) -> dict[str, object]:
     directory.mkdir()
     command = ("unshare", "--map-root-user", "--net", "--mount", sys.executable, "-m")
     said = subprocess.run(
-        (*command, "tests.harness.codex.alone", str(directory), plugins),
+        (*command, "tests.harness.codex.name_server", str(directory), plugins),
         check=True,
         capture_output=True,
         timeout=60,

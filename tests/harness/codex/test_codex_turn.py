@@ -26,7 +26,7 @@ from treadle.prompt.input import LocalImage
 from treadle.prompt.observation import PromptContext
 from treadle.testing.script import Answer, Call, Tokens
 
-from .scenes import hear, last, of, plain, shown, staged
+from .scenes import hear, last, of, open_stage, request_items, roles_and_texts
 
 PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -52,7 +52,7 @@ def body(usage: dict[str, int] | None) -> Answer:
 
 async def test_a_turn_is_told_as_it_happens_and_ends_in_the_log(tmp_path):
     async with (
-        staged(tmp_path, Answer(reasoning="hm hm", text="Good day.")) as stage,
+        open_stage(tmp_path, Answer(reasoning="hm hm", text="Good day.")) as stage,
         stage.thread() as thread,
     ):
         events = await hear(thread, "hi")
@@ -76,7 +76,7 @@ async def test_a_turn_is_told_as_it_happens_and_ends_in_the_log(tmp_path):
 
 async def test_sealed_reasoning_is_mirrored_and_goes_back_with_the_next_turn(tmp_path):
     async with (
-        staged(tmp_path, Answer(reasoning="hm", text="Good day.")) as stage,
+        open_stage(tmp_path, Answer(reasoning="hm", text="Good day.")) as stage,
         stage.thread() as thread,
     ):
         events = await hear(thread, "hi")
@@ -84,12 +84,14 @@ async def test_sealed_reasoning_is_mirrored_and_goes_back_with_the_next_turn(tmp
         assert isinstance(item, Reasoning)
         assert (item.encrypted_content or "").startswith("sealed:")
         await hear(thread, "on")
-        (sent,) = (each for each in shown(stage.requests[-1]) if each["type"] == "reasoning")
+        (sent,) = (
+            each for each in request_items(stage.requests[-1]) if each["type"] == "reasoning"
+        )
         assert sent["encrypted_content"] == item.encrypted_content
 
 
 async def test_a_later_turn_goes_on_on_the_same_codex_thread(tmp_path):
-    async with staged(tmp_path) as stage, stage.thread() as thread:
+    async with open_stage(tmp_path) as stage, stage.thread() as thread:
         events = [event for said in ("one", "two", "three") for event in await hear(thread, said)]
         reports = of(events, HarnessReported)
         assert [report.what for report in reports] == [
@@ -107,10 +109,10 @@ async def test_a_later_turn_goes_on_on_the_same_codex_thread(tmp_path):
 async def test_images_reach_the_model_with_the_words_around_them(tmp_path):
     picture = tmp_path / "pixel.png"
     picture.write_bytes(PIXEL)
-    async with staged(tmp_path) as stage, stage.thread() as thread:
+    async with open_stage(tmp_path) as stage, stage.thread() as thread:
         await hear(thread, "look", LocalImage(picture), "there")
         await hear(thread, "on")
-        (sent, *_) = shown(stage.requests[0])
+        (sent, *_) = request_items(stage.requests[0])
         told = [part.get("text", part.get("image_url")) for part in sent["content"]]
         assert (told[0], told[-1]) == ("look", "there")
         encoded = base64.b64encode(PIXEL).decode()
@@ -121,7 +123,7 @@ async def test_images_reach_the_model_with_the_words_around_them(tmp_path):
             "user: on",
             "assistant: fine",
         ]
-        assert shown(stage.requests[1])[0] == sent
+        assert request_items(stage.requests[1])[0] == sent
 
 
 async def test_an_answer_can_be_bound_to_a_schema_for_one_turn(tmp_path):
@@ -132,7 +134,7 @@ async def test_an_answer_can_be_bound_to_a_schema_for_one_turn(tmp_path):
         "additionalProperties": False,
     }
     async with (
-        staged(tmp_path, Answer(text='{"n":1}')) as stage,
+        open_stage(tmp_path, Answer(text='{"n":1}')) as stage,
         stage.thread() as thread,
     ):
         await hear(thread, "count", schema=Raw(msgspec.json.encode(schema)))
@@ -144,7 +146,10 @@ async def test_an_answer_can_be_bound_to_a_schema_for_one_turn(tmp_path):
 
 
 async def test_effort_can_change_from_turn_to_turn(tmp_path):
-    async with staged(tmp_path) as stage, stage.thread(choices=Choices(effort="high")) as thread:
+    async with (
+        open_stage(tmp_path) as stage,
+        stage.thread(choices=Choices(effort="high")) as thread,
+    ):
         await hear(thread, "one")
         thread.log.setup.choices = Choices(effort="low")
         events = await hear(thread, "two")
@@ -157,7 +162,7 @@ async def test_effort_can_change_from_turn_to_turn(tmp_path):
 
 async def test_sandbox_approvals_and_directory_change_without_a_new_thread(tmp_path):
     (tmp_path / "other").mkdir()
-    async with staged(tmp_path) as stage, stage.thread() as thread:
+    async with open_stage(tmp_path) as stage, stage.thread() as thread:
         await hear(thread, "one")
         thread.adopt(PromptContext(cwd="", sandbox_mode="read-only", approval_policy="on-request"))
         thread.log.setup.cwd = tmp_path / "other"
@@ -173,14 +178,18 @@ async def test_sandbox_approvals_and_directory_change_without_a_new_thread(tmp_p
 
 
 async def test_another_model_gets_another_codex_thread_with_the_same_conversation(tmp_path):
-    async with staged(tmp_path) as stage, stage.thread() as thread:
+    async with open_stage(tmp_path) as stage, stage.thread() as thread:
         await hear(thread, "one")
         thread.use("openai:gpt-5.4")
         events = await hear(thread, "two")
         (report,) = of(events, HarnessReported)
         assert (report.what, report.reason) == ("thread.started", "model-mismatch")
         assert stage.requests[-1].payload["model"] == "gpt-5.4"
-        said = [(who, text) for who, text in plain(shown(stage.requests[-1])) if "<" not in text]
+        said = [
+            (who, text)
+            for who, text in roles_and_texts(request_items(stage.requests[-1]))
+            if "<" not in text
+        ]
         assert said == [("user", "one"), ("assistant", "fine"), ("user", "two")]
 
 
@@ -202,7 +211,7 @@ USAGE = [
 
 @pytest.mark.parametrize(("answer", "usage"), USAGE, ids=["cached", "nothing cached", "untold"])
 async def test_usage_is_what_the_provider_counted_and_nothing_else(tmp_path, answer, usage):
-    async with staged(tmp_path, answer) as stage, stage.thread() as thread:
+    async with open_stage(tmp_path, answer) as stage, stage.thread() as thread:
         events = await hear(thread, "hi")
         (reported,) = of(events, UsageReported)
         assert reported.usage == usage
@@ -211,7 +220,7 @@ async def test_usage_is_what_the_provider_counted_and_nothing_else(tmp_path, ans
 
 
 async def test_a_provider_that_counts_nothing_is_reported_as_nothing(tmp_path):
-    async with staged(tmp_path, body(None)) as stage, stage.thread() as thread:
+    async with open_stage(tmp_path, body(None)) as stage, stage.thread() as thread:
         events = await hear(thread, "hi")
         assert of(events, UsageReported) == []
         assert last(events).usage == TokenUsage()
@@ -221,7 +230,7 @@ async def test_a_provider_that_counts_nothing_is_reported_as_nothing(tmp_path):
 async def test_the_usage_of_a_turn_is_the_sum_of_its_requests(tmp_path):
     command = Call(name="exec_command", arguments={"cmd": "true", "login": False})
     async with (
-        staged(
+        open_stage(
             tmp_path,
             Answer(calls=(command,), usage=Tokens(input=10, cached=0, output=3, reasoning=0)),
             Answer(text="done", usage=Tokens(input=20, cached=10, output=4, reasoning=0)),
@@ -242,7 +251,7 @@ async def test_rate_limits_of_the_provider_are_reported(tmp_path):
         "x-codex-secondary-window-minutes": "10080",
     }
     async with (
-        staged(tmp_path, Answer(text="fine", headers=headers)) as stage,
+        open_stage(tmp_path, Answer(text="fine", headers=headers)) as stage,
         stage.thread() as thread,
     ):
         events = await hear(thread, "hi")
@@ -264,7 +273,7 @@ async def test_a_plan_of_the_model_is_told(tmp_path):
     plan = [{"step": "look", "status": "in_progress"}, {"step": "leap", "status": "pending"}]
     call = Call(name="update_plan", arguments={"plan": plan, "explanation": "first things first"})
     async with (
-        staged(tmp_path, Answer(calls=(call,)), options=CodexOptions(home="user")) as stage,
+        open_stage(tmp_path, Answer(calls=(call,)), options=CodexOptions(home="user")) as stage,
         stage.thread() as thread,
     ):
         events = await hear(thread, "plan it")

@@ -8,7 +8,17 @@ from typing import Any
 import pytest
 
 from tests.engines.scenes import Following, Probe, epochs
-from tests.harness.codex.scenes import MODEL, Stage, hear, last, plain, shown, staged, talk, unreal
+from tests.harness.codex.scenes import (
+    MODEL,
+    Stage,
+    hear,
+    last,
+    open_stage,
+    request_items,
+    roles_and_texts,
+    talk,
+    use_scripted_server,
+)
 from tests.harness.scenes import log
 from treadle import Thread
 from treadle.context.head import Choices
@@ -46,7 +56,7 @@ unbounded_connection_retries = false
 @asynccontextmanager
 async def of_the_user(place: Path, *answers: Answer) -> AsyncIterator[Stage]:
     """A stage in front of the user's own Codex."""
-    async with staged(place, *answers) as stage:
+    async with open_stage(place, *answers) as stage:
         home = place / "home" / ".codex"
         home.mkdir(parents=True)
         (home / "config.toml").write_text(CONFIG.format(address=stage.server.base_url))
@@ -80,7 +90,7 @@ def rollouts(place: Path) -> list[str]:
 async def test_an_engine_asks_a_model_of_ours_without_codex(tmp_path):
     engine = Asking(instructions="Be brief.")
     answers = (Answer(text="a", usage=Tokens(input=5)), Answer(text="It rained."))
-    async with staged(tmp_path, *answers) as stage, stage.thread(engine=engine) as thread:
+    async with open_stage(tmp_path, *answers) as stage, stage.thread(engine=engine) as thread:
         usage = last(await hear(thread, "one")).usage
         assert await log(thread) == ["user: one", "assistant: a"]
     assert engine.answered == ["It rained."]
@@ -109,7 +119,7 @@ async def test_an_engine_asks_a_model_that_only_codex_reaches_on_a_thread_kept_n
     assert usage.input_tokens == 5
     question = stage.requests[1].payload
     messages = [item for item in question["input"] if item["type"] == "message"]
-    assert plain(messages) == [
+    assert roles_and_texts(messages) == [
         ("developer", "Be brief."),
         ("user", "It is wet."),
         ("user", "What happened?"),
@@ -185,8 +195,8 @@ async def test_a_question_that_fails_is_the_engine_s_to_bear(tmp_path, failure, 
 
 async def test_a_question_that_nobody_waits_for_leaves_no_turn_running(tmp_path):
     steps = (AppStep(text="It "), AppStep(wait=True))
-    async with staged(tmp_path) as stage:
-        place = await unreal(stage, AppScript(turns=(TurnScript(steps=steps),)))
+    async with open_stage(tmp_path) as stage:
+        place = await use_scripted_server(stage, AppScript(turns=(TurnScript(steps=steps),)))
         async with alone(stage, model=stage.harness.model(MODEL)) as thread:
 
             def stop(event: Event) -> None:
@@ -222,7 +232,11 @@ async def test_our_own_loop_can_ask_through_codex_with_schema_and_effort(tmp_pat
     payload = stage.requests[-1].payload
     assert payload["reasoning"]["effort"] == "high"
     assert payload["text"]["format"]["schema"] == schema
-    assert [text for _, text in plain(shown(stage.requests[-1]))][-3:] == ["one", "a", "two"]
+    assert [text for _, text in roles_and_texts(request_items(stage.requests[-1]))][-3:] == [
+        "one",
+        "a",
+        "two",
+    ]
 
 
 async def test_an_owner_s_fold_can_be_delegated_where_only_codex_reaches_the_model(tmp_path):
@@ -238,6 +252,6 @@ async def test_an_owner_s_fold_can_be_delegated_where_only_codex_reaches_the_mod
         assert done.details["codexNativeCompaction"]["status"] == "completed"
         assert await epochs(thread) == [("compaction", "linear")]
         await talk(thread, "two")
-    one, summary, two = (text for _, text in plain(shown(stage.requests[-1])))
+    one, summary, two = (text for _, text in roles_and_texts(request_items(stage.requests[-1])))
     assert (one, two) == ("one", "two")
     assert summary.endswith("\nA summary.")

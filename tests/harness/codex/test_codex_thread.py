@@ -6,13 +6,21 @@ import msgspec
 from msgspec import Raw
 
 from tests.engines.scenes import Probe, notices, written
-from tests.harness.codex.scenes import hear, last, plain, shown, staged, talk, unreal
-from tests.harness.codex.viewing import (
+from tests.harness.codex.scenes import (
+    hear,
+    last,
+    open_stage,
+    request_items,
+    roles_and_texts,
+    talk,
+    use_scripted_server,
+)
+from tests.harness.codex.view_items import (
     PICTURE,
     continues,
     raw,
     shows_view,
-    started,
+    start_reasons,
 )
 from treadle.context.compose import item_draft
 from treadle.context.row import Row
@@ -39,7 +47,7 @@ WORK = (
 
 async def test_messages_of_other_writers_are_shown_in_the_shape_that_codex_takes(tmp_path):
     parts = [{"type": "input_text", "text": "Be kind."}]
-    async with staged(tmp_path) as stage, stage.thread() as thread:
+    async with open_stage(tmp_path) as stage, stage.thread() as thread:
         await hear(thread, "One.")
         await thread.log.add(
             raw(thread, type="message", role="system", content=parts),
@@ -47,7 +55,7 @@ async def test_messages_of_other_writers_are_shown_in_the_shape_that_codex_takes
             raw(thread, type="message", role="assistant", content="Yes.", id=None),
         )
         await hear(thread, "Two.")
-        assert plain(shown(stage.requests[-1])) == [
+        assert roles_and_texts(request_items(stage.requests[-1])) == [
             ("user", "One."),
             ("assistant", "fine"),
             ("developer", "Be kind."),
@@ -56,7 +64,7 @@ async def test_messages_of_other_writers_are_shown_in_the_shape_that_codex_takes
             ("user", "Two."),
         ]
         name = derived_id("msg", thread.id, thread.view.rows[4].seq or 0)
-        assert shown(stage.requests[-1])[4]["id"] == name
+        assert request_items(stage.requests[-1])[4]["id"] == name
 
 
 def row(item: Item) -> Row:
@@ -68,7 +76,7 @@ def test_a_call_without_an_output_gets_one_and_an_output_without_a_call_is_left_
     orphan = FunctionCallOutput(call_id="call_2", output="3 kg")
     head = Head(model="gpt-5.5", provider="openai", api="responses")
     items = history_items([row(orphan), row(call)], head, "thread_1")
-    assert plain([msgspec.json.decode(item) for item in items]) == [
+    assert roles_and_texts([msgspec.json.decode(item) for item in items]) == [
         ("function_call", "{}"),
         ("function_call_output", "aborted"),
     ]
@@ -77,7 +85,7 @@ def test_a_call_without_an_output_gets_one_and_an_output_without_a_call_is_left_
 async def test_where_codex_refuses_the_view_the_prompt_goes_alone_and_a_later_turn_repairs(
     tmp_path,
 ):
-    async with staged(tmp_path) as stage, stage.thread() as thread:
+    async with open_stage(tmp_path) as stage, stage.thread() as thread:
         await hear(thread, "One.")
         good = thread.view.upto
         await thread.log.add(raw(thread, type="message", role="user", content=[{"type": 7}]))
@@ -89,14 +97,20 @@ async def test_where_codex_refuses_the_view_the_prompt_goes_alone_and_a_later_tu
     assert [last(events).status for events in (first, again, repaired)] == ["completed"] * 3
     assert [len(notices(events)) for events in (first, again, repaired)] == [1, 1, 0]
     assert "could not be carried over" in notices(first)[0]
-    assert (started(again), started(repaired)) == (["projection-failed"], ["projection-failed"])
-    said = [[what for _, what in plain(shown(request))] for request in stage.requests[1:]]
+    assert (start_reasons(again), start_reasons(repaired)) == (
+        ["projection-failed"],
+        ["projection-failed"],
+    )
+    said = [
+        [what for _, what in roles_and_texts(request_items(request))]
+        for request in stage.requests[1:]
+    ]
     assert said == [["One.", "fine", "Two."], ["Three."], ["One.", "fine", "Four."]]
 
 
 async def test_what_was_injected_is_not_taken_for_news(tmp_path):
     engine = Probe()
-    async with staged(tmp_path, *WORK) as stage, stage.thread(engine=engine) as thread:
+    async with open_stage(tmp_path, *WORK) as stage, stage.thread(engine=engine) as thread:
         await hear(thread, "How is the weather?")
         mirror = stage.harness.threads.live[thread.id].mirror
         rows = list(thread.view.rows)
@@ -104,11 +118,11 @@ async def test_what_was_injected_is_not_taken_for_news(tmp_path):
             if row.shape.id:
                 await mirror.write(Raw(row.body))
         assert list(thread.view.rows) == rows
-    async with staged(tmp_path) as stage, stage.thread(thread.id) as thread:
+    async with open_stage(tmp_path) as stage, stage.thread(thread.id) as thread:
         await hear(thread, "And tomorrow?")
         mirror = stage.harness.threads.live[thread.id].mirror
         before = list(thread.view.rows)
-        for item in shown(stage.requests[-1])[:-1]:
+        for item in request_items(stage.requests[-1])[:-1]:
             await mirror.write(Raw(msgspec.json.encode(item)))
         assert list(thread.view.rows) == before
 
@@ -120,11 +134,11 @@ async def test_a_hook_s_words_stand_behind_the_input_and_the_input_is_said_once(
         return HookAnswer(context="Mind the gap.")
 
     hooks.on(BeforePromptBuild, add)
-    async with staged(tmp_path) as stage, stage.thread(hooks=hooks) as thread:
+    async with open_stage(tmp_path) as stage, stage.thread(hooks=hooks) as thread:
         await talk(thread, "One.", "Two.")
         assert shows_view(thread, stage.requests[-1])
         assert continues(*reversed(stage.requests))
-        texts = [what for _, what in plain(shown(stage.requests[-1]))]
+        texts = [what for _, what in roles_and_texts(request_items(stage.requests[-1]))]
         assert [texts[0], "Mind the gap." in texts[1], texts[2:4]] == [
             "One.",
             True,
@@ -135,7 +149,7 @@ async def test_a_hook_s_words_stand_behind_the_input_and_the_input_is_said_once(
 async def test_images_are_shown_as_they_were_given(tmp_path):
     file = tmp_path / "pixel.png"
     file.write_bytes(b64decode(PICTURE.partition(",")[2]))
-    async with staged(tmp_path) as stage:
+    async with open_stage(tmp_path) as stage:
         async with stage.thread() as thread:
             await hear(thread, "What is it?", LocalImage(file))
             assert shows_view(thread, stage.requests[-1])
@@ -147,15 +161,15 @@ async def test_images_are_shown_as_they_were_given(tmp_path):
 
 async def test_an_input_that_codex_refused_is_shown_with_the_next(tmp_path):
     refuses = AppFault(method="turn/start", kind="refuse", nth=1)
-    async with staged(tmp_path) as stage:
-        place = await unreal(stage, AppScript(faults=(refuses,)))
+    async with open_stage(tmp_path) as stage:
+        place = await use_scripted_server(stage, AppScript(faults=(refuses,)))
         async with stage.thread() as thread:
             first = await hear(thread, "One.")
             second = await hear(thread, "Two.")
     assert [last(events).status for events in (first, second)] == ["failed", "completed"]
-    assert started(second) == ["turn-not-started"]
+    assert start_reasons(second) == ["turn-not-started"]
     (injected,) = received_messages(place, "thread/inject_items")
-    (said, note) = plain(injected["params"]["items"])
+    (said, note) = roles_and_texts(injected["params"]["items"])
     assert (said, note[1].startswith("<unanswered_input>")) == (("user", "One."), True)
     typed = [turn["params"]["input"][0]["text"] for turn in received_messages(place, "turn/start")]
     assert typed == ["One.", "Two."]
@@ -167,18 +181,18 @@ async def test_an_input_in_the_words_of_an_engine_is_shown_in_no_others(tmp_path
         return AssembleResult(items=(*past, said), covers_current_turn=True)
 
     engine = Probe(assemble=reworded)
-    async with staged(tmp_path) as stage, stage.thread(engine=engine) as thread:
+    async with open_stage(tmp_path) as stage, stage.thread(engine=engine) as thread:
         for words in ("One.", "Two."):
             await hear(thread, words)
             assert shows_view(thread, stage.requests[-1])
-        texts = [what for _, what in plain(shown(stage.requests[-1]))]
+        texts = [what for _, what in roles_and_texts(request_items(stage.requests[-1]))]
         assert texts == ["Said: One.", "fine", "Said: Two."]
 
 
 async def test_a_turn_that_failed_or_was_broken_off_stays_in_what_is_shown(tmp_path):
     broken = Answer(error=Failure(status=400, message="no"))
     slow = Answer(text="one two three", pace=0.05)
-    async with staged(tmp_path, broken, slow) as stage:
+    async with open_stage(tmp_path, broken, slow) as stage:
         async with stage.thread() as thread:
 
             def stop(event: Event) -> None:
@@ -194,7 +208,7 @@ async def test_a_turn_that_failed_or_was_broken_off_stays_in_what_is_shown(tmp_p
             assert shows_view(thread, stage.requests[-1])
     assert [last(events).status for events in (failed, stopped)] == ["failed", "interrupted"]
     for request in stage.requests[-2:]:
-        texts = [what.partition("\n")[0] for _, what in plain(shown(request))]
+        texts = [what.partition("\n")[0] for _, what in roles_and_texts(request_items(request))]
         assert texts[:5] == [
             "One.",
             "<unanswered_input>",

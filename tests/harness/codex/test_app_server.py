@@ -13,7 +13,6 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from treadle.harness.codex.app_server import AppServer, RestartPolicy
-from treadle.harness.codex.connection import IgnoredMessages
 from treadle.harness.codex.errors import (
     AppServerDied,
     AppServerUnavailable,
@@ -53,6 +52,7 @@ from treadle.harness.codex.protocol.server_requests import (
     ToolTextPart,
 )
 from treadle.harness.codex.server_access import ProviderRoute
+from treadle.harness.codex.server_connection import IgnoredMessages
 from treadle.harness.codex.server_process import ServerCommand, ServerProcess
 from treadle.harness.codex.subscription import Subscription
 from treadle.harness.codex.version import SUPPORTED_VERSIONS
@@ -69,7 +69,7 @@ from treadle.testing.fake import FakeServer
 from treadle.testing.script import Answer as Said
 from treadle.testing.script import Call, Script
 
-from .places import gone, real_launch, serving
+from .real_servers import real_command, serving, wait_until_gone
 
 SCHEMA = Raw(b'{"type":"object","properties":{"q":{"type":"string"}}}')
 LOOKUP = DynamicFunction(name="lookup", description="Finds things.", input_schema=SCHEMA)
@@ -109,7 +109,7 @@ def no_waiting(**options: float) -> RestartPolicy:
 
 
 async def test_one_real_process_serves_sixty_four_threads_opened_at_once(tmp_path: Path):
-    async with serving(AppServer(real_launch(tmp_path))) as server:
+    async with serving(AppServer(real_command(tmp_path))) as server:
         connection = await server.connection()
         start = ThreadStart(cwd=str(tmp_path), ephemeral=True)
         opened = await asyncio.gather(*(connection.open_thread(start, helpful) for _ in range(64)))
@@ -130,7 +130,7 @@ async def test_a_real_turn_calls_a_tool_of_ours_behind_the_item_that_asks_for_it
             order.append(f"call {bytes(ask.arguments).decode()}")
             return await helpful(ask)
 
-        async with serving(AppServer(real_launch(tmp_path, route))) as server:
+        async with serving(AppServer(real_command(tmp_path, route))) as server:
             connection = await server.connection()
             opened, events = await connection.open_thread(
                 ThreadStart(
@@ -154,7 +154,7 @@ async def test_a_real_turn_calls_a_tool_of_ours_behind_the_item_that_asks_for_it
 
 
 async def test_a_killed_real_server_fails_its_requests_and_another_takes_over(tmp_path: Path):
-    async with serving(AppServer(real_launch(tmp_path))) as server:
+    async with serving(AppServer(real_command(tmp_path))) as server:
         connection = await server.connection()
         start = ThreadStart(cwd=str(tmp_path))
         opened, events = await connection.open_thread(start, helpful)
@@ -173,14 +173,14 @@ async def test_a_killed_real_server_fails_its_requests_and_another_takes_over(tm
         assert (again.generation, server.generation) == (2, 2)
         assert server.pid != killed
         assert (await again.call(start)).thread.id != opened.thread.id
-        assert await gone(killed)
+        assert await wait_until_gone(killed)
 
 
 async def test_closing_ends_the_real_process_and_the_command_it_runs(tmp_path: Path):
     sleeping = Call(name="exec_command", arguments={"cmd": "echo $$ > pid; exec sleep 4000"})
     async with FakeServer(Script(answers=(Said(calls=(sleeping,)),))) as fake:
         route = ProviderRoute(provider="fake", base_url=fake.base_url)
-        server = AppServer(real_launch(tmp_path, route))
+        server = AppServer(real_command(tmp_path, route))
         connection = await server.connection()
         opened, events = await connection.open_thread(
             ThreadStart(
@@ -196,8 +196,8 @@ async def test_closing_ends_the_real_process_and_the_command_it_runs(tmp_path: P
         pid = server.pid
         assert pid is not None
         await server.close()
-        assert await gone(pid)
-        assert await gone(command)
+        assert await wait_until_gone(pid)
+        assert await wait_until_gone(command)
         with pytest.raises(Disconnected, match="was closed"):
             await to_the_end(events)
         with pytest.raises(Disconnected, match="was closed"):
@@ -221,7 +221,7 @@ async def test_killing_treadle_leaves_no_real_server_behind(tmp_path: Path):
         pid = int(await treadle.stdout.readline())
         treadle.kill()
         await treadle.wait()
-        assert await gone(pid)
+        assert await wait_until_gone(pid)
 
 
 async def test_what_a_killed_server_left_in_a_session_of_its_own_is_ended(tmp_path: Path):
@@ -236,7 +236,7 @@ async def test_what_a_killed_server_left_in_a_session_of_its_own_is_ended(tmp_pa
     stray = await number_in(tmp_path / "pid")
     process.child.kill()
     await process.end()
-    assert await gone(stray)
+    assert await wait_until_gone(stray)
 
 
 async def test_the_server_is_in_a_session_of_its_own(tmp_path: Path):

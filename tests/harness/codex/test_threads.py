@@ -7,8 +7,17 @@ import pytest
 from msgspec import Raw
 
 from tests.engines.scenes import Intercepting, Probe, written
-from tests.harness.codex.scenes import MODEL, codex, hear, of, plain, shown, staged, talk
-from tests.harness.codex.viewing import continues, reasons, shows_view, started
+from tests.harness.codex.scenes import (
+    MODEL,
+    codex,
+    hear,
+    of,
+    open_stage,
+    request_items,
+    roles_and_texts,
+    talk,
+)
+from tests.harness.codex.view_items import continues, shows_view, start_reasons, thread_reasons
 from treadle import Thread
 from treadle.core.entries import ProjectionMark
 from treadle.engines.info import EngineInfo
@@ -47,7 +56,7 @@ class Planning(Probe):
 
 
 async def test_a_binding_says_what_its_codex_thread_was_started_for(tmp_path):
-    async with staged(tmp_path) as stage, stage.thread(engine=Planning()) as thread:
+    async with open_stage(tmp_path) as stage, stage.thread(engine=Planning()) as thread:
         await talk(thread, "Hello.", "And now?")
         (found,) = await kept(thread)
         assert found is not None
@@ -66,22 +75,22 @@ async def test_a_binding_says_what_its_codex_thread_was_started_for(tmp_path):
 
 
 async def test_a_plan_is_carried_over_once_and_then_only_what_is_said(tmp_path):
-    async with staged(tmp_path) as stage, stage.thread(engine=Planning()) as thread:
+    async with open_stage(tmp_path) as stage, stage.thread(engine=Planning()) as thread:
         await hear(thread, "Hello.")
         first = await hear(thread, "And now?")
         second = await hear(thread, "And then?")
         assert shows_view(thread, stage.requests[-1])
-        assert started(first) == ["missing-projection-binding"]
-        assert reasons(second) == ["matching-thread-bootstrap-binding"]
+        assert start_reasons(first) == ["missing-projection-binding"]
+        assert thread_reasons(second) == ["matching-thread-bootstrap-binding"]
         (report,) = of(second, HarnessReported)
         assert report.details["items"] == 0
-        assert plain(shown(stage.requests[-1]))[-1] == ("user", "And then?")
+        assert roles_and_texts(request_items(stage.requests[-1]))[-1] == ("user", "And then?")
         assert continues(stage.requests[-1], stage.requests[-2])
 
 
 async def test_another_epoch_or_fingerprint_of_the_plan_is_a_new_thread_and_binding(tmp_path):
     engine = Planning()
-    async with staged(tmp_path) as stage, stage.thread(engine=engine) as thread:
+    async with open_stage(tmp_path) as stage, stage.thread(engine=engine) as thread:
         await talk(thread, "Hello.", "And now?")
         engine.epoch = "spring"
         spring = await hear(thread, "Is it spring?")
@@ -90,55 +99,59 @@ async def test_another_epoch_or_fingerprint_of_the_plan_is_a_new_thread_and_bind
         other = await hear(thread, "Is it?")
         assert shows_view(thread, stage.requests[-1])
         (found,) = await kept(thread)
-        assert (started(spring), started(other)) == (["projection-mismatch"],) * 2
+        assert (start_reasons(spring), start_reasons(other)) == (["projection-mismatch"],) * 2
         assert found is not None
         assert found.plan == ProjectionMark("probe", "spring", "2")
 
 
 async def test_from_epochs_to_turns_is_a_new_thread_whose_binding_has_no_plan(tmp_path):
     engine = Planning()
-    async with staged(tmp_path) as stage, stage.thread(engine=engine) as thread:
+    async with open_stage(tmp_path) as stage, stage.thread(engine=engine) as thread:
         await talk(thread, "Hello.", "And now?")
         engine.answers["assemble"] = lambda given: AssembleResult(
             items=(written("It thawed."), given.items[-1])
         )
         heard = await hear(thread, "And then?")
         (found,) = await kept(thread)
-        assert started(heard) == ["projection-mismatch"]
+        assert start_reasons(heard) == ["projection-mismatch"]
         assert found is not None
         assert found.plan is None
         assert shows_view(thread, stage.requests[-1])
 
 
 async def test_rows_that_were_taken_back_are_not_shown_again(tmp_path):
-    async with staged(tmp_path) as stage, stage.thread() as thread:
+    async with open_stage(tmp_path) as stage, stage.thread() as thread:
         await talk(thread, "One.", "Two.", "Three.")
         await thread.rollback()
         heard = await hear(thread, "Four.")
-        assert started(heard) == ["view-mismatch"]
+        assert start_reasons(heard) == ["view-mismatch"]
         assert shows_view(thread, stage.requests[-1])
         cut = thread.view.rows[1].seq
         assert cut is not None
         await thread.revert(cut)
         again = await hear(thread, "Five.")
-        assert started(again) == ["view-mismatch"]
+        assert start_reasons(again) == ["view-mismatch"]
         assert shows_view(thread, stage.requests[-1])
-        texts = [what for who, what in plain(shown(stage.requests[-1])) if who == "user"]
+        texts = [
+            what
+            for who, what in roles_and_texts(request_items(stage.requests[-1]))
+            if who == "user"
+        ]
         assert texts == ["One.", "Five."]
 
 
 async def test_another_model_gets_a_thread_of_its_own(tmp_path):
-    async with staged(tmp_path) as stage, stage.thread() as thread:
+    async with open_stage(tmp_path) as stage, stage.thread() as thread:
         await hear(thread, "One.")
         thread.use("openai:gpt-5.4")
         heard = await hear(thread, "Two.")
-        assert started(heard) == ["model-mismatch"]
+        assert start_reasons(heard) == ["model-mismatch"]
         assert stage.requests[-1].payload["model"] == "gpt-5.4"
         assert shows_view(thread, stage.requests[-1])
 
 
 async def test_another_budget_is_another_policy(tmp_path):
-    async with staged(tmp_path) as stage:
+    async with open_stage(tmp_path) as stage:
         async with stage.thread(engine=Probe()) as thread:
             await hear(thread, "One.")
             name = thread.id
@@ -147,7 +160,7 @@ async def test_another_budget_is_another_policy(tmp_path):
         )
         async with stage.thread(name, engine=Probe()) as thread:
             heard = await hear(thread, "Two.")
-            assert started(heard) == ["context-engine-binding-mismatch"]
+            assert start_reasons(heard) == ["context-engine-binding-mismatch"]
             assert shows_view(thread, stage.requests[-1])
 
 
@@ -161,45 +174,48 @@ async def test_another_budget_is_another_policy(tmp_path):
     ids=["engine", "version", "owner"],
 )
 async def test_another_engine_or_version_is_given_a_new_thread(tmp_path, info):
-    async with staged(tmp_path) as stage:
+    async with open_stage(tmp_path) as stage:
         async with stage.thread(engine=Probe()) as thread:
             await hear(thread, "One.")
             name = thread.id
         async with stage.thread(name, engine=Probe(info)) as thread:
             heard = await hear(thread, "Two.")
-            assert started(heard) == ["context-engine-binding-mismatch"]
+            assert start_reasons(heard) == ["context-engine-binding-mismatch"]
             assert shows_view(thread, stage.requests[-1])
 
 
 async def test_without_its_engine_a_thread_goes_on_with_what_the_view_says(tmp_path):
-    async with staged(tmp_path) as stage:
+    async with open_stage(tmp_path) as stage:
         async with stage.thread(engine=Planning()) as thread:
             await talk(thread, "One.", "Two.")
             name = thread.id
         async with stage.thread(name) as thread:
             heard = await hear(thread, "Three.")
-            assert started(heard) == ["context-engine-binding-mismatch"]
+            assert start_reasons(heard) == ["context-engine-binding-mismatch"]
             assert shows_view(thread, stage.requests[-1])
-            assert plain(shown(stage.requests[-1]))[0] == ("user", "It was winter.")
+            assert roles_and_texts(request_items(stage.requests[-1]))[0] == (
+                "user",
+                "It was winter.",
+            )
 
 
 async def test_other_rights_are_told_on_the_same_thread(tmp_path):
-    async with staged(tmp_path) as stage, stage.thread() as thread:
+    async with open_stage(tmp_path) as stage, stage.thread() as thread:
         await hear(thread, "One.")
         assert thread.log.setup.settings is not None
         thread.adopt(msgspec.structs.replace(thread.log.setup.settings, sandbox_mode="read-only"))
         heard = await hear(thread, "Two.")
-        assert reasons(heard) == ["per-turn-projection"]
+        assert thread_reasons(heard) == ["per-turn-projection"]
         assert shows_view(thread, stage.requests[-1])
         before, after = (request.payload["input"] for request in stage.requests)
         assert after[: len(before)] == before
         told, *_, said = after[len(before) + 1 :]
-        assert (told["role"], plain([said])) == ("developer", [("user", "Two.")])
+        assert (told["role"], roles_and_texts([said])) == ("developer", [("user", "Two.")])
         assert "`sandbox_mode` is `read-only`" in told["content"][0]["text"]
 
 
 async def test_a_fork_is_shown_in_a_thread_of_its_own(tmp_path):
-    async with staged(tmp_path) as stage:
+    async with open_stage(tmp_path) as stage:
         async with stage.thread() as thread:
             await talk(thread, "One.", "Two.")
             parent = stage.harness.threads.live[thread.id].binding
@@ -207,7 +223,7 @@ async def test_a_fork_is_shown_in_a_thread_of_its_own(tmp_path):
         async with stage.thread(child) as forked:
             await plant(forked, parent)
             heard = await hear(forked, "Three.")
-            assert started(heard) == ["foreign-binding"]
+            assert start_reasons(heard) == ["foreign-binding"]
             assert shows_view(forked, stage.requests[-1])
             (found,) = await kept(forked)
             assert found is not None
@@ -224,7 +240,7 @@ def newer(own: Binding) -> Binding:
 
 @pytest.mark.parametrize("other", [garbage, newer])
 async def test_a_binding_that_cannot_be_read_is_replaced(tmp_path, other):
-    async with staged(tmp_path) as stage:
+    async with open_stage(tmp_path) as stage:
         async with stage.thread() as thread:
             await hear(thread, "One.")
             own = stage.harness.threads.live[thread.id].binding
@@ -232,7 +248,7 @@ async def test_a_binding_that_cannot_be_read_is_replaced(tmp_path, other):
         async with stage.thread(name) as thread:
             await plant(thread, other(own))
             heard = await hear(thread, "Two.")
-            assert started(heard) == ["missing-thread-binding"]
+            assert start_reasons(heard) == ["missing-thread-binding"]
             assert shows_view(thread, stage.requests[-1])
             (found,) = await kept(thread)
             assert found is not None
@@ -240,7 +256,7 @@ async def test_a_binding_that_cannot_be_read_is_replaced(tmp_path, other):
 
 
 async def test_a_binding_that_was_tampered_with_leads_to_no_other_thread(tmp_path):
-    async with staged(tmp_path) as stage:
+    async with open_stage(tmp_path) as stage:
         async with stage.thread() as secret:
             await hear(secret, "The code is 1234.")
             other = stage.harness.threads.live[secret.id].binding
@@ -258,18 +274,18 @@ async def test_a_binding_that_was_tampered_with_leads_to_no_other_thread(tmp_pat
 
 
 async def test_a_reset_lets_go_of_the_binding(tmp_path):
-    async with staged(tmp_path) as stage, stage.thread() as thread:
+    async with open_stage(tmp_path) as stage, stage.thread() as thread:
         await hear(thread, "One.")
         await thread.reset()
         assert await kept(thread) == []
         heard = await hear(thread, "Two.")
-        assert started(heard) == ["missing-thread-binding"]
-        assert plain(shown(stage.requests[-1])) == [("user", "Two.")]
+        assert start_reasons(heard) == ["missing-thread-binding"]
+        assert roles_and_texts(request_items(stage.requests[-1])) == [("user", "Two.")]
         assert shows_view(thread, stage.requests[-1])
 
 
 async def test_a_reset_lets_go_of_the_binding_whatever_harness_serves_now(tmp_path):
-    async with staged(tmp_path) as stage, stage.thread() as thread:
+    async with open_stage(tmp_path) as stage, stage.thread() as thread:
         await hear(thread, "One.")
         thread.use(harness="treadle")
         await hear(thread, "Two.")
@@ -279,7 +295,7 @@ async def test_a_reset_lets_go_of_the_binding_whatever_harness_serves_now(tmp_pa
 
 async def test_what_an_engine_says_is_no_part_of_the_tool_fingerprint(tmp_path):
     engine = Probe()
-    async with staged(tmp_path) as stage, stage.thread(engine=engine) as thread:
+    async with open_stage(tmp_path) as stage, stage.thread(engine=engine) as thread:
         await hear(thread, "One.")
         (before,) = await kept(thread)
         engine.answers["assemble"] = lambda given: AssembleResult(
@@ -294,7 +310,7 @@ async def test_what_an_engine_says_is_no_part_of_the_tool_fingerprint(tmp_path):
 
 
 async def test_a_thread_has_one_binding_which_follows_its_turns(tmp_path):
-    async with staged(tmp_path) as stage, stage.thread() as thread:
+    async with open_stage(tmp_path) as stage, stage.thread() as thread:
         await hear(thread, "One.")
         (row,) = await thread.store.outbox(topic=TOPIC)
         await hear(thread, "Two.")
@@ -305,19 +321,23 @@ async def test_a_thread_has_one_binding_which_follows_its_turns(tmp_path):
 
 
 async def test_another_executable_is_shown_the_view(tmp_path):
-    async with staged(tmp_path) as stage, stage.thread() as thread:
+    async with open_stage(tmp_path) as stage, stage.thread() as thread:
         await hear(thread, "One.")
         name = thread.id
     other = tmp_path / "another-codex"
     other.symlink_to(codex())
     async with (
-        staged(tmp_path, options=CodexOptions(binary=other)) as stage,
+        open_stage(tmp_path, options=CodexOptions(binary=other)) as stage,
         stage.thread(name) as thread,
     ):
         heard = await hear(thread, "Two.")
-        assert started(heard) == ["app-server-restarted"]
+        assert start_reasons(heard) == ["app-server-restarted"]
         assert shows_view(thread, stage.requests[-1])
-        assert [what for _, what in plain(shown(stage.requests[-1]))] == ["One.", "fine", "Two."]
+        assert [what for _, what in roles_and_texts(request_items(stage.requests[-1]))] == [
+            "One.",
+            "fine",
+            "Two.",
+        ]
 
 
 async def test_a_view_that_grows_too_large_is_folded_first_and_shown_in_a_new_thread(tmp_path):
@@ -326,13 +346,13 @@ async def test_a_view_that_grows_too_large_is_folded_first_and_shown_in_a_new_th
     facts = '[models."gpt-5.5"]\nauto_compact_token_limit = 3000\n'
     (tmp_path / "treadle" / "models.toml").write_text(facts)
     async with (
-        staged(tmp_path, Answer(text="rain " * 4_000)) as stage,
+        open_stage(tmp_path, Answer(text="rain " * 4_000)) as stage,
         stage.thread(engine=engine) as thread,
     ):
         await hear(thread, "One.")
         heard = await hear(thread, "Two.")
-        assert started(heard) == ["epoch-mismatch"]
+        assert start_reasons(heard) == ["epoch-mismatch"]
         assert shows_view(thread, stage.requests[-1])
         assert len(stage.requests) == 2
         assert "rain rain" not in stage.requests[-1].body.decode()
-        assert "We spoke of rain." in plain(shown(stage.requests[-1]))[-2][1]
+        assert "We spoke of rain." in roles_and_texts(request_items(stage.requests[-1]))[-2][1]

@@ -26,7 +26,7 @@ from treadle.testing.fake import FakeServer
 from treadle.testing.script import Answer as Said
 from treadle.testing.script import Script
 
-from .places import real_launch
+from .real_servers import real_command
 
 _SET_FLAGS = 0x8914
 _UP_AND_RUNNING = 0x41
@@ -63,7 +63,7 @@ async def main(directory: Path, *, plugins: bool) -> None:
 
 
 async def a_turn(directory: Path, route: ProviderRoute, plugins: bool) -> str:
-    launch = real_launch(directory, route)
+    launch = real_command(directory, route)
     if plugins:
         config = Path(launch.environment["CODEX_HOME"]) / "config.toml"
         config.write_text(config.read_text().replace("plugins = false", "plugins = true"))

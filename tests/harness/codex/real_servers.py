@@ -14,7 +14,7 @@ from treadle.harness.codex.server_access import ProviderRoute
 from treadle.harness.codex.server_process import ServerCommand
 from treadle.prompt.codex import find_codex
 
-__all__ = ["gone", "private_environ", "real_launch", "serving"]
+__all__ = ["private_environ", "real_command", "serving", "wait_until_gone"]
 
 
 def private_environ(directory: Path) -> dict[str, str]:
@@ -24,7 +24,7 @@ def private_environ(directory: Path) -> dict[str, str]:
     return {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(home)}
 
 
-def real_launch(
+def real_command(
     directory: Path, *routes: ProviderRoute, catalog: Path | None = None
 ) -> ServerCommand:
     """How the installed Codex is started in a private home."""
@@ -41,7 +41,7 @@ async def serving(server: AppServer) -> AsyncIterator[AppServer]:
         await server.close()
 
 
-async def gone(pid: int) -> bool:
+async def wait_until_gone(pid: int) -> bool:
     """Whether a process has ended, or does so soon."""
     for _ in range(200):
         try:

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from treadle.harness.codex.connection import MAX_IN_FLIGHT, IgnoredMessages
 from treadle.harness.codex.errors import (
     CodexProtocolError,
     Disconnected,
@@ -35,9 +34,10 @@ from treadle.harness.codex.protocol.server_requests import (
     ToolTextPart,
 )
 from treadle.harness.codex.protocol.types import CodexThreadStatus
+from treadle.harness.codex.server_connection import MAX_IN_FLIGHT, IgnoredMessages
 from treadle.models.retry import Backoff
 
-from .peer import Peer, connected
+from .peer import Peer, connect_peer
 
 FOUND = ToolCallReply(content_items=(ToolTextPart(text="found"),), success=True)
 REFUSED = {"code": -32603, "message": "the client could not answer"}
@@ -58,7 +58,7 @@ def diff(text: str, thread: str = "t") -> dict[str, object]:
 
 
 async def test_answers_find_their_requests_in_any_order():
-    async with connected() as (connection, peer):
+    async with connect_peer() as (connection, peer):
         asked = [asyncio.create_task(connection.request("m", n, int)) for n in range(3)]
         heard = [await peer.hear() for _ in asked]
         for message in reversed(heard):
@@ -67,7 +67,7 @@ async def test_answers_find_their_requests_in_any_order():
 
 
 async def test_a_request_without_an_answer_fails_by_name_and_its_late_answer_is_ignored():
-    async with connected() as (connection, peer):
+    async with connect_peer() as (connection, peer):
         with pytest.raises(RequestTimeout, match=r"did not answer 'slow/method' within 0\.01 s"):
             await connection.request("slow/method", {}, dict, seconds=0.01)
         await peer.answer()
@@ -89,7 +89,7 @@ async def test_a_request_without_an_answer_fails_by_name_and_its_late_answer_is_
     ],
 )
 async def test_an_error_answer_is_raised_with_its_code(error, kind):
-    async with connected() as (connection, peer):
+    async with connect_peer() as (connection, peer):
         asked = asyncio.create_task(connection.request("m", {}, dict))
         request = await peer.hear()
         peer.say({"id": request["id"], "error": error})
@@ -99,7 +99,7 @@ async def test_an_error_answer_is_raised_with_its_code(error, kind):
 
 
 async def test_an_answer_in_another_shape_is_a_protocol_error():
-    async with connected() as (connection, peer):
+    async with connect_peer() as (connection, peer):
         asked = asyncio.create_task(connection.request("m", {}, int))
         await peer.answer("text")
         with pytest.raises(CodexProtocolError, match="answered 'm' in another shape"):
@@ -125,7 +125,7 @@ async def overloaded(peer: Peer, times: int) -> None:
 
 async def test_overload_is_backed_off_with_growing_waits():
     waits = Waits()
-    async with connected(backoff=waits.backoff(5)) as (connection, peer):
+    async with connect_peer(backoff=waits.backoff(5)) as (connection, peer):
         asked = asyncio.create_task(connection.request("m", {}, dict))
         await overloaded(peer, 3)
         await peer.answer({"done": True})
@@ -135,7 +135,7 @@ async def test_overload_is_backed_off_with_growing_waits():
 
 async def test_overload_that_does_not_pass_is_told():
     waits = Waits()
-    async with connected(backoff=waits.backoff(2)) as (connection, peer):
+    async with connect_peer(backoff=waits.backoff(2)) as (connection, peer):
         asked = asyncio.create_task(connection.request("m", {}, dict))
         await overloaded(peer, 3)
         with pytest.raises(Overloaded, match=r"refused 'm' \(-32001\): busy"):
@@ -143,7 +143,7 @@ async def test_overload_that_does_not_pass_is_told():
 
 
 async def test_no_more_than_a_hundred_requests_are_in_flight():
-    async with connected() as (connection, peer):
+    async with connect_peer() as (connection, peer):
         asked = [asyncio.create_task(connection.request("m", {}, dict)) for _ in range(250)]
         most = answered = 0
         held: list[int] = []
@@ -160,7 +160,7 @@ async def test_no_more_than_a_hundred_requests_are_in_flight():
 
 
 async def test_the_end_of_the_stream_fails_what_is_unanswered_and_what_comes_later():
-    async with connected() as (connection, peer):
+    async with connect_peer() as (connection, peer):
         asked = [asyncio.create_task(connection.request("m", {}, dict)) for _ in range(3)]
         for _ in asked:
             await peer.hear()
@@ -172,7 +172,7 @@ async def test_the_end_of_the_stream_fails_what_is_unanswered_and_what_comes_lat
 
 
 async def test_what_cannot_be_read_is_counted_and_passed_over():
-    async with connected() as (connection, peer):
+    async with connect_peer() as (connection, peer):
         peer.say(
             b"no json",
             b'{"cut":',
@@ -193,7 +193,7 @@ async def test_what_cannot_be_read_is_counted_and_passed_over():
 
 
 async def test_lines_of_many_megabytes_pass_both_ways():
-    async with connected() as (connection, peer):
+    async with connect_peer() as (connection, peer):
         text = "ü" * 3_000_000
         item = Raw(b'{"text":"%s"}' % text.encode())
         asked = asyncio.create_task(
@@ -208,7 +208,7 @@ async def test_lines_of_many_megabytes_pass_both_ways():
 
 
 async def test_a_line_beyond_the_maximum_ends_the_connection():
-    async with connected(longest_line=1000) as (connection, peer):
+    async with connect_peer(longest_line=1000) as (connection, peer):
         asked = asyncio.create_task(connection.request("m", {}, dict))
         await peer.hear()
         peer.say(b"x" * 1001)
@@ -224,7 +224,7 @@ async def test_a_call_begins_only_when_all_before_it_was_taken():
         log.append("call")
         return FOUND
 
-    async with connected() as (connection, peer):
+    async with connect_peer() as (connection, peer):
         events = connection.subscribe("t", handler)
         raw = {"threadId": "t", "turnId": "u", "item": {"type": "function_call"}}
         peer.say({"method": "rawResponseItem/completed", "params": raw}, call(), diff("after"))
@@ -247,7 +247,7 @@ async def test_calls_of_one_thread_run_side_by_side():
         await both.wait()
         return FOUND
 
-    async with connected() as (connection, peer):
+    async with connect_peer() as (connection, peer):
         events = connection.subscribe("t", handler)
         peer.say(call(0), call("one"), diff("end"))
         await anext(events)
@@ -255,7 +255,7 @@ async def test_calls_of_one_thread_run_side_by_side():
 
 
 async def test_threads_do_not_hear_of_each_other():
-    async with connected() as (connection, peer):
+    async with connect_peer() as (connection, peer):
         one, two = connection.subscribe("one", found), connection.subscribe("two", found)
         for n in range(50):
             peer.say(diff(f"a{n}", "one"), diff(f"b{n}", "two"), diff("lost", "three"))
@@ -273,7 +273,7 @@ async def test_what_a_handler_raises_is_answered_without_its_text():
     async def handler(_: ServerRequest) -> ClientReply:
         raise ValueError("the password is hunter2")
 
-    async with connected() as (connection, peer):
+    async with connect_peer() as (connection, peer):
         events = connection.subscribe("t", handler)
         peer.say(call(), diff("end"))
         await anext(events)
@@ -289,7 +289,7 @@ async def test_what_a_handler_raises_is_answered_without_its_text():
     ],
 )
 async def test_what_nobody_can_answer_is_answered_with_an_error(request_, code):
-    async with connected() as (connection, peer):
+    async with connect_peer() as (connection, peer):
         connection.subscribe("t", found)
         peer.say(request_)
         answer = await peer.hear()
@@ -308,7 +308,7 @@ async def test_closing_a_subscription_answers_what_is_still_asked():
             ended.append("cancelled")
         return FOUND
 
-    async with connected() as (connection, peer):
+    async with connect_peer() as (connection, peer):
         async with connection.subscribe("t", handler) as events:
             peer.say(call(0), diff("one"), call(1), diff("two"))
             await anext(events)
@@ -345,7 +345,7 @@ async def test_a_settled_ask_is_withdrawn_and_not_answered(settling):
             ended.set()
         return FOUND
 
-    async with connected() as (connection, peer):
+    async with connect_peer() as (connection, peer):
         events = connection.subscribe("t", handler)
         peer.say(call(), diff("one"))
         await anext(events)
@@ -371,7 +371,7 @@ async def test_no_handler_outlives_its_closed_subscription_when_the_connection_i
             ended.append("tidied up")
         return FOUND
 
-    async with connected() as (connection, peer):
+    async with connect_peer() as (connection, peer):
         events = connection.subscribe("t", handler)
         peer.say(call(), diff("one"))
         await anext(events)
@@ -390,7 +390,7 @@ async def test_what_is_about_no_thread_goes_to_the_listener_even_if_it_fails_onc
         if len(heard) == 1:
             raise RuntimeError("no")
 
-    async with connected(listener=listener) as (connection, peer):
+    async with connect_peer(listener=listener) as (connection, peer):
         events = connection.subscribe("t", found)
         about = {"method": "warning", "params": {"message": "mine", "threadId": "t"}}
         peer.say(*({"method": "warning", "params": {"message": m}} for m in ("a", "b")), about)
@@ -399,7 +399,7 @@ async def test_what_is_about_no_thread_goes_to_the_listener_even_if_it_fails_onc
 
 
 async def test_an_opened_thread_is_heard_from_its_first_event_on():
-    async with connected() as (connection, peer):
+    async with connect_peer() as (connection, peer):
         opening = asyncio.create_task(connection.open_thread(ThreadStart(), found))
         request = await peer.hear()
         # One write, so that both are read before the opener runs.
@@ -415,7 +415,7 @@ async def test_an_opened_thread_is_heard_from_its_first_event_on():
 
 
 async def test_a_newer_subscription_takes_the_place_of_the_older():
-    async with connected() as (connection, peer):
+    async with connect_peer() as (connection, peer):
         older = connection.subscribe("t", found)
         newer = connection.subscribe("t", found)
         peer.say(diff("one"))
@@ -428,7 +428,7 @@ async def test_a_newer_subscription_takes_the_place_of_the_older():
 
 
 async def test_events_before_the_end_are_taken_before_the_end_is_told():
-    async with connected() as (connection, peer):
+    async with connect_peer() as (connection, peer):
         events = connection.subscribe("t", found)
         peer.say(diff("one"), diff("two"))
         await peer.writer.drain()
@@ -447,7 +447,7 @@ async def test_events_before_the_end_are_taken_before_the_end_is_told():
 
 
 async def test_a_cancelled_request_leaves_nothing_behind():
-    async with connected() as (connection, peer):
+    async with connect_peer() as (connection, peer):
         asked = asyncio.create_task(connection.request("m", {}, dict))
         await peer.hear()
         asked.cancel()
@@ -462,7 +462,7 @@ async def test_a_decision_is_sent_as_codex_spells_it():
     async def handler(_: ServerRequest) -> ClientReply:
         return ApprovalReply(decision="acceptForSession")
 
-    async with connected() as (connection, peer):
+    async with connect_peer() as (connection, peer):
         events = connection.subscribe("t", handler)
         params = {"threadId": "t", "turnId": "u", "itemId": "i", "command": "ls"}
         method = "item/commandExecution/requestApproval"

@@ -5,7 +5,16 @@ import asyncio
 import pytest
 
 from tests.engines.scenes import Intercepting, Probe, chatter, epochs, written
-from tests.harness.codex.scenes import hear, last, of, plain, shown, staged, talk, unreal
+from tests.harness.codex.scenes import (
+    hear,
+    last,
+    of,
+    open_stage,
+    request_items,
+    roles_and_texts,
+    talk,
+    use_scripted_server,
+)
 from tests.harness.scenes import log
 from treadle.core.errors import CannotCompact
 from treadle.engines.info import EngineInfo
@@ -43,7 +52,7 @@ async def test_with_an_owner_codex_never_folds_by_itself(tmp_path, model):
         Answer(text="d", usage=BEYOND),
     )
     async with (
-        staged(tmp_path, *answers) as stage,
+        open_stage(tmp_path, *answers) as stage,
         stage.thread(engine=engine, model=model) as thread,
     ):
         turns = [await hear(thread, text) for text in ("one", "two", "three")]
@@ -56,7 +65,7 @@ async def test_with_an_owner_codex_never_folds_by_itself(tmp_path, model):
 async def test_without_one_the_same_figures_make_codex_fold(tmp_path):
     answers = (Answer(text=LONG, usage=BEYOND), Answer(text="A summary."), Answer(text="b"))
     async with (
-        staged(tmp_path, *answers) as stage,
+        open_stage(tmp_path, *answers) as stage,
         stage.thread(model="openai:mystery-1") as thread,
     ):
         await talk(thread, "one")
@@ -67,14 +76,14 @@ async def test_without_one_the_same_figures_make_codex_fold(tmp_path):
 async def test_an_engine_that_writes_summaries_folds_in_the_place_of_codex(tmp_path):
     engine = Intercepting(intercept_compaction=InterceptResult(summary="It rained on us."))
     answers = (Answer(text=LONG, usage=BEYOND), Answer(text="b"))
-    async with staged(tmp_path, *answers) as stage, stage.thread(engine=engine) as thread:
+    async with open_stage(tmp_path, *answers) as stage, stage.thread(engine=engine) as thread:
         await talk(thread, "one")
         events = await hear(thread, "two")
         assert [each.by for each in of(events, CompactionFinished)] == ["engine"]
         assert await epochs(thread) == [("compaction", "engine")]
         assert last(events).text == "b"
     assert len(stage.requests) == 2
-    one, summary, two = (text for _, text in plain(shown(stage.requests[-1])))
+    one, summary, two = (text for _, text in roles_and_texts(request_items(stage.requests[-1])))
     assert (one, two) == ("one", "two")
     assert summary.endswith("\nIt rained on us.")
     (given,) = engine.given("intercept_compaction")
@@ -85,8 +94,8 @@ async def test_a_fold_that_codex_does_all_the_same_is_its_own_and_ends_its_threa
     engine = Probe(OWNER)
     folding = TurnScript(steps=(AppStep(compact=True), AppStep(text="b")))
     script = AppScript(turns=(TurnScript(steps=(AppStep(text="a"),)), folding))
-    async with staged(tmp_path) as stage:
-        place = await unreal(stage, script)
+    async with open_stage(tmp_path) as stage:
+        place = await use_scripted_server(stage, script)
         async with stage.thread(engine=engine) as thread:
             await talk(thread, "one")
             events = await hear(thread, "two")
@@ -107,8 +116,8 @@ async def test_a_fold_that_codex_does_all_the_same_is_its_own_and_ends_its_threa
 
 async def test_a_summary_that_codex_died_over_is_nothing_that_was_said(tmp_path):
     dies = TurnScript(steps=(BEGINS, AppStep(text="A summary."), AppStep(die=-9)))
-    async with staged(tmp_path) as stage:
-        place = await unreal(stage, AppScript(turns=(dies,)))
+    async with open_stage(tmp_path) as stage:
+        place = await use_scripted_server(stage, AppScript(turns=(dies,)))
         async with stage.thread() as thread:
             events = await hear(thread, "one")
             assert last(events).status == "failed"
@@ -118,8 +127,8 @@ async def test_a_summary_that_codex_died_over_is_nothing_that_was_said(tmp_path)
 
 
 async def test_a_fold_by_hand_that_never_ends_is_interrupted_and_told(tmp_path):
-    async with staged(tmp_path) as stage:
-        place = await unreal(stage, AppScript(compaction=HANGS))
+    async with open_stage(tmp_path) as stage:
+        place = await use_scripted_server(stage, AppScript(compaction=HANGS))
         stage.harness.compact_seconds = 0.2
         async with stage.thread() as thread:
             await talk(thread, "one")
@@ -138,8 +147,8 @@ async def test_a_fold_by_hand_that_never_ends_is_interrupted_and_told(tmp_path):
 async def test_a_fold_by_hand_that_cannot_even_be_interrupted_is_given_up(tmp_path):
     silence = AppFault(method="turn/interrupt", kind="silence")
     engine = Probe(OWNER, compact=folds)
-    async with staged(tmp_path) as stage:
-        await unreal(stage, AppScript(compaction=HANGS, faults=(silence,)))
+    async with open_stage(tmp_path) as stage:
+        await use_scripted_server(stage, AppScript(compaction=HANGS, faults=(silence,)))
         stage.harness.compact_seconds = 0.2
         async with stage.thread(engine=engine) as thread:
             await talk(thread, LONG, "two")
@@ -161,8 +170,8 @@ def folds(given: CompactParams) -> CompactResult:
 
 
 async def test_a_fold_by_hand_that_is_cancelled_stops_codex_and_gives_its_thread_up(tmp_path):
-    async with staged(tmp_path) as stage:
-        place = await unreal(stage, AppScript(compaction=HANGS))
+    async with open_stage(tmp_path) as stage:
+        place = await use_scripted_server(stage, AppScript(compaction=HANGS))
         async with stage.thread() as thread:
             await talk(thread, "one")
             begun = asyncio.Event()
@@ -180,8 +189,8 @@ async def test_a_fold_by_hand_that_is_cancelled_stops_codex_and_gives_its_thread
 
 
 async def test_an_app_server_that_knows_no_compaction_is_told_of(tmp_path):
-    async with staged(tmp_path) as stage:
-        await unreal(stage, AppScript(lacks=("thread/compact/start",)))
+    async with open_stage(tmp_path) as stage:
+        await use_scripted_server(stage, AppScript(lacks=("thread/compact/start",)))
         async with stage.thread() as thread:
             await talk(thread, "one")
             with pytest.raises(CannotCompact, match="codex-app-server did not compact"):
@@ -194,7 +203,7 @@ async def test_an_app_server_that_knows_no_compaction_is_told_of(tmp_path):
 async def test_a_model_that_codex_does_not_know_is_offered_no_other_tools_for_an_owner_s_sake(
     tmp_path,
 ):
-    async with staged(tmp_path) as stage:
+    async with open_stage(tmp_path) as stage:
         for engine in ("linear", Probe(OWNER)):
             async with stage.thread(engine=engine, model="openai:mystery-1") as thread:
                 await talk(thread, "one")
