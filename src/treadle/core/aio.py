@@ -25,7 +25,7 @@ def start_now(
     name: str | None = None,
     kind: type[asyncio.Task[Any]] = asyncio.Task,
 ) -> asyncio.Future[T]:
-    """What `work` gives or will give: done already, or a task that goes on with it."""
+    """Start `work` and return its future: done already, or a task that goes on with the rest."""
     loop, context = asyncio.get_running_loop(), copy_context()
     rest = _Rest(work)
     task: asyncio.Task[T] = kind(rest, loop=loop, name=name, context=context)
@@ -71,7 +71,7 @@ class _Rest(Coroutine[Any, Any, T]):
         self._told: list[object] | None = None
 
     def awaits(self, awaited: object) -> None:
-        """The first stretch ended here; the task hears of it when it looks."""
+        """Note what the first part of the work waits for; the task gets it at its first step."""
         self._told = [awaited]
 
     def send(self, value: Any, /) -> Any:
@@ -102,19 +102,19 @@ class _Uncancelled(asyncio.Task[T]):
 
 
 async def finish_uncancelled(work: Coroutine[Any, Any, T]) -> T:
-    """What `work` gives. A caller that is cancelled meanwhile hears of it afterwards."""
+    """Run `work` to its end and return its result; only then cancel a cancelled caller."""
     if isinstance(asyncio.current_task(), _Uncancelled):
         return await work
     return await wait_uncancelled(start_uncancelled(work))
 
 
 def start_uncancelled(work: Coroutine[Any, Any, T]) -> asyncio.Future[T]:
-    """Begin `work`, which nobody can cancel; whoever began it waits for it with `ended`."""
+    """Start `work`, which nobody can cancel; wait for it with `wait_uncancelled`."""
     return start_now(work, kind=_Uncancelled)
 
 
 async def wait_uncancelled(work: asyncio.Future[T]) -> T:
-    """What unbroken work gives. A caller that is cancelled meanwhile hears of it afterwards."""
+    """Wait for uncancelled work and return its result; only then cancel a cancelled caller."""
     cancelled: asyncio.CancelledError | None = None
     while not work.done():
         try:

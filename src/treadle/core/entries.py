@@ -5,7 +5,7 @@ never changes once it is stored; rollback, compaction and settings are entries
 that hide or re-base what came before.
 """
 
-# No postponed annotations: decoders read them, and to read them from text takes its time.
+# No postponed annotations: decoders read them, and reading them from text takes time.
 
 import enum
 from collections.abc import Iterable
@@ -81,7 +81,7 @@ class Origin(Struct, frozen=True, omit_defaults=True):
             msgspec.structs.force_setattr(self, "harness", name)
 
     def is_compatible(self, other: "Self | Head") -> bool:
-        """Whether opaque parts made by one can be read by the other."""
+        """Return whether the other can read opaque parts made by this one."""
         return (self.provider, self.api, self.account) == (
             other.provider,
             other.api,
@@ -158,7 +158,7 @@ class Entry(Draft, frozen=True, kw_only=True, gc=False):
             raise self.read_error(error) from error
 
     def read_error(self, error: Exception) -> StoreError:
-        """What to raise when `body` cannot be read."""
+        """Return the error to raise when `body` cannot be read."""
         name = f"entry {self.seq} of thread {self.thread!r} ({self.kind})"
         before = "go on from an earlier step with `treadle fork --at`"
         if isinstance(error, KeyError | msgspec.ValidationError):
@@ -168,7 +168,7 @@ class Entry(Draft, frozen=True, kw_only=True, gc=False):
         return StoreCorrupt(f"{name} is damaged: {error}; {before}")
 
     def has_flag(self, flag: Flags) -> bool:
-        """Whether `flag` is set."""
+        """Return whether `flag` is set."""
         return bool(self.flags & flag)
 
 
@@ -350,12 +350,12 @@ _KINDS = {struct: kind for kind, struct in CONTROLS.items()}
 
 
 def control_draft(control: Control, *, turn: int = 0, step: int = 0) -> Draft:
-    """The draft of a control entry."""
+    """Return the draft of a control entry."""
     kind: Kind = _KINDS[type(control)]  # type: ignore[assignment]
     return Draft(kind=kind, body=json_bytes(control), turn=turn, step=step)
 
 
 def own_parts(content: tuple[Part, ...], marks: Iterable[FragmentMark]) -> tuple[Part, ...]:
-    """The parts of a message that its sender wrote: those that no mark says the runtime told."""
+    """Return the parts of a message that its sender wrote, without those the runtime added."""
     told = {mark.part for mark in marks}
     return tuple(part for number, part in enumerate(content) if number not in told)

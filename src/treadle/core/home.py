@@ -16,7 +16,7 @@ __all__ = ["home", "home_path", "new_home_path"]
 
 
 def home() -> Path:
-    """Treadle's home, created for its owner only where it is not there yet."""
+    """Return Treadle's home; create it, for its owner only, if it does not exist."""
     directory = home_path()
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -29,7 +29,7 @@ def home() -> Path:
 
 
 def home_path() -> Path:
-    """The home in use: `new_home_path`, or one of the former name where there is only that."""
+    """Return the home in use: `new_home_path`, or one of the former name if there is only that."""
     place = new_home_path()
     if os.environ.get("TREADLE_HOME") or is_home(place):
         return place
@@ -37,7 +37,7 @@ def home_path() -> Path:
 
 
 def new_home_path() -> Path:
-    """`TREADLE_HOME`, or the platform's data directory for users; it need not be there."""
+    """Return `TREADLE_HOME`, or the platform's data directory for users; it need not exist."""
     if named := os.environ.get("TREADLE_HOME"):
         return Path(named).expanduser().absolute()
     import platformdirs

@@ -39,7 +39,7 @@ _last = 0
 
 
 def uuid7() -> UUID:
-    """A time-ordered UUID; two from one process never compare out of order."""
+    """Return a time-ordered UUID; two from one process never compare out of order."""
     return UUID(int=_next())
 
 
@@ -55,23 +55,23 @@ def _next() -> int:
 
 
 def new_id(prefix: str) -> str:
-    """A fresh id such as ``thr_0198c0de-…``."""
+    """Return a new id such as ``thr_0198c0de-…``."""
     # Spelt by hand: a UUID object in between would cost more than all the rest.
     digits = f"{_next():032x}"
     return f"{prefix}_{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
 def derived_id(prefix: str, *parts: str | int) -> str:
-    """The id that these parts always get."""
+    """Return the id that these parts always get."""
     return f"{prefix}_{uuid5(_NAMESPACE, ':'.join(map(str, (prefix, *parts))))}"
 
 
 def item_prefix(item_type: str) -> str:
-    """The id prefix of an item type; types we do not know share ``itm``."""
+    """Return the id prefix of an item type; unknown types share ``itm``."""
     return _ITEM_PREFIXES.get(item_type, "itm")
 
 
 def is_prefixed(value: str) -> bool:
-    """Whether ``value`` has a non-empty part on both sides of its first underscore."""
+    """Return whether ``value`` has a non-empty part on both sides of its first underscore."""
     head, found, tail = value.partition("_")
     return bool(head and found and tail)

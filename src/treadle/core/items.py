@@ -5,7 +5,7 @@ field order; `ITEMS` and `PARTS` read and write them. Invariant: decoding and
 encoding again loses nothing, not even what a newer server adds.
 """
 
-# No postponed annotations: decoders read them, and to read them from text takes its time.
+# No postponed annotations: decoders read them, and reading them from text takes time.
 
 from typing import Any, Literal, TypeAlias
 
@@ -62,7 +62,7 @@ ImageDetail: TypeAlias = Literal["auto", "low", "high", "original"]
 
 
 def _metadata() -> Any:
-    """What a harness passes along with an item; left out of prefix comparison."""
+    """Return the field for a harness's own metadata; prefix comparison ignores it."""
     return field(default=UNSET, name="internal_chat_message_metadata_passthrough")
 
 
@@ -391,24 +391,24 @@ ITEMS: Codec[Item] = Codec(
 
 
 def decode_item(data: bytes | Raw) -> Item:
-    """The item in `data`; what we do not know comes back as `Unknown`."""
+    """Decode the item in `data`; an unknown type becomes `Unknown`."""
     return ITEMS.decode(data)
 
 
 def encode_item(item: Item) -> bytes:
-    """`item` as the bytes a provider reads."""
+    """Encode `item` as the bytes a provider reads."""
     return ITEMS.encode(item)
 
 
 def item_type(item: Item) -> str:
-    """The wire type of `item`."""
+    """Return the wire type of `item`."""
     if isinstance(item, Unknown):
         return item.type
     return str(item.__struct_config__.tag)
 
 
 def text_of(content: Output) -> str:
-    """The text in a content array or tool output, non-blank parts joined by newlines."""
+    """Return the text of a content array or tool output, non-blank parts joined by newlines."""
     if isinstance(content, str):
         return content
     texts = (getattr(part, "text", "") for part in content)

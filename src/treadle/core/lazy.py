@@ -15,7 +15,7 @@ __all__ = ["lazy_attributes"]
 
 
 def lazy_attributes(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """The `__getattr__` of a package; `homes` names the modules, and in each its names."""
+    """Return the `__getattr__` of a package; `homes` maps each module to its names."""
     home_of = {name: module for module, names in homes.items() for name in names.split()}
 
     def look_up(name: str) -> Any:

@@ -64,7 +64,7 @@ LoopbackScript: TypeAlias = Callable[
 def stream_response(
     events: Iterable[Mapping[str, object]], headers: dict[str, str] | None = None
 ) -> LoopbackResponse:
-    """An event stream of these events, each with its ``type``."""
+    """Return an event stream of these events, each with its ``type``."""
     chunks = (b"event: %b\ndata: %b\n\n" % (_type(e), json_bytes(e)) for e in events)
     given = {"content-type": "text/event-stream", **(headers or {})}
     return LoopbackResponse(headers=given, chunks=tuple(chunks))
@@ -73,7 +73,7 @@ def stream_response(
 def text_response(
     text: str, *, response_id: str = "resp_1", total_tokens: int = 0
 ) -> LoopbackResponse:
-    """A stream in which the model says `text` and the provider reports `total_tokens`."""
+    """Return a stream in which the model says `text` and the provider reports `total_tokens`."""
     message = {
         "type": "message",
         "id": f"msg_{response_id}",

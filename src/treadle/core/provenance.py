@@ -5,7 +5,7 @@ follows from them, so that nobody has to guess it from text. Invariants: None me
 "no signal", never "the user"; what is normal already stays as it is.
 """
 
-# No postponed annotations: decoders read them, and to read them from text takes its time.
+# No postponed annotations: decoders read them, and reading them from text takes time.
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,8 +13,6 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Struct, field
-
-from .patterns import regex
 
 __all__ = [
     "AGENT_MEDIATED",
@@ -60,7 +58,7 @@ _JOINERS = "\u200c\u200d"
 _KEPT = frozenset("\n\t" + _JOINERS)
 _HIDING = frozenset(("Cc", "Cf", "Cs"))
 """Categories of characters: control and format characters, halves of characters."""
-_LOOSE_JOINERS = regex(f"(?<![^\x00-\x7f])[{_JOINERS}]+|[{_JOINERS}]+(?![^\x00-\x7f])")
+_LOOSE_JOINERS = f"(?<![^\x00-\x7f])[{_JOINERS}]+|[{_JOINERS}]+(?![^\x00-\x7f])"
 
 
 class InputProvenance(Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -121,7 +119,7 @@ _PEER_NAMES = {
 
 
 def normalize_provenance(value: object) -> InputProvenance | None:
-    """The provenance that `value` says, in its one form; None for what says none.
+    """Return the provenance in `value` in its normal form; None if there is none.
 
     Takes a provenance or a mapping, with our names or in the camel case of peers.
     Texts become one trimmed line; blank ones and unknown fields are dropped. What is
@@ -144,7 +142,7 @@ def normalize_provenance(value: object) -> InputProvenance | None:
 
 
 def normalize_event(value: object) -> InternalEvent | None:
-    """The event that `value` says, in its one form; None for what says none.
+    """Return the event in `value` in its normal form; None if there is none.
 
     Takes an event or a mapping of type ``task_completion``. A source that is not one
     of ours is kept as it is named; a status that is none is ``unknown``.
@@ -168,26 +166,26 @@ def normalize_event(value: object) -> InternalEvent | None:
 
 
 def normalize_events(values: object) -> tuple[InternalEvent, ...]:
-    """The events that a sequence holds, in order; what says none is left out."""
+    """Return the events of a sequence in their normal form, in order; leave out what is none."""
     if not isinstance(values, Iterable) or isinstance(values, str | bytes | Mapping):
         return ()
     return tuple(event for event in map(normalize_event, values) if event is not None)
 
 
 def is_inter_session(provenance: InputProvenance | None) -> bool:
-    """Whether another thread sent it."""
+    """Return whether another thread sent it."""
     return provenance is not None and provenance.kind == "inter_session"
 
 
 def is_completion_report(provenance: InputProvenance | None) -> bool:
-    """Whether another thread reports that work ended."""
+    """Return whether another thread reports that work ended."""
     if provenance is None or provenance.kind != "inter_session":
         return False
     return provenance.source_tool in {SUBAGENT_ANNOUNCE, SUBAGENT_SETTLE, *AGENT_MEDIATED}
 
 
 def is_coordination(provenance: InputProvenance | None) -> bool:
-    """Whether a subagent speaks to the agents it works with, not to people."""
+    """Return whether a subagent writes to the agents it works with, not to people."""
     if provenance is None or provenance.kind != "inter_session":
         return False
     return provenance.source_role == "subagent" and not is_completion_report(provenance)
@@ -196,7 +194,7 @@ def is_coordination(provenance: InputProvenance | None) -> bool:
 def suppresses_persistence(
     provenance: InputProvenance | None, events: Sequence[InternalEvent] = ()
 ) -> bool:
-    """Whether an input is for the model's eyes only: a subagent's live announcement.
+    """Return whether only the model sees an input: a subagent's live announcement.
 
     Decided from the signals, never from text.
     """
@@ -208,7 +206,7 @@ def suppresses_persistence(
 
 
 def plain_text(text: str) -> str:
-    """`text` without what hides in it: control and format characters, halves of characters.
+    """Return `text` without control and format characters and halves of characters.
 
     Line breaks and tabs stay, and so do joiners inside words of scripts that need them.
     """
@@ -218,11 +216,11 @@ def plain_text(text: str) -> str:
 
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     seen = (char for char in text if char in _KEPT or category(char) not in _HIDING)
-    return _LOOSE_JOINERS.sub("", "".join(seen))
+    return re.sub(_LOOSE_JOINERS, "", "".join(seen))
 
 
 def _fields(value: object) -> dict[str, Any]:
-    """The members of an object under our names, which win over those of peers."""
+    """Return the members of an object under our names, which win over those of peers."""
     if isinstance(value, Struct):
         value = msgspec.to_builtins(value)
     if not isinstance(value, Mapping):
@@ -233,7 +231,7 @@ def _fields(value: object) -> dict[str, Any]:
 
 
 def _snake(name: str) -> str:
-    """``sourceTool`` as ``source_tool``."""
+    """Return ``sourceTool`` as ``source_tool``."""
     return re.sub(r"(?<=[a-z])([A-Z])", lambda found: f"_{found[1].lower()}", name)
 
 
@@ -242,7 +240,7 @@ def _one_of(choices: Iterable[T], value: object) -> T | None:
 
 
 def _attachments(given: Mapping[str, Any]) -> Iterable[Attachment]:
-    """What came with an event, bare addresses of media included; what is empty is left out."""
+    """Yield the attachments of an event and its bare media addresses; leave out empty ones."""
     listed, media = given.get("attachments"), given.get("media_urls")
     bare = [{"url": url} for url in media] if isinstance(media, list | tuple) else []
     for value in (*(listed if isinstance(listed, list | tuple) else ()), *bare):
@@ -259,7 +257,7 @@ def _attachments(given: Mapping[str, Any]) -> Iterable[Attachment]:
 
 
 def _line(value: object, limit: int = _LINE) -> str:
-    """A text on one trimmed line of `limit` characters at most."""
+    """Return a text as one trimmed line of at most `limit` characters."""
     if not isinstance(value, str):
         return ""
     line = " ".join(plain_text(" ".join(value.split())).split())
@@ -267,13 +265,13 @@ def _line(value: object, limit: int = _LINE) -> str:
 
 
 def _address(value: object) -> str | None:
-    """Half an address leads nowhere: one that is too long is dropped."""
+    """Return an address as one line; None for one that is too long, for half of it is useless."""
     line = _line(value, _ADDRESS)
     return None if not line or line.endswith(_CUT) else line
 
 
 def _prose(value: object, limit: int) -> str:
-    """A trimmed text of `limit` characters at most, its middle cut out where it is longer."""
+    """Return a trimmed text of at most `limit` characters; a longer one loses its middle."""
     text = plain_text(value).strip() if isinstance(value, str) else ""
     if len(text) <= limit:
         return text

@@ -1,8 +1,8 @@
-"""Redaction: secrets are taken out of text before anyone else sees it.
+"""Redaction: secrets are removed from text before anyone sees it.
 
-Owns one function for every error, event and log line. Invariants: a secret that was
-made known never comes through, plain or in the ways programs usually spell it; what
-looks like a secret does not either; and redacting twice changes nothing more.
+Owns one function for every error, event and log line. Invariants: a registered secret is
+always removed, plain or in the ways programs usually spell it, and so is what looks like a
+secret; redacting twice changes nothing more.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import threading
 from collections.abc import Iterable
 from urllib.parse import quote
 
-from .patterns import regex
 from .wire import json_bytes
 
 __all__ = [
@@ -29,33 +28,32 @@ __all__ = [
 ]
 
 BLANK = "…"
-"""What stands where a secret was."""
+"""Replaces a secret."""
 
 _SHORTEST = 6
-"""Shorter values are words that occur anywhere; no provider hands them out as secrets."""
+"""Shorter values are words that occur anywhere; no provider gives them out as secrets."""
 
 _MOST = 4096
 """How many secrets are known at a time; the oldest are forgotten first."""
 
-_CREDENTIALS = regex(r"(?<=://)[^/\s@]{1,500}@")
-_SCHEME = regex(r"\b(bearer|basic)\s+[^\s\"',;]+", re.IGNORECASE)
-_SHAPES = regex(
+_CREDENTIALS = r"(?<=://)[^/\s@]{1,500}@"
+_SCHEME = r"(?i)\b(bearer|basic)\s+[^\s\"',;]+"
+_SHAPES = (
     r"\b(?:(?:sk|pk|rk|gsk|xai|hf|npm|glpat|whsec|gh[opsur]|xox[a-z]|github_pat)[-_][\w*-]{8,}"
     r"|AIza[\w-]{30,}|(?:AKIA|ASIA)[A-Z0-9]{16}\b)"
     r"|(?<![\w-])eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*"
     r"|-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----[^-]*(?:-----END [A-Z ]{0,30}PRIVATE KEY-----)?"
 )
-_NAMED = regex(
-    r"((?<![\w-])[\w-]{0,40}?(?:api[_-]?key|access[_-]?key|private[_-]?key|secret(?:[_-]?key)?"
+_NAMED = (
+    r"(?i)((?<![\w-])[\w-]{0,40}?(?:api[_-]?key|access[_-]?key|private[_-]?key|secret(?:[_-]?key)?"
     r"|token|password|passwd|passphrase|credential|authorization|cookie|jwt)s?"
     r"\\?[\"']?\s{0,3}[=:]\s{0,3}\\?[\"']?)"
-    r"(?!(?:true|false|null|none|bearer|basic|[\d.]+)\b)([^\s\"',;&\\]{4,})",
-    re.IGNORECASE,
+    r"(?!(?:true|false|null|none|bearer|basic|[\d.]+)\b)([^\s\"',;&\\]{4,})"
 )
 
 
 class Redactor:
-    """Takes secrets out of text: those it knows, and those that look like one."""
+    """Removes secrets from text: registered ones, and what looks like one."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         self._secrets: dict[str, None] = {}
@@ -64,7 +62,7 @@ class Redactor:
         self.add(*secrets)
 
     def add(self, *secrets: str) -> None:
-        """Let none of `secrets` through from now on; safe from any thread."""
+        """Take `secrets` out of every text from now on; safe from any thread."""
         spelled = [each for secret in secrets for each in _spellings(secret)]
         if all(each in self._secrets for each in spelled):
             return
@@ -75,54 +73,54 @@ class Redactor:
             self._pattern = re.compile("|".join(map(re.escape, longest_first)))
 
     def clear(self) -> None:
-        """Know no secret any more; what looks like one is taken out all the same."""
+        """Forget all secrets; what looks like a secret is still taken out."""
         with self._lock:
             self._secrets, self._pattern = {}, None
 
     def __call__(self, text: str) -> str:
-        """`text` without secrets."""
+        """Return `text` without secrets."""
         text = self.redact_known(text)
-        text = _CREDENTIALS.sub(f"{BLANK}@", text)
-        text = _SCHEME.sub(rf"\1 {BLANK}", text)
-        text = _SHAPES.sub(BLANK, text)
-        return _NAMED.sub(rf"\1{BLANK}", text)
+        text = re.sub(_CREDENTIALS, f"{BLANK}@", text)
+        text = re.sub(_SCHEME, rf"\1 {BLANK}", text)
+        text = re.sub(_SHAPES, BLANK, text)
+        return re.sub(_NAMED, rf"\1{BLANK}", text)
 
     def redact_known(self, text: str) -> str:
-        """`text` without the secrets that are known; what only looks like one stays."""
+        """Return `text` without the known secrets; what only looks like one stays."""
         return text if self._pattern is None else self._pattern.sub(BLANK, text)
 
     def __repr__(self) -> str:
         return "Redactor()"
 
 
-_everyone = Redactor()
+_shared = Redactor()
 
 
 def add_secrets(*secrets: str) -> None:
-    """Let none of `secrets` through `redact` in this process."""
-    _everyone.add(*secrets)
+    """Take `secrets` out of every text in this process from now on."""
+    _shared.add(*secrets)
 
 
 def forget_secrets() -> None:
     """Forget the secrets of this process, such as those of a test that is over."""
-    _everyone.clear()
+    _shared.clear()
 
 
 def redact(text: str) -> str:
-    """`text` without the secrets of this process and what looks like one.
+    """Return `text` without the secrets of this process and what looks like one.
 
     >>> redact("401 for sk-proj-abcdefgh, password=hunter22")
     '401 for …, password=…'
     """
-    return _everyone(text)
+    return _shared(text)
 
 
 def redact_known(text: str) -> str:
-    """`text` without the secrets of this process; for what people and programs wrote.
+    """Return `text` without the secrets of this process; for what people and programs wrote.
 
     A file that a tool reads may hold words like those of a secret, and stays as it is.
     """
-    return _everyone.redact_known(text)
+    return _shared.redact_known(text)
 
 
 class RedactingFilter(logging.Filter):
@@ -147,7 +145,7 @@ _guarded = 0
 
 
 def redact_logs() -> None:
-    """Redact what every logger of Treadle says. May be called again when more were made."""
+    """Redact the records of every logger of Treadle; call it again after new ones are made."""
     global _guarded
     known = logging.root.manager.loggerDict
     if len(known) == _guarded:
@@ -158,7 +156,7 @@ def redact_logs() -> None:
 
 
 def _spellings(secret: str) -> tuple[str, ...]:
-    """A secret as it stands in headers, URLs, JSON and basic credentials."""
+    """Return a secret as it is spelt in headers, URLs, JSON and basic credentials."""
     secret = secret.strip()
     if len(secret) < _SHORTEST:
         return ()

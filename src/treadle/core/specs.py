@@ -5,7 +5,7 @@ them. Invariant: `parameters` keep the exact bytes they were made with, so a too
 list never changes by being read.
 """
 
-# No postponed annotations: decoders read them, and to read them from text takes its time.
+# No postponed annotations: decoders read them, and reading them from text takes time.
 
 from typing import TypeAlias
 
@@ -145,7 +145,7 @@ SPECS: Codec[ToolSpec] = Codec(
 
 
 def parameters(properties: dict[str, dict[str, object]], required: tuple[str, ...] = ()) -> Json:
-    """An object schema with its properties in alphabetical order."""
+    """Return an object schema with its properties in alphabetical order."""
     schema: dict[str, object] = {
         "type": "object",
         "properties": {name: properties[name] for name in sorted(properties)},
@@ -157,7 +157,7 @@ def parameters(properties: dict[str, dict[str, object]], required: tuple[str, ..
 
 
 def spec_name(spec: ToolSpec) -> str:
-    """The name a model calls `spec` by; hosted tools go by their type."""
+    """Return the name by which a model calls `spec`; for hosted tools their type."""
     if isinstance(spec, Unknown):
         return spec.type
     return getattr(spec, "name", None) or str(spec.__struct_config__.tag)

@@ -5,7 +5,7 @@ as headers before the body. Invariant: no data line can make a stream fail here;
 what is no JSON object is None, what we cannot read is an `UnknownEvent`.
 """
 
-# No postponed annotations: decoders read them, and to read them from text takes its time.
+# No postponed annotations: decoders read them, and reading them from text takes time.
 
 import re
 from collections.abc import Mapping
@@ -16,7 +16,6 @@ import msgspec
 from msgspec import Raw, Struct, field
 
 from .items import Item, decode_item
-from .patterns import regex
 from .usage import Credits, RateLimitSnapshot, RateLimitWindow, TokenUsage, WireUsage
 from .wire import Json
 
@@ -50,11 +49,11 @@ __all__ = [
     "retry_delay",
 ]
 
-_DELAY = regex(r"try again in\s*(\d+(?:\.\d+)?)\s*(s|ms|seconds?)", re.IGNORECASE)
+_DELAY = r"(?i)try again in\s*(\d+(?:\.\d+)?)\s*(s|ms|seconds?)"
 
 
 class _Event(Struct, frozen=True, omit_defaults=True):
-    """Base of events; fields we do not know are passed over."""
+    """Base of events; unknown fields are ignored."""
 
 
 class ErrorDetails(_Event, frozen=True):
@@ -73,7 +72,7 @@ class IncompleteDetails(_Event, frozen=True):
 
 
 class ResponseBody(_Event, frozen=True):
-    """The response an event speaks of."""
+    """The response that an event is about."""
 
     id: str = ""
     usage: WireUsage | None = None
@@ -83,13 +82,13 @@ class ResponseBody(_Event, frozen=True):
 
 
 class CompletedBody(ResponseBody, frozen=True, kw_only=True):
-    """A response that ended well; it always has an id."""
+    """A response that completed; it always has an id."""
 
     id: str
 
 
 class ResponseCreated(_Event, frozen=True, tag="response.created"):
-    """The provider has taken the request."""
+    """The provider has accepted the request."""
 
     response: ResponseBody
 
@@ -176,13 +175,13 @@ class ResponseCompleted(_Event, frozen=True, tag="response.completed"):
 
     @property
     def usage(self) -> TokenUsage | None:
-        """What it cost, where the provider says."""
+        """The tokens it took, if the provider reports them."""
         wire = self.response.usage
         return None if wire is None else TokenUsage.from_wire(wire)
 
 
 class ResponseFailed(_Event, frozen=True, tag="response.failed"):
-    """The provider gave up on the response."""
+    """The provider could not complete the response."""
 
     response: ResponseBody = ResponseBody()
 
@@ -193,7 +192,7 @@ class ResponseFailed(_Event, frozen=True, tag="response.failed"):
 
     @property
     def message(self) -> str:
-        """The provider's words, or ``""``."""
+        """The provider's message, or ``""``."""
         return (self.response.error and self.response.error.message) or ""
 
     @property
@@ -266,10 +265,10 @@ class ResponseMetadata(Struct, frozen=True):
 
 
 class UnknownEvent(Struct, frozen=True):
-    """An event we do not know, or a known one in a shape we cannot read.
+    """An event of an unknown type, or of a known type in a shape we cannot read.
 
-    A ``response.completed`` of this kind means the stream is broken; any other
-    can be passed over.
+    A ``response.completed`` of this kind means that the stream is broken; any other
+    can be ignored.
     """
 
     type: str
@@ -320,7 +319,7 @@ class ServerReasoningIncluded(Struct, frozen=True):
 
 
 HeaderSignal: TypeAlias = ServerModel | RateLimits | ModelsEtag | ServerReasoningIncluded
-"""Anything response headers say before the stream begins."""
+"""Anything that response headers report before the stream begins."""
 
 
 class _Tagged(Struct):
@@ -329,7 +328,7 @@ class _Tagged(Struct):
 
 @cache
 def _decoder() -> msgspec.json.Decoder[_Known]:
-    # At first use, which is while an answer is on its way.
+    # Made at first use, while the answer is on its way.
     return msgspec.json.Decoder(_Known)
 
 
@@ -337,17 +336,17 @@ _decode_type = msgspec.json.Decoder(_Tagged).decode
 
 
 def decode_event(data: bytes) -> StreamEvent | None:
-    """The event in a data line; None when the line holds no typed JSON object."""
+    """Decode the event in a data line; None if the line holds no typed JSON object."""
     try:
         return _decoder().decode(data)
     except msgspec.ValidationError:
-        return _decode_foreign(data)
+        return _decode_unknown(data)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
 
 
 def header_signals(headers: Mapping[str, str]) -> tuple[HeaderSignal, ...]:
-    """What response headers say, in the order in which it is told."""
+    """Return the signals in response headers, in the order in which they are reported."""
     lower = {name.lower(): value for name, value in headers.items()}
     signals: list[HeaderSignal] = []
     if model := lower.get("openai-model"):
@@ -361,15 +360,15 @@ def header_signals(headers: Mapping[str, str]) -> tuple[HeaderSignal, ...]:
 
 
 def retry_delay(message: str) -> float | None:
-    """The seconds in a message that says "try again in 1.5s" or "… 20ms"."""
-    found = _DELAY.search(message)
+    """Return the seconds in a message such as "try again in 1.5s" or "… 20ms"."""
+    found = re.search(_DELAY, message)
     if found is None:
         return None
     scale = 1_000 if found[2].lower() == "ms" else 1
     return float(found[1]) / scale
 
 
-def _decode_foreign(data: bytes) -> StreamEvent | None:
+def _decode_unknown(data: bytes) -> StreamEvent | None:
     try:
         kind = _decode_type(data).type
     except (msgspec.DecodeError, UnicodeDecodeError):

@@ -30,7 +30,7 @@ OUTPUT_SLACK = 1.2
 
 
 def approx_tokens(size: int) -> int:
-    """Tokens that `size` bytes are worth, rounded up."""
+    """Return the number of tokens in `size` bytes, rounded up."""
     return -(-size // BYTES_PER_TOKEN)
 
 
@@ -51,7 +51,7 @@ class TruncationPolicy(Struct, frozen=True):
         return self.limit if self.mode == "tokens" else approx_tokens(self.limit)
 
     def scale(self, factor: float) -> TruncationPolicy:
-        """The policy with its limit multiplied, rounded up."""
+        """Return the policy with its limit multiplied, rounded up."""
         return TruncationPolicy(self.mode, -int(-self.limit * factor // 1))
 
 
@@ -81,7 +81,7 @@ def truncate_ends(
 def truncate_output(
     output: Output, policy: TruncationPolicy, audio_tokens: Callable[[InputAudio], int]
 ) -> Output:
-    """A tool output cut to one budget that all of its parts share.
+    """Cut a tool output to one budget that all of its parts share.
 
     Texts fit whole, or the last one that has room is cut in the middle; later ones
     are left out and counted. Audio that does not fit is left out; the rest stays.
@@ -108,7 +108,7 @@ def truncate_output(
 
 
 def _cost(part: Part, policy: TruncationPolicy, audio_tokens: Callable[[InputAudio], int]) -> int:
-    """What `part` takes from a budget, in the policy's unit; images are free."""
+    """Return the cost of `part` in the policy's unit; images are free."""
     if isinstance(part, InputText):
         size = len(_bytes(part.text))
         return approx_tokens(size) if policy.mode == "tokens" else size
@@ -130,5 +130,5 @@ def _whole_suffix(data: bytes, size: int) -> str:
 
 
 def _bytes(text: str) -> bytes:
-    """`text` in UTF-8, also where a host has put half a character in it."""
+    """Return `text` in UTF-8, also if a host has put half a character in it."""
     return text.encode(errors="surrogatepass")

@@ -28,7 +28,7 @@ BASELINE_TOKENS = 12_000
 """Tokens every conversation starts with; left out when showing how much room is left."""
 
 MOST_TOKENS = 10**12
-"""No figure counts for more: a provider that lies must not spoil sums or the log."""
+"""The largest figure that counts: a wrong report must not spoil sums or the log."""
 
 _LARGEST_NUMBER = 2.0**53
 
@@ -68,20 +68,20 @@ class TokenUsage(Struct, frozen=True, omit_defaults=True):
 
     @classmethod
     def from_wire(cls, usage: WireUsage) -> TokenUsage:
-        """The figures of a Responses `usage` object, each between 0 and `MOST_TOKENS`."""
+        """Return the figures of a Responses `usage` object, each between 0 and `MOST_TOKENS`."""
         given, made = usage.input_tokens_details, usage.output_tokens_details
         total = usage.total_tokens or usage.input_tokens + usage.output_tokens
         return cls(
             input_tokens=_figure(usage.input_tokens),
-            cached_input_tokens=_told(given.cached_tokens if given else None),
-            cache_write_input_tokens=_told(given.cache_write_tokens if given else None),
+            cached_input_tokens=_figure_or_none(given.cached_tokens if given else None),
+            cache_write_input_tokens=_figure_or_none(given.cache_write_tokens if given else None),
             output_tokens=_figure(usage.output_tokens),
-            reasoning_output_tokens=_told(made.reasoning_tokens if made else None),
+            reasoning_output_tokens=_figure_or_none(made.reasoning_tokens if made else None),
             total_tokens=_figure(total),
         )
 
     def __add__(self, other: TokenUsage) -> TokenUsage:
-        """The sum; a figure is known as soon as one side reported it."""
+        """Return the sum; a figure is known as soon as one side reported it."""
         cached = _sum(self.cached_input_tokens, other.cached_input_tokens)
         written = _sum(self.cache_write_input_tokens, other.cache_write_input_tokens)
         reasoning = _sum(self.reasoning_output_tokens, other.reasoning_output_tokens)
@@ -108,11 +108,11 @@ class ThreadUsage(Struct, frozen=True, omit_defaults=True):
     context_window: int | None = None
 
     def after(self, response: TokenUsage) -> ThreadUsage:
-        """The usage once `response` has been counted."""
+        """Return the usage after `response` is counted."""
         return ThreadUsage(self.total + response, response, self.context_window)
 
     def full_window(self) -> ThreadUsage:
-        """The usage of a window that overflowed, so that the next turn compacts."""
+        """Return the usage of a window that overflowed, so that the next turn compacts."""
         window = self.context_window or 0
         last = TokenUsage(total_tokens=max(window - self.total.total_tokens, 0))
         return ThreadUsage(TokenUsage(total_tokens=window), last, self.context_window)
@@ -161,7 +161,7 @@ class RateLimitSnapshot(Struct, frozen=True, omit_defaults=True):
 
     @classmethod
     def from_headers(cls, headers: Mapping[str, str]) -> tuple[RateLimitSnapshot, ...]:
-        """One snapshot per limit named in response headers, the default limit first."""
+        """Return one snapshot for each limit in response headers, the default limit first."""
         lower = {name.lower(): value for name, value in headers.items()}
         suffix = "-primary-used-percent"
         found = {
@@ -177,7 +177,7 @@ def _figure(count: int) -> int:
     return min(max(count, 0), MOST_TOKENS)
 
 
-def _told(count: int | None) -> int | None:
+def _figure_or_none(count: int | None) -> int | None:
     return None if count is None else _figure(count)
 
 

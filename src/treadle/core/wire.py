@@ -17,8 +17,6 @@ from typing import Any, Generic, TypeAlias, TypeVar, cast, get_args, get_origin
 import msgspec
 from msgspec import Raw, Struct, field
 
-from .patterns import regex
-
 __all__ = [
     "NULL",
     "UNREADABLE",
@@ -41,7 +39,7 @@ msgspec cannot read `Json | None`; where one may be missing, use `Json | UnsetTy
 NULL: Json = Raw(b"null")
 
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What reading JSON of strangers raises: it is none, it is no text, or it nests without end."""
+"""What reading foreign JSON raises: it is no JSON, it is no text, or it nests without end."""
 
 T = TypeVar("T")
 
@@ -49,7 +47,7 @@ _EXTRA = "·extra"
 _RARE = '"·'.encode()
 _RARE_SPELLINGS = (_RARE, b'"\\u00b7', b'"\\u00B7')
 
-_BRACKETS = regex(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[{]|[\]}]', re.DOTALL)
+_BRACKETS = rb'(?s)"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[{]|[\]}]'
 
 _encode = msgspec.json.Encoder().encode
 _members = msgspec.json.Decoder(dict[str, Raw]).decode
@@ -57,28 +55,28 @@ _elements = msgspec.json.Decoder(list[Raw]).decode
 
 
 def null() -> None:
-    """Default factory of a nullable field that is always written.
+    """Return the default of a nullable field that is always written.
 
     msgspec omits fields that equal a plain default, never those of a factory.
     """
 
 
 def empty() -> tuple[()]:
-    """Default factory of an array that is written even when it is empty."""
+    """Return the default of an array that is written even when it is empty."""
     return ()
 
 
 def json_bytes(value: object) -> bytes:
-    """`value` as compact JSON, fields in their declared order."""
+    """Encode `value` as compact JSON, fields in their declared order."""
     return _encode(value)
 
 
 def is_nested_deeper(data: bytes, most: int) -> bool:
-    """Whether brackets in `data` nest deeper than `most`, found out without going down."""
+    """Return whether brackets in `data` nest deeper than `most`, without recursion."""
     if data.count(b"[") + data.count(b"{") <= most:
         return False
     depth = 0
-    for found in _BRACKETS.finditer(data):
+    for found in re.finditer(_BRACKETS, data):
         mark = found[0][:1]
         if mark in b"[{":
             depth += 1
@@ -134,16 +132,16 @@ class Codec(Generic[T]):
         return msgspec.json.Decoder(reduce(or_, dict.fromkeys(self._structs.values())))
 
     def decode(self, data: bytes | Raw) -> T:
-        """The struct in `data`; never fails on well-formed JSON."""
+        """Decode the struct in `data`; never fails on well-formed JSON."""
         data = bytes(data)
-        # Names that only we give must not be taken for ours when they come from outside.
+        # Names that only we give must not be accepted as ours when they come from outside.
         if not any(spelling in data for spelling in _RARE_SPELLINGS):
             with suppress(msgspec.ValidationError):
                 return cast("T", self._decoder.decode(data))
         return cast("T", self._decode_carefully(Raw(data)))
 
     def encode(self, value: T) -> bytes:
-        """`value` as compact JSON: its fields in order, then its extra ones."""
+        """Encode `value` as compact JSON: its fields in order, then its extra ones."""
         if isinstance(value, Unknown):
             return bytes(value.payload)
         data = _encode(value)

@@ -40,7 +40,7 @@ class RowRange(Struct, frozen=True):
 
 
 def row_ranges(line: Iterable[Link]) -> list[RowRange]:
-    """The stretches of the first thread of `line`, oldest first.
+    """Return the row ranges of the first thread of `line`, oldest first.
 
     `line` goes from that thread over its parent up to the root. A cut inside a
     prefix that the parent itself shares reaches through to the grandparent.
@@ -55,7 +55,7 @@ def row_ranges(line: Iterable[Link]) -> list[RowRange]:
 
 
 def clip_ranges(line: Iterable[RowRange], first: int, last: int | None) -> Iterator[RowRange]:
-    """The parts of the stretches that hold entries `first` to `last`."""
+    """Yield the parts of the ranges that hold entries `first` to `last`."""
     end = MAX_SEQ if last is None else last
     for stretch in line:
         low, high = max(stretch.first, first), min(stretch.last, end)

@@ -118,7 +118,7 @@ class Lease(Protocol):
     fence: int
 
     async def release(self) -> None:
-        """Give the thread back. Harmless when called twice."""
+        """Release the thread. Harmless when called twice."""
         ...
 
 
@@ -234,11 +234,11 @@ class Store(Protocol):
     """
 
     async def create(self, *, cwd: str = "", title: str = "") -> ThreadInfo:
-        """A new, empty thread."""
+        """Create an empty thread."""
         ...
 
     async def fork(self, thread: str, cut: int, *, title: str = "") -> ThreadInfo:
-        """A thread that shares the entries up to `cut` without copying them.
+        """Create a thread that shares the entries up to `cut` without copying them.
 
         Sequence and turn numbers go on from there. Raises `IllegalCut` when `cut`
         lies outside the log.
@@ -246,22 +246,22 @@ class Store(Protocol):
         ...
 
     async def delete(self, thread: str) -> None:
-        """Forget a thread. What its forks share stays until the last of them is gone.
+        """Delete a thread. What its forks share stays until the last of them is deleted.
 
         Raises `ThreadBusy` while someone writes it.
         """
         ...
 
     async def info(self, thread: str) -> ThreadInfo:
-        """One thread."""
+        """Return one thread."""
         ...
 
     async def threads(self, *, limit: int | None = None) -> list[ThreadInfo]:
-        """All threads, the most recently written first."""
+        """Return all threads, the most recently written first."""
         ...
 
     async def acquire(self, thread: str) -> Lease:
-        """The right to write `thread`. Raises `ThreadBusy` with its holder."""
+        """Take the right to write `thread`. Raises `ThreadBusy` with its holder."""
         ...
 
     async def commit(self, lease: Lease, change: Change) -> CommitResult:
@@ -284,7 +284,7 @@ class Store(Protocol):
         reverse: bool = False,
         limit: int | None = None,
     ) -> list[Entry]:
-        """The entries from `first` to `last` (both included), shared prefix and all.
+        """Return the entries from `first` to `last` (both included), with the shared prefix.
 
         A shared entry is the same value in every fork: it names the thread that wrote it.
         With `reverse` the newest come first; `limit` cuts what comes first.
@@ -292,26 +292,26 @@ class Store(Protocol):
         ...
 
     async def read_ranges(self, thread: str, ranges: Sequence[tuple[int, int]]) -> list[Entry]:
-        """The entries of several ranges in the order given, in one go."""
+        """Return the entries of several ranges in the order given, from one snapshot."""
         ...
 
     async def rollbacks(self, thread: str) -> list[tuple[int, int]]:
-        """Every rollback of a log, oldest first: its entry, and the first one that it hides."""
+        """Return every rollback of a log, oldest first, and the first entry that each hides."""
         ...
 
     async def lineage(self, thread: str) -> list[Span]:
-        """Who wrote the entries of a log, oldest first; one span for a thread of its own.
+        """Return who wrote the entries of a log, oldest first; one span for a root thread.
 
         An ancestor appears here also after it was deleted, for what is still shared.
         """
         ...
 
     async def turn(self, thread: str, number: int) -> Turn:
-        """One turn by its number."""
+        """Return one turn by its number."""
         ...
 
     async def turns(self, thread: str, *, limit: int | None = None) -> list[Turn]:
-        """The turns of a thread, oldest first; with `limit` only the newest."""
+        """Return the turns of a thread, oldest first; with `limit` only the newest."""
         ...
 
     async def put_blob(self, thread: str, data: bytes) -> str:
@@ -319,11 +319,11 @@ class Store(Protocol):
         ...
 
     async def blob(self, digest: str) -> bytes:
-        """The bytes under `digest`."""
+        """Return the bytes under `digest`."""
         ...
 
     async def blobs(self, digests: Sequence[str]) -> list[bytes]:
-        """The bytes under several digests in the order given, in one go."""
+        """Return the bytes under several digests in the order given, from one snapshot."""
         ...
 
     async def post(self, thread: str, message: InboxDraft) -> InboxMessage:
@@ -334,13 +334,13 @@ class Store(Protocol):
         ...
 
     async def inbox(self, thread: str) -> list[InboxMessage]:
-        """The messages that wait, oldest first."""
+        """Return the messages that wait, oldest first."""
         ...
 
     async def outbox(
         self, *, thread: str | None = None, topic: str | None = None
     ) -> list[OutboxRow]:
-        """The rows that wait, oldest first."""
+        """Return the rows that wait, oldest first."""
         ...
 
     async def retry(self, row: int, error: str) -> None:
@@ -348,7 +348,7 @@ class Store(Protocol):
         ...
 
     async def close(self) -> None:
-        """Finish what was accepted, then let go of the files."""
+        """Finish what was accepted, then close the files."""
         ...
 
 
@@ -411,31 +411,31 @@ class Index(Protocol):
     """
 
     async def record(self, row: LedgerRow, segments: Sequence[Segment]) -> None:
-        """Keep one request; `segments` are those from `row.shared_segments` on."""
+        """Record one request; `segments` are those from `row.shared_segments` on."""
         ...
 
     async def record_usage(self, thread: str, seq: int, usage: TokenUsage) -> None:
-        """Note what the provider said of the request at `seq`."""
+        """Record what the provider reported of the request at `seq`."""
         ...
 
     async def rows(self, thread: str) -> list[LedgerRow]:
-        """The requests of a thread, oldest first."""
+        """Return the requests of a thread, oldest first."""
         ...
 
     async def newest_row(self, thread: str) -> LedgerRow | None:
-        """The newest request of a thread."""
+        """Return the newest request of a thread."""
         ...
 
     async def newest_request(self, thread: str) -> tuple[LedgerRow, list[Segment]] | None:
-        """The newest request of a thread with all of its segments."""
+        """Return the newest request of a thread with all of its segments."""
         ...
 
     async def calibration(self, model: str) -> Calibration:
-        """What was learnt about a model's tokens."""
+        """Return what is known of a model's tokens."""
         ...
 
     async def calibrate(self, model: str, learn: Callable[[Calibration], Calibration]) -> None:
-        """Keep what `learn` makes of what was learnt before."""
+        """Replace what is known of a model's tokens by what `learn` makes of it."""
         ...
 
     async def search(
@@ -446,7 +446,7 @@ class Index(Protocol):
         limit: int = 20,
         catch_up: bool = True,
     ) -> Hits:
-        """Entries that hold what `query` asks for, in the order that its mode says.
+        """Find the entries that `query` asks for, in the order of its mode.
 
         A text is a search for words, in `thread` and up to `limit`. What is new is
         indexed first, within bounds; without `catch_up` not even looked for. Raises
@@ -462,9 +462,9 @@ class Index(Protocol):
         ...
 
     async def forget(self, thread: str | None = None) -> None:
-        """Drop what is known of a thread, or everything."""
+        """Delete what is known of a thread, or everything."""
         ...
 
     async def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         ...

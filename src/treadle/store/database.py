@@ -42,7 +42,7 @@ _LOG_SETTINGS = (
 
 
 def connect(path: Path, query: str, busy_seconds: float = BUSY_SECONDS) -> sqlite3.Connection:
-    """A bare connection in autocommit mode, usable from any thread."""
+    """Open a bare connection in autocommit mode, usable from any thread."""
     return sqlite3.connect(
         f"{path.absolute().as_uri()}?{query}",
         uri=True,
@@ -53,7 +53,7 @@ def connect(path: Path, query: str, busy_seconds: float = BUSY_SECONDS) -> sqlit
 
 
 def open_writer(path: Path, busy_seconds: float = BUSY_SECONDS) -> sqlite3.Connection:
-    """The log, ready to be written, at the newest layout."""
+    """Open the log for writing, at the newest layout."""
     ensure_writable(path)
     with sqlite_errors(path):
         connection = connect(path, "mode=rwc", busy_seconds)
@@ -67,7 +67,7 @@ def open_writer(path: Path, busy_seconds: float = BUSY_SECONDS) -> sqlite3.Conne
 
 
 def open_reader(path: Path) -> sqlite3.Connection:
-    """The log for reading only, also where nothing can be written."""
+    """Open the log for reading only, also where nothing can be written."""
     try:
         return _open_checked(path, "mode=ro")
     except (StoreReadOnly, StoreFull):
@@ -79,7 +79,7 @@ def open_reader(path: Path) -> sqlite3.Connection:
 
 
 def _has_pending_wal(path: Path) -> bool:
-    """Whether there is more than the file itself holds, or nobody may look."""
+    """Return whether the WAL holds more than the file, or cannot be read."""
     try:
         return path.with_name(f"{path.name}-wal").stat().st_size > 0
     except FileNotFoundError:
@@ -134,7 +134,7 @@ def start_wal(connection: sqlite3.Connection, path: Path, busy_seconds: float) -
 
 @contextmanager
 def close_on_error(connection: sqlite3.Connection) -> Iterator[None]:
-    """Closes the connection when the block fails."""
+    """Close the connection when the block raises."""
     try:
         yield
     except BaseException:
@@ -144,7 +144,7 @@ def close_on_error(connection: sqlite3.Connection) -> Iterator[None]:
 
 @contextmanager
 def sqlite_errors(path: Path) -> Iterator[None]:
-    """Turns what SQLite raises inside the block into our errors."""
+    """Translate what SQLite raises inside the block into our errors."""
     try:
         yield
     except sqlite3.Error as error:
@@ -155,7 +155,7 @@ def sqlite_errors(path: Path) -> Iterator[None]:
 
 
 def translate_error(error: sqlite3.Error, path: Path) -> StoreError:
-    """Our error for one of SQLite's, told by its result code."""
+    """Return our error for one of SQLite's, by its result code."""
     extended = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
     # The kernel's ENOSPC becomes SQLITE_FULL; quotas and size limits become write errors.
     if extended in {sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE}:

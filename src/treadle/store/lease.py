@@ -45,7 +45,7 @@ class FileLock:
         self._descriptor: int | None = None
 
     def acquire(self) -> bool:
-        """Whether the lock could be had at once."""
+        """Take the lock if it is free; return whether it was."""
         fcntl = _fcntl()
         try:
             self.path.parent.mkdir(mode=0o700, exist_ok=True)
@@ -65,7 +65,7 @@ class FileLock:
 
     @contextmanager
     def release_on_error(self) -> Iterator[None]:
-        """Lets go when the block fails."""
+        """Release the lock when the block raises."""
         try:
             yield
         except BaseException:
@@ -73,7 +73,7 @@ class FileLock:
             raise
 
     def release(self) -> None:
-        """Let go. Harmless when called twice."""
+        """Release the lock. Harmless when called twice."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.close(descriptor)
@@ -88,12 +88,12 @@ class SqliteLease(Service):
     give_back: Callable[[SqliteLease], Awaitable[None]]
 
     async def release(self) -> None:
-        """Give the thread back. Harmless when called twice."""
+        """Release the thread. Harmless when called twice."""
         await self.give_back(self)
 
 
 def take_lease(connection: sqlite3.Connection, thread: str, lock: FileLock, holder: Holder) -> int:
-    """Lock the thread's file and raise its fence; the new fence."""
+    """Lock the thread's file and raise its fence; return the new fence."""
     lock_thread(connection, thread, lock)
     with lock.release_on_error():
         (fence,) = connection.execute(
@@ -111,14 +111,14 @@ def lock_thread(connection: sqlite3.Connection, thread: str, lock: FileLock) -> 
 
 
 def clear_holder(connection: sqlite3.Connection, thread: str, fence: int) -> None:
-    """Note that nobody writes the thread any more, unless a newer lease exists."""
+    """Record that nobody writes the thread any more, unless a newer lease exists."""
     connection.execute(
         "UPDATE threads SET holder = NULL WHERE id = ? AND fence = ?", (thread, fence)
     )
 
 
 def describe_holder(connection: sqlite3.Connection, thread: str) -> str:
-    """Who holds the thread, in words."""
+    """Describe who holds the thread."""
     row = connection.execute("SELECT holder FROM threads WHERE id = ?", (thread,)).fetchone()
     if row is None or row[0] is None:
         return "another process"
@@ -126,7 +126,7 @@ def describe_holder(connection: sqlite3.Connection, thread: str) -> str:
 
 
 def this_process(now: int) -> Holder:
-    """The holder that this process is."""
+    """Return this process as a holder."""
     # Arguments may hold what a user said, or a secret; the program's name says enough.
     command = Path(sys.argv[0] if sys.argv else "").name or "python"
     return Holder(pid=os.getpid(), host=socket.gethostname(), command=command, since=now)

@@ -45,7 +45,7 @@ class _Lease:
     log: MemoryLog
 
     async def release(self) -> None:
-        """Give the thread back. Harmless when called twice."""
+        """Release the thread. Harmless when called twice."""
         if self.log.fence == self.fence:
             self.log.holder = None
 
@@ -62,14 +62,14 @@ class MemoryStore:
         self._open = True
 
     async def create(self, *, cwd: str = "", title: str = "") -> ThreadInfo:
-        """A new, empty thread."""
+        """Create an empty thread."""
         self._ensure_open()
         now, thread = self._now(), new_id("thr")
         info = ThreadInfo(id=thread, root=thread, cwd=cwd, title=title, created=now, updated=now)
         return self._add(info, None, 0)
 
     async def fork(self, thread: str, cut: int, *, title: str = "") -> ThreadInfo:
-        """A thread that shares the entries up to `cut` without copying them."""
+        """Create a thread that shares the entries up to `cut` without copying them."""
         parent = self._living(thread)
         if not 0 <= cut <= parent.info.last:
             raise IllegalCut(
@@ -108,7 +108,7 @@ class MemoryStore:
         return max(shared, default=0)
 
     async def delete(self, thread: str) -> None:
-        """Forget a thread. What its forks share stays until the last of them is gone."""
+        """Delete a thread. What its forks share stays until the last of them is deleted."""
         log = self._living(thread)
         if log.holder is not None:
             raise ThreadBusy(thread, log.holder)
@@ -135,28 +135,28 @@ class MemoryStore:
         self._blobs = {digest: self._blobs[digest] for digest in used}
 
     async def info(self, thread: str) -> ThreadInfo:
-        """One thread."""
+        """Return one thread."""
         return self._living(thread).info
 
     async def threads(self, *, limit: int | None = None) -> list[ThreadInfo]:
-        """All threads, the most recently written first."""
+        """Return all threads, the most recently written first."""
         self._ensure_open()
         living = [log for log in self._logs.values() if not log.deleted]
         living.sort(key=lambda log: (log.info.updated, log.link.number), reverse=True)
         return [log.info for log in living[:limit]]
 
     async def rollbacks(self, thread: str) -> list[tuple[int, int]]:
-        """Every rollback of a log, oldest first: its entry, and the first one that it hides."""
+        """Return every rollback of a log, oldest first, and the first entry that each hides."""
         entries = await self.read(thread)
         return [rollback_cut(entry) for entry in entries if entry.kind == "rollback"]
 
     async def lineage(self, thread: str) -> list[Span]:
-        """Who wrote the entries of a log, oldest first."""
+        """Return who wrote the entries of a log, oldest first."""
         line = clip_ranges(self._stretches(thread), 1, self._living(thread).info.last)
         return [Span(stretch.id, stretch.first, stretch.last) for stretch in line]
 
     async def acquire(self, thread: str) -> _Lease:
-        """The right to write `thread`. Raises `ThreadBusy` with its holder."""
+        """Take the right to write `thread`. Raises `ThreadBusy` with its holder."""
         log = self._living(thread)
         if log.holder is not None:
             raise ThreadBusy(thread, log.holder)
@@ -195,14 +195,14 @@ class MemoryStore:
         reverse: bool = False,
         limit: int | None = None,
     ) -> list[Entry]:
-        """The entries from `first` to `last` (both included), shared prefix and all."""
+        """Return the entries from `first` to `last` (both included), with the shared prefix."""
         info = self._living(thread).info
         found = self._range(thread, first, info.last if last is None else min(last, info.last))
         ordered = list(found)[::-1] if reverse else list(found)
         return ordered[:limit]
 
     async def read_ranges(self, thread: str, ranges: Sequence[tuple[int, int]]) -> list[Entry]:
-        """The entries of several ranges in the order given, in one go."""
+        """Return the entries of several ranges in the order given, from one snapshot."""
         end = self._living(thread).info.last
         return [
             entry for first, last in ranges for entry in self._range(thread, first, min(last, end))
@@ -214,14 +214,14 @@ class MemoryStore:
             yield from (entries[seq] for seq in range(stretch.first, stretch.last + 1))
 
     async def turn(self, thread: str, number: int) -> Turn:
-        """One turn by its number."""
+        """Return one turn by its number."""
         for turn in self._turns(thread):
             if turn.number == number:
                 return turn
         raise NotFound("turn", number, f"thread {thread!r} has no turn of that number")
 
     async def turns(self, thread: str, *, limit: int | None = None) -> list[Turn]:
-        """The turns of a thread, oldest first; with `limit` only the newest."""
+        """Return the turns of a thread, oldest first; with `limit` only the newest."""
         turns = list(self._turns(thread))
         return turns if limit is None else turns[max(len(turns) - limit, 0) :]
 
@@ -240,7 +240,7 @@ class MemoryStore:
         return digest
 
     async def blob(self, digest: str) -> bytes:
-        """The bytes under `digest`."""
+        """Return the bytes under `digest`."""
         self._ensure_open()
         try:
             return self._blobs[digest]
@@ -248,7 +248,7 @@ class MemoryStore:
             raise NotFound("blob", digest, "its last thread may have been deleted") from None
 
     async def blobs(self, digests: Sequence[str]) -> list[bytes]:
-        """The bytes under several digests in the order given, in one go."""
+        """Return the bytes under several digests in the order given, from one snapshot."""
         return [await self.blob(digest) for digest in digests]
 
     async def post(self, thread: str, message: InboxDraft) -> InboxMessage:
@@ -265,13 +265,13 @@ class MemoryStore:
         return log.posted[message.key]
 
     async def inbox(self, thread: str) -> list[InboxMessage]:
-        """The messages that wait, oldest first."""
+        """Return the messages that wait, oldest first."""
         return list(self._living(thread).inbox.values())
 
     async def outbox(
         self, *, thread: str | None = None, topic: str | None = None
     ) -> list[OutboxRow]:
-        """The rows that wait, oldest first."""
+        """Return the rows that wait, oldest first."""
         self._ensure_open()
         logs = self._logs.values() if thread is None else [self._living(thread)]
         rows = [row for log in logs for row in log.outbox.values() if topic in {None, row.topic}]
@@ -290,7 +290,7 @@ class MemoryStore:
         raise NotFound("outbox row", row, "it was settled before")
 
     async def close(self) -> None:
-        """From here on every call raises `StoreClosed`."""
+        """Close the store: every later call raises `StoreClosed`."""
         self._open = False
 
     def _living(self, thread: str) -> MemoryLog:

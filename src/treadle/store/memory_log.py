@@ -68,7 +68,7 @@ class StagedChange:
     change: Change = field(default_factory=Change)
 
     def prepare(self, change: Change) -> None:
-        """Work out what the change does. Raises before anything is done."""
+        """Compute what the change does. Raises before anything is changed."""
         self.change = change
         self.outbox = dict(self.log.outbox)
         if change.admit is not None:
@@ -138,7 +138,7 @@ class StagedChange:
         return entry
 
     def time_of(self, draft: Draft) -> int:
-        """When an entry happened: not before its predecessor, and not ahead of the clock."""
+        """Return an entry's time: not before its predecessor, and not ahead of the clock."""
         if draft.time is None:
             return self.now
         before = self.entries[-1].time if self.entries else self.newest
@@ -165,7 +165,7 @@ class StagedChange:
         )
 
     def resolve(self, turn: int) -> int:
-        """The number that a draft or end means by its turn."""
+        """Return the turn number that a draft or end means."""
         if turn != THIS_TURN:
             return turn
         if self.admitted is None:

@@ -33,7 +33,7 @@ def migration(step: Migration) -> Migration:
 
 @migration
 def first_layout(connection: sqlite3.Connection) -> None:
-    """Threads, entries, turns, blobs, inbox and outbox."""
+    """Create threads, entries, turns, blobs, inbox and outbox."""
     for statement in _FIRST_LAYOUT:
         connection.execute(statement)
 
@@ -151,12 +151,12 @@ _FIRST_LAYOUT = (
 
 @migration
 def add_rollback_index(connection: sqlite3.Connection) -> None:
-    """What is hidden is known without a walk through the log."""
+    """Add an index of rollbacks, so that nobody reads the whole log to find them."""
     connection.execute("CREATE INDEX entries_rollbacks ON entries (id) WHERE kind = 'rollback'")
 
 
 def check_layout(connection: sqlite3.Connection, path: Path) -> int:
-    """The number of steps the file has taken; raises for one that is not ours to read."""
+    """Return how many steps the file has taken; raise for a file that is not ours to read."""
     application, version, tables = _marks(connection)
     if (application, version, tables) == (0, 0, 0):
         return 0
@@ -174,7 +174,7 @@ def check_layout(connection: sqlite3.Connection, path: Path) -> int:
 
 
 def _marks(connection: sqlite3.Connection) -> tuple[int, ...]:
-    """Application id, version and number of tables, all of one moment."""
+    """Return application id, version and number of tables, from one snapshot."""
     began = not connection.in_transaction
     if began:
         connection.execute("BEGIN")

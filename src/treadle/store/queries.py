@@ -77,7 +77,7 @@ _LINE = """
 
 
 def thread_number(connection: sqlite3.Connection, thread: str) -> int:
-    """The number under which a living thread's rows are stored."""
+    """Return the number under which a living thread's rows are stored."""
     row = connection.execute(
         "SELECT number FROM threads WHERE id = ? AND deleted IS NULL", (thread,)
     ).fetchone()
@@ -87,7 +87,7 @@ def thread_number(connection: sqlite3.Connection, thread: str) -> int:
 
 
 def thread_info(connection: sqlite3.Connection, thread: str) -> ThreadInfo:
-    """One living thread."""
+    """Return one living thread."""
     row = connection.execute(f"{THREADS} AND t.id = ?", (thread,)).fetchone()
     if row is None:
         raise _no_thread(thread)
@@ -95,7 +95,7 @@ def thread_info(connection: sqlite3.Connection, thread: str) -> ThreadInfo:
 
 
 def list_threads(connection: sqlite3.Connection, limit: int | None) -> list[ThreadInfo]:
-    """The living threads, the most recently written first."""
+    """Return the living threads, the most recently written first."""
     rows = connection.execute(
         f"{THREADS} ORDER BY t.updated DESC, t.number DESC LIMIT ?", (_limit(limit),)
     )
@@ -103,7 +103,7 @@ def list_threads(connection: sqlite3.Connection, limit: int | None) -> list[Thre
 
 
 def thread_ranges(connection: sqlite3.Connection, thread: str) -> list[RowRange]:
-    """Where the rows of a thread's log lie."""
+    """Return the row ranges of a thread's log."""
     line = [Link(*row) for row in connection.execute(_LINE, (thread,))]
     if not line:
         raise _no_thread(thread)
@@ -111,7 +111,7 @@ def thread_ranges(connection: sqlite3.Connection, thread: str) -> list[RowRange]
 
 
 def thread_lineage(connection: sqlite3.Connection, thread: str) -> list[Span]:
-    """Who wrote the entries of a thread's log."""
+    """Return who wrote the entries of a thread's log."""
     last = thread_info(connection, thread).last
     line = clip_ranges(thread_ranges(connection, thread), 1, last)
     return [Span(stretch.id, stretch.first, stretch.last) for stretch in line]
@@ -125,7 +125,7 @@ def read_entries(
     reverse: bool = False,
     limit: int | None = None,
 ) -> list[Entry]:
-    """The entries of several ranges, in the order given."""
+    """Return the entries of several ranges, in the order given."""
     line = thread_ranges(connection, thread)
     query = ENTRIES.format(only="", order="DESC" if reverse else "ASC")
     found: list[Entry] = []
@@ -140,7 +140,7 @@ def read_entries(
 
 
 def find_rollbacks(connection: sqlite3.Connection, thread: str) -> list[tuple[int, int]]:
-    """Where the rollbacks of a thread's log stand, and the first entry that each hides."""
+    """Return the rollbacks of a thread's log, and the first entry that each hides."""
     query = ENTRIES.format(only="AND e.kind = 'rollback'", order="ASC")
     found: list[tuple[int, int]] = []
     for part in thread_ranges(connection, thread):
@@ -151,7 +151,7 @@ def find_rollbacks(connection: sqlite3.Connection, thread: str) -> list[tuple[in
 
 
 def find_turn(connection: sqlite3.Connection, thread: str, number: int) -> Turn:
-    """One turn, the thread's own or a shared one."""
+    """Return one turn by its number, the thread's own or a shared one."""
     for stretch in thread_ranges(connection, thread):
         if stretch.first_turn <= number <= stretch.last_turn:
             at = row_id(stretch.number, number)
@@ -163,7 +163,7 @@ def find_turn(connection: sqlite3.Connection, thread: str, number: int) -> Turn:
 def find_turn_by_id(
     connection: sqlite3.Connection, line: Sequence[RowRange], turn: str
 ) -> Turn | None:
-    """The turn that was admitted under an id, if any."""
+    """Return the turn that was admitted under an id, if any."""
     for stretch in line:
         low = row_id(stretch.number, stretch.first_turn)
         high = row_id(stretch.number, stretch.last_turn)
@@ -177,7 +177,7 @@ def find_turn_by_id(
 
 
 def list_turns(connection: sqlite3.Connection, thread: str, limit: int | None) -> list[Turn]:
-    """The newest turns of a thread, oldest first."""
+    """Return the newest turns of a thread, oldest first."""
     newest_first = (
         decode_turn(row)
         for stretch in reversed(thread_ranges(connection, thread))
@@ -190,7 +190,7 @@ def list_turns(connection: sqlite3.Connection, thread: str, limit: int | None) -
 
 
 def read_blob(connection: sqlite3.Connection, digest: str) -> bytes:
-    """The bytes under a digest, checked against it."""
+    """Return the bytes under a digest, checked against it."""
     row = connection.execute("SELECT data FROM blobs WHERE digest = ?", (digest,)).fetchone()
     if row is None:
         raise NotFound("blob", digest, "its last thread may have been deleted")
@@ -201,7 +201,7 @@ def read_blob(connection: sqlite3.Connection, digest: str) -> bytes:
 
 
 def list_inbox(connection: sqlite3.Connection, thread: str) -> list[InboxMessage]:
-    """The messages that wait for a thread, oldest first."""
+    """Return the messages that wait for a thread, oldest first."""
     number = thread_number(connection, thread)
     rows = connection.execute(
         f"{MESSAGES} WHERE thread = ? AND taken IS NULL ORDER BY number", (number,)
@@ -212,7 +212,7 @@ def list_inbox(connection: sqlite3.Connection, thread: str) -> list[InboxMessage
 def list_outbox(
     connection: sqlite3.Connection, thread: str | None, topic: str | None
 ) -> list[OutboxRow]:
-    """The outbox rows that wait, oldest first."""
+    """Return the outbox rows that wait, oldest first."""
     number = None if thread is None else thread_number(connection, thread)
     rows = connection.execute(
         f"{OUTBOX} WHERE (?1 IS NULL OR o.thread = ?1) AND (?2 IS NULL OR o.topic = ?2) "

@@ -56,24 +56,24 @@ _tagged = msgspec.json.Decoder(_Tagged).decode
 
 
 def rollback_cut(entry: Entry) -> tuple[int, int]:
-    """Where a rollback stands, and the first entry that it hides."""
+    """Return the number of a rollback entry, and the first entry that it hides."""
     rollback = entry.control
     assert isinstance(rollback, Rollback), "its kind says so"
     return entry.seq, rollback.cut
 
 
 def row_id(number: int, seq: int) -> int:
-    """The row id of an entry or turn: rows of one thread lie together, in order."""
+    """Return the row id of an entry or turn: rows of one thread lie together, in order."""
     return number << 32 | seq
 
 
 def blob_digest(data: bytes) -> str:
-    """The name under which bytes are stored once."""
+    """Return the digest under which bytes are stored once."""
     return f"sha256:{hashlib.sha256(data).hexdigest()}"
 
 
 def item_id(draft: Draft) -> str | None:
-    """The item id of `draft`: its own, or a new one for an item without."""
+    """Return the item id of `draft`: its own, or a new one for an item without."""
     if draft.id is not None or draft.kind != "item":
         return draft.id
     try:
@@ -83,17 +83,17 @@ def item_id(draft: Draft) -> str | None:
 
 
 def json_or_null(value: object) -> str | None:
-    """A column for a struct or tuple; null when there is nothing in it."""
+    """Return the column for a struct or tuple; null for an empty one."""
     return json_bytes(value).decode() if value else None
 
 
 def raw_or_null(value: Json | None) -> str | None:
-    """A column for JSON that is kept as it came."""
+    """Return the column for JSON that is kept byte for byte."""
     return None if value is None else bytes(value).decode()
 
 
 def decode_entry(row: Row, thread: str) -> Entry:
-    """An entry from the columns that `queries.ENTRIES` selects."""
+    """Decode an entry from the columns that `queries.ENTRIES` selects."""
     fragments, provenance, events, origin = row[8:12]
     return Entry(
         thread=thread,
@@ -115,7 +115,7 @@ def decode_entry(row: Row, thread: str) -> Entry:
 
 
 def _known_provenance(text: str | None) -> InputProvenance | None:
-    """Who wrote it; a writer of a kind that only a newer version knows is no signal."""
+    """Decode a provenance; None for a kind that only a newer version knows."""
     if text is None:
         return None
     try:
@@ -125,7 +125,7 @@ def _known_provenance(text: str | None) -> InputProvenance | None:
 
 
 def _known_events(text: str | None) -> tuple[InternalEvent, ...]:
-    """The announced events of kinds that this version knows."""
+    """Decode the events of kinds that this version knows."""
     if text is None:
         return ()
     try:
@@ -145,13 +145,13 @@ def _origin(text: str) -> Origin:
 
 
 def decode_thread(row: Row) -> ThreadInfo:
-    """A thread from the columns that `queries.THREADS` selects."""
+    """Decode a thread from the columns that `queries.THREADS` selects."""
     names = ("id", "root", "parent", "cut", "cwd", "title", "created", "updated", "last", "turns")
     return ThreadInfo(**dict(zip(names, row, strict=True)))
 
 
 def decode_turn(row: Row) -> Turn:
-    """A turn from the columns that `queries.TURNS` selects."""
+    """Decode a turn from the columns that `queries.TURNS` selects."""
     turn, at, given, state, admitted, first, ended, outcome, usage = row
     return Turn(
         id=turn,
@@ -167,7 +167,7 @@ def decode_turn(row: Row) -> Turn:
 
 
 def decode_message(row: Row, thread: str) -> InboxMessage:
-    """A message from the columns that `queries.MESSAGES` selects."""
+    """Decode a message from the columns that `queries.MESSAGES` selects."""
     number, key, kind, time, provenance, events, body = row
     return InboxMessage(
         number=number,
@@ -182,7 +182,7 @@ def decode_message(row: Row, thread: str) -> InboxMessage:
 
 
 def decode_outbox_row(row: Row) -> OutboxRow:
-    """A row from the columns that `queries.OUTBOX` selects."""
+    """Decode an outbox row from the columns that `queries.OUTBOX` selects."""
     number, thread, topic, key, body, state, attempts, error, created, updated = row
     return OutboxRow(
         number=number,

@@ -72,7 +72,7 @@ class SqliteStore:
         clock: Callable[[], float] = time.time,
         busy_seconds: float = BUSY_SECONDS,
     ) -> SqliteStore:
-        """The store in `directory`, made when it is not there; Treadle's home by default.
+        """Open the store in `directory`, by default Treadle's home; create it if there is none.
 
         `busy_seconds` is how long to wait for another process that is writing. Raises
         `StoreCorrupt`, `StoreTooNew` or `StoreBusy`, and `StoreReadOnly` or `StoreFull`
@@ -111,17 +111,17 @@ class SqliteStore:
         return not isinstance(self._writer, LogWriter)
 
     async def create(self, *, cwd: str = "", title: str = "") -> ThreadInfo:
-        """A new, empty thread."""
+        """Create an empty thread."""
         return await self._write(lambda db: updates.create_thread(db, cwd, title, self._now()))
 
     async def fork(self, thread: str, cut: int, *, title: str = "") -> ThreadInfo:
-        """A thread that shares the entries up to `cut` without copying them."""
+        """Create a thread that shares the entries up to `cut` without copying them."""
         return await self._write(
             lambda db: updates.fork_thread(db, thread, cut, title, self._now())
         )
 
     async def delete(self, thread: str) -> None:
-        """Forget a thread. What its forks share stays until the last of them is gone."""
+        """Delete a thread. What its forks share stays until the last of them is deleted."""
         lock = self._lock(thread)
 
         def forget(db: sqlite3.Connection) -> FileLock:
@@ -134,23 +134,23 @@ class SqliteStore:
         (await self._write(forget, FileLock.release)).release()
 
     async def info(self, thread: str) -> ThreadInfo:
-        """One thread."""
+        """Return one thread."""
         return await self._readers.run(lambda db: queries.thread_info(db, thread))
 
     async def threads(self, *, limit: int | None = None) -> list[ThreadInfo]:
-        """All threads, the most recently written first."""
+        """Return all threads, the most recently written first."""
         return await self._readers.run(lambda db: queries.list_threads(db, limit))
 
     async def rollbacks(self, thread: str) -> list[tuple[int, int]]:
-        """Every rollback of a log, oldest first: its entry, and the first one that it hides."""
+        """Return every rollback of a log, oldest first, and the first entry that each hides."""
         return await self._readers.run(lambda db: queries.find_rollbacks(db, thread))
 
     async def lineage(self, thread: str) -> list[Span]:
-        """Who wrote the entries of a log, oldest first."""
+        """Return who wrote the entries of a log, oldest first."""
         return await self._readers.run(lambda db: queries.thread_lineage(db, thread))
 
     async def acquire(self, thread: str) -> SqliteLease:
-        """The right to write `thread`. Raises `ThreadBusy` with its holder."""
+        """Take the right to write `thread`. Raises `ThreadBusy` with its holder."""
         lock = self._lock(thread)
 
         def take(db: sqlite3.Connection) -> SqliteLease:
@@ -190,7 +190,7 @@ class SqliteStore:
         reverse: bool = False,
         limit: int | None = None,
     ) -> list[Entry]:
-        """The entries from `first` to `last` (both included), shared prefix and all."""
+        """Return the entries from `first` to `last` (both included), with the shared prefix."""
         return await self._readers.run(
             lambda db: queries.read_entries(
                 db, thread, [(first, last)], reverse=reverse, limit=limit
@@ -198,15 +198,15 @@ class SqliteStore:
         )
 
     async def read_ranges(self, thread: str, ranges: Sequence[tuple[int, int]]) -> list[Entry]:
-        """The entries of several ranges in the order given, in one go."""
+        """Return the entries of several ranges in the order given, from one snapshot."""
         return await self._readers.run(lambda db: queries.read_entries(db, thread, ranges))
 
     async def turn(self, thread: str, number: int) -> Turn:
-        """One turn by its number."""
+        """Return one turn by its number."""
         return await self._readers.run(lambda db: queries.find_turn(db, thread, number))
 
     async def turns(self, thread: str, *, limit: int | None = None) -> list[Turn]:
-        """The turns of a thread, oldest first; with `limit` only the newest."""
+        """Return the turns of a thread, oldest first; with `limit` only the newest."""
         return await self._readers.run(lambda db: queries.list_turns(db, thread, limit))
 
     async def put_blob(self, thread: str, data: bytes) -> str:
@@ -220,11 +220,11 @@ class SqliteStore:
         return await self._write(put)
 
     async def blob(self, digest: str) -> bytes:
-        """The bytes under `digest`."""
+        """Return the bytes under `digest`."""
         return await self._readers.run(lambda db: queries.read_blob(db, digest))
 
     async def blobs(self, digests: Sequence[str]) -> list[bytes]:
-        """The bytes under several digests in the order given, in one go."""
+        """Return the bytes under several digests in the order given, from one snapshot."""
         return await self._readers.run(
             lambda db: [queries.read_blob(db, digest) for digest in digests]
         )
@@ -234,13 +234,13 @@ class SqliteStore:
         return await self._write(lambda db: updates.post_message(db, thread, message, self._now()))
 
     async def inbox(self, thread: str) -> list[InboxMessage]:
-        """The messages that wait, oldest first."""
+        """Return the messages that wait, oldest first."""
         return await self._readers.run(lambda db: queries.list_inbox(db, thread))
 
     async def outbox(
         self, *, thread: str | None = None, topic: str | None = None
     ) -> list[OutboxRow]:
-        """The rows that wait, oldest first."""
+        """Return the rows that wait, oldest first."""
         return await self._readers.run(lambda db: queries.list_outbox(db, thread, topic))
 
     async def retry(self, row: int, error: str) -> None:
@@ -248,7 +248,7 @@ class SqliteStore:
         await self._write(lambda db: updates.count_attempt(db, row, error, self._now()))
 
     async def close(self) -> None:
-        """Give back every lease, finish what was accepted, then let go of the files."""
+        """Release every lease, finish what was accepted, then close the files."""
         for lease in list(self._leases):
             await lease.release()
         await asyncio.to_thread(self._close)

@@ -67,7 +67,7 @@ _ENTRY = "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 
 
 
 def create_thread(connection: sqlite3.Connection, cwd: str, title: str, now: int) -> ThreadInfo:
-    """A thread of its own."""
+    """Create an empty thread."""
     thread = new_id("thr")
     connection.execute(
         "INSERT INTO threads (id, cwd, title, created, updated) VALUES (?, ?, ?, ?, ?)",
@@ -79,7 +79,7 @@ def create_thread(connection: sqlite3.Connection, cwd: str, title: str, now: int
 def fork_thread(
     connection: sqlite3.Connection, parent: str, cut: int, title: str, now: int
 ) -> ThreadInfo:
-    """A thread that goes on after entry `cut` of another."""
+    """Create a thread that goes on after entry `cut` of another."""
     info = thread_info(connection, parent)
     if not 0 <= cut <= info.last:
         raise IllegalCut(
@@ -97,7 +97,7 @@ def fork_thread(
 
 
 def _turns_before(connection: sqlite3.Connection, thread: str, cut: int) -> int:
-    """The number of the newest turn that has begun at entry `cut`."""
+    """Return the number of the newest turn that has begun at entry `cut`."""
     for stretch in reversed(thread_ranges(connection, thread)):
         low = row_id(stretch.number, stretch.first_turn)
         high = row_id(stretch.number, stretch.last_turn)
@@ -291,7 +291,7 @@ class _Log(Struct):
         )
 
     def time_of(self, draft: Draft) -> int:
-        """When an entry happened: not before its predecessor, and not ahead of the clock."""
+        """Return an entry's time: not before its predecessor, and not ahead of the clock."""
         if draft.time is None:
             self.newest = self.now
             return self.now
@@ -425,7 +425,7 @@ def _intern(connection: sqlite3.Connection, origin: Origin) -> int:
 
 
 def store_blob(connection: sqlite3.Connection, thread: int, seq: int, data: bytes) -> int:
-    """Store `data` once and note that the thread needs it from entry `seq` on."""
+    """Store `data` once and record that the thread needs it from entry `seq` on."""
     digest = blob_digest(data)
     row = connection.execute("SELECT number FROM blobs WHERE digest = ?", (digest,)).fetchone()
     if row is None:
@@ -442,7 +442,7 @@ def store_blob(connection: sqlite3.Connection, thread: int, seq: int, data: byte
 def post_message(
     connection: sqlite3.Connection, thread: str, message: InboxDraft, now: int
 ) -> InboxMessage:
-    """Leave a message, or find the one that was left under the same key."""
+    """Store a message, or find the one that was stored under the same key."""
     number = thread_number(connection, thread)
     connection.execute(
         "INSERT INTO inbox (thread, key, kind, time, provenance, events, body) "
@@ -464,7 +464,7 @@ def post_message(
 
 
 def count_attempt(connection: sqlite3.Connection, row: int, error: str, now: int) -> None:
-    """Note that the work of an outbox row failed once more."""
+    """Record that the work of an outbox row failed once more."""
     changed = connection.execute(
         "UPDATE outbox SET attempts = attempts + 1, error = ?, updated = ? WHERE number = ?",
         (error, now, row),
