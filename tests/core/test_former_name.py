@@ -45,7 +45,7 @@ from treadle.sandbox.boundary import Boundary, resolve_boundary
 from treadle.sandbox.policy import SandboxPolicy
 from treadle.store.contract import LedgerRow
 from treadle.store.index import SqliteIndex
-from treadle.store.moving import foresee_move, move_home
+from treadle.store.move_home import move_home, plan_move
 from treadle.store.sqlite import SqliteStore
 from treadle.testing.fake import FakeServer
 from treadle.testing.script import Answer, Call, Script
@@ -404,7 +404,7 @@ async def test_a_home_in_which_somebody_works_is_not_moved(past, treadle, tmp_pa
     # Somebody may have the log open and write no thread.
     async with await SqliteStore.open(past.home):
         with pytest.raises(StoreBusy, match=r"keeps '\S+log.db' locked"):
-            await asyncio.to_thread(foresee_move, past.home, tmp_path / "new")
+            await asyncio.to_thread(plan_move, past.home, tmp_path / "new")
     assert past.home.exists()
     assert not treadle.home.exists()
 

@@ -1,10 +1,9 @@
-"""Small additions to asyncio: work that starts at once, and work that no cancellation tears.
+"""Small additions to asyncio: work that starts at once, and work that cannot be cancelled.
 
-Owns `start_now`, which is `asyncio.create_task` but for the first stretch of the work: that
-runs right away, and work that has nothing to wait for is done by then. Most hooks and engine
-calls are such; a plain task costs each of them three passes of the event loop. Owns
-`finish_uncancelled`, too. Invariant: work that was started uncancelled runs to its end, also
-at the end of `asyncio.run`, and only then does the cancellation go on.
+Owns `start_now`, which differs from `asyncio.create_task` in one point: the work runs right
+away until it first waits. Most hooks and engine calls never wait; a plain task would cost
+each of them three rounds of the event loop. Invariant: work that was started uncancelled
+runs to its end, also at the end of `asyncio.run`, and only then is its caller cancelled.
 """
 
 from __future__ import annotations
@@ -29,10 +28,10 @@ def start_now(
     loop, context = asyncio.get_running_loop(), copy_context()
     rest = _Rest(work)
     task: asyncio.Task[T] = kind(rest, loop=loop, name=name, context=context)
-    caller = _present(loop, task)
+    caller = _set_current_task(loop, task)
     done: asyncio.Future[T]
     try:
-        rest.awaits(context.run(work.send, None))
+        rest.set_awaited(context.run(work.send, None))
     except StopIteration as end:
         done = loop.create_future()
         done.set_result(end.value)
@@ -41,48 +40,48 @@ def start_now(
         done.cancel()
     except (KeyboardInterrupt, SystemExit):
         raise
-    except BaseException as error:  # noqa: BLE001 - it is for whoever asks for the result
+    except BaseException as error:  # noqa: BLE001 - the future carries it
         done = loop.create_future()
         done.set_exception(error)
     else:
         done = task
     finally:
-        _present(loop, caller)
+        _set_current_task(loop, caller)
     return done
 
 
-def _present(
+def _set_current_task(
     loop: asyncio.AbstractEventLoop, task: asyncio.Task[Any] | None
 ) -> asyncio.Task[Any] | None:
-    """Make `task` the one that runs now; the one that did until then."""
+    """Make `task` the current task; return the one before."""
     before = asyncio.current_task(loop)
     if before is not None:
-        asyncio._leave_task(loop, before)  # noqa: SLF001 - documented for those who bring tasks of their own
+        asyncio._leave_task(loop, before)  # noqa: SLF001 - documented for custom tasks
     if task is not None:
         asyncio._enter_task(loop, task)  # noqa: SLF001
     return before
 
 
 class _Rest(Coroutine[Any, Any, T]):
-    """What is left of the work after its first stretch: nothing, until it is known to wait."""
+    """The work after its first part: nothing, until it is known to wait."""
 
     def __init__(self, work: Coroutine[Any, Any, T]) -> None:
         self._work = work
-        self._told: list[object] | None = None
+        self._awaited: list[object] | None = None
 
-    def awaits(self, awaited: object) -> None:
+    def set_awaited(self, awaited: object) -> None:
         """Note what the first part of the work waits for; the task gets it at its first step."""
-        self._told = [awaited]
+        self._awaited = [awaited]
 
     def send(self, value: Any, /) -> Any:
-        if self._told is None:
+        if self._awaited is None:
             raise StopIteration
-        return self._told.pop() if self._told else self._work.send(value)
+        return self._awaited.pop() if self._awaited else self._work.send(value)
 
     def throw(self, *error: Any) -> Any:
-        if self._told is None:
+        if self._awaited is None:
             raise StopIteration
-        self._told = []
+        self._awaited = []
         return self._work.throw(*error)
 
     def close(self) -> None:
@@ -93,12 +92,12 @@ class _Rest(Coroutine[Any, Any, T]):
 
 
 class _Uncancelled(asyncio.Task[T]):
-    """A task that only its own time limits cancel, for nobody else knows it."""
+    """A task that nobody else knows, so that only its own timeouts can cancel it."""
 
     def __init__(self, *work: Any, **options: Any) -> None:
         super().__init__(*work, **options)
-        # Whoever cancels all tasks finds the one that waits for this one, and waits for it.
-        asyncio._unregister_task(self)  # noqa: SLF001 - documented for those who bring tasks of their own
+        # Code that cancels all tasks finds only the task that waits for this one.
+        asyncio._unregister_task(self)  # noqa: SLF001 - documented for custom tasks
 
 
 async def finish_uncancelled(work: Coroutine[Any, Any, T]) -> T:
@@ -118,7 +117,7 @@ async def wait_uncancelled(work: asyncio.Future[T]) -> T:
     cancelled: asyncio.CancelledError | None = None
     while not work.done():
         try:
-            await _end_of(work)
+            await _wait_for_end(work)
         except asyncio.CancelledError as error:
             cancelled = error
     if cancelled is not None:
@@ -127,8 +126,8 @@ async def wait_uncancelled(work: asyncio.Future[T]) -> T:
     return work.result()
 
 
-async def _end_of(work: asyncio.Future[Any]) -> None:
-    """Wait for `work` without handing a cancellation on to it."""
+async def _wait_for_end(work: asyncio.Future[Any]) -> None:
+    """Wait for `work` without passing a cancellation on to it."""
     waiter = asyncio.get_running_loop().create_future()
 
     def wake(_: asyncio.Future[Any]) -> None:

@@ -1,6 +1,6 @@
 """Entries: the rows of a thread's log. The shape on disk; `docs/log-format.md` explains it.
 
-Owns what an entry carries and what each control entry says. Invariant: an entry
+Owns the fields of an entry and of each control entry. Invariant: an entry
 never changes once it is stored; rollback, compaction and settings are entries
 that hide or re-base what came before.
 """
@@ -60,7 +60,7 @@ class Flags(enum.IntFlag):
 
     NONE = 0
     CONTEXTUAL = 1
-    """The runtime said it, not a person or a model: no turn of its own, never summarised."""
+    """From the runtime, not from a person or a model: no turn of its own, never summarised."""
     VOLATILE = 2
     """Not ingested, not indexed, not summarised, not displayed; still in the view."""
     HIDDEN = 4
@@ -90,10 +90,10 @@ class Origin(Struct, frozen=True, omit_defaults=True):
 
 
 class FragmentMark(Struct, frozen=True, omit_defaults=True):
-    """Says which fragment an entry told, and the state it told; null means removed.
+    """Names the fragment in an entry, and the state that the fragment shows; null means removed.
 
     `part` is the content part that holds the text, None for a state that was
-    noted without words.
+    recorded without text.
     """
 
     id: str
@@ -147,7 +147,7 @@ class Entry(Draft, frozen=True, kw_only=True, gc=False):
 
     @property
     def control(self) -> "Control":
-        """What a control entry says.
+        """The value of a control entry.
 
         Raises `StoreTooNew` for what this version does not know, `StoreCorrupt` for
         what is no JSON.
@@ -180,7 +180,7 @@ class Range(Struct, frozen=True, tag="range"):
 
 
 class Node(Struct, frozen=True, tag="node", omit_defaults=True):
-    """A summary that stands for the entries `first` to `last`.
+    """A summary that replaces the entries `first` to `last`.
 
     `blob` is the digest of its item as rendered, so that the view needs no engine.
     """
@@ -204,7 +204,7 @@ class Inline(Struct, frozen=True, tag="inline", omit_defaults=True):
 
 
 class Snapshots(Struct, frozen=True, tag="snapshots"):
-    """States that count as told without standing in the view in words."""
+    """States that count as shown although their text is not in the view."""
 
     marks: tuple[FragmentMark, ...]
 
@@ -269,7 +269,7 @@ class Head(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class ProjectionMark(Struct, frozen=True, omit_defaults=True):
-    """Whose plan a recipe shows, and for how long the plan holds: while its epoch is the same."""
+    """The engine plan that a recipe shows; the plan holds while its epoch is the same."""
 
     engine: str
     epoch: str
@@ -308,7 +308,7 @@ class SettingsChange(Struct, frozen=True):
 
 
 class Notice(Struct, frozen=True, omit_defaults=True):
-    """Something the user was told; the model never sees it."""
+    """A message to the user; the model never sees it."""
 
     level: Literal["info", "warning", "error"]
     text: str
@@ -357,5 +357,5 @@ def control_draft(control: Control, *, turn: int = 0, step: int = 0) -> Draft:
 
 def own_parts(content: tuple[Part, ...], marks: Iterable[FragmentMark]) -> tuple[Part, ...]:
     """Return the parts of a message that its sender wrote, without those the runtime added."""
-    told = {mark.part for mark in marks}
-    return tuple(part for number, part in enumerate(content) if number not in told)
+    marked = {mark.part for mark in marks}
+    return tuple(part for number, part in enumerate(content) if number not in marked)

@@ -6,7 +6,7 @@ TreadleError
 │   ├── EngineConflict     two owners claim one engine id; `.existing` has it
 │   ├── HarnessConflict    two owners claim one harness id; `.existing` has it
 │   ├── MissingHarness     no harness has that name; `.known` do
-│   └── UnsupportedHarness a harness cannot run the model it was asked to
+│   └── UnsupportedHarness a harness cannot run the requested model
 ├── NotFound               no such thread, entry, turn or blob
 ├── StoreError             the log could not be read or made durable: the turn stops here
 │   ├── StoreFull          the disk is full
@@ -22,12 +22,12 @@ TreadleError
 ├── CannotCompact          folding would not make the view smaller
 ├── TooLong                a request for a summary does not fit the window
 ├── CompletionFailed       a model did not answer an engine; `.kind` says why
-├── HookFailed             a hook hung, crashed or answered nonsense
-├── EngineFailed           a context engine did; `.operation` says at what, and the turn goes on
+├── HookFailed             a hook hung, crashed or gave an invalid answer
+├── EngineFailed           a context engine did the same; `.operation` says where; the turn goes on
 ├── StaleEpoch             a recipe was planned for a view that has moved on
 ├── SearchRefused          a regular expression that cannot be searched for
 ├── SandboxUnavailable     commands cannot be confined here, so none is run
-└── NothingToSend          a request was asked of a thread that has no input yet
+└── NothingToSend          a thread without input has no request
 
 Every message names the cause and the next action. Failures of models and tools
 are items in the log, not exceptions.
@@ -107,7 +107,7 @@ def _conflict(what: str, existing: str, claimant: str) -> str:
 
 
 class MissingHarness(ConfigError):
-    """A harness was asked for that nobody offers, or that cannot be loaded."""
+    """No harness has the requested name, or it cannot be loaded."""
 
     def __init__(self, harness: str, known: tuple[str, ...], why: str = "") -> None:
         self.harness, self.known = harness, known
@@ -116,7 +116,7 @@ class MissingHarness(ConfigError):
 
 
 class UnsupportedHarness(ConfigError):
-    """A harness cannot run the model that it was asked to."""
+    """A harness cannot run the requested model."""
 
     def __init__(self, harness: str, model: str, reason: str) -> None:
         self.harness, self.model, self.reason = harness, model, reason
@@ -147,7 +147,7 @@ class StoreReadOnly(StoreError):
 
 
 class StoreCorrupt(StoreError):
-    """The file is damaged or no database."""
+    """The file is damaged, or it is no database."""
 
 
 class StoreTooNew(StoreError):
@@ -194,7 +194,7 @@ class StaleEpoch(TreadleError):
 
 
 class SearchRefused(TreadleError):
-    """A regular expression is no such, or cannot be searched for in bounded time."""
+    """A regular expression is invalid, or cannot be searched for in bounded time."""
 
 
 class SandboxUnavailable(TreadleError):
@@ -210,13 +210,13 @@ class CannotCompact(TreadleError):
 
 
 class TooLong(TreadleError):
-    """What a model was asked about does not fit its window."""
+    """A request for a summary does not fit the model's window."""
 
 
 class CompletionFailed(TreadleError):
-    """A model did not answer what an engine asked it outside the conversation.
+    """A model did not answer an engine's request outside the conversation.
 
-    `kind` is ``auth`` when the credentials must be mended first, ``limit`` when waiting
+    `kind` is ``auth`` when the credentials must be fixed first, ``limit`` when waiting
     helps, and ``other`` when asking again may.
     """
 
@@ -226,11 +226,11 @@ class CompletionFailed(TreadleError):
 
 
 class HookFailed(TreadleError):
-    """A hook hung, crashed or answered nonsense."""
+    """A hook hung, crashed or gave an invalid answer."""
 
 
 class EngineFailed(TreadleError):
-    """A context engine raised, hung or answered nonsense."""
+    """A context engine raised, hung or gave an invalid answer."""
 
     def __init__(self, engine: str, operation: str, reason: str) -> None:
         self.engine, self.operation, self.reason = engine, operation, reason

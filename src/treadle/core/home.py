@@ -1,6 +1,6 @@
-"""Where things live.
+"""Treadle's home directory.
 
-Owns the one directory Treadle keeps its state in. Invariant: nothing is read from
+Owns the one directory in which Treadle keeps its state. Invariant: nothing is read from
 the environment or created on disk before `home` is called.
 """
 

@@ -142,7 +142,7 @@ Output: TypeAlias = str | tuple[Part, ...]
 
 
 class ExecAction(Wire, frozen=True, kw_only=True, tag="exec"):
-    """What a local shell call runs."""
+    """The command of a local shell call."""
 
     command: tuple[str, ...]
     timeout_ms: int | None = field(default_factory=null)
@@ -183,7 +183,7 @@ class Message(Wire, frozen=True, kw_only=True, tag="message"):
 
 
 class AgentMessage(Wire, frozen=True, kw_only=True, tag="agent_message"):
-    """Mail between agents."""
+    """A message between agents."""
 
     id: str | None = None
     author: str
@@ -193,7 +193,7 @@ class AgentMessage(Wire, frozen=True, kw_only=True, tag="agent_message"):
 
 
 class Reasoning(Wire, frozen=True, kw_only=True, tag="reasoning"):
-    """The model's thinking; only its origin can read `encrypted_content`."""
+    """The model's reasoning; only its origin can read `encrypted_content`."""
 
     id: str | None = None
     summary: tuple[Part, ...] = field(default_factory=empty)

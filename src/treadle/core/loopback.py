@@ -1,8 +1,8 @@
-"""A tiny HTTP server on the loopback interface that plays a Responses endpoint.
+"""A small HTTP server on the loopback interface that acts as a Responses endpoint.
 
-Owns one listening socket, the requests it has recorded, and the answers that
-are still to be given. Invariant: it binds 127.0.0.1 only, answers requests in
-the order they come, and never outlives its `async with` block.
+Owns one listening socket and the requests it has recorded. Invariant: it binds
+127.0.0.1 only, answers requests in the order they come, and never outlives its
+`async with` block.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class LoopbackRequest(Struct, frozen=True):
 
 
 class LoopbackResponse(Struct, frozen=True):
-    """One response, given whole. The connection closes behind it."""
+    """One response. The connection closes after it."""
 
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class LoopbackResponse(Struct, frozen=True):
 LoopbackScript: TypeAlias = Callable[
     [LoopbackRequest], LoopbackResponse | Awaitable[LoopbackResponse]
 ]
-"""Decides the answer to each POST to ``/v1/responses``."""
+"""Returns the response to each POST to ``/v1/responses``."""
 
 
 def stream_response(
@@ -93,13 +93,13 @@ def text_response(
 class LoopbackListener(ABC):
     """Listens on ``http://127.0.0.1:<port>/v1`` while it is entered.
 
-    A subclass says in `talk` how one connection goes; the client may leave at any time.
+    A subclass handles one connection in `talk`; the client may leave at any time.
     """
 
     def __init__(self, port: int = 0) -> None:
         self.requests: list[LoopbackRequest] = []
         self.connections = 0
-        """Connections that were made to it."""
+        """How many connections clients have made."""
         self._port = port
         self._server: asyncio.Server | None = None
         self._open: set[asyncio.Task[None]] = set()
@@ -136,7 +136,7 @@ class LoopbackListener(ABC):
 
     @property
     def base_url(self) -> str:
-        """What a client is given as its base URL."""
+        """The base URL for clients."""
         return f"http://127.0.0.1:{self.port}/v1"
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -149,7 +149,7 @@ class LoopbackListener(ABC):
         try:
             await self.talk(reader, writer)
         except (ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            pass  # The client went away, or speaks no HTTP.
+            pass  # The client left, or does not use HTTP.
         finally:
             writer.close()
             with suppress(ConnectionError, asyncio.CancelledError):
@@ -157,7 +157,7 @@ class LoopbackListener(ABC):
 
 
 class LoopbackServer(LoopbackListener):
-    """Plays `script` and records what was asked.
+    """Answers requests as `script` decides, and records them.
 
     Anything but ``POST /v1/responses`` is recorded and answered with 404.
     """

@@ -1,7 +1,7 @@
 """Provenance: who wrote a message, and which internal event made it.
 
 Owns the signals that are stored beside an entry, their one normal form, and what
-follows from them, so that nobody has to guess it from text. Invariants: None means
+follows from them, so that no code has to guess it from text. Invariants: None means
 "no signal", never "the user"; what is normal already stays as it is.
 """
 
@@ -96,11 +96,11 @@ class InternalEvent(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="
     task: str
     status: TaskStatus
     status_label: str = ""
-    """What to say of the status; empty: the status itself."""
+    """The text for the status; empty for the status itself."""
     announce_type: str = ""
     result: str = ""
     no_visible_result: bool = False
-    """Whether there is nothing to show, whatever `result` says."""
+    """Whether there is nothing to show, whatever `result` holds."""
     attachments: tuple[Attachment, ...] = ()
     stats: str = ""
     reply_instruction: str = ""

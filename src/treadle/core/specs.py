@@ -1,4 +1,4 @@
-"""Tool specifications: what a request says about the tools a model may call.
+"""Tool specifications: how a request describes the tools that a model may call.
 
 Owns each kind of tool as a frozen value in wire order; `SPECS` reads and writes
 them. Invariant: `parameters` keep the exact bytes they were made with, so a tool

@@ -1,4 +1,4 @@
-"""Stream events: what a Responses stream says while a model answers.
+"""Stream events: what a Responses stream reports while a model answers.
 
 Owns each event as a frozen value with its wire name, and the signals that come
 as headers before the body. Invariant: no data line can make a stream fail here;
@@ -197,7 +197,7 @@ class ResponseFailed(_Event, frozen=True, tag="response.failed"):
 
     @property
     def retry_after(self) -> float | None:
-        """Seconds the provider asks to wait; only a rate limit says so."""
+        """Seconds that the provider asks to wait; only for a rate limit."""
         return retry_delay(self.message) if self.code == "rate_limit_exceeded" else None
 
 
@@ -297,7 +297,7 @@ StreamEvent: TypeAlias = _Known | ResponseMetadata | UnknownEvent
 
 
 class ServerModel(Struct, frozen=True):
-    """The model that really answers."""
+    """The model that really answers the request."""
 
     model: str
 

@@ -35,7 +35,7 @@ def approx_tokens(size: int) -> int:
 
 
 class TruncationPolicy(Struct, frozen=True):
-    """How much of a text to keep, and in which unit to speak of the rest."""
+    """How much of a text to keep, and the unit in which its limit and its markers count."""
 
     mode: Literal["bytes", "tokens"]
     limit: int

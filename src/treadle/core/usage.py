@@ -1,4 +1,4 @@
-"""Usage and rate limits: what a provider reports about cost and headroom.
+"""Usage and rate limits, as a provider reports them.
 
 Owns the token figures of a response and of a thread. Invariant: a figure the
 provider did not report is None, never zero.
@@ -147,7 +147,7 @@ class Credits(Struct, frozen=True, omit_defaults=True):
 
 
 class RateLimitSnapshot(Struct, frozen=True, omit_defaults=True):
-    """What a provider says about one of its limits."""
+    """What a provider reports of one of its limits."""
 
     limit_id: str | None = None
     limit_name: str | None = None

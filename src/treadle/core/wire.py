@@ -1,8 +1,8 @@
-"""How wire values keep what we do not know.
+"""How wire values keep unknown fields and types.
 
 Owns the codec under every struct that crosses a wire. Known shapes go through
 msgspec at full speed. A field, part or type from a newer server sends that one
-value down the careful path, which keeps its JSON byte for byte: unknown fields
+value through the careful path, which keeps its JSON byte for byte: unknown fields
 in `extra`, unknown types whole in an `Unknown`.
 """
 

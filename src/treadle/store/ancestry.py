@@ -1,7 +1,7 @@
 """Which threads' rows make up a thread's log.
 
 Owns the arithmetic of forks. A fork holds only what came after its cut; the rest
-is read from its ancestors. Invariant: stretches are disjoint, ordered, and cover
+is read from its ancestors. Invariant: row ranges are disjoint, ordered, and cover
 the log from the first entry on.
 """
 
@@ -29,7 +29,7 @@ class Link(Struct, frozen=True):
 
 
 class RowRange(Struct, frozen=True):
-    """The rows that one thread contributes to a log; bounds are included."""
+    """The rows of one thread that belong to a log; bounds are included."""
 
     number: int
     id: str
@@ -54,10 +54,10 @@ def row_ranges(line: Iterable[Link]) -> list[RowRange]:
     return [s for s in found if s.first <= s.last or s.first_turn <= s.last_turn]
 
 
-def clip_ranges(line: Iterable[RowRange], first: int, last: int | None) -> Iterator[RowRange]:
+def clip_ranges(ranges: Iterable[RowRange], first: int, last: int | None) -> Iterator[RowRange]:
     """Yield the parts of the ranges that hold entries `first` to `last`."""
     end = MAX_SEQ if last is None else last
-    for stretch in line:
-        low, high = max(stretch.first, first), min(stretch.last, end)
+    for part in ranges:
+        low, high = max(part.first, first), min(part.last, end)
         if low <= high:
-            yield replace(stretch, first=low, last=high)
+            yield replace(part, first=low, last=high)

@@ -1,6 +1,6 @@
-"""The store seam: where threads live.
+"""The contract of stores and indexes.
 
-Owns the `Store` Protocol and the values it speaks. Invariants every store keeps:
+Owns the `Store` and `Index` Protocols and their values. Invariants of every store:
 `commit` returns only when its change is durable, applies it whole or not at all,
 and refuses a writer whose lease was replaced. `treadle.testing.contracts` holds the
 suite that shows it.
@@ -85,7 +85,7 @@ class Span(Struct, frozen=True):
 
 
 class Turn(Struct, frozen=True, kw_only=True):
-    """One admitted input and what became of it."""
+    """One admitted input and how its turn went."""
 
     id: str
     number: int
@@ -130,7 +130,7 @@ class Admission(Struct, frozen=True, kw_only=True):
 
 
 class TurnEnd(Struct, frozen=True, kw_only=True):
-    """What became of a turn."""
+    """How a turn ended."""
 
     number: int
     state: TurnState
@@ -148,7 +148,7 @@ class PastTurn(Struct, frozen=True, kw_only=True):
 
 
 class InboxDraft(Struct, frozen=True, kw_only=True):
-    """A message for a thread that someone else is writing. The same key is kept once."""
+    """A message for a thread that another process may be writing. The same key is kept once."""
 
     key: str
     kind: str
@@ -166,7 +166,7 @@ class InboxMessage(InboxDraft, frozen=True, kw_only=True):
 
 
 class OutboxDraft(Struct, frozen=True, kw_only=True):
-    """Work that must follow a change, at least once. The same topic and key are kept once."""
+    """Work to do after a change, at least once. The same topic and key are kept once."""
 
     topic: str
     key: str
@@ -189,7 +189,7 @@ class Change(Struct, frozen=True, kw_only=True):
     """All that one transaction does to a thread.
 
     Entries whose `turn` is `THIS_TURN` belong to the turn this change admits. An entry
-    that says when it happened keeps that time, as long as it lies neither before its
+    with a time of its own keeps it, as long as it is neither before its
     predecessor's nor ahead of the clock; else it gets the nearer of the two.
     """
 
@@ -206,7 +206,7 @@ class Change(Struct, frozen=True, kw_only=True):
     """Outbox rows that are done; they leave the outbox."""
     title: str | None = None
     light: bool = False
-    """It outlives this process at once, a loss of power with the next change or a moment later."""
+    """It survives this process at once, and a loss of power after the next change or a moment."""
 
 
 THIS_TURN = -1
@@ -214,7 +214,7 @@ THIS_TURN = -1
 
 
 class CommitResult(Struct, frozen=True):
-    """What a change became.
+    """The result of a commit.
 
     `turn` is the admitted turn. With `repeated`, that turn had been admitted before
     and the change was not applied again. `mail` says whether messages wait in the inbox.
@@ -353,7 +353,7 @@ class Store(Protocol):
 
 
 Progress: TypeAlias = Callable[[int, int], None]
-"""Told how many entries are done, and of how many."""
+"""Called with the number of entries done, and of all entries."""
 
 SegmentKind: TypeAlias = Literal["params", "tools", "instructions", "item"]
 
@@ -389,9 +389,9 @@ class LedgerRow(Struct, frozen=True, kw_only=True):
     reason: str | None = None
     """Why the prefix of the request before did not hold; None when it did."""
     difference: str | None = None
-    """The first segment that differs, in words."""
+    """A description of the first segment that differs."""
     unexplained: bool = False
-    """The prefix broke and no entry of the log says why: a defect."""
+    """The prefix changed and no entry of the log gives a reason: a defect."""
     input_tokens: int | None = None
     cached_tokens: int | None = None
 
@@ -407,7 +407,7 @@ class Index(Protocol):
     """What can be rebuilt from the log: the ledger, calibrations and full-text search.
 
     Losing it loses nothing. Writes need not be durable, nor done when their call returns;
-    but every later question sees them.
+    but every later query sees them.
     """
 
     async def record(self, row: LedgerRow, segments: Sequence[Segment]) -> None:

@@ -106,26 +106,26 @@ def ensure_writable(path: Path) -> None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         if error.errno in {errno.ENOSPC, errno.EDQUOT}:
-            raise StoreFull(_full(path)) from error
-        raise StoreReadOnly(_read_only(path)) from error
-    # SQLite opens what it may not write for reading, without a word.
+            raise StoreFull(_full_text(path)) from error
+        raise StoreReadOnly(_read_only_text(path)) from error
+    # SQLite opens a file that it may not write for reading, without an error.
     writable = os.access(path.parent, os.W_OK | os.X_OK)
     if not writable or (path.exists() and not os.access(path, os.W_OK)):
-        raise StoreReadOnly(_read_only(path))
+        raise StoreReadOnly(_read_only_text(path))
 
 
 def start_wal(connection: sqlite3.Connection, path: Path, busy_seconds: float) -> None:
     """Put a checked file in WAL mode; a new one belongs to its owner only."""
     if path.stat().st_size == 0:
         path.chmod(0o600)
-    patience = time.monotonic() + busy_seconds
+    deadline = time.monotonic() + busy_seconds
     while True:
         try:
             connection.execute("PRAGMA journal_mode = WAL")
         except sqlite3.OperationalError as error:
-            # Here SQLite does not wait by itself for others who are starting, too.
+            # Here SQLite does not wait by itself for others that are starting, too.
             busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
-            if not busy or time.monotonic() > patience:
+            if not busy or time.monotonic() > deadline:
                 raise
             time.sleep(0.01)
         else:
@@ -151,7 +151,7 @@ def sqlite_errors(path: Path) -> Iterator[None]:
         raise translate_error(error, path) from error
     except UNREADABLE as error:
         # A column that holds something else than we wrote, or a name that is no text.
-        raise StoreCorrupt(_damaged(path, error)) from error
+        raise StoreCorrupt(_damaged_text(path, error)) from error
 
 
 def translate_error(error: sqlite3.Error, path: Path) -> StoreError:
@@ -159,14 +159,14 @@ def translate_error(error: sqlite3.Error, path: Path) -> StoreError:
     extended = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
     # The kernel's ENOSPC becomes SQLITE_FULL; quotas and size limits become write errors.
     if extended in {sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE}:
-        return StoreFull(_full(path))
+        return StoreFull(_full_text(path))
     match extended & 0xFF:
         case sqlite3.SQLITE_FULL:
-            return StoreFull(_full(path))
+            return StoreFull(_full_text(path))
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
-            return StoreReadOnly(_read_only(path))
+            return StoreReadOnly(_read_only_text(path))
         case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
-            return StoreCorrupt(_damaged(path, error))
+            return StoreCorrupt(_damaged_text(path, error))
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
             return StoreBusy(
                 f"another process keeps {str(path)!r} locked; "
@@ -175,21 +175,21 @@ def translate_error(error: sqlite3.Error, path: Path) -> StoreError:
     return StoreError(f"{str(path)!r} could not be used ({error}); check the disk it lies on")
 
 
-def _damaged(path: Path, error: Exception) -> str:
+def _damaged_text(path: Path, error: Exception) -> str:
     return (
         f"{str(path)!r} is damaged or no database ({error}); nothing was changed: "
         f"move it away to start anew, or salvage it with `sqlite3 {path.name} .recover`"
     )
 
 
-def _full(path: Path) -> str:
+def _full_text(path: Path) -> str:
     return (
         f"no room to write {str(path)!r}: the disk, a quota or the file size limit is used up; "
         "nothing was written, so free some space and try again"
     )
 
 
-def _read_only(path: Path) -> str:
+def _read_only_text(path: Path) -> str:
     return (
         f"{str(path)!r} cannot be written or opened; "
         "check the owner and mode of the file and its directory, or set TREADLE_HOME"

@@ -104,7 +104,7 @@ def save_request(
     """Save a request and its new segments; the same number again replaces it.
 
     A request whose predecessor was lost (no room, a damaged file) is dropped: its own
-    segments alone are no request. Whoever opens the thread next goes on from what is saved.
+    segments alone are no request. The next process goes on from what is saved.
     """
     thread = ensure_thread_number(connection, row.thread)
     (newest,) = connection.execute(

@@ -17,9 +17,9 @@ from pathlib import Path
 from types import ModuleType
 
 import msgspec
+from msgspec import Struct
 
 from ..core.errors import StoreError, StoreReadOnly, ThreadBusy
-from ..core.service import Service
 from ..core.wire import json_bytes
 from .contract import Holder
 from .queries import thread_number
@@ -79,17 +79,17 @@ class FileLock:
             os.close(descriptor)
 
 
-class SqliteLease(Service):
+class SqliteLease(Struct, eq=False):
     """The right to write one thread of a `SqliteStore`."""
 
     thread: str
     fence: int
     lock: FileLock
-    give_back: Callable[[SqliteLease], Awaitable[None]]
+    on_release: Callable[[SqliteLease], Awaitable[None]]
 
     async def release(self) -> None:
         """Release the thread. Harmless when called twice."""
-        await self.give_back(self)
+        await self.on_release(self)
 
 
 def take_lease(connection: sqlite3.Connection, thread: str, lock: FileLock, holder: Holder) -> int:
@@ -127,7 +127,7 @@ def describe_holder(connection: sqlite3.Connection, thread: str) -> str:
 
 def this_process(now: int) -> Holder:
     """Return this process as a holder."""
-    # Arguments may hold what a user said, or a secret; the program's name says enough.
+    # Arguments may hold a prompt or a secret; the program's name is enough.
     command = Path(sys.argv[0] if sys.argv else "").name or "python"
     return Holder(pid=os.getpid(), host=socket.gethostname(), command=command, since=now)
 

@@ -70,7 +70,7 @@ class MemoryStore:
 
     async def fork(self, thread: str, cut: int, *, title: str = "") -> ThreadInfo:
         """Create a thread that shares the entries up to `cut` without copying them."""
-        parent = self._living(thread)
+        parent = self._find_log(thread)
         if not 0 <= cut <= parent.info.last:
             raise IllegalCut(
                 f"cannot fork thread {thread!r} at entry {cut}; "
@@ -101,15 +101,15 @@ class MemoryStore:
     def _turns_before(self, thread: str, cut: int) -> int:
         shared = (
             number
-            for stretch in self._stretches(thread)
-            for number, begin in self._logs[stretch.number].begins.items()
-            if begin <= cut and stretch.first_turn <= number <= stretch.last_turn
+            for part in self._ranges(thread)
+            for number, begin in self._logs[part.number].begins.items()
+            if begin <= cut and part.first_turn <= number <= part.last_turn
         )
         return max(shared, default=0)
 
     async def delete(self, thread: str) -> None:
         """Delete a thread. What its forks share stays until the last of them is deleted."""
-        log = self._living(thread)
+        log = self._find_log(thread)
         if log.holder is not None:
             raise ThreadBusy(thread, log.holder)
         log.deleted = True
@@ -118,15 +118,15 @@ class MemoryStore:
 
     def _purge(self) -> None:
         needed = [
-            stretch
+            part
             for log in self._logs.values()
             if not log.deleted
-            for stretch in self._stretches(log.info.id)
+            for part in self._ranges(log.info.id)
         ]
         for log in filter(lambda log: log.deleted, self._logs.values()):
-            own = [stretch for stretch in needed if stretch.number == log.link.number]
-            seq = max((stretch.last for stretch in own), default=0)
-            turn = max((stretch.last_turn for stretch in own), default=0)
+            own = [part for part in needed if part.number == log.link.number]
+            seq = max((part.last for part in own), default=0)
+            turn = max((part.last_turn for part in own), default=0)
             log.entries = {at: entry for at, entry in log.entries.items() if at <= seq}
             log.turns = {at: kept for at, kept in log.turns.items() if at <= turn}
             log.begins = {at: begin for at, begin in log.begins.items() if at <= turn}
@@ -136,7 +136,7 @@ class MemoryStore:
 
     async def info(self, thread: str) -> ThreadInfo:
         """Return one thread."""
-        return self._living(thread).info
+        return self._find_log(thread).info
 
     async def threads(self, *, limit: int | None = None) -> list[ThreadInfo]:
         """Return all threads, the most recently written first."""
@@ -152,12 +152,12 @@ class MemoryStore:
 
     async def lineage(self, thread: str) -> list[Span]:
         """Return who wrote the entries of a log, oldest first."""
-        line = clip_ranges(self._stretches(thread), 1, self._living(thread).info.last)
-        return [Span(stretch.id, stretch.first, stretch.last) for stretch in line]
+        line = clip_ranges(self._ranges(thread), 1, self._find_log(thread).info.last)
+        return [Span(part.id, part.first, part.last) for part in line]
 
     async def acquire(self, thread: str) -> _Lease:
         """Take the right to write `thread`. Raises `ThreadBusy` with its holder."""
-        log = self._living(thread)
+        log = self._find_log(thread)
         if log.holder is not None:
             raise ThreadBusy(thread, log.holder)
         log.holder = str(this_process(self._now()))
@@ -166,18 +166,18 @@ class MemoryStore:
 
     async def commit(self, lease: Lease, change: Change) -> CommitResult:
         """Apply `change` whole or not at all."""
-        log = self._living(lease.thread)
+        log = self._find_log(lease.thread)
         if log.fence != lease.fence or log.holder is None:
             raise LeaseLost(lease.thread)
-        if change.admit is not None and (earlier := self._admitted_before(log, change.admit)):
+        if change.admit is not None and (earlier := self._earlier_turn(log, change.admit)):
             return CommitResult(turn=earlier, repeated=True, mail=bool(log.inbox))
-        last = list(self._range(lease.thread, log.info.last, log.info.last))
+        last = list(self._entries(lease.thread, log.info.last, log.info.last))
         newest = last[0].time if last else 0
         staged = StagedChange(log, max(self._now(), log.info.updated), newest, self._rows)
         staged.prepare(change)
         return staged.put()
 
-    def _admitted_before(self, log: MemoryLog, admission: Admission) -> Turn | None:
+    def _earlier_turn(self, log: MemoryLog, admission: Admission) -> Turn | None:
         turn = next((t for t in self._turns(log.info.id) if t.id == admission.id), None)
         if turn is not None and bytes(turn.input) != bytes(admission.input):
             raise TurnConflict(
@@ -196,22 +196,24 @@ class MemoryStore:
         limit: int | None = None,
     ) -> list[Entry]:
         """Return the entries from `first` to `last` (both included), with the shared prefix."""
-        info = self._living(thread).info
-        found = self._range(thread, first, info.last if last is None else min(last, info.last))
+        info = self._find_log(thread).info
+        found = self._entries(thread, first, info.last if last is None else min(last, info.last))
         ordered = list(found)[::-1] if reverse else list(found)
         return ordered[:limit]
 
     async def read_ranges(self, thread: str, ranges: Sequence[tuple[int, int]]) -> list[Entry]:
         """Return the entries of several ranges in the order given, from one snapshot."""
-        end = self._living(thread).info.last
+        end = self._find_log(thread).info.last
         return [
-            entry for first, last in ranges for entry in self._range(thread, first, min(last, end))
+            entry
+            for first, last in ranges
+            for entry in self._entries(thread, first, min(last, end))
         ]
 
-    def _range(self, thread: str, first: int, last: int) -> Iterator[Entry]:
-        for stretch in clip_ranges(self._stretches(thread), first, last):
-            entries = self._logs[stretch.number].entries
-            yield from (entries[seq] for seq in range(stretch.first, stretch.last + 1))
+    def _entries(self, thread: str, first: int, last: int) -> Iterator[Entry]:
+        for part in clip_ranges(self._ranges(thread), first, last):
+            entries = self._logs[part.number].entries
+            yield from (entries[seq] for seq in range(part.first, part.last + 1))
 
     async def turn(self, thread: str, number: int) -> Turn:
         """Return one turn by its number."""
@@ -226,14 +228,14 @@ class MemoryStore:
         return turns if limit is None else turns[max(len(turns) - limit, 0) :]
 
     def _turns(self, thread: str) -> Iterator[Turn]:
-        for stretch in self._stretches(thread):
-            for number, turn in self._logs[stretch.number].turns.items():
-                if stretch.first_turn <= number <= stretch.last_turn:
+        for part in self._ranges(thread):
+            for number, turn in self._logs[part.number].turns.items():
+                if part.first_turn <= number <= part.last_turn:
                     yield turn
 
     async def put_blob(self, thread: str, data: bytes) -> str:
         """Store `data` for `thread` and return its digest (``sha256:`` and hex)."""
-        log = self._living(thread)
+        log = self._find_log(thread)
         digest = blob_digest(data)
         self._blobs[digest] = bytes(data)
         log.blobs.setdefault(digest, log.info.last + 1)
@@ -253,7 +255,7 @@ class MemoryStore:
 
     async def post(self, thread: str, message: InboxDraft) -> InboxMessage:
         """Leave a message for the thread's writer. Needs no lease."""
-        log = self._living(thread)
+        log = self._find_log(thread)
         if message.key not in log.posted:
             kept = InboxMessage(
                 **{name: getattr(message, name) for name in InboxDraft.__struct_fields__},
@@ -266,14 +268,14 @@ class MemoryStore:
 
     async def inbox(self, thread: str) -> list[InboxMessage]:
         """Return the messages that wait, oldest first."""
-        return list(self._living(thread).inbox.values())
+        return list(self._find_log(thread).inbox.values())
 
     async def outbox(
         self, *, thread: str | None = None, topic: str | None = None
     ) -> list[OutboxRow]:
         """Return the rows that wait, oldest first."""
         self._ensure_open()
-        logs = self._logs.values() if thread is None else [self._living(thread)]
+        logs = self._logs.values() if thread is None else [self._find_log(thread)]
         rows = [row for log in logs for row in log.outbox.values() if topic in {None, row.topic}]
         return sorted(rows, key=lambda row: row.number)
 
@@ -293,17 +295,17 @@ class MemoryStore:
         """Close the store: every later call raises `StoreClosed`."""
         self._open = False
 
-    def _living(self, thread: str) -> MemoryLog:
+    def _find_log(self, thread: str) -> MemoryLog:
         self._ensure_open()
         log = self._logs.get(self._numbers.get(thread, 0))
         if log is None or log.deleted:
             raise NotFound("thread", thread, "`treadle threads` lists those that exist")
         return log
 
-    def _stretches(self, thread: str) -> list[RowRange]:
-        return row_ranges(self._upwards(self._living(thread)))
+    def _ranges(self, thread: str) -> list[RowRange]:
+        return row_ranges(self._ancestors(self._find_log(thread)))
 
-    def _upwards(self, log: MemoryLog) -> Iterator[Link]:
+    def _ancestors(self, log: MemoryLog) -> Iterator[Link]:
         yield log.link
         while (parent := log.link.parent) is not None:
             log = self._logs[parent]

@@ -1,7 +1,7 @@
 """What a `MemoryStore` holds of one thread, and how a change gets into it.
 
-Owns the rows of one thread and their next state. Invariant: a change is worked out
-on the side and put in place at the end, so that one that fails leaves no trace.
+Owns the rows of one thread and their next state. Invariant: a change is computed first
+and put in place at the end, so that one that fails changes nothing.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = ["MemoryLog", "StagedChange"]
 
 @dataclass(slots=True)
 class MemoryLog:
-    """One thread's own rows; `begins` tells the sequence number each turn began at."""
+    """One thread's own rows; `begins` has the sequence number at which each turn began."""
 
     link: Link
     info: ThreadInfo
@@ -53,7 +53,7 @@ class MemoryLog:
 
 @dataclass(slots=True)
 class StagedChange:
-    """A change on its way into a log; `prepare` may fail, `put` cannot."""
+    """A change that is applied to a log in two steps; `prepare` may fail, `put` cannot."""
 
     log: MemoryLog
     now: int
@@ -74,18 +74,18 @@ class StagedChange:
         if change.admit is not None:
             self.admit(change.admit)
         for draft in change.entries:
-            self.append(draft, self.resolve(draft.turn))
+            self.append(draft, self.turn_number(draft.turn))
         for past in change.past:
             self.append_past(past)
         if change.end is not None:
             self.end(change.end)
-        self.check_taken(change.take)
+        self.check_inbox(change.take)
         for row in change.outbox:
-            self.put_out(row)
+            self.put_outbox_row(row)
         for number in change.settle:
             self.outbox.pop(number, None)
 
-    def check_taken(self, messages: tuple[int, ...]) -> None:
+    def check_inbox(self, messages: tuple[int, ...]) -> None:
         """Raise unless every message waits, and is named once."""
         waiting = set(self.log.inbox)
         for message in messages:
@@ -96,7 +96,7 @@ class StagedChange:
             waiting.discard(message)
 
     def put(self) -> CommitResult:
-        """Put what was worked out in place."""
+        """Put what was computed in place."""
         log, info = self.log, self.log.info
         log.entries.update((entry.seq, entry) for entry in self.entries)
         log.begins.update(self.begins)
@@ -164,7 +164,7 @@ class StagedChange:
             ended=entries[-1].time if entries else self.now,
         )
 
-    def resolve(self, turn: int) -> int:
+    def turn_number(self, turn: int) -> int:
         """Return the turn number that a draft or end means."""
         if turn != THIS_TURN:
             return turn
@@ -173,8 +173,8 @@ class StagedChange:
         return self.admitted
 
     def end(self, end: TurnEnd) -> None:
-        """Note what became of a turn."""
-        number = self.resolve(end.number)
+        """Record how a turn ended."""
+        number = self.turn_number(end.number)
         turn = self.turns.get(number) or self.log.turns.get(number)
         if turn is None:
             raise NotFound("turn", number, f"thread {self.log.info.id!r} did not admit it")
@@ -186,7 +186,7 @@ class StagedChange:
             usage=end.usage,
         )
 
-    def put_out(self, draft: OutboxDraft) -> None:
+    def put_outbox_row(self, draft: OutboxDraft) -> None:
         """Add an outbox row, or renew the one under its topic and key."""
         kept = next(
             (r for r in self.outbox.values() if (r.topic, r.key) == (draft.topic, draft.key)), None

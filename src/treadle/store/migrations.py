@@ -19,19 +19,19 @@ __all__ = ["APPLICATION_ID", "MIGRATIONS", "check_layout", "migrate"]
 Migration: TypeAlias = Callable[[sqlite3.Connection], None]
 
 APPLICATION_ID = 0x57454654
-"""Stands in the header of every log, so that `file` and we can tell it."""
+"""Stands in the header of every log, so that `file` and we can recognise it."""
 
 MIGRATIONS: list[Migration] = []
 """Every step, in order."""
 
 
-def migration(step: Migration) -> Migration:
+def add_step(step: Migration) -> Migration:
     """Add a step to the end of the list."""
     MIGRATIONS.append(step)
     return step
 
 
-@migration
+@add_step
 def first_layout(connection: sqlite3.Connection) -> None:
     """Create threads, entries, turns, blobs, inbox and outbox."""
     for statement in _FIRST_LAYOUT:
@@ -149,7 +149,7 @@ _FIRST_LAYOUT = (
 )
 
 
-@migration
+@add_step
 def add_rollback_index(connection: sqlite3.Connection) -> None:
     """Add an index of rollbacks, so that nobody reads the whole log to find them."""
     connection.execute("CREATE INDEX entries_rollbacks ON entries (id) WHERE kind = 'rollback'")
@@ -157,7 +157,7 @@ def add_rollback_index(connection: sqlite3.Connection) -> None:
 
 def check_layout(connection: sqlite3.Connection, path: Path) -> int:
     """Return how many steps the file has taken; raise for a file that is not ours to read."""
-    application, version, tables = _marks(connection)
+    application, version, tables = _file_marks(connection)
     if (application, version, tables) == (0, 0, 0):
         return 0
     if application != APPLICATION_ID:
@@ -173,7 +173,7 @@ def check_layout(connection: sqlite3.Connection, path: Path) -> int:
     return version
 
 
-def _marks(connection: sqlite3.Connection) -> tuple[int, ...]:
+def _file_marks(connection: sqlite3.Connection) -> tuple[int, ...]:
     """Return application id, version and number of tables, from one snapshot."""
     began = not connection.in_transaction
     if began:

@@ -1,4 +1,4 @@
-"""Questions to `log.db`.
+"""Queries of `log.db`.
 
 Owns every SELECT that callers see the answer of. Invariant: each function runs
 inside one snapshot that its caller holds, and its cost depends on what it
@@ -114,7 +114,7 @@ def thread_lineage(connection: sqlite3.Connection, thread: str) -> list[Span]:
     """Return who wrote the entries of a thread's log."""
     last = thread_info(connection, thread).last
     line = clip_ranges(thread_ranges(connection, thread), 1, last)
-    return [Span(stretch.id, stretch.first, stretch.last) for stretch in line]
+    return [Span(part.id, part.first, part.last) for part in line]
 
 
 def read_entries(
@@ -152,9 +152,9 @@ def find_rollbacks(connection: sqlite3.Connection, thread: str) -> list[tuple[in
 
 def find_turn(connection: sqlite3.Connection, thread: str, number: int) -> Turn:
     """Return one turn by its number, the thread's own or a shared one."""
-    for stretch in thread_ranges(connection, thread):
-        if stretch.first_turn <= number <= stretch.last_turn:
-            at = row_id(stretch.number, number)
+    for part in thread_ranges(connection, thread):
+        if part.first_turn <= number <= part.last_turn:
+            at = row_id(part.number, number)
             if row := connection.execute(f"{TURNS} WHERE id = ?", (at,)).fetchone():
                 return decode_turn(row)
     raise NotFound("turn", number, f"thread {thread!r} has no turn of that number")
@@ -164,12 +164,12 @@ def find_turn_by_id(
     connection: sqlite3.Connection, line: Sequence[RowRange], turn: str
 ) -> Turn | None:
     """Return the turn that was admitted under an id, if any."""
-    for stretch in line:
-        low = row_id(stretch.number, stretch.first_turn)
-        high = row_id(stretch.number, stretch.last_turn)
+    for part in line:
+        low = row_id(part.number, part.first_turn)
+        high = row_id(part.number, part.last_turn)
         row = connection.execute(
             f"{TURNS} WHERE thread = ? AND turn = ? AND id BETWEEN ? AND ?",
-            (stretch.number, turn, low, high),
+            (part.number, turn, low, high),
         ).fetchone()
         if row is not None:
             return decode_turn(row)
@@ -180,10 +180,10 @@ def list_turns(connection: sqlite3.Connection, thread: str, limit: int | None) -
     """Return the newest turns of a thread, oldest first."""
     newest_first = (
         decode_turn(row)
-        for stretch in reversed(thread_ranges(connection, thread))
+        for part in reversed(thread_ranges(connection, thread))
         for row in connection.execute(
             f"{TURNS} WHERE id BETWEEN ? AND ? ORDER BY id DESC",
-            (row_id(stretch.number, stretch.first_turn), row_id(stretch.number, stretch.last_turn)),
+            (row_id(part.number, part.first_turn), row_id(part.number, part.last_turn)),
         )
     )
     return list(islice(newest_first, limit))[::-1]

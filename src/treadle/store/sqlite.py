@@ -1,8 +1,7 @@
 """The store on disk: `log.db` and the lock files beside it.
 
-Owns no logic of its own: writes go to the one writer thread, questions to the
-readers, and this facade is what both look like from outside. Invariant: nothing
-here blocks the event loop.
+Owns no logic of its own: writes go to the one writer thread, queries to the readers.
+Invariant: nothing here blocks the event loop.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ T = TypeVar("T")
 class SqliteStore:
     """Threads in a directory, durable and shared between processes.
 
-    A directory that cannot be written, or is full, opens all the same; only writing
+    A directory that cannot be written, or is full, can still be opened; only writing
     then raises `StoreReadOnly` or `StoreFull`. Use it as an async context manager, or
     call `close`.
     """
@@ -155,13 +154,13 @@ class SqliteStore:
 
         def take(db: sqlite3.Connection) -> SqliteLease:
             fence = take_lease(db, thread, lock, this_process(self._now()))
-            return SqliteLease(thread, fence, lock, self._give_back)
+            return SqliteLease(thread, fence, lock, self._release_lease)
 
         lease = await self._write(take, lambda lease: lease.lock.release())
         self._leases.add(lease)
         return lease
 
-    async def _give_back(self, lease: SqliteLease) -> None:
+    async def _release_lease(self, lease: SqliteLease) -> None:
         if lease not in self._leases:
             return
         self._leases.discard(lease)
@@ -254,7 +253,7 @@ class SqliteStore:
         await asyncio.to_thread(self._close)
 
     def _close(self) -> None:
-        # The writer goes last: whoever closes last folds the WAL into the file.
+        # The writer closes last: the last connection writes the WAL into the file.
         self._readers.close()
         if isinstance(self._writer, LogWriter):
             self._writer.close()

@@ -98,15 +98,15 @@ def fork_thread(
 
 def _turns_before(connection: sqlite3.Connection, thread: str, cut: int) -> int:
     """Return the number of the newest turn that has begun at entry `cut`."""
-    for stretch in reversed(thread_ranges(connection, thread)):
-        low = row_id(stretch.number, stretch.first_turn)
-        high = row_id(stretch.number, stretch.last_turn)
+    for part in reversed(thread_ranges(connection, thread)):
+        low = row_id(part.number, part.first_turn)
+        high = row_id(part.number, part.last_turn)
         row = connection.execute(
             "SELECT id FROM turns WHERE id BETWEEN ? AND ? AND first <= ? ORDER BY id DESC LIMIT 1",
             (low, high, cut),
         ).fetchone()
         if row is not None:
-            return int(row[0]) - row_id(stretch.number, 0)
+            return int(row[0]) - row_id(part.number, 0)
     return 0
 
 
@@ -136,23 +136,23 @@ def _purge_family(connection: sqlite3.Connection, member: int) -> None:
     turns: dict[int, int] = defaultdict(int)
     links = {number: link for number, (link, _) in family.items()}
     for number, (_, deleted) in family.items():
-        for stretch in () if deleted else row_ranges(_upwards(links, number)):
-            seqs[stretch.number] = max(seqs[stretch.number], stretch.last)
-            turns[stretch.number] = max(turns[stretch.number], stretch.last_turn)
-    # Children were made after their parents, and must go before them.
+        for part in () if deleted else row_ranges(_ancestors(links, number)):
+            seqs[part.number] = max(seqs[part.number], part.last)
+            turns[part.number] = max(turns[part.number], part.last_turn)
+    # Children were made after their parents, and must be deleted before them.
     for number in sorted((n for n, (_, deleted) in family.items() if deleted), reverse=True):
-        _trim(connection, number, seqs[number], turns[number])
+        _delete_beyond(connection, number, seqs[number], turns[number])
 
 
-def _upwards(links: dict[int, Link], number: int) -> Iterator[Link]:
+def _ancestors(links: dict[int, Link], number: int) -> Iterator[Link]:
     at: int | None = number
     while at is not None:
         yield links[at]
         at = links[at].parent
 
 
-def _trim(connection: sqlite3.Connection, number: int, seq: int, turn: int) -> None:
-    """Drop what a deleted thread holds beyond entry `seq` and turn `turn`."""
+def _delete_beyond(connection: sqlite3.Connection, number: int, seq: int, turn: int) -> None:
+    """Delete what a deleted thread holds beyond entry `seq` and turn `turn`."""
     end = row_id(number + 1, 0)
     connection.execute("DELETE FROM entries WHERE id > ? AND id < ?", (row_id(number, seq), end))
     connection.execute("DELETE FROM turns WHERE id > ? AND id < ?", (row_id(number, turn), end))
@@ -178,8 +178,8 @@ def apply_change(
     log = _open_log(connection, thread, fence, now)
     turn = None
     if change.admit is not None:
-        if (earlier := _admitted_before(connection, thread, change.admit)) is not None:
-            return CommitResult(turn=earlier, repeated=True, mail=log.mail())
+        if (earlier := _earlier_turn(connection, thread, change.admit)) is not None:
+            return CommitResult(turn=earlier, repeated=True, mail=log.has_mail())
         turn = log.admit(change.admit)
     entries = tuple(log.append(draft) for draft in change.entries)
     log.append_past(change.past)
@@ -188,16 +188,16 @@ def apply_change(
     for message in change.take:
         log.take(message)
     for row in change.outbox:
-        log.put_out(row)
+        log.put_outbox_row(row)
     for number in change.settle:
         log.settle(number)
     log.close(change.title)
     if turn is not None and change.end is not None:
         turn = find_turn(connection, thread, turn.number)
-    return CommitResult(entries, turn, mail=log.mail())
+    return CommitResult(entries, turn, mail=log.has_mail())
 
 
-class _Log(Struct):
+class _ThreadRows(Struct):
     """One thread while a change is written to it."""
 
     connection: sqlite3.Connection
@@ -238,39 +238,39 @@ class _Log(Struct):
         )
 
     def append(self, draft: Draft) -> Entry:
-        entry = self.placed(draft, self.resolve(draft.turn))
+        entry = self.number_entry(draft, self.turn_number(draft.turn))
         self.connection.execute(_ENTRY, self.entry_row(entry))
         return entry
 
     def append_past(self, turns: Sequence[PastTurn]) -> None:
-        """Add whole turns; two statements, however many they are."""
-        begun: list[Row] = []
+        """Add whole turns, with two statements for all of them."""
+        turn_rows: list[Row] = []
         entries: list[Row] = []
         for past in turns:
             self.turns += 1
             first = self.last + 1
-            placed = [self.placed(draft, self.turns) for draft in past.entries]
-            entries += map(self.entry_row, placed)
+            numbered = [self.number_entry(draft, self.turns) for draft in past.entries]
+            entries += map(self.entry_row, numbered)
             turn = Turn(
                 id=past.id,
                 number=self.turns,
                 input=past.input,
                 state=past.state,
-                admitted=placed[0].time if placed else self.now,
+                admitted=numbered[0].time if numbered else self.now,
                 first=first,
-                ended=placed[-1].time if placed else self.now,
+                ended=numbered[-1].time if numbered else self.now,
             )
-            begun.append(self.turn_row(turn))
+            turn_rows.append(self.turn_row(turn))
         try:
-            self.connection.executemany(_TURN, begun)
+            self.connection.executemany(_TURN, turn_rows)
         except sqlite3.IntegrityError as error:
             raise TurnConflict(
-                f"one of {len(begun)} past turns of thread {self.thread!r} has an id that was "
+                f"one of {len(turn_rows)} past turns of thread {self.thread!r} has an id that was "
                 "admitted before; use new turn ids"
             ) from error
         self.connection.executemany(_ENTRY, entries)
 
-    def placed(self, draft: Draft, turn: int) -> Entry:
+    def number_entry(self, draft: Draft, turn: int) -> Entry:
         self.last += 1
         return Entry(
             thread=self.thread,
@@ -319,20 +319,20 @@ class _Log(Struct):
             json_or_null(entry.fragments),
             json_or_null(entry.provenance),
             json_or_null(entry.events),
-            self.number_of(entry.origin),
+            self.origin_number(entry.origin),
             entry.source_id,
             blob,
             entry.body if blob is None else None,
         )
 
-    def number_of(self, origin: Origin | None) -> int | None:
+    def origin_number(self, origin: Origin | None) -> int | None:
         if origin is None:
             return None
         if origin not in self.origins:
-            self.origins[origin] = _intern(self.connection, origin)
+            self.origins[origin] = _store_origin(self.connection, origin)
         return self.origins[origin]
 
-    def resolve(self, turn: int) -> int:
+    def turn_number(self, turn: int) -> int:
         if turn != THIS_TURN:
             return turn
         if self.admitted is None:
@@ -340,7 +340,7 @@ class _Log(Struct):
         return self.admitted
 
     def end(self, end: TurnEnd) -> None:
-        number = self.resolve(end.number)
+        number = self.turn_number(end.number)
         changed = self.connection.execute(
             "UPDATE turns SET state = ?, ended = ?, outcome = ?, usage = ? WHERE id = ?",
             (
@@ -362,11 +362,11 @@ class _Log(Struct):
         if changed.rowcount == 0:
             raise NotFound("inbox message", message, "it was taken before; read the inbox again")
 
-    def mail(self) -> bool:
+    def has_mail(self) -> bool:
         waiting = "SELECT 1 FROM inbox WHERE thread = ? AND taken IS NULL LIMIT 1"
         return self.connection.execute(waiting, (self.number,)).fetchone() is not None
 
-    def put_out(self, row: OutboxDraft) -> None:
+    def put_outbox_row(self, row: OutboxDraft) -> None:
         self.connection.execute(
             "INSERT INTO outbox (thread, topic, key, body, state, created, updated) "
             "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6) ON CONFLICT (thread, topic, key) "
@@ -387,7 +387,7 @@ class _Log(Struct):
         )
 
 
-def _open_log(connection: sqlite3.Connection, thread: str, fence: int, now: int) -> _Log:
+def _open_log(connection: sqlite3.Connection, thread: str, fence: int, now: int) -> _ThreadRows:
     row = connection.execute(
         "SELECT number, last, turns, updated, fence, holder FROM threads "
         "WHERE id = ? AND deleted IS NULL",
@@ -399,12 +399,10 @@ def _open_log(connection: sqlite3.Connection, thread: str, fence: int, now: int)
     if newest != fence or holder is None:
         raise LeaseLost(thread)
     # A clock that is set back must not put an entry before its predecessor.
-    return _Log(connection, thread, number, last, turns, max(now, updated))
+    return _ThreadRows(connection, thread, number, last, turns, max(now, updated))
 
 
-def _admitted_before(
-    connection: sqlite3.Connection, thread: str, admission: Admission
-) -> Turn | None:
+def _earlier_turn(connection: sqlite3.Connection, thread: str, admission: Admission) -> Turn | None:
     turn = find_turn_by_id(connection, thread_ranges(connection, thread), admission.id)
     if turn is not None and bytes(turn.input) != bytes(admission.input):
         raise TurnConflict(
@@ -414,7 +412,7 @@ def _admitted_before(
     return turn
 
 
-def _intern(connection: sqlite3.Connection, origin: Origin) -> int:
+def _store_origin(connection: sqlite3.Connection, origin: Origin) -> int:
     text = json_bytes(origin).decode()
     row = connection.execute("SELECT number FROM origins WHERE origin = ?", (text,)).fetchone()
     if row is None:

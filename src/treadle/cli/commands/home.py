@@ -15,7 +15,7 @@ from ..options import as_json
 from ..output import say, say_json
 
 if TYPE_CHECKING:
-    from ...store.moving import Move
+    from ...store.move_home import Move
 
 __all__ = ["command"]
 
@@ -56,13 +56,13 @@ def migrate(home: Home, dry_run: bool, as_json: bool) -> None:
     somebody works in the old home, nor into a directory that is not empty. When it breaks
     off, the home is whole in one of the two places.
     """
-    from ...store.moving import foresee_move, move_home
+    from ...store.move_home import move_home, plan_move
 
     source = find_home(os.environ)
     target = new_home_path() if home.given is None else home.given.expanduser().absolute()
     move = None
     if source is not None and source != target:
-        move = foresee_move(source, target) if dry_run else move_home(source, target)
+        move = plan_move(source, target) if dry_run else move_home(source, target)
     moved = move is not None and not dry_run
     if moved:
         forget_telling(target)

@@ -123,7 +123,7 @@ async def scan_texts(reader: EntryReader, query: Search, scope: Scope) -> Hits:
         texts = await reader.read([each.place for each in candidates])
         await asyncio.to_thread(scan.look_at, texts)
     else:
-        note = "" if len(scan.found) >= query.limit else _unfinished(scan.entries)
+        note = "" if len(scan.found) >= query.limit else _incomplete_note(scan.entries)
     neighbours = await reader.neighbours([*scan.found], query.neighbours, scope)
     return Hits(_hits(scan.found, neighbours), note)
 
@@ -147,7 +147,7 @@ def _hits(
     ]
 
 
-def _unfinished(entries: int) -> str:
+def _incomplete_note(entries: int) -> str:
     return (
         f"only the newest {entries:,} entries that could match were looked at; "
         "narrow the search by thread, role or time, or give it a longer plain text"
@@ -186,18 +186,18 @@ def _compile(pattern: str) -> re2._Regexp:
     options.never_capture = True
     options.log_errors = False
     if len(pattern) > LONGEST_PATTERN:
-        raise _refused(
+        raise _refusal(
             pattern, f"has more than {LONGEST_PATTERN} characters; search for a part of it"
         )
     try:
         return re2.compile(f"(?m){pattern}", options)  # `^` and `$` match at lines
     except re2.error as error:
-        raise _refused(pattern, _reason(error)) from None
+        raise _refusal(pattern, _reason(error)) from None
     except UnicodeEncodeError:
-        raise _refused(pattern, "holds half a character; write it again") from None
+        raise _refusal(pattern, "holds half a character; write it again") from None
 
 
-def _refused(pattern: str, why: str) -> SearchRefused:
+def _refusal(pattern: str, why: str) -> SearchRefused:
     return SearchRefused(f"the regular expression {pattern[:80]!r} {why}")
 
 

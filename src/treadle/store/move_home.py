@@ -1,7 +1,7 @@
-"""Moving: a home that goes to another place, whole.
+"""Moving a home to another place.
 
 Owns the checks and the order. Invariants: at every moment the home is complete in one of
-the two places, so that a move that breaks off loses nothing; and no home moves while
+the two places, so that an interrupted move loses nothing; and no home moves while
 somebody writes in it.
 """
 
@@ -23,17 +23,17 @@ from ..core.errors import StoreBusy, StoreError, StoreReadOnly
 from .database import connect, open_reader, sqlite_errors
 from .lease import FileLock, describe_holder
 
-__all__ = ["Move", "foresee_move", "move_home"]
+__all__ = ["Move", "move_home", "plan_move"]
 
 Rename: TypeAlias = Callable[[Path, Path], object]
 
 _LOG = "log.db"
-_HASTE = 0.2
-"""Seconds that others have to let go of the log."""
+_BUSY_SECONDS = 0.2
+"""How long to wait for others that use the log."""
 
 
 class Move(Struct, frozen=True):
-    """A home's way from one place to another."""
+    """A move of a home from one place to another."""
 
     source: str
     target: str
@@ -44,14 +44,14 @@ class Move(Struct, frozen=True):
     """Bytes in those files."""
 
 
-def foresee_move(source: Path, target: Path) -> Move:
-    """Tell how `source` would move to `target`; change nothing.
+def plan_move(source: Path, target: Path) -> Move:
+    """Return how `source` would move to `target`; change nothing.
 
     Raises `StoreError` where it may not move, and `StoreBusy` while it is in use.
     """
     _check(source, target)
-    with _held(source):
-        return _foreseen(source, target)
+    with _hold_threads(source):
+        return _plan(source, target)
 
 
 def move_home(source: Path, target: Path, *, rename: Rename = Path.rename) -> Move:
@@ -62,11 +62,11 @@ def move_home(source: Path, target: Path, *, rename: Rename = Path.rename) -> Mo
     changed, unless the message says so.
     """
     _check(source, target)
-    with _held(source):
-        move = _foreseen(source, target)
+    with _hold_threads(source):
+        move = _plan(source, target)
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
-            return _moved(source, target, move, rename)
+            return _rename_or_copy(source, target, move, rename)
         except OSError as error:
             raise StoreReadOnly(
                 f"cannot move {str(source)!r} to {str(target)!r} ({error.strerror or error}); "
@@ -93,8 +93,8 @@ def _check(source: Path, target: Path) -> None:
 
 
 @contextmanager
-def _held(source: Path) -> Iterator[None]:
-    """Holds every thread of a home that nobody else uses. Raises `StoreBusy`."""
+def _hold_threads(source: Path) -> Iterator[None]:
+    """Hold every thread of a home during the block. Raises `StoreBusy` while one is in use."""
     with ExitStack() as stack:
         for path in sorted((source / "locks").glob("*.lock")):
             lock = FileLock(path)
@@ -104,7 +104,7 @@ def _held(source: Path) -> Iterator[None]:
                     "end that, then move the home"
                 )
             stack.callback(lock.release)
-        _settle(source / _LOG)
+        _checkpoint(source / _LOG)
         yield
 
 
@@ -116,18 +116,18 @@ def _holder(source: Path, thread: str) -> str:
         return describe_holder(connection, thread)
 
 
-def _settle(log: Path) -> None:
-    """Bring a log that nobody has open into one file. Raises `StoreBusy` where somebody has."""
+def _checkpoint(log: Path) -> None:
+    """Write the WAL of a log into its file. Raises `StoreBusy` while the log is open elsewhere."""
     if not log.exists():
         return
-    with sqlite_errors(log), closing(connect(log, "mode=rw", _HASTE)) as connection:
+    with sqlite_errors(log), closing(connect(log, "mode=rw", _BUSY_SECONDS)) as connection:
         connection.execute("PRAGMA locking_mode = EXCLUSIVE")
         connection.execute("BEGIN EXCLUSIVE")
         connection.execute("COMMIT")
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
-def _foreseen(source: Path, target: Path) -> Move:
+def _plan(source: Path, target: Path) -> Move:
     beside = next(place for place in (target, *target.parents) if place.exists())
     files = [path for path in source.rglob("*") if path.is_file() and not path.is_symlink()]
     return Move(
@@ -139,7 +139,7 @@ def _foreseen(source: Path, target: Path) -> Move:
     )
 
 
-def _moved(source: Path, target: Path, move: Move, rename: Rename) -> Move:
+def _rename_or_copy(source: Path, target: Path, move: Move, rename: Rename) -> Move:
     try:
         # An empty directory at the target is replaced.
         rename(source, target)
@@ -160,7 +160,7 @@ def _copy(source: Path, target: Path) -> None:
     shutil.rmtree(unfinished, ignore_errors=True)  # what a move that broke off left there
     try:
         shutil.copytree(
-            source, unfinished, symlinks=True, ignore=_no_files, copy_function=_copy_file
+            source, unfinished, symlinks=True, ignore=_channels, copy_function=_copy_file
         )
         _compare(unfinished, source)
         unfinished.rename(target)
@@ -196,8 +196,8 @@ def _copy_file(source: str, target: str) -> None:
         os.fsync(file.fileno())
 
 
-def _no_files(directory: str, names: list[str]) -> list[str]:
-    """Those that cannot be copied and mean nothing elsewhere: sockets and pipes."""
+def _channels(directory: str, names: list[str]) -> list[str]:
+    """Return the names of sockets and pipes, which cannot be copied."""
     return [name for name in names if _is_channel(Path(directory, name))]
 
 
@@ -207,7 +207,7 @@ def _is_channel(path: Path) -> bool:
 
 
 def _contents(home: Path) -> dict[str, str]:
-    """What lies where, by its path: a digest, or where a link leads."""
+    """Return the contents of a home by path: a digest, or the target of a link."""
     return {
         str(path.relative_to(home)): _content(path)
         for path in home.rglob("*")
