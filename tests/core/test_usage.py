@@ -49,8 +49,10 @@ def test_a_sum_knows_a_figure_once_either_side_reported_it():
     assert (TokenUsage(1) + TokenUsage(1)).cached_input_tokens is None
 
 
-def test_blended_usage_leaves_out_what_was_cached():
-    assert TokenUsage(input_tokens=100, cached_input_tokens=60, output_tokens=7).uncached == 47
+def test_uncached_tokens_leave_out_what_was_cached():
+    assert (
+        TokenUsage(input_tokens=100, cached_input_tokens=60, output_tokens=7).uncached_tokens == 47
+    )
 
 
 def test_a_thread_sums_its_responses_and_remembers_the_last():

@@ -21,7 +21,7 @@ from treadle import Rights, Thread
 from treadle.engines.info import MaintenanceMode
 from treadle.harness.events import StepStarted, TextDelta
 from treadle.models.contract import ModelEvent, ModelRequest
-from treadle.store.contract import Change, CommitResult, Lease
+from treadle.store.contract import Change, ChangeResult, Lease
 from treadle.store.sqlite import SqliteStore
 from treadle.testing.script import Answer, Call, Script
 from treadle.testing.scripted import ScriptedModel
@@ -80,7 +80,7 @@ class DyingStore(SqliteStore):
 
     fate: Fate
 
-    async def commit(self, lease: Lease, change: Change) -> CommitResult:
+    async def commit(self, lease: Lease, change: Change) -> ChangeResult:
         """Write, unless this is where it ends."""
         met = list(boundaries(change))
         for boundary in met:

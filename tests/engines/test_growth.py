@@ -15,7 +15,7 @@ from treadle.context.row import Row
 from treadle.engines.info import EngineInfo
 from treadle.engines.values import AssembleParams, AssembleResult
 from treadle.harness.events import Event, StepStarted
-from treadle.store.contract import Change, CommitResult, Lease, Turn
+from treadle.store.contract import Change, ChangeResult, Lease, Turn
 from treadle.store.sqlite import SqliteStore
 from treadle.testing.script import Answer
 from treadle.tools.decorator import tool
@@ -116,7 +116,7 @@ class CountingStore(SqliteStore):
 
     asked: list[str]
 
-    async def commit(self, lease: Lease, change: Change) -> CommitResult:
+    async def commit(self, lease: Lease, change: Change) -> ChangeResult:
         if change.settle or change.outbox:
             self._note("+".join(sorted({row.state for row in change.outbox}) or ["settle"]))
         return await super().commit(lease, change)

@@ -16,7 +16,7 @@ from treadle.core.entries import Epoch, Reason
 from treadle.core.errors import IllegalCut, StoreClosed
 from treadle.engines.log import visible_rows
 from treadle.harness.events import Event, StepStarted
-from treadle.store.contract import Change, CommitResult, Lease
+from treadle.store.contract import Change, ChangeResult, Lease
 from treadle.store.sqlite import SqliteStore
 from treadle.testing.script import Answer, Failure, Script
 from treadle.testing.scripted import ScriptedModel
@@ -40,7 +40,7 @@ class MortalStore(SqliteStore):
     left: int | None = None
     """How many transactions it lives for; None for ever."""
 
-    async def commit(self, lease: Lease, change: Change) -> CommitResult:
+    async def commit(self, lease: Lease, change: Change) -> ChangeResult:
         """Write, while it lives."""
         if self.left is not None:
             if self.left <= 0:

@@ -10,7 +10,7 @@ import pytest
 
 from treadle.core.errors import StoreFull
 from treadle.harness.events import StepStarted, TextDelta
-from treadle.store.contract import Change, CommitResult, Lease
+from treadle.store.contract import Change, ChangeResult, Lease
 from treadle.store.sqlite import SqliteStore
 from treadle.testing.script import Answer
 from treadle.tools.decorator import tool
@@ -25,7 +25,7 @@ class Watched(SqliteStore):
     noting: asyncio.Event
     notes: asyncio.Event | StoreFull
 
-    async def commit(self, lease: Lease, change: Change) -> CommitResult:
+    async def commit(self, lease: Lease, change: Change) -> ChangeResult:
         words = [word for draft in change.entries for word in _words(draft.kind, draft.body)]
         words += ["staged"] * len(change.outbox)
         if "request" in words and isinstance(self.notes, StoreFull):

@@ -24,7 +24,7 @@ from treadle.harness.events import (
     TurnStarted,
     UsageReported,
 )
-from treadle.store.contract import Change, CommitResult, Lease
+from treadle.store.contract import Change, ChangeResult, Lease
 from treadle.store.memory import MemoryStore
 from treadle.testing.contracts.answers import until
 from treadle.testing.script import Answer, Break, Failure, Tokens
@@ -432,7 +432,7 @@ class Filling(MemoryStore):
 
     full = False
 
-    async def commit(self, lease: Lease, change: Change) -> CommitResult:
+    async def commit(self, lease: Lease, change: Change) -> ChangeResult:
         if self.full:
             raise StoreFull("no room to write; make some")
         return await super().commit(lease, change)

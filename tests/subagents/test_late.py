@@ -14,7 +14,7 @@ from treadle import SqliteStore, Thread
 from treadle.harness.events import AgentReported, Event, TurnCompleted
 from treadle.store.contract import (
     Change,
-    CommitResult,
+    ChangeResult,
     InboxDraft,
     InboxMessage,
     Lease,
@@ -61,7 +61,7 @@ class Late(SqliteStore):
     async def post(self, thread: str, message: InboxDraft) -> InboxMessage:
         return await self._late("post", thread, await super().post(thread, message))
 
-    async def commit(self, lease: Lease, change: Change) -> CommitResult:
+    async def commit(self, lease: Lease, change: Change) -> ChangeResult:
         committed = await super().commit(lease, change)
         ordered = any(row.topic == "agent" for row in change.outbox)
         return await self._late("order", lease.thread, committed) if ordered else committed

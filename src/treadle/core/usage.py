@@ -95,7 +95,7 @@ class TokenUsage(Struct, frozen=True, omit_defaults=True):
         )
 
     @property
-    def uncached(self) -> int:
+    def uncached_tokens(self) -> int:
         """Tokens that were not served from a cache."""
         return self.input_tokens - (self.cached_input_tokens or 0) + self.output_tokens
 

@@ -37,7 +37,7 @@ from ..prompt.registry import Registry
 from ..prompt.tell import take_snapshots
 from ..store.contract import (
     Change,
-    CommitResult,
+    ChangeResult,
     InboxMessage,
     Index,
     Lease,
@@ -224,19 +224,19 @@ class ThreadLog:
         rows = (each.rows_on_end(end) for each in self.followers) if end is not None else ()
         return tuple(row for each in rows for row in each)
 
-    async def commit(self, change: Change) -> CommitResult:
+    async def commit(self, change: Change) -> ChangeResult:
         """Write a change, and let the view follow."""
         async with self.writing:
             return await self.write(change)
 
-    async def write(self, change: Change) -> CommitResult:
+    async def write(self, change: Change) -> ChangeResult:
         """Write a change whose writer already holds `writing`.
 
         A cancellation waits for it: half a write would leave the view behind the log.
         """
         return await finish_uncancelled(self._write_and_follow(change))
 
-    async def _write_and_follow(self, change: Change) -> CommitResult:
+    async def _write_and_follow(self, change: Change) -> ChangeResult:
         committed = await self.store.commit(self.lease, change)
         self.has_mail = committed.mail
         view = await advance(self.view, self.store, committed.entries, self.registry)

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from ..core.lazy import lazy_attributes
 
 if TYPE_CHECKING:
-    from .contract import Change, CommitResult, Index, Lease, Store, ThreadInfo, Turn
+    from .contract import Change, ChangeResult, Index, Lease, Store, ThreadInfo, Turn
     from .index import MemoryIndex, SqliteIndex
     from .memory import MemoryStore
     from .sqlite import SqliteStore
 
 __all__ = [
     "Change",
-    "CommitResult",
+    "ChangeResult",
     "Index",
     "Lease",
     "MemoryIndex",
@@ -29,7 +29,7 @@ __all__ = [
 __getattr__ = lazy_attributes(
     __name__,
     {
-        "contract": "Change CommitResult Index Lease Store ThreadInfo Turn",
+        "contract": "Change ChangeResult Index Lease Store ThreadInfo Turn",
         "index": "MemoryIndex SqliteIndex",
         "memory": "MemoryStore",
         "sqlite": "SqliteStore",

@@ -25,7 +25,7 @@ __all__ = [
     "Admission",
     "Calibration",
     "Change",
-    "CommitResult",
+    "ChangeResult",
     "Hit",
     "Hits",
     "Holder",
@@ -196,7 +196,7 @@ class Change(Struct, frozen=True, kw_only=True):
     admit: Admission | None = None
     entries: tuple[Draft, ...] = ()
     past: tuple[PastTurn, ...] = ()
-    """Turns that happened elsewhere; they follow `entries`, and are not part of `CommitResult`."""
+    """Turns that happened elsewhere; they follow `entries`, and are not part of `ChangeResult`."""
     end: TurnEnd | None = None
     take: tuple[int, ...] = ()
     """Inbox messages that these entries answer; they leave the inbox."""
@@ -213,7 +213,7 @@ THIS_TURN = -1
 """Stands for the number of the turn that a change admits."""
 
 
-class CommitResult(Struct, frozen=True):
+class ChangeResult(Struct, frozen=True):
     """The result of a commit.
 
     `turn` is the admitted turn. With `repeated`, that turn had been admitted before
@@ -264,7 +264,7 @@ class Store(Protocol):
         """Take the right to write `thread`. Raises `ThreadBusy` with its holder."""
         ...
 
-    async def commit(self, lease: Lease, change: Change) -> CommitResult:
+    async def commit(self, lease: Lease, change: Change) -> ChangeResult:
         """Apply `change` durably, whole or not at all.
 
         Raises `LeaseLost` when a newer lease exists, `TurnConflict` when the turn

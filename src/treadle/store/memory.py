@@ -20,7 +20,7 @@ from .ancestry import Link, RowRange, clip_ranges, row_ranges
 from .contract import (
     Admission,
     Change,
-    CommitResult,
+    ChangeResult,
     InboxDraft,
     InboxMessage,
     Lease,
@@ -164,13 +164,13 @@ class MemoryStore:
         log.fence += 1
         return _Lease(thread, log.fence, log)
 
-    async def commit(self, lease: Lease, change: Change) -> CommitResult:
+    async def commit(self, lease: Lease, change: Change) -> ChangeResult:
         """Apply `change` whole or not at all."""
         log = self._find_log(lease.thread)
         if log.fence != lease.fence or log.holder is None:
             raise LeaseLost(lease.thread)
         if change.admit is not None and (earlier := self._earlier_turn(log, change.admit)):
-            return CommitResult(turn=earlier, repeated=True, mail=bool(log.inbox))
+            return ChangeResult(turn=earlier, repeated=True, mail=bool(log.inbox))
         last = list(self._entries(lease.thread, log.info.last, log.info.last))
         newest = last[0].time if last else 0
         staged = StagedChange(log, max(self._now(), log.info.updated), newest, self._rows)

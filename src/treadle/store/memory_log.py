@@ -19,7 +19,7 @@ from .contract import (
     THIS_TURN,
     Admission,
     Change,
-    CommitResult,
+    ChangeResult,
     InboxMessage,
     OutboxDraft,
     OutboxRow,
@@ -95,7 +95,7 @@ class StagedChange:
                 )
             waiting.discard(message)
 
-    def put(self) -> CommitResult:
+    def put(self) -> ChangeResult:
         """Put what was computed in place."""
         log, info = self.log, self.log.info
         log.entries.update((entry.seq, entry) for entry in self.entries)
@@ -113,7 +113,7 @@ class StagedChange:
         )
         turn = None if self.admitted is None else self.turns[self.admitted]
         entries = tuple(self.entries[: len(self.change.entries)])
-        return CommitResult(entries, turn, mail=bool(log.inbox))
+        return ChangeResult(entries, turn, mail=bool(log.inbox))
 
     def admit(self, admission: Admission) -> None:
         """Give the turn the next number."""

@@ -20,7 +20,7 @@ from ..core.home import home
 from . import queries, updates
 from .contract import (
     Change,
-    CommitResult,
+    ChangeResult,
     InboxDraft,
     InboxMessage,
     Lease,
@@ -169,7 +169,7 @@ class SqliteStore:
         finally:
             lease.lock.release()
 
-    async def commit(self, lease: Lease, change: Change) -> CommitResult:
+    async def commit(self, lease: Lease, change: Change) -> ChangeResult:
         """Apply `change` durably, whole or not at all.
 
         A caller that is cancelled while it waits cannot know whether the change

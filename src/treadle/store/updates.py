@@ -25,7 +25,7 @@ from .contract import (
     THIS_TURN,
     Admission,
     Change,
-    CommitResult,
+    ChangeResult,
     InboxDraft,
     InboxMessage,
     OutboxDraft,
@@ -173,13 +173,13 @@ def _delete_beyond(connection: sqlite3.Connection, number: int, seq: int, turn: 
 
 def apply_change(
     connection: sqlite3.Connection, thread: str, fence: int, change: Change, now: int
-) -> CommitResult:
+) -> ChangeResult:
     """Write `change` for the holder of lease `fence`."""
     log = _open_log(connection, thread, fence, now)
     turn = None
     if change.admit is not None:
         if (earlier := _earlier_turn(connection, thread, change.admit)) is not None:
-            return CommitResult(turn=earlier, repeated=True, mail=log.has_mail())
+            return ChangeResult(turn=earlier, repeated=True, mail=log.has_mail())
         turn = log.admit(change.admit)
     entries = tuple(log.append(draft) for draft in change.entries)
     log.append_past(change.past)
@@ -194,7 +194,7 @@ def apply_change(
     log.close(change.title)
     if turn is not None and change.end is not None:
         turn = find_turn(connection, thread, turn.number)
-    return CommitResult(entries, turn, mail=log.has_mail())
+    return ChangeResult(entries, turn, mail=log.has_mail())
 
 
 class _ThreadRows(Struct):

@@ -22,7 +22,7 @@ from treadle.engines.lossless.chunks import Thresholds
 from treadle.engines.lossless.engine import LosslessEngine
 from treadle.engines.lossless.library import Library, SummaryJob
 from treadle.engines.lossless.nodes import SummaryNode
-from treadle.store.contract import Change, CommitResult, Lease
+from treadle.store.contract import Change, ChangeResult, Lease
 from treadle.store.sqlite import SqliteStore
 
 from .scenes import FOREGROUND, WINDOW, Speaker, look, words
@@ -95,7 +95,7 @@ class DyingStore(SqliteStore):
 
     fate: Fate
 
-    async def commit(self, lease: Lease, change: Change) -> CommitResult:
+    async def commit(self, lease: Lease, change: Change) -> ChangeResult:
         """Write, unless this is where it ends."""
         met = {b"publish": "publish", b"compaction": "compact"}
         epochs = [draft.body for draft in change.entries if draft.kind == "epoch"]

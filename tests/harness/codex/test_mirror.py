@@ -17,7 +17,7 @@ from treadle.core.items import Message, decode_item, text_of
 from treadle.harness.codex.rollout_reader import read_turn
 from treadle.hooks.hooks import Hooks
 from treadle.hooks.payloads import BeforePromptBuild, HookAnswer
-from treadle.store.contract import Change, CommitResult, Lease
+from treadle.store.contract import Change, ChangeResult, Lease
 from treadle.store.index import SqliteIndex
 from treadle.store.sqlite import SqliteStore
 from treadle.testing.script import Answer, Call
@@ -38,7 +38,7 @@ class Full:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.store, name)
 
-    async def commit(self, lease: Lease, change: Change) -> CommitResult:
+    async def commit(self, lease: Lease, change: Change) -> ChangeResult:
         if self.refuses(change):
             raise FULL
         return await self.store.commit(lease, change)

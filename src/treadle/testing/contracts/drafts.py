@@ -6,7 +6,7 @@ from msgspec import Raw
 
 from ...core.entries import Draft
 from ...core.items import InputText, Message, encode_item
-from ...store.contract import THIS_TURN, Admission, Change, CommitResult, Store
+from ...store.contract import THIS_TURN, Admission, Change, ChangeResult, Store
 
 __all__ = ["append", "happened", "said", "says", "turn_of"]
 
@@ -34,7 +34,7 @@ def turn_of(turn: str, *texts: str) -> Change:
     )
 
 
-async def append(store: Store, thread: str, *changes: Change) -> list[CommitResult]:
+async def append(store: Store, thread: str, *changes: Change) -> list[ChangeResult]:
     """Commit changes one after the other under a lease of their own."""
     lease = await store.acquire(thread)
     try:

@@ -26,7 +26,7 @@ from ...store.contract import (
     THIS_TURN,
     Admission,
     Change,
-    CommitResult,
+    ChangeResult,
     PastTurn,
     Store,
     Turn,
@@ -279,7 +279,7 @@ class LogContract:
         ]
         outcomes = await asyncio.gather(*work, return_exceptions=True)
         assert sum(isinstance(outcome, NotFound) for outcome in outcomes) == 4 * 8
-        assert sum(isinstance(outcome, CommitResult) for outcome in outcomes) == 16 * 8
+        assert sum(isinstance(outcome, ChangeResult) for outcome in outcomes) == 16 * 8
         expected = [said(f"{n}") for n in range(20) if n % 5]
         for thread, lease in zip(threads, leases, strict=True):
             assert [entry.body for entry in await store.read(thread)] == expected
@@ -307,7 +307,7 @@ class LogContract:
         assert first.turn == await store.turn(thread, 1)
         assert first.turn is not None
         assert (first.turn.id, first.turn.number, first.turn.state) == ("t1", 1, "admitted")
-        assert second == CommitResult(turn=first.turn, repeated=True)
+        assert second == ChangeResult(turn=first.turn, repeated=True)
         assert len(await store.read(thread)) == 1
         assert (await store.info(thread)).turns == 1
 
