@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from inline_snapshot import snapshot
 
-from treadle.cli.preview import PLACEHOLDER
+from treadle.cli.prompt_preview import PLACEHOLDER
 from treadle.policy.auth import ApiKey, CredentialStore
 from treadle.thread.thread import Thread
 

@@ -4,7 +4,7 @@ import re
 
 from inline_snapshot import snapshot
 
-from treadle.cli.options import MOST_PIPED
+from treadle.cli.command_options import MOST_PIPED
 
 ID = re.compile(r"thr_[0-9a-f-]{36}")
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")

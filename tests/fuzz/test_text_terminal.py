@@ -16,10 +16,16 @@ from tests.cli.scripts import scripted
 from tests.cli.terminal import Treadle
 from tests.cli.test_terminal import screen
 from treadle.cli.activity import called, patch_in
-from treadle.cli.asking import LONGEST_COMMAND, approval_text, decision, options_of, question_text
 from treadle.cli.output import one_line, printable
 from treadle.cli.repl.blocks import Blocks
 from treadle.cli.repl.screen import LONGEST_HIGHLIGHTED, LONGEST_MARKDOWN, Screen
+from treadle.cli.user_questions import (
+    LONGEST_COMMAND,
+    approval_text,
+    decision,
+    options_of,
+    question_text,
+)
 from treadle.core.items import FunctionCall, FunctionCallOutput, Message, OutputText
 from treadle.sandbox.approvals import Ask
 from treadle.thread.thread import Thread

@@ -16,7 +16,7 @@ import click
 
 from .. import __version__
 from ..core.errors import TreadleError
-from .lazy import LazyGroup, examples
+from .lazy_group import LazyGroup, examples
 
 __all__ = ["COMMANDS", "ReaderGone", "run", "treadle"]
 
@@ -97,8 +97,8 @@ def treadle(ctx: click.Context, home: Path | None) -> None:
 
     THREAD is an id, the beginning or end of one, a title, or `last`.
     """
-    from .home import Home
-    from .logs import show_logs
+    from .cli_home import Home
+    from .log_lines import show_logs
 
     show_logs()
     ctx.obj = Home(home)

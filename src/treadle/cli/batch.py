@@ -19,9 +19,9 @@ from msgspec import Meta, Struct
 
 from ..core.errors import NotFound, TreadleError
 from ..store.contract import Hit, Index, Search, SearchMode, Store, ThreadInfo
-from .home import find_thread
+from .cli_home import find_thread
+from .entry_ranges import entry_id, pick_threads
 from .output import say_json
-from .recalled import entry_id, pick_threads
 
 __all__ = ["LONGEST_LINE", "Batch", "item_json"]
 

@@ -16,7 +16,7 @@ from ..core.errors import NotFound
 from ..policy.auth import CredentialStore, Profile
 from ..policy.auth.cooldowns import ProfileHealth, obstacle
 from ..policy.auth.order import ProfileCandidate
-from .home import Home
+from .cli_home import Home
 from .output import Column, iso, table
 
 __all__ = [

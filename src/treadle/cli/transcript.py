@@ -37,8 +37,8 @@ from ..core.items import (
     item_type,
     text_of,
 )
+from .json_views import flag_names
 from .output import iso, one_line, printable
-from .views import flag_names
 
 __all__ = ["Transcript"]
 

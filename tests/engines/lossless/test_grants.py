@@ -8,7 +8,7 @@ from msgspec import Raw
 
 from tests.engines.lossless.recalling import NEEDLE, folded, keeping, nodes, talking, use
 from tests.harness.scenes import call, hear, opened
-from treadle.cli.opening import engine_options
+from treadle.cli.thread_setup import engine_options
 from treadle.config.settings import Settings as Configured
 from treadle.core.entries import Rollback, SettingsChange, control_draft
 from treadle.core.wire import json_bytes

@@ -10,9 +10,9 @@ import click
 from ...core.errors import NotFound
 from ...policy.auth import ApiKey, Credential, Profile, Token, profile_id
 from ...policy.auth.secrets import StorageChoice
-from ..home import Home, find_thread
-from ..lazy import examples
-from ..options import as_json, runs, standard_input
+from ..cli_home import Home, find_thread
+from ..command_options import as_json, runs, standard_input
+from ..lazy_group import examples
 from ..output import Column, say, say_json, table
 from ..profiles import (
     candidate_row,
@@ -222,7 +222,7 @@ async def test_profiles(home: Home, profile: str | None, as_json: bool) -> int:
 
     Tokens that have ended are refreshed first. The exit code is 1 if one is refused.
     """
-    from ..trial import try_profile
+    from ..profile_test import try_profile
 
     settings = settings_of(home)
     credentials = credentials_of(home, settings)

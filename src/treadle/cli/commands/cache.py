@@ -8,9 +8,9 @@ import click
 
 from ...context.rebuild import Rebuilt, rebuild_ledger
 from ...store.contract import Index, LedgerRow, Store
-from ..home import Home, find_thread
-from ..lazy import examples
-from ..options import as_json, runs, thread_argument
+from ..cli_home import Home, find_thread
+from ..command_options import as_json, runs, thread_argument
+from ..lazy_group import examples
 from ..output import Column, say, say_json, table, working
 
 __all__ = ["command"]

@@ -6,11 +6,11 @@ from typing import Any
 
 import click
 
-from ..home import Home
-from ..lazy import examples
-from ..options import runs
-from ..terminal import is_attended
-from ..wishes import running, wishes_of
+from ..cli_home import Home
+from ..command_options import runs
+from ..lazy_group import examples
+from ..run_options import running, wishes_of
+from ..terminal_input import is_attended
 
 __all__ = ["command"]
 
@@ -33,6 +33,6 @@ async def command(home: Home, *, resume: str | None, last: bool, **asked: Any) -
         raise click.UsageError("--last and --resume name the thread twice.")
     if not is_attended():
         raise click.UsageError("There is no terminal to talk at. Use `treadle exec`.")
-    from ..repl.talk import talk
+    from ..repl.chat_loop import talk
 
     await talk(home, wishes_of(asked), "last" if last else resume)

@@ -9,10 +9,10 @@ from pathlib import Path
 import click
 
 from ...config import Settings, load_config
+from ..cli_home import Home
 from ..codex_state import Bound, CodexState, bindings, codex_state
-from ..home import Home
-from ..lazy import examples
-from ..options import as_json, runs
+from ..command_options import as_json, runs
+from ..lazy_group import examples
 from ..output import Column, iso, say, say_json, table
 
 __all__ = ["command"]

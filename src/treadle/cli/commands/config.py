@@ -9,9 +9,9 @@ import click
 import msgspec
 
 from ...config import Explained, load_config
-from ..home import Home
-from ..lazy import examples
-from ..options import as_json
+from ..cli_home import Home
+from ..command_options import as_json
+from ..lazy_group import examples
 from ..output import Column, say, say_json, table
 
 __all__ = ["command"]

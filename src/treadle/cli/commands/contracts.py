@@ -22,10 +22,10 @@ from ...testing.matrix import (
 )
 from ...testing.matrix.cast import no_codex
 from ...testing.matrix.report import page, summary, with_deferred
-from ..home import Home
-from ..lazy import examples
-from ..logs import hide_logs
-from ..options import as_json, runs
+from ..cli_home import Home
+from ..command_options import as_json, runs
+from ..lazy_group import examples
+from ..log_lines import hide_logs
 from ..output import Column, say, say_bytes, say_json, table, working
 
 __all__ = ["command"]

@@ -8,11 +8,11 @@ import sys
 import click
 
 from ...store.contract import Store, ThreadInfo
-from ..home import LIBRARY, Home, find_thread
-from ..lazy import examples
-from ..options import as_json, thread_argument
+from ..cli_home import LIBRARY, Home, find_thread
+from ..command_options import as_json, thread_argument
+from ..fallbacks import forget_pins
+from ..lazy_group import examples
 from ..output import iso, printable, say, say_json
-from ..paying import forget_pins
 
 __all__ = ["command"]
 

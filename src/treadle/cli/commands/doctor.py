@@ -6,9 +6,9 @@ import os
 
 import click
 
-from ..home import Home
-from ..lazy import examples
-from ..options import as_json
+from ..cli_home import Home
+from ..command_options import as_json
+from ..lazy_group import examples
 from ..output import Column, say, say_json, table, working
 from ..probes import Check, examine
 

@@ -13,10 +13,10 @@ import click
 from ...config import Settings, load_config
 from ...core.errors import EngineConflict
 from ...engines.registry import EngineRegistry, canonical_name
+from ..cli_home import Home
+from ..command_options import as_json
 from ..engine_states import PATIENCE, EngineState, Waiting, examined, survey, tried
-from ..home import Home
-from ..lazy import examples
-from ..options import as_json
+from ..lazy_group import examples
 from ..output import Column, iso, printable, say, say_json, table
 
 __all__ = ["command"]

@@ -12,17 +12,17 @@ from msgspec import UNSET, Struct, UnsetType
 
 from ...core.errors import TreadleError
 from ...core.wire import Json, json_bytes
-from ..breaking import INTERRUPTED
-from ..channels import chosen_channel
-from ..home import Home
-from ..lazy import examples
-from ..opening import Setup, about, open_thread, prepare, warn_of_project
-from ..options import as_json, prompt_argument, runs
+from ..chosen_channels import chosen_channel
+from ..cli_home import Home
+from ..command_options import as_json, prompt_argument, runs
+from ..exec_report import JsonReport, PlainReport, Report
+from ..interrupts import INTERRUPTED
+from ..lazy_group import examples
 from ..output import printable
-from ..reports import JsonReport, PlainReport, Report
-from ..single import Single
-from ..terminal import is_attended
-from ..wishes import running, wishes_of
+from ..run_options import running, wishes_of
+from ..single_turn import Single
+from ..terminal_input import is_attended
+from ..thread_setup import Setup, about, open_thread, prepare, warn_of_project
 
 __all__ = ["command"]
 

@@ -11,9 +11,9 @@ import click
 
 from ...core.files import open_replacement
 from ...transfer.exporting import EXPORTS, ExportFormat, export_thread
-from ..home import Home, find_thread
-from ..lazy import examples
-from ..options import as_json, runs, thread_argument
+from ..cli_home import Home, find_thread
+from ..command_options import as_json, runs, thread_argument
+from ..lazy_group import examples
 from ..output import say, say_bytes, say_json
 
 __all__ = ["command"]

@@ -7,9 +7,9 @@ from typing import Literal
 
 import click
 
-from ..home import Home
-from ..lazy import examples
-from ..options import as_json, runs
+from ..cli_home import Home
+from ..command_options import as_json, runs
+from ..lazy_group import examples
 from ..output import say, say_json
 
 __all__ = ["command"]

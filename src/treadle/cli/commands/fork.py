@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
-from ..home import Home, find_thread
-from ..lazy import examples
-from ..options import as_json, runs, thread_argument, title_option
+from ..cli_home import Home, find_thread
+from ..command_options import as_json, runs, thread_argument, title_option
+from ..json_views import thread_json
+from ..lazy_group import examples
 from ..output import say, say_json
-from ..views import thread_json
 
 __all__ = ["command"]
 

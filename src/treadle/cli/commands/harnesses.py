@@ -15,11 +15,11 @@ from ...harness.registry import HarnessRegistry
 from ...harness.select import HarnessRules
 from ...harness.slot import HarnessSlot
 from ...models.catalog import Catalog
-from ..home import Home
-from ..lazy import examples
-from ..opening import harness_options, providers_of
-from ..options import as_json, model_option, runs
+from ..cli_home import Home
+from ..command_options import as_json, model_option, runs
+from ..lazy_group import examples
 from ..output import Column, say, say_json, table
+from ..thread_setup import harness_options, providers_of
 
 __all__ = ["Chosen", "HarnessState", "choice", "command"]
 

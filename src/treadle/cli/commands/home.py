@@ -9,9 +9,9 @@ import click
 
 from ...core.former_name import VARIABLE, find_home, forget_telling
 from ...core.home import new_home_path
-from ..home import Home
-from ..lazy import examples
-from ..options import as_json
+from ..cli_home import Home
+from ..command_options import as_json
+from ..lazy_group import examples
 from ..output import say, say_json
 
 if TYPE_CHECKING:

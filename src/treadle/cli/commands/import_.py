@@ -10,9 +10,9 @@ import click
 
 from ...store.contract import Store
 from ...transfer.report import Brought, ImportReport
-from ..home import Home
-from ..lazy import examples
-from ..options import as_json, runs
+from ..cli_home import Home
+from ..command_options import as_json, runs
+from ..lazy_group import examples
 from ..output import Column, one_line, say, say_json, table, working
 
 __all__ = ["command"]

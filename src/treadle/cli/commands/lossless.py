@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..home import LIBRARY, LOG, Home, find_thread
-from ..lazy import examples
-from ..options import as_json, runs
+from ..cli_home import LIBRARY, LOG, Home, find_thread
+from ..command_options import as_json, runs
+from ..lazy_group import examples
 from ..output import Column, iso, say, say_json, table, working
 
 if TYPE_CHECKING:

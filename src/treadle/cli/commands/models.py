@@ -13,9 +13,9 @@ from ...config.keys import key_variable
 from ...models.catalog import Catalog
 from ...models.profile import ModelProfile
 from ...policy.auth.secrets import SecretStore
-from ..home import Home
-from ..lazy import examples
-from ..options import as_json
+from ..cli_home import Home
+from ..command_options import as_json
+from ..lazy_group import examples
 from ..output import Column, say_json, table
 
 __all__ = ["command"]

@@ -6,13 +6,13 @@ from typing import Any
 
 import click
 
-from ..home import Home
-from ..lazy import examples
-from ..options import as_json, runs, text_argument, title_option
+from ..cli_home import Home
+from ..command_options import as_json, runs, text_argument, title_option
+from ..json_views import thread_json
+from ..lazy_group import examples
 from ..output import say, say_json
-from ..terminal import is_attended
-from ..views import thread_json
-from ..wishes import running, wishes_of
+from ..run_options import running, wishes_of
+from ..terminal_input import is_attended
 
 __all__ = ["command"]
 
@@ -33,8 +33,8 @@ async def command(home: Home, *, text: str | None, title: str, as_json: bool, **
     the context that goes with it. Nothing is sent to a model.
     """
     from ...prompt.input import user_message
-    from ..opening import open_thread, prepare, warn_of_project
-    from ..preview import warn_of
+    from ..prompt_preview import warn_of
+    from ..thread_setup import open_thread, prepare, warn_of_project
 
     wishes = wishes_of(asked)
     if text is None and wishes.model:

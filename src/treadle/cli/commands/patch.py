@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from ..lazy import examples
-from ..options import as_json
+from ..command_options import as_json
+from ..lazy_group import examples
 from ..output import say, say_json
 
 __all__ = ["command"]

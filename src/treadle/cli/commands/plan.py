@@ -10,14 +10,14 @@ import msgspec
 
 from ...core.specs import spec_name
 from ...policy.turn_plan import TurnPlan
-from ..home import Home
-from ..lazy import examples
-from ..opening import prepare, warn_of_project
-from ..options import as_json, runs, text_argument
+from ..cli_home import Home
+from ..command_options import as_json, runs, text_argument
+from ..dry_run import rehearsed
+from ..lazy_group import examples
 from ..output import Column, say_json, table
-from ..rehearsal import rehearsed
-from ..terminal import is_attended
-from ..wishes import running, wishes_of
+from ..run_options import running, wishes_of
+from ..terminal_input import is_attended
+from ..thread_setup import prepare, warn_of_project
 
 __all__ = ["command", "rows"]
 

@@ -13,21 +13,14 @@ from ...context.view import View, load_view
 from ...core.text import approx_tokens
 from ...prompt.registry import Registry, default_registry
 from ...store.contract import Store, ThreadInfo
-from ..home import Home, find_thread
-from ..lazy import examples
-from ..opening import prepare, warn_of_project
-from ..options import as_json, runs, text_argument
+from ..cli_home import Home, find_thread
+from ..command_options import as_json, runs, text_argument
+from ..lazy_group import examples
 from ..output import Column, say, say_document, table
-from ..preview import (
-    PLACEHOLDER,
-    Peek,
-    Previous,
-    as_it_stands,
-    previous_request,
-    with_input,
-)
-from ..terminal import is_attended
-from ..wishes import Wishes, running, wishes_of
+from ..prompt_preview import PLACEHOLDER, Peek, Previous, as_it_stands, previous_request, with_input
+from ..run_options import Wishes, running, wishes_of
+from ..terminal_input import is_attended
+from ..thread_setup import prepare, warn_of_project
 
 __all__ = ["command"]
 

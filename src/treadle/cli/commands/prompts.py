@@ -19,9 +19,9 @@ from ...prompt.instructions import (
     compaction_prompt,
     summary_prefix,
 )
-from ..home import Home
-from ..lazy import examples
-from ..options import as_json, runs
+from ..cli_home import Home
+from ..command_options import as_json, runs
+from ..lazy_group import examples
 from ..output import Column, printable, say, say_bytes, say_json, table, working
 
 __all__ = ["command"]

@@ -12,18 +12,11 @@ import click
 from ...core.patterns import regex
 from ...store.contract import Hits, Index, Search, SearchMode, Store
 from ..batch import Batch, item_json
-from ..home import Home
-from ..lazy import examples
-from ..options import as_json, runs
+from ..cli_home import Home
+from ..command_options import as_json, runs
+from ..entry_ranges import Recalled, Stretch, entry_id, named_threads, open_stretches, stretch_of
+from ..lazy_group import examples
 from ..output import iso, printable, say, say_json, working
-from ..recalled import (
-    Recalled,
-    Stretch,
-    entry_id,
-    named_threads,
-    open_stretches,
-    stretch_of,
-)
 
 __all__ = ["command"]
 

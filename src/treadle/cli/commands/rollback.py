@@ -10,9 +10,9 @@ import click
 from ...config import load_config
 from ...config.settings import DEFAULT_MODEL
 from ...core.entries import Rollback
-from ..home import Home, find_thread
-from ..lazy import examples
-from ..options import as_json, runs, thread_argument
+from ..cli_home import Home, find_thread
+from ..command_options import as_json, runs, thread_argument
+from ..lazy_group import examples
 from ..output import say, say_json
 
 __all__ = ["command"]
@@ -35,7 +35,7 @@ async def command(home: Home, name: str, turns: int | None, to: int | None, as_j
     Nothing is deleted: `treadle show --all` still shows what was hidden.
     """
     from ...thread.thread import Thread
-    from ..opening import engine_options
+    from ..thread_setup import engine_options
 
     if turns is not None and to is not None:
         raise click.UsageError("Give either TURNS or --to, not both.")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from ..home import Home, find_thread
-from ..lazy import examples
-from ..options import as_json, runs, text_argument, thread_argument
+from ..cli_home import Home, find_thread
+from ..command_options import as_json, runs, text_argument, thread_argument
+from ..lazy_group import examples
 from ..output import say, say_json
 
 __all__ = ["command"]

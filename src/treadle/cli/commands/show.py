@@ -9,12 +9,12 @@ import click
 
 from ...core.entries import Entry, Rollback
 from ...store.contract import Store
-from ..home import Home, find_thread
-from ..lazy import examples
-from ..options import as_json, runs, thread_argument
+from ..cli_home import Home, find_thread
+from ..command_options import as_json, runs, thread_argument
+from ..json_views import entry_json
+from ..lazy_group import examples
 from ..output import say, say_json
 from ..transcript import Transcript
-from ..views import entry_json
 
 __all__ = ["command"]
 

@@ -8,11 +8,11 @@ from ...core.entries import Entry, own_parts
 from ...core.errors import StoreCorrupt
 from ...core.items import Message, text_of
 from ...store.contract import Search, Store, ThreadInfo
-from ..home import Home
-from ..lazy import examples
-from ..options import as_json, runs
+from ..cli_home import Home
+from ..command_options import as_json, runs
+from ..json_views import thread_json
+from ..lazy_group import examples
 from ..output import Column, iso, say, say_json, table, working
-from ..views import thread_json
 
 __all__ = ["command"]
 

@@ -11,9 +11,9 @@ from ...config import load_config
 from ...config.files import project_file
 from ...config.trust import Trust
 from ...core.errors import NotFound
-from ..home import Home
-from ..lazy import examples
-from ..options import as_json
+from ..cli_home import Home
+from ..command_options import as_json
+from ..lazy_group import examples
 from ..output import printable, say, say_json
 
 if TYPE_CHECKING:

@@ -17,12 +17,12 @@ import msgspec
 from msgspec import Struct
 
 from ...core.errors import TreadleError
-from ..home import find_thread
+from ..cli_home import find_thread
+from ..fallbacks import follow_choice
 from ..output import iso, one_line
-from ..paying import follow_choice
-from ..wishes import Wishes
+from ..run_options import Wishes
 from .changes import changes
-from .conversation import Conversation
+from .chat_session import Conversation
 
 __all__ = ["COMMANDS", "Leave", "Slash"]
 

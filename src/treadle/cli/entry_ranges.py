@@ -17,7 +17,7 @@ from ..core.patterns import regex
 from ..core.text import TruncationPolicy, approx_tokens, truncate_text
 from ..store.contract import Store, ThreadInfo
 from ..store.search.documents import EntryText, entry_text
-from .home import LIBRARY, Home, find_thread
+from .cli_home import LIBRARY, Home, find_thread
 
 __all__ = [
     "Opened",

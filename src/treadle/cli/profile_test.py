@@ -17,7 +17,7 @@ from ..models.connect import ANTHROPIC_VERSION, ProviderAccess, ProviderConfig, 
 from ..models.providers import provider_settings
 from ..models.transport import AsyncTransport, Timeouts, TransportError
 from ..policy.auth import AuthError, CredentialStore, ProfileUnusable
-from .opening import providers_of
+from .thread_setup import providers_of
 
 __all__ = ["Tried", "try_profile"]
 

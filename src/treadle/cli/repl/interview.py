@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from ...harness.events import ApprovalRequested, QuestionsAsked
 from ...thread.thread import Thread
-from ..asking import approval_text, chosen, decision, options_of, question_text
+from ..user_questions import approval_text, chosen, decision, options_of, question_text
 from .screen import Screen
 
 __all__ = ["Interview"]

@@ -23,12 +23,12 @@ from ..models.connect import ProviderConfig
 from ..prompt.discovery import DocsRules
 from ..prompt.observation import PromptContext
 from ..store.contract import ThreadInfo
-from .channels import chosen_channels
-from .home import Home, find_thread
+from .chosen_channels import chosen_channels
+from .cli_home import Home, find_thread
+from .fallbacks import follow, pin_profile
 from .output import printable
-from .paying import follow, pin_profile
 from .profiles import credentials_of
-from .wishes import Wishes
+from .run_options import Wishes
 
 if TYPE_CHECKING:
     from ..delivery.channel import Channel

@@ -19,11 +19,11 @@ from ..harness.events import AgentReported, ApprovalRequested, Event, QuestionsA
 from ..prompt.input import UserPart
 from ..sandbox.approvals import Decision, No, NoAndStop
 from ..thread.thread import Thread
-from .breaking import Breaker
+from .exec_report import Report
+from .interrupts import Breaker
 from .meter import Meter
 from .output import one_line, working
-from .reports import Report
-from .terminal import read_line
+from .terminal_input import read_line
 
 __all__ = ["Single"]
 
@@ -90,7 +90,7 @@ class Single(Service):
                 click.echo(f"! refused, for nobody can be asked: {line}", err=True)
                 self.thread.answer(question, No(_NOBODY))
             case ApprovalRequested(id=question, call=call):
-                from .asking import ask_approval
+                from .user_questions import ask_approval
 
                 decision: Decision | None = await self._heard(ask_approval(call, read_line))
                 if not self._breaker.asked.is_set():
@@ -98,7 +98,7 @@ class Single(Service):
             case QuestionsAsked(id=question, questions=questions):
                 answers = None
                 if self.attended:
-                    from .asking import ask_questions
+                    from .user_questions import ask_questions
 
                     answers = await self._heard(ask_questions(questions, read_line))
                 if not self._breaker.asked.is_set():

@@ -19,12 +19,12 @@ from ...config.files import MOST_BYTES
 from ...config.trust import Trust
 from ...core.files import read_bounded
 from ...hooks.configured_hooks import ProjectHook, untrusted_hooks
-from ..home import Home
-from ..opening import Setup, about, open_thread, prepare, shown_model
+from ..cli_home import Home
 from ..output import printable
-from ..terminal import read_line
-from ..wishes import Wishes
-from .conversation import Conversation
+from ..run_options import Wishes
+from ..terminal_input import read_line
+from ..thread_setup import Setup, about, open_thread, prepare, shown_model
+from .chat_session import Conversation
 from .editor import Editor
 from .screen import Screen
 from .slash import Leave, Slash

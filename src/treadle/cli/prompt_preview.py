@@ -32,9 +32,9 @@ from ..prompt.registry import Registry
 from ..prompt.tell import take_snapshots
 from ..store.contract import Store
 from ..subagents import told_of
-from .opening import Setup, choices_of, docs_rules, prompt_settings
+from .dry_run import rehearsed
 from .output import printable
-from .rehearsal import rehearsed
+from .thread_setup import Setup, choices_of, docs_rules, prompt_settings
 
 __all__ = [
     "PLACEHOLDER",

@@ -23,10 +23,10 @@ from ..policy.auth.auth_state import AuthState, ProfileFacts
 from ..policy.auth.order import Pin
 from ..store.contract import Lease, Store
 from ..store.memory import MemoryStore
-from .channels import chosen_channels
-from .home import Home
-from .opening import Setup, adapt, thread_options
+from .chosen_channels import chosen_channels
+from .cli_home import Home
 from .output import printable
+from .thread_setup import Setup, adapt, thread_options
 
 if TYPE_CHECKING:
     from ..engines.contract import ContextEngine

@@ -32,10 +32,10 @@ from ...harness.events import (
 from ...thread.thread import Thread
 from ..activity import activity, patch_in, result_line, unwrapped
 from ..meter import Meter
-from ..opening import Setup
+from ..thread_setup import Setup
 from .blocks import Blocks
+from .interview import Interview
 from .live import Live
-from .questions import Interview
 from .screen import Screen
 
 __all__ = ["Conversation"]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET
 
 from ..config import Config, Settings
-from .home import Home
+from .cli_home import Home
 
 if TYPE_CHECKING:
     from ..policy.auth import CredentialStore

@@ -14,7 +14,7 @@ import click
 from msgspec import Struct
 
 from ..config.settings import Settings
-from .options import cwd_option, model_option
+from .command_options import cwd_option, model_option
 
 __all__ = ["Wishes", "running", "wishes_of"]
 
