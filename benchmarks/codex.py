@@ -49,7 +49,7 @@ from treadle.harness.codex.server_access import PROVIDER
 from treadle.harness.codex.server_connection import AppServerConnection
 from treadle.harness.codex.subscription import Subscription
 from treadle.harness.events import Event, HarnessReported, TurnStarted
-from treadle.models.connect import ProviderConfig
+from treadle.models.providers import ProviderConfig
 from treadle.prompt.input import user_message
 from treadle.store.contract import THIS_TURN, Change, PastTurn
 from treadle.store.sqlite import SqliteStore

@@ -12,7 +12,7 @@ from treadle.core.usage import MOST_TOKENS
 from treadle.core.wire import json_bytes
 from treadle.models.contract import ModelError, ModelEvent, StreamCut
 from treadle.models.endpoint import AnswerReader
-from treadle.models.soundness import MOST_ITEMS, is_readable
+from treadle.models.item_checks import MOST_ITEMS, is_readable
 
 __all__ = ["STREAM_WORDS", "check_answer"]
 

@@ -27,8 +27,8 @@ from treadle.harness.contract import Harness
 from treadle.harness.events import TurnCompleted
 from treadle.harness.loop import LoopHarness
 from treadle.models.catalog import Catalog
-from treadle.models.connect import ProviderConfig
 from treadle.models.contract import ModelError
+from treadle.models.providers import ProviderConfig
 from treadle.models.retry import Backoff
 from treadle.testing.audit import Witness
 from treadle.tools.builtin import builtin_tools

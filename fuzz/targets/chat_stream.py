@@ -5,8 +5,8 @@ from __future__ import annotations
 from msgspec import Raw
 
 from fuzz.answers import STREAM_WORDS, check_answer
-from treadle.models.chat_reader import ChatReader
-from treadle.models.formats.tools import FlatTool
+from treadle.models.chat_model import ChatReader
+from treadle.models.formats.shared import FlatTool
 
 __all__ = ["TOOLS", "WORDS", "check"]
 

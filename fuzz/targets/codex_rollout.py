@@ -8,7 +8,7 @@ from pathlib import Path
 from fuzz.cutting import head_and_rest
 from treadle.core.items import decode_item
 from treadle.harness.codex.rollout_reader import newest_compaction, read_turn
-from treadle.models.soundness import is_readable
+from treadle.models.item_checks import is_readable
 
 __all__ = ["WORDS", "check"]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from fuzz.cutting import chunks, head_and_rest
 from treadle.core.stream import header_signals
 from treadle.core.wire import json_bytes
-from treadle.models.failures import error_for_status
+from treadle.models.provider_errors import error_for_status
 from treadle.models.transport.errors import TransportError
 from treadle.models.transport.exchange import Exchange
 

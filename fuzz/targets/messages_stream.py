@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fuzz.answers import STREAM_WORDS, check_answer
 from fuzz.targets.chat_stream import TOOLS
-from treadle.models.messages_reader import MessagesReader
+from treadle.models.messages_model import MessagesReader
 
 __all__ = ["WORDS", "check"]
 

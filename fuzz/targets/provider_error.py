@@ -6,7 +6,7 @@ import math
 
 from fuzz.cutting import head_and_rest
 from treadle.models.contract import ModelError
-from treadle.models.failures import error_for_status, error_in_stream, parse_error_body
+from treadle.models.provider_errors import error_for_status, error_in_stream, parse_error_body
 
 __all__ = ["WORDS", "check"]
 

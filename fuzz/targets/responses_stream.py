@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fuzz.answers import STREAM_WORDS, check_answer
-from treadle.models.responses import ResponsesReader
+from treadle.models.responses_model import ResponsesReader
 
 __all__ = ["WORDS", "check"]
 

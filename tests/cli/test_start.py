@@ -37,8 +37,8 @@ NOT_YET = {
     "random", "tempfile", "http.client", "urllib.request", "tree_sitter",
     "re2", "snowballstemmer",
     # rooms that a first request does not enter
-    "treadle.testing", "treadle.transfer", "treadle.harness.codex", "treadle.models.chat",
-    "treadle.models.messages", "treadle.store.memory", "treadle.store.search.searcher",
+    "treadle.testing", "treadle.transfer", "treadle.harness.codex", "treadle.models.chat_model",
+    "treadle.models.messages_model", "treadle.store.memory", "treadle.store.search.searcher",
     "treadle.store.search.tables", "treadle.store.search.terms", "treadle.context.rebuild",
     "treadle.engines.linear", "treadle.hooks.common_form", "treadle.subagents.work",
     "treadle.tools.stored_output", "treadle.tools.output", "treadle.tools.permission",

@@ -11,9 +11,9 @@ from tests.models.transport.servers import Peer, serving
 from treadle import Rights, Thread
 from treadle.harness.events import TurnCompleted
 from treadle.harness.loop import LoopHarness
-from treadle.models.connect import Api, ProviderConfig, connect
 from treadle.models.contract import Model
 from treadle.models.profile import ModelProfile
+from treadle.models.providers import Api, ProviderConfig, connect
 from treadle.models.retry import Backoff
 from treadle.models.transport import AsyncTransport
 

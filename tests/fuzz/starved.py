@@ -15,9 +15,9 @@ from typing import cast
 
 from tests.models.adapters.asking import request
 from tests.models.transport.servers import Peer, serving
-from treadle.models.connect import Api, ProviderConfig, connect
 from treadle.models.contract import ModelError
 from treadle.models.profile import ModelProfile
+from treadle.models.providers import Api, ProviderConfig, connect
 from treadle.models.transport import AsyncTransport
 
 __all__ = ["LIES", "SPARE"]

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from treadle.models.connect import Api
-from treadle.models.soundness import MOST_ITEMS
+from treadle.models.item_checks import MOST_ITEMS
+from treadle.models.providers import Api
 
 from .provider import APIS, STREAM, Villain, fine, turns
 

@@ -44,7 +44,7 @@ from treadle.hooks.payloads import HookAnswer as HookSays
 from treadle.hooks.payloads import OnThreadStart as ThreadStarted
 from treadle.hooks.payloads import OnTurnEnd as TurnEnded
 from treadle.hooks.payloads import OnTurnStart as TurnStartedHook
-from treadle.models.connect import ProviderConfig
+from treadle.models.providers import ProviderConfig
 from treadle.models.retry import Backoff
 from treadle.policy.auth.credential import ApiKey
 from treadle.policy.auth.credential_store import CredentialStore

@@ -19,7 +19,7 @@ from treadle.harness.loop import LoopHarness
 from treadle.harness.offers import HarnessOffer, Registration
 from treadle.harness.registry import HarnessRegistry
 from treadle.harness.select import HarnessRules
-from treadle.models.connect import ProviderConfig
+from treadle.models.providers import ProviderConfig
 from treadle.testing.fake import FakeServer
 from treadle.testing.options import grouped
 from treadle.testing.script import Answer, Script

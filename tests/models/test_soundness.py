@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from treadle.models.contract import StreamCut
-from treadle.models.soundness import MOST_ITEMS, MOST_LEVELS, ItemChecker, is_readable
+from treadle.models.item_checks import MOST_ITEMS, MOST_LEVELS, ItemChecker, is_readable
 
 SAID = b'{"type":"message","role":"assistant","content":[]}'
 

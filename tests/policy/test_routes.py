@@ -16,8 +16,8 @@ from treadle import Thread
 from treadle.core.redact import RedactingFilter
 from treadle.harness.events import AttemptFailed
 from treadle.harness.loop import LoopHarness
-from treadle.models.connect import ProviderConfig
 from treadle.models.contract import AuthFailed
+from treadle.models.providers import ProviderConfig
 from treadle.models.retry import Backoff
 from treadle.policy.auth import ApiKey, CredentialStore
 from treadle.policy.auth.order import Pin

@@ -12,7 +12,7 @@ from treadle.harness.events import AttemptFailed, TurnCompleted
 from treadle.harness.loop import LoopHarness
 from treadle.hooks import Hooks
 from treadle.hooks.payloads import OnTurnStart
-from treadle.models.connect import ProviderConfig
+from treadle.models.providers import ProviderConfig
 from treadle.models.retry import Backoff
 from treadle.policy.auth.credential import ApiKey
 from treadle.policy.auth.credential_store import CredentialStore

@@ -32,7 +32,7 @@ from treadle.harness.contract import Harness
 from treadle.harness.loop import LoopHarness
 from treadle.hooks import CommandHook, Hooks
 from treadle.hooks.payloads import AfterToolCall, BeforeCompaction, BeforeToolCall, ToolResultReady
-from treadle.models.connect import ProviderConfig
+from treadle.models.providers import ProviderConfig
 from treadle.models.retry import Backoff
 from treadle.models.transport import AsyncTransport
 from treadle.policy.auth import ApiKey, CredentialStore

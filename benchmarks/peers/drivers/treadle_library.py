@@ -13,7 +13,7 @@ from common import MODEL, Job, Scenarios, drive
 
 from treadle import Hooks, Rights, Routing, SqliteStore, Thread, TurnCompleted, tool
 from treadle.hooks.payloads import AfterToolCall, BeforePromptBuild, BeforeToolCall, OnTurnEnd
-from treadle.models.connect import ProviderConfig
+from treadle.models.providers import ProviderConfig
 from treadle.store.index import SqliteIndex
 
 NAMES: dict[str, str] = {}

@@ -13,8 +13,13 @@ from msgspec import Struct
 from ..config import Settings
 from ..core.errors import ConfigError
 from ..core.redact import redact
-from ..models.connect import ANTHROPIC_VERSION, ProviderAccess, ProviderConfig, provider_access
-from ..models.providers import provider_settings
+from ..models.providers import (
+    ANTHROPIC_VERSION,
+    ProviderAccess,
+    ProviderConfig,
+    provider_access,
+    provider_settings,
+)
 from ..models.transport import AsyncTransport, Timeouts, TransportError
 from ..policy.auth import AuthError, CredentialStore, ProfileUnusable
 from .thread_setup import providers_of

@@ -19,7 +19,7 @@ from msgspec import Struct
 from ..config import Config, Settings, load_config
 from ..config.settings import ModelSettings, ProviderSettings
 from ..context.head import Choices
-from ..models.connect import ProviderConfig
+from ..models.providers import ProviderConfig
 from ..prompt.discovery import DocsRules
 from ..prompt.observation import PromptContext
 from ..store.contract import ThreadInfo

@@ -16,7 +16,7 @@ from msgspec import Struct, field
 from ..core.entries import Head
 from ..core.errors import NothingToSend
 from ..core.service import Service, later
-from ..models.format import ItemWriter, WireFormat
+from ..models.contract import ItemWriter, WireFormat
 from ..models.formats import format_named
 from ..store.contract import Segment, SegmentKind
 from .outbound import outbound

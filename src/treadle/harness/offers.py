@@ -15,7 +15,7 @@ from msgspec import Struct, field
 from ..engines.offers import HOST
 
 if TYPE_CHECKING:
-    from ..models.connect import ProviderConfig
+    from ..models.providers import ProviderConfig
     from .contract import Harness
 
 __all__ = ["Factory", "HarnessOffer", "Registration", "Route", "Support"]

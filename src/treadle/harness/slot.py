@@ -26,7 +26,7 @@ from .select import HarnessRules, Selection, select
 if TYPE_CHECKING:
     from ..log.thread_log import ThreadLog
     from ..models.catalog import Catalog
-    from ..models.connect import ProviderConfig
+    from ..models.providers import ProviderConfig
 
 __all__ = ["HarnessSlot"]
 

@@ -1,14 +1,15 @@
-"""The model seam: something that answers a request with a stream.
+"""The model contract: a model answers a request with a stream of events.
 
-Owns the `Model` Protocol, what a model can do, and how it fails. Invariant: a model
-knows one wire format and nothing of logs, views or tools; it never retries once a
-part of an answer has been handed out.
+Owns the `Model` and `WireFormat` Protocols, what a model can do, and how it fails.
+Invariants: a model knows one wire format and nothing of logs, views or tools, and sends
+nothing again after a part of an answer was handed out; a format never changes what it wrote,
+so that the bytes of one request start the next.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from typing import Literal, Protocol, TypeAlias, runtime_checkable
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from typing import Literal, Protocol, Self, TypeAlias, runtime_checkable
 
 from msgspec import Struct, field
 
@@ -16,14 +17,15 @@ from ..core.entries import Head
 from ..core.errors import TreadleError
 from ..core.items import Item
 from ..core.stream import HeaderSignal, StreamEvent
-from .format import WireFormat
 
 __all__ = [
     "AuthFailed",
     "Capabilities",
     "Connected",
     "ContextOverflow",
+    "HeadPart",
     "InvalidRequest",
+    "ItemWriter",
     "Model",
     "ModelError",
     "ModelEvent",
@@ -31,11 +33,54 @@ __all__ = [
     "RateLimited",
     "RemoteCompaction",
     "StreamCut",
+    "WireFormat",
 ]
+
+HeadPart: TypeAlias = Literal["params", "tools", "instructions"]
+
+
+class WireFormat(Protocol):
+    """Writes request bodies for one kind of API."""
+
+    @property
+    def name(self) -> str:
+        """The `api` of heads and origins: ``responses``, ``chat`` or ``messages``."""
+        ...
+
+    def head_parts(self, head: Head, cache_key: str) -> Iterator[tuple[HeadPart, bytes]]:
+        """Return the body up to the first item: always the three parts, in this order."""
+        ...
+
+    def writer(self, head: Head) -> ItemWriter:
+        """Return a writer for the items that follow."""
+        ...
+
+    def with_cache_marks(self, body: bytes, ends: tuple[int, ...]) -> bytes:
+        """Return `body` with a cache mark behind the blocks that end at these offsets.
+
+        Formats without such marks return it unchanged. Marks are not part of the prefix.
+        """
+        ...
+
+
+class ItemWriter(Protocol):
+    """Writes the items of one body, in order."""
+
+    def write(self, item: bytes) -> bytes:
+        """Return the bytes that an encoded item adds; empty if the format cannot express it."""
+        ...
+
+    def closing(self) -> bytes:
+        """Return what would end the body now. Does not change the writer."""
+        ...
+
+    def copy(self) -> Self:
+        """Return an independent writer that continues from here."""
+        ...
 
 
 class Capabilities(Struct, frozen=True, kw_only=True):
-    """What a model's endpoint understands."""
+    """What a model's endpoint supports."""
 
     reasoning_summaries: bool = False
     output_schema: bool = False
@@ -77,7 +122,7 @@ class Model(Protocol):
     """An endpoint that answers requests.
 
     `stream` yields batches of events, never empty, as many as arrived together: first
-    `Connected` and what the headers say, then the answer. It ends after a `Completed`;
+    `Connected` and the signals in the headers, then the answer. It ends after a `Completed`;
     every other end raises a `ModelError`. Items that were complete before have been
     handed out by then and stay valid. Cancelling the iteration, or closing the iterator,
     closes the connection. Connections are kept open between requests until `close`.
@@ -90,29 +135,29 @@ class Model(Protocol):
 
     @property
     def capabilities(self) -> Capabilities:
-        """What the endpoint understands."""
+        """What the endpoint supports."""
         ...
 
     @property
     def format(self) -> WireFormat:
-        """How requests to it are written."""
+        """The format in which requests to it are written."""
         ...
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[Sequence[ModelEvent], None]:
-        """Send `request` and hand out what comes back."""
+        """Send `request` and yield the events of the answer."""
         ...
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close the connections."""
         ...
 
 
 @runtime_checkable
 class RemoteCompaction(Protocol):
-    """A model whose provider can fold a conversation itself."""
+    """A model whose provider can compact a conversation itself."""
 
     async def compact(self, request: ModelRequest) -> list[Item]:
-        """The items that stand for the conversation in `request`."""
+        """Return the items that replace the conversation in `request`."""
         ...
 
 
@@ -150,7 +195,7 @@ class RateLimited(ModelError):
 
 
 class AuthFailed(ModelError):
-    """The credentials are missing, wrong or spent."""
+    """The credentials are missing, wrong or used up."""
 
 
 class InvalidRequest(ModelError):

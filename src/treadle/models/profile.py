@@ -1,10 +1,10 @@
-"""Model profiles: what the runtime must know about a model before it asks it anything.
+"""Model profiles: what the runtime must know about a model before its first request.
 
 Owns the facts and the few numbers derived from them. Invariant: a profile is
-complete; a model nobody has heard of gets the fallback and `known=False`.
+complete; an unknown model gets the fallback and `known=False`.
 """
 
-# No postponed annotations: decoders read them, and to read them from text takes its time.
+# No postponed annotations: decoders read them, and reading them from text is slow.
 
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
@@ -29,7 +29,7 @@ class ModelProfile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """The facts about one model. An empty string means "none"."""
 
     slug: str
-    """The model's name as it was asked for, without the provider."""
+    """The model's name in the request, without the provider."""
     provider: str = "openai"
     entry: str = ""
     """The catalog entry that applies; empty for an unknown model."""
@@ -76,32 +76,32 @@ class ModelProfile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     @property
     def effective_window(self) -> int | None:
-        """Tokens that can really be used."""
+        """Tokens that can be used in practice."""
         if self.context_window is None:
             return None
         return self.context_window * self.effective_window_percent // 100
 
     def truncation_policy(self, tool_output_token_limit: int | None = None) -> TruncationPolicy:
-        """The policy for tool outputs, with the user's own limit if there is one."""
+        """Return the policy for tool outputs, with the user's own limit if there is one."""
         if tool_output_token_limit is None:
             return self.truncation
         per_token = BYTES_PER_TOKEN if self.truncation.mode == "bytes" else 1
         return TruncationPolicy(self.truncation.mode, tool_output_token_limit * per_token)
 
     def effort(self, wanted: str | None = None) -> str | None:
-        """The reasoning effort to send: the wanted one or the model's own."""
+        """Return the reasoning effort to send: the wanted one or the model's default."""
         effort = wanted or self.default_effort
         return {"": None, "ultra": "max"}.get(effort, effort)
 
     def verbosity_for(self, wanted: str | None = None) -> str | None:
-        """The verbosity to send; None for a model that takes none."""
+        """Return the verbosity to send; None for a model that takes none."""
         return (wanted or self.default_verbosity or None) if self.verbosity else None
 
     def with_window(self, tokens: int) -> Self:
-        """The profile with the user's own window, clamped to what the model can do."""
+        """Return the profile with the user's own window, at most the model's maximum."""
         most = self.max_context_window or tokens
         return self.override(context_window=min(tokens, most))
 
     def override(self, **fields: Any) -> Self:
-        """The profile with some facts replaced."""
+        """Return the profile with some facts replaced."""
         return msgspec.structs.replace(self, **fields)

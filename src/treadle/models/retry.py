@@ -1,7 +1,7 @@
-"""Asking again: when a request that got no answer is sent once more.
+"""Retries of requests that got no answer.
 
 Owns the waits between attempts. Invariant: only what failed before any part of an
-answer came is tried again here; a stream that breaks later is the caller's to resume.
+answer came is retried here; the caller resumes a stream that breaks later.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ __all__ = ["Backoff"]
 T = TypeVar("T")
 
 
-def _chance() -> float:
-    import random  # where something has failed, and not before
+def _random() -> float:
+    import random  # only after a failure: it keeps the cold start short
 
     return random.random()  # noqa: S311 - it spreads waits, nothing more
 
 
 class Backoff(Struct, frozen=True):
-    """Waits that double, each a little longer or shorter than the last one doubled.
+    """Waits that double with each attempt, spread by `jitter`.
 
-    A server's own wish comes first, unless it asks for more than `patience` seconds.
+    A wait that the server asks for comes first, unless it is longer than `longest_wait` seconds.
     """
 
     retries: int = 4
@@ -36,10 +36,10 @@ class Backoff(Struct, frozen=True):
     jitter: float = 0.1
     longest_wait: float = 60.0
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    random: Callable[[], float] = _chance
+    random: Callable[[], float] = _random
 
     async def run(self, call: Callable[[], Awaitable[T]]) -> T:
-        """What `call` returns, asked for again while it fails in a way that may pass."""
+        """Return what `call` returns; wait and call it again while a retry may help."""
         attempt = 0
         while True:
             try:
@@ -52,15 +52,15 @@ class Backoff(Struct, frozen=True):
             attempt += 1
 
     def wait(self, error: ModelError, attempt: int) -> float | None:
-        """Seconds to wait before the next attempt; None when there is none."""
-        passes = error.retryable or (error.status or 0) >= 500
-        if not passes or attempt >= self.retries:
+        """Return the seconds to wait before the next attempt; None if there is none."""
+        may_pass = error.retryable or (error.status or 0) >= 500
+        if not may_pass or attempt >= self.retries:
             return None
         if error.retry_after is not None:
             return error.retry_after if error.retry_after <= self.longest_wait else None
         return self.delay(attempt)
 
     def delay(self, attempt: int) -> float:
-        """The wait behind the given attempt, counted from 0."""
+        """Return the wait after the given attempt, counted from 0."""
         spread = 1 - self.jitter + 2 * self.jitter * self.random()
         return self.base * 2.0**attempt * spread

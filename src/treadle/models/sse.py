@@ -1,13 +1,14 @@
 """Server-sent events: chunks of bytes in, batches of payloads out.
 
-Owns the framing of an event stream and nothing of what is in it. Invariant: how
-the stream was cut into chunks never changes the events. A chunk gives one list,
-so that thousands of deltas in it cost one step of the loop.
+Owns the framing of an event stream, not its content. Invariant: how the stream was cut
+into chunks never changes the events. A chunk gives one list, so that thousands of deltas
+in it cost one step of the loop.
 """
 
 from __future__ import annotations
 
-from ..core.patterns import regex
+import re
+
 from .transport.errors import TransportError
 
 __all__ = ["LARGEST_EVENT", "LARGEST_STREAM", "EventParser", "EventTooLarge", "StreamTooLarge"]
@@ -21,11 +22,11 @@ _BOM = b"\xef\xbb\xbf"
 
 # Nearly every event is one `data` line, alone or behind one `event` line. Splitting
 # at such events leaves nothing in between, unless there is one of another shape.
-_PLAIN = regex(rb"(?m)^(?:event:[^\n]*\n)?data: ([^\n]*)\n\n")
+_PLAIN = rb"(?m)^(?:event:[^\n]*\n)?data: ([^\n]*)\n\n"
 
 
 class EventTooLarge(TransportError):
-    """One event went past the limit."""
+    """One event is larger than the limit."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -33,7 +34,7 @@ class EventTooLarge(TransportError):
 
 
 class StreamTooLarge(TransportError):
-    """All events together went past the limit."""
+    """All events together are larger than the limit."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -49,21 +50,21 @@ class EventParser:
     def __init__(self, limit: int = LARGEST_EVENT, total: int = LARGEST_STREAM) -> None:
         self._limit, self._total = limit, total
         self._left = total
-        self._opening: bytes | None = b""
+        self._start: bytes | None = b""
         self._after_cr = False
         # An event that is not complete yet. Bytes that come one at a time must not cost
         # an object each.
         self._held = bytearray()
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """The events that `chunk` completes, oldest first. Raises when there is too much."""
+        """Return the events that `chunk` completes, oldest first. Raises if there is too much."""
         self._left -= len(chunk)
         if self._left < 0:
             raise StreamTooLarge(self._total)
-        if self._opening is not None:
-            chunk = self._past_bom(chunk)
+        if self._start is not None:
+            chunk = self._skip_bom(chunk)
         if self._after_cr or b"\r" in chunk:
-            chunk = self._with_plain_ends(chunk)
+            chunk = self._normalise_line_ends(chunk)
         if not self._held:
             chunk = chunk.lstrip(b"\n")
         if not chunk:
@@ -81,24 +82,24 @@ class EventParser:
         return payloads
 
     def finish(self) -> list[bytes]:
-        """The event that the stream's end completes, if any."""
-        if self._opening:
-            self._keep(self._opening)
-        self._opening = None
+        """Return the event that the end of the stream completes, if any."""
+        if self._start:
+            self._keep(self._start)
+        self._start = None
         block = bytes(self._held)
         self._held.clear()
-        return self._careful([block])
+        return self._parse_blocks([block])
 
-    def _past_bom(self, chunk: bytes) -> bytes:
-        assert self._opening is not None
-        chunk = self._opening + chunk
+    def _skip_bom(self, chunk: bytes) -> bytes:
+        assert self._start is not None
+        chunk = self._start + chunk
         if len(chunk) < len(_BOM) and _BOM.startswith(chunk):
-            self._opening = chunk
+            self._start = chunk
             return b""
-        self._opening = None
+        self._start = None
         return chunk.removeprefix(_BOM)
 
-    def _with_plain_ends(self, chunk: bytes) -> bytes:
+    def _normalise_line_ends(self, chunk: bytes) -> bytes:
         if self._after_cr and chunk:
             chunk = chunk.removeprefix(b"\n")
             self._after_cr = False
@@ -117,23 +118,23 @@ class EventParser:
             raise EventTooLarge(self._limit)
 
     def _parse(self, stream: bytes) -> tuple[list[bytes], bytes]:
-        """The payloads of the complete events, and what is left."""
+        """Return the payloads of the complete events, and what is left."""
         if len(stream) <= self._limit:
-            parts = _PLAIN.split(stream)
+            parts = re.split(_PLAIN, stream)
             *gaps, rest = parts[::2]
             if not any(gaps) and b"\n\n" not in rest:
                 return parts[1::2], rest.lstrip(b"\n")
         *blocks, rest = stream.split(b"\n\n")
-        return self._careful(blocks), rest.lstrip(b"\n")
+        return self._parse_blocks(blocks), rest.lstrip(b"\n")
 
-    def _careful(self, blocks: list[bytes]) -> list[bytes]:
+    def _parse_blocks(self, blocks: list[bytes]) -> list[bytes]:
         if any(len(block.strip(b"\n")) > self._limit for block in blocks):
             raise EventTooLarge(self._limit)
-        return [data for data in map(_data_of, blocks) if data is not None]
+        return [data for data in map(_event_data, blocks) if data is not None]
 
 
-def _data_of(block: bytes) -> bytes | None:
-    """The joined data lines of one event; None if it has none."""
+def _event_data(block: bytes) -> bytes | None:
+    """Return the joined data lines of one event; None if it has none."""
     lines = []
     for line in block.split(b"\n"):
         name, _, value = line.partition(b":")

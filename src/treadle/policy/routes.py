@@ -16,8 +16,8 @@ from msgspec import field
 
 from ..core.errors import ConfigError
 from ..core.service import Service
-from ..models.connect import ProviderConfig
 from ..models.contract import AuthFailed
+from ..models.providers import ProviderConfig
 from .auth.credential import AuthError
 from .auth.refreshing_model import RefreshingModel
 from .failures import UNUSABLE, Failure
@@ -101,8 +101,7 @@ class Routes(Service, kw_only=True):
 
     def missing(self, model: str) -> str:
         """Why `model` cannot be asked without a profile; empty where it can."""
-        from ..models.connect import provider_access
-        from ..models.providers import provider_settings
+        from ..models.providers import provider_access, provider_settings
 
         provider = self._provider(model)
         try:
@@ -167,8 +166,7 @@ class Routes(Service, kw_only=True):
 
     def address(self, model: str) -> str:
         """Where the provider of `model` is; empty where nobody knows yet."""
-        from ..models.connect import provider_access
-        from ..models.providers import provider_settings
+        from ..models.providers import provider_access, provider_settings
 
         provider = self._provider(model)
         settings = provider_settings(provider, self.providers).with_overrides(_KEYLESS)

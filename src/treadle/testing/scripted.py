@@ -16,12 +16,17 @@ from typing import Literal
 from ..core.aio import finish_uncancelled
 from ..core.items import Item
 from ..core.loopback import LoopbackRequest
-from ..models.connect import ProviderConfig, connect
-from ..models.contract import Capabilities, Model, ModelEvent, ModelRequest, RemoteCompaction
-from ..models.format import WireFormat
+from ..models.contract import (
+    Capabilities,
+    Model,
+    ModelEvent,
+    ModelRequest,
+    RemoteCompaction,
+    WireFormat,
+)
 from ..models.formats import format_named
 from ..models.profile import ModelProfile
-from ..models.providers import OpenerContext
+from ..models.providers import OpenerContext, ProviderConfig, connect
 from ..models.transport import AsyncTransport
 from .fake import FakeServer
 from .script import Answer, Script, load_script

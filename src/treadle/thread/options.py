@@ -25,8 +25,8 @@ from ..harness.contract import Harness
 from ..harness.registry import HarnessRegistry
 from ..harness.select import HarnessRules
 from ..hooks import Hooks
-from ..models.connect import ProviderConfig
 from ..models.contract import Model
+from ..models.providers import ProviderConfig
 from ..policy.auth.credential_store import CredentialStore
 from ..policy.overlays import Overlays
 from ..prompt.discovery import DocsRules

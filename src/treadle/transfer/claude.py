@@ -15,7 +15,7 @@ import msgspec
 from ..core.entries import FragmentMark, Origin
 from ..core.items import FunctionCall, FunctionCallOutput, InputText, Message, OutputText, Part
 from ..core.wire import json_bytes
-from ..models.formats.thinking import THINKING, reasoning_item
+from ..models.formats.messages import THINKING, reasoning_item
 from ..prompt.legacy import LegacyTag
 from ..prompt.registry import Registry
 from .claude_tree import Transcript

@@ -26,7 +26,7 @@ from ..core.items import (
     decode_item,
 )
 from ..core.wire import json_bytes
-from ..models.formats.thinking import reasoning_item
+from ..models.formats.messages import reasoning_item
 from ..prompt.registry import Registry
 from .lines import Line, object_of, read_records
 from .pieces import (

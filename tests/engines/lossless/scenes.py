@@ -36,8 +36,8 @@ from treadle.models.contract import (
     ModelError,
     ModelEvent,
     ModelRequest,
+    WireFormat,
 )
-from treadle.models.format import WireFormat
 from treadle.models.formats import format_named
 from treadle.tools.decorator import tool
 

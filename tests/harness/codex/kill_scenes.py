@@ -21,7 +21,7 @@ from tests.engines.notebook import Notebook
 from treadle import Thread
 from treadle.harness.codex.harness import CodexHarness
 from treadle.harness.codex.options import CodexOptions
-from treadle.models.connect import ProviderConfig
+from treadle.models.providers import ProviderConfig
 from treadle.testing.options import grouped
 from treadle.testing.script import Answer, Break, Call, Script
 from treadle.tools.contract import Tool

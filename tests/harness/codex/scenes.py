@@ -15,7 +15,7 @@ from tests.harness.scenes import hear, last, of
 from treadle import Thread
 from treadle.harness.codex.harness import CodexHarness
 from treadle.harness.codex.options import CodexOptions
-from treadle.models.connect import ProviderConfig
+from treadle.models.providers import ProviderConfig
 from treadle.prompt.codex import find_codex
 from treadle.testing.appserver import AppScript, scripted_command
 from treadle.testing.fake import FakeServer

@@ -19,7 +19,7 @@ from treadle.harness.codex.options import CodexOptions
 from treadle.harness.codex.server_access import SUBSCRIPTION_URL
 from treadle.harness.contract import Identity
 from treadle.harness.events import AttemptFailed, Retrying
-from treadle.models.connect import ProviderConfig
+from treadle.models.providers import ProviderConfig
 from treadle.policy.auth import ApiKey, CredentialStore, OAuth, Token
 from treadle.policy.auth.credential import RouteRefused
 from treadle.testing.script import Answer, Call, Failure

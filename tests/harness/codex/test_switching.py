@@ -14,7 +14,7 @@ from tests.harness.codex.scenes import (
 from tests.harness.codex.view_items import shows_view, start_reasons, view_contents, without_ids
 from treadle import Thread
 from treadle.harness.codex.native_projection import history_items, rows_to_send
-from treadle.models.connect import ProviderConfig
+from treadle.models.providers import ProviderConfig
 from treadle.testing.script import Answer, Call
 from treadle.tools.decorator import tool
 

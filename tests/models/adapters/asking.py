@@ -5,9 +5,9 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from treadle.core.items import Item
-from treadle.models.connect import Api, ProviderConfig, connect
 from treadle.models.contract import Model, ModelRequest
 from treadle.models.profile import ModelProfile
+from treadle.models.providers import Api, ProviderConfig, connect
 from treadle.models.transport import AsyncTransport
 from treadle.testing.fake import FakeServer
 from treadle.testing.script import Answer, Script

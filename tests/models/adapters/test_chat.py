@@ -17,8 +17,8 @@ from treadle.core.items import (
 )
 from treadle.core.stream import ReasoningTextDelta, ResponseIncomplete
 from treadle.core.usage import TokenUsage
-from treadle.models.assembly import FreeformDeltas
 from treadle.models.contract import ContextOverflow, StreamCut
+from treadle.models.item_reader import FreeformDeltas
 from treadle.testing.contracts.answers import broken, collect, completed, done
 from treadle.testing.script import Answer
 

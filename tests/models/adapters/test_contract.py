@@ -2,9 +2,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from treadle.models.connect import Api, ProviderConfig, connect
 from treadle.models.contract import Model
 from treadle.models.profile import ModelProfile
+from treadle.models.providers import Api, ProviderConfig, connect
 from treadle.models.transport import AsyncTransport
 from treadle.testing.contracts.models import ModelContract
 

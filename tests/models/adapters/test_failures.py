@@ -10,8 +10,8 @@ from treadle.models.contract import (
     ModelError,
     RateLimited,
 )
-from treadle.models.failures import (
-    ProviderError,
+from treadle.models.provider_errors import (
+    ErrorBody,
     error_for_status,
     error_in_stream,
     parse_error_body,
@@ -67,13 +67,13 @@ def test_a_status_and_its_body_have_one_meaning(
 def test_a_failure_inside_a_stream_has_one_meaning(
     code: str, kind: type[ModelError], retryable: bool
 ):
-    error = error_in_stream(ProviderError("words", code))
+    error = error_in_stream(ErrorBody("words", code))
     assert (type(error), error.retryable, error.code) == (kind, retryable, code)
     assert "words" in str(error)
 
 
 def test_a_rate_limit_inside_a_stream_says_when_in_words():
-    said = ProviderError("Please try again in 1.5s.", "rate_limit_exceeded")
+    said = ErrorBody("Please try again in 1.5s.", "rate_limit_exceeded")
     assert error_in_stream(said).retry_after == 1.5
 
 
@@ -113,7 +113,7 @@ def test_a_wait_that_nobody_can_mean_is_none(wish: str):
     waits = {
         error_for_status(429, {"retry-after": wish}, b"").retry_after,
         error_for_status(503, {"retry-after-ms": wish}, b"").retry_after,
-        error_in_stream(ProviderError(f"try again in {wish}s", "rate_limit_exceeded")).retry_after,
+        error_in_stream(ErrorBody(f"try again in {wish}s", "rate_limit_exceeded")).retry_after,
     }
     assert waits <= {None, 0.0, 3.0, 0.003}
 

@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from treadle.models.connect import Api, ProviderConfig, connect
 from treadle.models.contract import Model, ModelError, StreamCut
 from treadle.models.profile import ModelProfile
+from treadle.models.providers import Api, ProviderConfig, connect
 from treadle.models.transport import AsyncTransport
 from treadle.testing.contracts.answers import broken
 

@@ -8,7 +8,7 @@ from treadle.core.items import FunctionCall, Message, OutputText, Reasoning, Unk
 from treadle.core.stream import ResponseIncomplete
 from treadle.core.usage import TokenUsage
 from treadle.models.contract import ContextOverflow, ModelError
-from treadle.models.formats.thinking import thinking_block
+from treadle.models.formats.messages import thinking_block
 from treadle.testing.contracts.answers import broken, collect, completed, done
 from treadle.testing.script import Answer, Failure
 

@@ -9,11 +9,12 @@ import pytest
 
 from treadle.core.errors import ConfigError
 from treadle.models.catalog import Catalog
-from treadle.models.chat import ChatModel
+from treadle.models.chat_model import ChatModel
 from treadle.models.contract import AuthFailed, Capabilities, Model
-from treadle.models.messages import MessagesModel
+from treadle.models.endpoint import HttpModel
+from treadle.models.messages_model import MessagesModel
 from treadle.models.providers import ProviderConfig, open_model, provider_names
-from treadle.models.responses import ResponsesModel
+from treadle.models.responses_model import ResponsesModel
 from treadle.models.transport import AsyncTransport
 from treadle.testing.contracts.answers import collect, messages
 from treadle.testing.fake import FakeServer
@@ -40,12 +41,12 @@ def opened(name: str, transport: AsyncTransport | None = None, **fields: Any) ->
 
 
 def address(model: Model) -> str:
-    assert isinstance(model, ResponsesModel | ChatModel | MessagesModel)
+    assert isinstance(model, HttpModel)
     return model.endpoint.base_url
 
 
 async def test_each_provider_has_its_adapter_and_its_address(transport: AsyncTransport):
-    found = {
+    found: dict[str, tuple[type, str, str]] = {
         name: (type(model), address(model), model.name)
         for name in ("openai:gpt-5.5", "gpt-5.5", "anthropic:claude-opus-5", "ollama:llama3.1:70b")
         for model in (opened(name, transport),)

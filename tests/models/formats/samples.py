@@ -24,8 +24,8 @@ from treadle.core.items import (
 )
 from treadle.core.specs import SPECS as TOOLS
 from treadle.core.specs import CustomTool, FunctionTool, Grammar, Namespace, ToolSpec, parameters
-from treadle.models.format import WireFormat
-from treadle.models.formats.thinking import reasoning_item
+from treadle.models.contract import WireFormat
+from treadle.models.formats.messages import reasoning_item
 
 PIXEL = "data:image/png;base64,iVBORw0KGgo="
 

@@ -17,8 +17,7 @@ from treadle.core.items import (
     Unknown,
     encode_item,
 )
-from treadle.models.formats.messages import MARK, MessagesFormat
-from treadle.models.formats.thinking import reasoning_item, thinking_block
+from treadle.models.formats.messages import MARK, MessagesFormat, reasoning_item, thinking_block
 
 from .samples import ENCODED, PIXEL, body, call, head, opening, output, payload, said, signed, user
 

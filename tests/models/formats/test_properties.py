@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treadle.core.items import Item, encode_item
-from treadle.models.format import WireFormat
+from treadle.models.contract import WireFormat
 from treadle.models.formats import format_named
 
 from .samples import body, head, opening, steps

@@ -1,14 +1,14 @@
 from __future__ import annotations
 
 from treadle.core.items import Item, encode_item
-from treadle.models.formats.steps import StepOrder
+from treadle.models.formats.shared import StepOrder
 
 from .samples import call, output, said, user
 
 
 def ordered(*items: Item, talk: bool = True) -> list[Item]:
-    order = StepOrder(talk=talk)
-    return [ready for item in items for ready in order.put(item)]
+    order = StepOrder(text_after_calls=talk)
+    return [ready for item in items for ready in order.add(item)]
 
 
 def test_a_call_made_while_others_are_answered_waits_for_the_last_output():
@@ -47,9 +47,9 @@ def test_a_call_id_may_be_used_again_once_it_was_answered():
 
 
 def test_a_copy_holds_its_own():
-    order = StepOrder(talk=True)
-    order.put(call("a"))
-    order.put(user("x"))
+    order = StepOrder(text_after_calls=True)
+    order.add(call("a"))
+    order.add(user("x"))
     copy = order.copy()
-    assert order.put(output("a")) == copy.put(output("a")) == [output("a"), user("x")]
-    assert encode_item(order.put(user("y"))[0]) == encode_item(user("y"))
+    assert order.add(output("a")) == copy.add(output("a")) == [output("a"), user("x")]
+    assert encode_item(order.add(user("y"))[0]) == encode_item(user("y"))

@@ -24,8 +24,8 @@ from ...core.usage import RateLimitSnapshot, RateLimitWindow
 from ...engines.info import CAPABILITIES, Capability
 from ...log.thread_log import ThreadLog
 from ...log.turn_input import TurnInput
-from ...models.connect import ProviderConfig
 from ...models.contract import Model
+from ...models.providers import ProviderConfig
 from ...policy.auth.accounts import Forwarding, check_bound
 from ...store.contract import ENDED_STATES
 from ..contract import (

@@ -26,8 +26,8 @@ from ...models.contract import (
     ModelEvent,
     ModelRequest,
     StreamCut,
+    WireFormat,
 )
-from ...models.format import WireFormat
 from ...models.formats import format_named
 from ...policy.auth.credential import AuthError
 from ...policy.failures import UNUSABLE

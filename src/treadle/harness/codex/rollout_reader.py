@@ -18,7 +18,7 @@ from msgspec import Raw, Struct
 from ...context.row import shape_of
 from ...core.files import open_regular
 from ...core.wire import UNREADABLE
-from ...models.soundness import is_readable
+from ...models.item_checks import is_readable
 from .native_projection import is_model_output
 
 __all__ = [

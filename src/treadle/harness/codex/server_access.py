@@ -19,8 +19,7 @@ import msgspec
 from msgspec import Struct, field, structs
 
 from ...core.errors import ConfigError
-from ...models.connect import ProviderConfig, provider_access
-from ...models.providers import provider_settings
+from ...models.providers import ProviderConfig, provider_access, provider_settings
 from ...policy.auth.accounts import (
     Login,
     forwarding,

@@ -21,8 +21,8 @@ from msgspec import Raw, UnsetType
 from ...core.redact import redact_known
 from ...core.wire import UNREADABLE, is_nested_deeper
 from ...engines.words import brief
+from ...models.item_checks import is_readable
 from ...models.retry import Backoff
-from ...models.soundness import is_readable
 from .errors import CodexProtocolError, Disconnected, Overloaded, RequestTimeout
 from .framing import (
     BAD_PARAMETERS,

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ...models.connect import ProviderConfig
+from ...models.providers import ProviderConfig
 from ...prompt.codex import find_codex
 from ..contract import Identity
 from .app_server import AppServer

@@ -1,16 +1,16 @@
-"""The wire formats Treadle can write."""
+"""The wire formats that Treadle can write."""
 
 from __future__ import annotations
 
 from ...core.errors import ConfigError
-from ..format import WireFormat
+from ..contract import WireFormat
 
 __all__ = ["format_named"]
 
 
 def format_named(api: str) -> WireFormat:
-    """The format of an API, by the name that heads carry."""
-    match api:
+    """Return the format of an API, by the name that heads carry."""
+    match api:  # a first request loads one format only
         case "responses":
             from .responses import ResponsesFormat
 

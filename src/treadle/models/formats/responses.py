@@ -12,7 +12,7 @@ from msgspec import UNSET, Raw, Struct
 
 from ...core.entries import Head
 from ...core.wire import json_bytes
-from ..format import HeadPart
+from ..contract import HeadPart
 
 __all__ = ["ResponsesFormat"]
 
@@ -23,18 +23,18 @@ class ResponsesFormat(Struct, frozen=True):
     name: str = "responses"
 
     def head_parts(self, head: Head, cache_key: str) -> Iterator[tuple[HeadPart, bytes]]:
-        """Parameters, tools, instructions, and the start of the input."""
+        """Return the parameters, the tools, the instructions and the start of the input."""
         yield "params", json_bytes(_params(head, cache_key))[:-1]
         yield "tools", b',"tools":[%s]' % b",".join(bytes(tool) for tool in head.tools)
-        said = b',"instructions":' + json_bytes(head.instructions) if head.instructions else b""
-        yield "instructions", said + b',"input":['
+        text = b',"instructions":' + json_bytes(head.instructions) if head.instructions else b""
+        yield "instructions", text + b',"input":['
 
     def writer(self, _head: Head, /) -> _Items:
-        """A writer of plain items."""
+        """Return a writer of plain items."""
         return _Items()
 
     def with_cache_marks(self, body: bytes, _ends: tuple[int, ...], /) -> bytes:
-        """The body as it is: this API has no marks."""
+        """Return the body unchanged: this API has no marks."""
         return body
 
 
@@ -55,8 +55,8 @@ class _Items(Struct):
 
 
 def _params(head: Head, cache_key: str) -> dict[str, object]:
-    reasoning = _present({"effort": head.effort, "summary": head.summary})
-    return _present(
+    reasoning = _without_none({"effort": head.effort, "summary": head.summary})
+    return _without_none(
         {
             "model": head.model,
             "tool_choice": head.tool_choice,
@@ -81,8 +81,8 @@ def _text(head: Head) -> dict[str, object]:
             "schema": Raw(head.output_schema),
             "name": head.schema_name,
         }
-    return _present(text)
+    return _without_none(text)
 
 
-def _present(fields: Mapping[str, object]) -> dict[str, object]:
+def _without_none(fields: Mapping[str, object]) -> dict[str, object]:
     return {name: value for name, value in fields.items() if value is not None}

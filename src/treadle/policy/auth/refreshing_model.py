@@ -19,8 +19,8 @@ from ...models.contract import (
     ModelEvent,
     ModelRequest,
     RemoteCompaction,
+    WireFormat,
 )
-from ...models.format import WireFormat
 from ..failures import UNUSABLE
 from .credential import AuthError
 

@@ -31,7 +31,7 @@ from ...core.loopback import LoopbackRequest
 from ...harness.contract import Closes, Harness
 from ...harness.events import Event, TurnCompleted
 from ...harness.offers import HarnessOffer
-from ...models.connect import ProviderConfig
+from ...models.providers import ProviderConfig
 from ...thread.thread import Thread
 from ...tools.contract import Tool
 from ...tools.decorator import tool

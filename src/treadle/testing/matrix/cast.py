@@ -33,7 +33,7 @@ from .stage import (
 
 if TYPE_CHECKING:
     from ...harness.contract import Harness
-    from ...models.connect import ProviderConfig
+    from ...models.providers import ProviderConfig
 
 __all__ = ["Player", "cast", "no_codex", "scenery"]
 

@@ -21,7 +21,7 @@ import msgspec
 
 from ...harness.contract import Closes, Harness
 from ...harness.events import Event
-from ...models.connect import ProviderConfig
+from ...models.providers import ProviderConfig
 from ..fake import FakeServer
 from ..options import grouped
 from ..script import Answer, Script

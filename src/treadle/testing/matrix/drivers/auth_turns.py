@@ -17,7 +17,7 @@ import msgspec
 
 from ....core.items import Message, decode_item, text_of
 from ....harness.events import Event, TurnCompleted
-from ....models.connect import ProviderConfig
+from ....models.providers import ProviderConfig
 from ....policy.auth.auth_state import now as present
 from ....policy.auth.cooldowns import obstacle
 from ....policy.auth.credential import ApiKey, AuthError, Credential, Token

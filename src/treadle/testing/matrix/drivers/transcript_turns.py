@@ -12,7 +12,7 @@ import msgspec
 from ....core.loopback import LoopbackRequest
 from ....core.provenance import InputProvenance
 from ....harness.events import ToolStarted, TurnCompleted
-from ....models.connect import ProviderConfig
+from ....models.providers import ProviderConfig
 from ....thread.thread import Thread
 from ....tools.decorator import tool
 from ..stage import SECRET, Stage, answers

@@ -1,7 +1,7 @@
 """The OpenAI Responses API as a model.
 
-Owns which events end a stream, and how. Invariant: a failed response is told when its
-stream closes; nothing after `response.completed` counts.
+Owns which events end a stream, and how. Invariant: the error of a failed response is raised
+when its stream closes; nothing after `response.completed` counts.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from ..core.stream import (
 )
 from ..core.usage import WireUsage
 from ..core.wire import UNREADABLE, json_bytes
-from .contract import Capabilities, ModelError, ModelEvent, ModelRequest, StreamCut
-from .endpoint import Endpoint
-from .failures import ProviderError, error_in_stream, parse_error_body, provider_error
+from .contract import ModelError, ModelEvent, ModelRequest, StreamCut
+from .endpoint import HttpModel
 from .formats.responses import ResponsesFormat
-from .soundness import ItemChecker, is_readable
+from .item_checks import ItemChecker, is_readable
+from .provider_errors import ErrorBody, error_in_stream, make_error_body, parse_error_body
 from .transport import Timeouts
 
 __all__ = ["ResponsesModel", "ResponsesReader"]
@@ -47,7 +47,7 @@ _COMPACT_FIELDS = frozenset(
         "text",
     )
 )
-_COMPACT_PATIENCE = 4
+_COMPACT_IDLE_FACTOR = 4
 """A compaction may be silent this many times longer than a stream."""
 
 _LONGEST_REASON = 80
@@ -57,41 +57,32 @@ _DECISIVE = (ResponseCompleted, ResponseFailed, ErrorEvent, ResponseIncomplete, 
 _members = msgspec.json.Decoder(dict[str, Raw])
 
 
-class ResponsesModel(Struct):
-    """A model behind ``/responses``; can fold conversations where its provider can."""
+class ResponsesModel(HttpModel):
+    """A model behind ``/responses``; compacts conversations where its provider can."""
 
-    name: str
-    capabilities: Capabilities
-    endpoint: Endpoint
-    shared_transport: bool = False
-    """Whether someone else closes the transport."""
     format: ResponsesFormat = field(default_factory=ResponsesFormat)
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[list[ModelEvent], None]:
-        """Send `request` and hand out what comes back."""
-        return self.endpoint.stream("/responses", request, ResponsesReader(), _names(request))
+        """Send `request` and yield the events of the answer."""
+        headers = _thread_headers(request)
+        return self.endpoint.stream("/responses", request, ResponsesReader(), headers)
 
     async def compact(self, request: ModelRequest) -> list[Item]:
-        """The items that stand for the conversation in `request`."""
+        """Return the items that replace the conversation in `request`."""
         members = _members.decode(request.body)
         kept = {name: raw for name, raw in members.items() if name in _COMPACT_FIELDS}
         idle = self.endpoint.timeouts.idle
-        patience = Timeouts(
+        timeouts = Timeouts(
             connect=self.endpoint.timeouts.connect,
-            idle=None if idle is None else idle * _COMPACT_PATIENCE,
+            idle=None if idle is None else idle * _COMPACT_IDLE_FACTOR,
         )
         answer = await self.endpoint.fetch(
             "/responses/compact",
             json_bytes(kept),
-            {**_names(request), **request.headers},
-            timeouts=patience,
+            {**_thread_headers(request), **request.headers},
+            timeouts=timeouts,
         )
-        return _compacted(answer)
-
-    async def close(self) -> None:
-        """Let go of connections."""
-        if not self.shared_transport:
-            await self.endpoint.transport.close()
+        return _compaction_items(answer)
 
 
 class ResponsesReader:
@@ -101,16 +92,16 @@ class ResponsesReader:
         self.events: list[ModelEvent] = []
         self.complete = False
         self.failure: ModelError | None = None
-        self._remembered: ModelError | None = None
-        self._soundness = ItemChecker()
+        self._announced: ModelError | None = None
+        self._checker = ItemChecker()
 
     def read(self, payload: bytes) -> None:
-        """One event of the stream; what is no JSON object is passed over."""
+        """Read one event of the stream; skip what is no JSON object."""
         event = decode_event(payload)
         if event is None:
             return
         if isinstance(event, OutputItemDone):
-            self._take(event)
+            self._take_item(event)
             return
         self.events.append(event)
         if not isinstance(event, _DECISIVE):
@@ -119,10 +110,10 @@ class ResponsesReader:
             case ResponseCompleted():
                 self.complete = True
             case ResponseFailed():
-                self._remembered = error_in_stream(_complaint(event.response.error))
+                self._announced = error_in_stream(_error_of(event.response.error))
             case ErrorEvent():
                 details = event.error or ErrorDetails(event.code, event.message)
-                self._remembered = error_in_stream(_complaint(details))
+                self._announced = error_in_stream(_error_of(details))
             case ResponseIncomplete():
                 reason = event.reason[:_LONGEST_REASON]
                 self.failure = StreamCut(
@@ -136,42 +127,42 @@ class ResponsesReader:
                 )
 
     def read_document(self, body: bytes) -> None:
-        """A response that came as one document."""
+        """Read a response that came as one document."""
         try:
-            response = msgspec.json.decode(body, type=_Whole)
+            response = msgspec.json.decode(body, type=_Response)
         except UNREADABLE:
             self.failure = error_in_stream(parse_error_body(body))
             return
         for item in response.output:
-            self._take(OutputItemDone(item))
+            self._take_item(OutputItemDone(item))
             if self.failure is not None:
                 return
         self.events.append(ResponseCompleted(CompletedBody(id=response.id, usage=response.usage)))
         self.complete = True
 
     def end(self, cut: ModelError) -> None:
-        """The stream has closed without a `response.completed`."""
-        self.failure = self._remembered or cut
+        """Handle the end of a stream that had no `response.completed`."""
+        self.failure = self._announced or cut
 
-    def _take(self, event: OutputItemDone) -> None:
-        self.failure = self._soundness.error(event.body)
+    def _take_item(self, event: OutputItemDone) -> None:
+        self.failure = self._checker.error(event.body)
         if self.failure is None:
             self.events.append(event)
 
 
-class _Whole(Struct):
+class _Response(Struct):
     id: str
     output: list[Raw]
     usage: WireUsage | None = None
 
 
-class _Compacted(Struct):
+class _Compaction(Struct):
     output: list[Raw]
 
 
-def _compacted(answer: bytes) -> list[Item]:
+def _compaction_items(answer: bytes) -> list[Item]:
     try:
-        output = msgspec.json.decode(answer, type=_Compacted).output
+        output = msgspec.json.decode(answer, type=_Compaction).output
     except UNREADABLE as error:
         raise _unreadable() from error
     if not all(map(is_readable, output)):
@@ -186,13 +177,13 @@ def _unreadable() -> ModelError:
     )
 
 
-def _complaint(details: ErrorDetails | None) -> ProviderError:
+def _error_of(details: ErrorDetails | None) -> ErrorBody:
     if details is None:
-        return ProviderError()
-    return provider_error(details.message or "", details.code or details.type or "")
+        return ErrorBody()
+    return make_error_body(details.message or "", details.code or details.type or "")
 
 
-def _names(request: ModelRequest) -> dict[str, str]:
-    """Names that let a provider tell conversations apart."""
+def _thread_headers(request: ModelRequest) -> dict[str, str]:
+    """Return the headers by which a provider tells conversations apart."""
     thread = request.thread
     return {"session-id": thread, "thread-id": thread} if thread else {}

@@ -1,4 +1,4 @@
-"""Facts about models that Treadle knows by itself.
+"""The built-in facts about models.
 
 An entry applies to every slug that starts with its name; the longest name wins. It starts
 from the entry named by `like`, else from the entry its own name would have matched so far,

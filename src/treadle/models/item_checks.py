@@ -1,8 +1,8 @@
-"""Sound items: what of a provider's answer may enter the log.
+"""Checks of the items in a provider's answer, before they may enter the log.
 
-An item of an answer is kept for good, read by everything that comes later, and told to
-other providers. Invariant: what passes here can be read by all of them, is not more than
-anyone asked for, and speaks in nobody else's name.
+An item of an answer is kept for good, read by everything that comes later, and sent to
+other providers. Invariant: an item that passes here can be read by all of them, is not more
+than a request may ask for, and does not claim to come from the user or the runtime.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _OURS = frozenset(
         *("custom_tool_call_output", "function_call_output"),
     )
 )
-"""Items that only this side of a conversation may say."""
+"""Types of items that only this side of a conversation may send."""
 
 
 def is_readable(body: bytes | Raw) -> bool:
-    """Whether everyone can read an item, now and later."""
+    """Return whether every reader can decode an item, now and later."""
     data = bytes(body)
     if is_nested_deeper(data, MOST_LEVELS):
         return False
@@ -43,15 +43,15 @@ def is_readable(body: bytes | Raw) -> bool:
 
 
 class ItemChecker:
-    """Looks at the items of one answer, in order."""
+    """Checks the items of one answer, in order."""
 
     def __init__(self) -> None:
-        self._seen = 0
+        self._count = 0
 
     def error(self, body: bytes | Raw) -> StreamCut | None:
-        """Why the answer cannot go on with this item; None where it can."""
-        self._seen += 1
-        if self._seen > MOST_ITEMS:
+        """Return why the answer cannot go on with this item; None if it can."""
+        self._count += 1
+        if self._count > MOST_ITEMS:
             return StreamCut(
                 f"the answer holds more than {MOST_ITEMS} items; try again, or ask for less",
                 code="too_many_items",
@@ -60,9 +60,9 @@ class ItemChecker:
             return StreamCut(
                 "an item of the answer cannot be read; try again", retryable=True, code="unreadable"
             )
-        if (name := _forged(body)) is not None:
+        if (kind := _forged_kind(body)) is not None:
             return StreamCut(
-                f"the provider answered with {name}, which only this side may say; "
+                f"the provider answered with {kind}, which only this side may say; "
                 "use another provider",
                 code="forged_item",
             )
@@ -77,8 +77,8 @@ class _Claim(msgspec.Struct):
 _claim = msgspec.json.Decoder(_Claim)
 
 
-def _forged(body: bytes | Raw) -> str | None:
-    """What an item is that a model cannot say."""
+def _forged_kind(body: bytes | Raw) -> str | None:
+    """Return what an item claims to be that a model cannot send; None for all others."""
     try:
         claim = _claim.decode(body)
     except msgspec.ValidationError:
