@@ -10,8 +10,7 @@ from pathlib import Path
 from fuzz.cutting import head_and_rest
 from treadle.prompt.registry import Registry, default_registry
 from treadle.store.memory import MemoryStore
-from treadle.transfer.detect import FORMATS, detect
-from treadle.transfer.importing import import_paths
+from treadle.transfer.importing import FORMATS, detect_format, import_paths
 
 __all__ = ["WORDS", "check"]
 
@@ -48,7 +47,7 @@ def check(data: bytes) -> None:
     """What a file says becomes entries, counts and complaints; a second time, nothing more."""
     choice, body = head_and_rest(data)
     _file().write_bytes(body)
-    detect(_file())
+    detect_format(_file())
     asyncio.run(_twice(choice[0]))
 
 

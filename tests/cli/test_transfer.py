@@ -94,7 +94,7 @@ def test_a_torn_line_is_complained_about(treadle):
     done = treadle("import", str(file))
     assert done.lines[0] == "imported 1 record into 1 thread; 0 were there already"
     assert done.err == (
-        "treadle: line 2 of 'chat.jsonl' ends in the middle; import again when it is whole\n"
+        "treadle: line 2 of 'chat.jsonl' ends in the middle; import again when it is complete\n"
     )
 
 
@@ -104,9 +104,9 @@ def test_files_that_cannot_be_imported_are_refused_in_one_line(treadle):
     said = [treadle.refused("import", str(notes)), treadle.refused("import", "/dev/null")]
     assert [line.replace(str(treadle.project), "HERE") for line in said] == snapshot(
         [
-            "treadle: 'HERE/notes.txt' is in no format that is known; say which with --format, or \
+            "treadle: 'HERE/notes.txt' is not in a known format; name the format with --format, or \
 convert it to plain JSONL\n",
-            "treadle: '/dev/null' is no regular file; name a JSONL file or a directory\n",
+            "treadle: '/dev/null' is not a regular file; name a JSONL file or a directory\n",
         ]
     )
     assert "does not exist" in treadle.refused("import", "nowhere.jsonl", code=2)

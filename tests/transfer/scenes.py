@@ -8,8 +8,8 @@ from treadle.core.entries import Entry, Flags, Notice, Rollback
 from treadle.core.items import Message, Reasoning, item_type, text_of
 from treadle.prompt.registry import default_registry
 from treadle.store.contract import Store
+from treadle.transfer.import_report import ImportedThread, ImportReport
 from treadle.transfer.importing import import_paths
-from treadle.transfer.report import Brought, ImportReport
 
 SAMPLES = Path(__file__).parent / "samples"
 WIDTH = 96
@@ -34,7 +34,7 @@ def states(report: ImportReport) -> list[tuple[str, str, int, int]]:
     return [(each.source, each.state, each.added, each.present) for each in report.threads]
 
 
-def thread_in(report: ImportReport, ending: str) -> Brought:
+def thread_in(report: ImportReport, ending: str) -> ImportedThread:
     return next(each for each in report.threads if each.source.endswith(ending))
 
 

@@ -17,8 +17,8 @@ from treadle.core.items import InputText, Message, encode_item
 from treadle.store.contract import Change
 from treadle.store.memory import MemoryStore
 from treadle.store.sqlite import SqliteStore
-from treadle.transfer.lines import HEAVY, bounded, read_lines
-from treadle.transfer.tally import Tally
+from treadle.transfer.import_report import ImportCounts
+from treadle.transfer.jsonl import CHUNK_BYTES, read_lines, take_chunk
 
 from .scenes import FORMATS, bring, essence, sample, states, thread_in, told, write
 
@@ -100,18 +100,18 @@ async def test_a_broken_line_costs_no_other(store, tmp_path):
     file.write_text("\n".join(lines) + "\n")
     report = await bring(store, file)
     assert (report.added, report.malformed) == (2, 2)
-    assert report.problems[0].startswith("line 2 of 'a.jsonl' is no record")
+    assert report.problems[0].startswith("line 2 of 'a.jsonl' is not a record")
 
 
-def test_a_line_that_never_ends_is_passed_over(tmp_path):
+def test_a_line_that_never_ends_is_skipped(tmp_path):
     file = tmp_path / "a.jsonl"
     file.write_bytes(b'{"a":1}\n' + b"x" * 500 + b"\n" + b'{"b":2}\n')
-    tally = Tally()
-    lines = list(read_lines(file, tally, longest=100))
+    counts = ImportCounts()
+    lines = list(read_lines(file, counts, longest=100))
     assert [(line.number, line.data) for line in lines] == [(1, b'{"a":1}'), (3, b'{"b":2}')]
-    assert (tally.too_long, tally.complaints) == (
+    assert (counts.too_long, counts.problems) == (
         1,
-        ["line 2 of 'a.jsonl' is 501 bytes long and was passed over; 100 are accepted"],
+        ["line 2 of 'a.jsonl' is 501 bytes long and was skipped; 100 are accepted"],
     )
 
 
@@ -239,9 +239,9 @@ async def test_a_turn_of_any_length_stays_one_turn(tmp_path):
 
 def test_what_is_heavy_is_read_a_little_at_a_time():
     light, heavy = iter(range(10)), iter(range(10))
-    assert bounded(light, lambda _: 1, 4) == [0, 1, 2, 3]
-    assert bounded(heavy, lambda _: HEAVY // 2, 4) == [0, 1]
-    assert [bounded(light, lambda _: 1, 4) for _ in range(3)] == [[4, 5, 6, 7], [8, 9], []]
+    assert take_chunk(light, lambda _: 1, 4) == [0, 1, 2, 3]
+    assert take_chunk(heavy, lambda _: CHUNK_BYTES // 2, 4) == [0, 1]
+    assert [take_chunk(light, lambda _: 1, 4) for _ in range(3)] == [[4, 5, 6, 7], [8, 9], []]
 
 
 CHILD = """

@@ -4,7 +4,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from treadle.store.memory import MemoryStore
-from treadle.transfer.detect import detect
+from treadle.transfer.importing import detect_format
 
 from .scenes import bring, sample, states, thread_in, told, write
 
@@ -19,7 +19,7 @@ def store() -> MemoryStore:
     [("codex", "codex"), ("claude", "claude"), ("openclaw", "openclaw"), ("plain", "jsonl")],
 )
 def test_a_format_is_known_by_its_content(name, expected):
-    assert detect(sample(name)) == expected
+    assert detect_format(sample(name)) == expected
 
 
 async def test_a_codex_rollout_becomes_a_thread(store):

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from treadle.core.errors import ConfigError
 from treadle.store.memory import MemoryStore
-from treadle.transfer.detect import detect
-from treadle.transfer.pieces import milliseconds
-from treadle.transfer.sources import find_sources
+from treadle.transfer.importing import detect_format, find_sources
+from treadle.transfer.jsonl import milliseconds
 
 from .scenes import bring, sample, states, told, write
 
@@ -170,21 +169,23 @@ def test_in_a_directory_only_transcripts_are_read(tmp_path):
     sources, skipped = find_sources([tmp_path])
     assert [(source.path, source.format) for source in sources] == [(deep / "one.jsonl", "jsonl")]
     assert [(each.file, each.reason) for each in skipped] == [
-        (str(deep / "notes.jsonl"), "no format that is known")
+        (str(deep / "notes.jsonl"), "not in a known format")
     ]
 
 
 def test_a_file_that_was_named_is_refused_before_anything_is_read(tmp_path):
     (tmp_path / "notes.jsonl").write_text('{"just": "notes"}\n')
-    with pytest.raises(ConfigError, match="in no format that is known; say which with --format"):
+    with pytest.raises(
+        ConfigError, match="is not in a known format; name the format with --format"
+    ):
         find_sources([sample("plain"), tmp_path / "notes.jsonl"])
 
 
 def test_old_rollouts_and_lone_items_are_codex(tmp_path):
     header = {"id": "0195", "timestamp": "2025-07-01T00:00:00Z", "instructions": None}
     item = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "hi"}]}
-    assert detect(write(tmp_path / "a.jsonl", header, item)) == "codex"
-    assert detect(write(tmp_path / "b.jsonl", item)) == "codex"
+    assert detect_format(write(tmp_path / "a.jsonl", header, item)) == "codex"
+    assert detect_format(write(tmp_path / "b.jsonl", item)) == "codex"
 
 
 async def test_an_old_rollout_is_imported(tmp_path):

@@ -10,8 +10,8 @@ from treadle.prompt.codex import find_codex
 from treadle.store.memory import MemoryStore
 from treadle.testing.fake import FakeServer
 from treadle.testing.script import Answer, Call, Script
+from treadle.transfer.codex_rollout import Rollout
 from treadle.transfer.exporting import export_thread
-from treadle.transfer.rollout import Rollout
 
 from ..harness.test_codex import CONFIG
 from .scenes import bring, told, write

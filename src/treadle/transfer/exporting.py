@@ -1,30 +1,47 @@
 """Exporting: a thread becomes a file that others can read.
 
-Owns which entries an export holds. Invariant: an export is read a page at a time, and
-what a rollback hides is left out, or said to be hidden.
+Owns which entries an export holds, and how a page of Markdown shows them. Invariant: a
+thread is read a page at a time, and entries that a rollback hides are left out, or marked
+as hidden.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from ..context.visible import visible_backwards
-from ..core.entries import Entry, Flags, Rollback
+from ..core.entries import Entry, Flags, Notice, Rollback, own_parts
+from ..core.errors import StoreError
+from ..core.items import (
+    CustomToolCall,
+    CustomToolCallOutput,
+    FunctionCall,
+    FunctionCallOutput,
+    Message,
+    Output,
+    Reasoning,
+    item_type,
+    text_of,
+)
 from ..prompt.registry import Registry, default_registry
-from ..store.contract import Store
-from .history import entries_of
-from .markdown import MarkdownPage
-from .plain import line_of
-from .rollout import Rollout
+from ..store.contract import Store, ThreadInfo
+from .codex_rollout import Rollout
+from .imported_threads import entries_of
+from .jsonl import iso_time
+from .plain_jsonl import encode_entry
 
-__all__ = ["EXPORTS", "ExportFormat", "export_thread"]
+__all__ = ["EXPORTS", "ExportFormat", "MarkdownPage", "export_thread"]
+
+_TICKS = re.compile("`+")
 
 ExportFormat: TypeAlias = Literal["jsonl", "codex", "markdown"]
 EXPORTS: tuple[ExportFormat, ...] = ("jsonl", "codex", "markdown")
 
-_UNSHOWN = Flags.CONTEXTUAL | Flags.VOLATILE | Flags.HIDDEN
+_NOT_SHOWN = Flags.CONTEXTUAL | Flags.VOLATILE | Flags.HIDDEN
 
 
 async def export_thread(
@@ -35,38 +52,38 @@ async def export_thread(
     everything: bool = False,
     registry: Registry | None = None,
 ) -> AsyncGenerator[bytes, None]:
-    """The lines of a file: what was said and done, and with `everything` all that is stored."""
+    """Yield the parts of a file: the conversation, or with `everything` all that is stored."""
     info = await store.info(thread)
-    words = registry or default_registry()
-    entries = shown_entries(store, thread, everything=everything)
-    async with aclosing(entries) as shown:
+    fragments = registry or default_registry()
+    entries = _exported_entries(store, thread, everything=everything)
+    async with aclosing(entries) as exported:
         if format == "jsonl":
             name = info.title or info.id
-            async for entry, visible in shown:
-                yield line_of(entry, name, words, visible=visible) + b"\n"
+            async for entry, visible in exported:
+                yield encode_entry(entry, name, fragments, visible=visible) + b"\n"
             return
         writer = Rollout(info) if format == "codex" else MarkdownPage(info)
         yield writer.head()
-        async for entry, visible in shown:
+        async for entry, visible in exported:
             yield writer.write(entry, visible=visible)
 
 
-async def shown_entries(
+async def _exported_entries(
     store: Store, thread: str, *, everything: bool
 ) -> AsyncGenerator[tuple[Entry, bool], None]:
-    """The entries in order, each with whether it is visible."""
-    hidden = await _hidden(store, thread)
+    """Yield the entries in order, each with whether it is visible."""
+    hidden = await _hidden_ranges(store, thread)
     async for entry in entries_of(store, thread):
         while hidden and hidden[-1][1] <= entry.seq:
             hidden.pop()
         visible = not (hidden and hidden[-1][0] <= entry.seq)
-        plain = entry.kind == "item" and not entry.flags & _UNSHOWN
-        if everything or (visible and plain):
+        is_plain = entry.kind == "item" and not entry.flags & _NOT_SHOWN
+        if everything or (visible and is_plain):
             yield entry, visible
 
 
-async def _hidden(store: Store, thread: str) -> list[tuple[int, int]]:
-    """The stretches that rollbacks hide, the oldest last; the end of each is not hidden."""
+async def _hidden_ranges(store: Store, thread: str) -> list[tuple[int, int]]:
+    """Return the ranges that rollbacks hide, the oldest last; the end of each is not hidden."""
     found: list[tuple[int, int]] = []
     async with aclosing(visible_backwards(store, thread)) as entries:
         async for entry in entries:
@@ -74,3 +91,70 @@ async def _hidden(store: Store, thread: str) -> list[tuple[int, int]]:
             if isinstance(control, Rollback):
                 found.append((control.cut, entry.seq))
     return found
+
+
+@dataclass(slots=True)
+class MarkdownPage:
+    """Writes one thread as a page for people; no text can end the block that it is in."""
+
+    info: ThreadInfo
+    _names: dict[str, str] = field(init=False, default_factory=dict)
+
+    def head(self) -> bytes:
+        """Return the title and the id of the thread."""
+        title = " ".join((self.info.title or self.info.id).split())
+        return (
+            f"# {title}\n\nThread `{self.info.id}`, begun {iso_time(self.info.created)}.\n".encode()
+        )
+
+    def write(self, entry: Entry, *, visible: bool) -> bytes:
+        """Return the section of one entry; empty for an entry without text."""
+        try:
+            title, text = (
+                self._item_section(entry) if entry.kind == "item" else _notice_section(entry)
+            )
+        except StoreError:
+            title, text = f"unreadable {entry.kind}", ""
+        if not text.strip():
+            return b""
+        note = "" if visible else ", rolled back"
+        return f"\n## {title} ({iso_time(entry.time)}{note})\n\n{text.rstrip()}\n".encode()
+
+    def _item_section(self, entry: Entry) -> tuple[str, str]:
+        item = entry.item
+        if isinstance(item, Message):
+            own = own_parts(item.content, entry.fragments) or item.content
+            return item.role, _text_of(own)
+        match item:
+            case Reasoning():
+                text = text_of((*item.summary, *(item.content or ())))
+                return "thinking", "\n".join(f"> {line}" for line in text.splitlines())
+            case FunctionCall(name=name, arguments=given) | CustomToolCall(name=name, input=given):
+                self._names[item.call_id] = name
+                return f"call `{name}`", _block(given)
+            case FunctionCallOutput() | CustomToolCallOutput():
+                name = self._names.get(item.call_id or "") or item.name or ""
+                return f"output `{name}`" if name else "output", _block(_text_of(item.output))
+            case _:
+                return item_type(item) or "unknown", ""
+
+
+def _notice_section(entry: Entry) -> tuple[str, str]:
+    control = entry.control
+    return (f"notice, {control.level}", control.text) if isinstance(control, Notice) else ("", "")
+
+
+def _text_of(content: Output) -> str:
+    """Return the text of a content array; parts that are not text become a word in brackets."""
+    if isinstance(content, str):
+        return content
+    return "\n\n".join(
+        getattr(part, "text", None) or f"[{part.__struct_config__.tag}]" for part in content
+    )
+
+
+def _block(text: str) -> str:
+    """Return `text` between fences that are longer than any in it."""
+    longest = max((len(ticks) for ticks in _TICKS.findall(text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}\n{text}\n{fence}" if text.strip() else ""

@@ -1,8 +1,8 @@
-"""OpenClaw: session files, a header and a tree of entries.
+"""OpenClaw: session files with a header and a tree of entries.
 
-Owns which entries are the conversation: the path to the newest leaf, a reset beginning
-a conversation of its own. Invariant: a summary that stands for entries of the same file
-is kept, not told; the entries are all there.
+Owns which entries are the conversation: the path to the newest leaf; a reset begins a
+conversation of its own. Invariant: a summary of entries in the same file is stored
+verbatim and not sent to models, for the entries are all there.
 """
 
 from __future__ import annotations
@@ -28,28 +28,35 @@ from ..core.items import (
 from ..core.wire import json_bytes
 from ..models.formats.messages import reasoning_item
 from ..prompt.registry import Registry
-from .lines import Line, object_of, read_records
-from .pieces import (
+from .import_drafts import (
     UNKNOWN_ACCOUNT,
-    Piece,
-    contextual,
-    item_piece,
-    kept,
-    milliseconds,
+    PlacedDraft,
+    as_context,
+    draft_of_item,
+    draft_of_user,
+    output_of,
     parts_of,
-    text_in,
-    user_piece,
+    verbatim_draft,
 )
-from .sessions import Session, Spot, clean_id, clean_line, existing, line_key
-from .tally import Tally
-from .tree import Branch, path_to
+from .import_report import ImportCounts
+from .jsonl import JsonLine, decode_object, milliseconds, read_records
+from .session_format import (
+    ImportedSession,
+    RecordPosition,
+    TreeNode,
+    clean_id,
+    clean_line,
+    existing_directory,
+    line_key,
+    path_to,
+)
 
-__all__ = ["BOOKKEEPING", "OpenClawFormat"]
+__all__ = ["OpenClawFormat"]
 
-BOOKKEEPING = frozenset(
+_BOOKKEEPING = frozenset(
     {"thinking_level_change", "model_change", "label", "session_info", "leaf", "session_state"}
 )
-"""Entries that say nothing to a model."""
+"""Types of entries that are no part of the conversation."""
 
 _APIS = {
     "anthropic-messages": "messages",
@@ -65,98 +72,100 @@ class OpenClawFormat:
     name = "openclaw"
     agent = "OpenClaw"
 
-    def survey(self, path: Path, tally: Tally) -> list[Session]:
-        """The conversations of a session: one, and one more for each reset."""
-        reading = _Reading(tally, path.stem)
-        for line, record in read_records(path, tally):
-            reading.add(line, record)
-        return list(reading.sessions())
+    def scan(self, path: Path, counts: ImportCounts) -> list[ImportedSession]:
+        """Return the conversations of a session: one, and one more for each reset."""
+        scan = _SessionScan(counts, path.stem)
+        for line, record in read_records(path, counts):
+            scan.add(line, record)
+        return list(scan.sessions())
 
-    def pieces(self, data: bytes, spot: Spot, registry: Registry) -> list[Piece]:
-        """What an entry becomes."""
-        record = object_of(data)
+    def drafts(
+        self, data: bytes, position: RecordPosition, registry: Registry
+    ) -> list[PlacedDraft]:
+        """Return the drafts of an entry."""
+        record = decode_object(data)
         match record:
             case {"type": "message", "message": dict(message)}:
-                return _said(message, registry)
+                return _message_drafts(message, registry)
             case {"type": "custom_message"}:
-                return _custom(record, registry)
+                return _extension_drafts(record, registry)
             case {"type": "branch_summary", "summary": str(text)} if text.strip():
-                return [_told(text, registry)]
-            case {"type": "compaction", "summary": str(text)} if spot.alone and text.strip():
-                return [_told(text, registry)]
+                return [_context_draft(text, registry)]
+            case {"type": "compaction", "summary": str(text)} if position.is_first and text.strip():
+                return [_context_draft(text, registry)]
         return []
 
     def time(self, data: bytes) -> int | None:
-        """When an entry was made."""
-        record = object_of(data)
+        """Return the time of an entry."""
+        record = decode_object(data)
         message = record.get("message")
-        said = message.get("timestamp") if isinstance(message, dict) else None
-        return milliseconds(record.get("timestamp")) or milliseconds(said)
+        inner = message.get("timestamp") if isinstance(message, dict) else None
+        return milliseconds(record.get("timestamp")) or milliseconds(inner)
 
 
 @dataclass(slots=True)
-class _Reading:
-    """A session file on its way through."""
+class _SessionScan:
+    """A session file while it is scanned."""
 
-    tally: Tally
+    counts: ImportCounts
     session: str
     title: str = ""
     cwd: str = ""
     leaf: str = ""
     kinds: dict[str, str] = field(default_factory=dict)
-    spots: dict[str, Spot] = field(default_factory=dict)
-    order: list[Branch] = field(default_factory=list)
+    positions: dict[str, RecordPosition] = field(default_factory=dict)
+    order: list[TreeNode] = field(default_factory=list)
 
-    def add(self, line: Line, record: dict[str, Any]) -> None:
+    def add(self, line: JsonLine, record: dict[str, Any]) -> None:
         kind = record.get("type")
         kind = kind if isinstance(kind, str) else ""
         if kind == "session":
             self.session = clean_id(record.get("id")) or self.session
-            self.cwd = existing(record.get("cwd"))
+            self.cwd = existing_directory(record.get("cwd"))
             return
         if kind == "session_info":
             self.title = clean_line(record.get("name")) or self.title
         given = clean_id(record.get("id"))
         name = given or line_key(self.session, line)
-        if name in self.spots:
-            self.tally.left_out[kind] += 1
+        if name in self.positions:
+            self.counts.left_out[kind] += 1
             return
         before = self.order[-1].id if self.order else None
         parent = clean_id(record.get("parentId")) if given and "parentId" in record else before
         self.kinds[name] = kind
-        self.spots[name] = Spot(name, line.offset, len(line.data))
-        self.order.append(Branch(name, parent, len(self.order)))
-        self.turn_to(kind, name, record)
+        self.positions[name] = RecordPosition(name, line.offset, len(line.data))
+        self.order.append(TreeNode(name, parent, len(self.order)))
+        self._move_leaf(kind, name, record)
 
-    def turn_to(self, kind: str, name: str, record: dict[str, Any]) -> None:
-        """The newest entry is the leaf, unless it stands aside or points to another one."""
+    def _move_leaf(self, kind: str, name: str, record: dict[str, Any]) -> None:
+        """Make the newest entry the leaf, unless it is a side entry or points to another one."""
         pointed = clean_id(record.get("leafId")) or clean_id(record.get("targetId"))
         if kind in ("leaf", "session_state"):
-            self.leaf = pointed if pointed in self.spots else self.leaf
+            self.leaf = pointed if pointed in self.positions else self.leaf
         elif record.get("appendMode") != "side":
             self.leaf = name
 
-    def sessions(self) -> Iterator[Session]:
-        """The conversation up to the first reset, and one from each reset on."""
+    def sessions(self) -> Iterator[ImportedSession]:
+        """Yield the conversation up to the first reset, and one from each reset on."""
         if not self.leaf:
-            self.tally.abandoned += len(self.order)
+            self.counts.abandoned += len(self.order)
             return
-        by_id = {branch.id: branch for branch in self.order}
-        path = [branch.id for branch in path_to(by_id[self.leaf], self.order, by_id)]
-        off = self.spots.keys() - set(path)
-        self.tally.abandoned += sum(self.kinds[name] not in BOOKKEEPING for name in off)
-        served = (self.kinds[name] for name in path if self.kinds[name] in BOOKKEEPING)
-        self.tally.left_out.update(served)
-        for key, names in self.parts(path):
-            spoken = [name for name in names if self.kinds[name] not in BOOKKEEPING]
-            spots = [
-                msgspec.structs.replace(self.spots[name], alone=not at)
-                for at, name in enumerate(spoken)
+        by_id = {node.id: node for node in self.order}
+        path = [node.id for node in path_to(by_id[self.leaf], self.order, by_id)]
+        abandoned = self.positions.keys() - set(path)
+        self.counts.abandoned += sum(self.kinds[name] not in _BOOKKEEPING for name in abandoned)
+        left_out = (self.kinds[name] for name in path if self.kinds[name] in _BOOKKEEPING)
+        self.counts.left_out.update(left_out)
+        for key, names in self._split_at_resets(path):
+            shown = [name for name in names if self.kinds[name] not in _BOOKKEEPING]
+            positions = [
+                msgspec.structs.replace(self.positions[name], is_first=not at)
+                for at, name in enumerate(shown)
             ]
-            if spots:
-                yield Session(key=key, title=self.title, cwd=self.cwd, spots=spots)
+            if positions:
+                yield ImportedSession(key=key, title=self.title, cwd=self.cwd, positions=positions)
 
-    def parts(self, path: list[str]) -> Iterator[tuple[str, list[str]]]:
+    def _split_at_resets(self, path: list[str]) -> Iterator[tuple[str, list[str]]]:
         key, names = f"openclaw:{self.session}", list[str]()
         for name in path:
             if self.kinds[name] == "reset":
@@ -166,42 +175,42 @@ class _Reading:
         yield key, names
 
 
-def _said(message: dict[str, Any], registry: Registry) -> list[Piece]:
+def _message_drafts(message: dict[str, Any], registry: Registry) -> list[PlacedDraft]:
     content = message.get("content")
     match message.get("role"):
         case "user":
-            strange: list[dict[str, Any]] = []
-            parts = parts_of(content, strange.append)
-            pieces = [user_piece(parts, registry)] if parts else []
-            return [*pieces, *(kept(json_bytes(block), "openclaw") for block in strange)]
+            unknown: list[dict[str, Any]] = []
+            parts = parts_of(content, unknown.append)
+            drafts = [draft_of_user(parts, registry)] if parts else []
+            return [*drafts, *(verbatim_draft(json_bytes(block), "openclaw") for block in unknown)]
         case "assistant":
             origin = _origin(message)
             blocks = content if isinstance(content, list) else [content]
-            return [piece for block in blocks for piece in _block(block, origin, registry)]
+            return [draft for block in blocks for draft in _block_drafts(block, origin, registry)]
         case "toolResult":
             call_id = str(message.get("toolCallId", ""))
-            item = FunctionCallOutput(call_id=call_id, output=text_in(content))
-            return [item_piece(item, registry)]
+            item = FunctionCallOutput(call_id=call_id, output=output_of(content))
+            return [draft_of_item(item, registry)]
         case "bashExecution" if not message.get("excludeFromContext"):
             text = f"$ {message.get('command', '')}\n{message.get('output', '')}"
-            return [_told(text, registry)]
+            return [_context_draft(text, registry)]
         case "custom":
-            return _custom(message, registry)
+            return _extension_drafts(message, registry)
     return []
 
 
-def _custom(record: dict[str, Any], registry: Registry) -> list[Piece]:
-    """What an extension told the model; shown to people where it says so."""
+def _extension_drafts(record: dict[str, Any], registry: Registry) -> list[PlacedDraft]:
+    """Return a message of an extension to the model; hidden unless it asks to be shown."""
     parts = parts_of(record.get("content"), lambda _: None)
     if not parts:
         return []
-    draft = user_piece(parts, registry).draft
-    return [Piece(contextual(draft, Flags.NONE if record.get("display") else Flags.HIDDEN))]
+    draft = draft_of_user(parts, registry).draft
+    return [PlacedDraft(as_context(draft, Flags.NONE if record.get("display") else Flags.HIDDEN))]
 
 
-def _told(text: str, registry: Registry) -> Piece:
-    draft = user_piece(parts_of(text, lambda _: None), registry).draft
-    return Piece(contextual(draft))
+def _context_draft(text: str, registry: Registry) -> PlacedDraft:
+    draft = draft_of_user(parts_of(text, lambda _: None), registry).draft
+    return PlacedDraft(as_context(draft))
 
 
 def _origin(message: dict[str, Any]) -> Origin:
@@ -217,25 +226,25 @@ def _origin(message: dict[str, Any]) -> Origin:
     )
 
 
-def _block(block: Any, origin: Origin, registry: Registry) -> Iterator[Piece]:
+def _block_drafts(block: Any, origin: Origin, registry: Registry) -> Iterator[PlacedDraft]:
     match block:
         case str(text) | {"type": "text", "text": str(text)}:
             if text.strip():
                 item = Message(role="assistant", content=(OutputText(text=text),))
-                yield item_piece(item, registry, origin)
+                yield draft_of_item(item, registry, origin)
         case {"type": "toolCall", "id": str(call_id), "name": str(name)}:
             arguments = block.get("arguments", {})
             given = arguments if isinstance(arguments, str) else json_bytes(arguments).decode()
             call = FunctionCall(name=name, arguments=given, call_id=call_id)
-            yield item_piece(call, registry, origin)
+            yield draft_of_item(call, registry, origin)
         case {"type": "thinking", "thinking": str(text)}:
-            yield item_piece(_thought(text, block, origin), registry, origin)
+            yield draft_of_item(_reasoning(text, block, origin), registry, origin)
         case dict():
-            yield kept(json_bytes(block), "openclaw")
+            yield verbatim_draft(json_bytes(block), "openclaw")
 
 
-def _thought(text: str, block: dict[str, Any], origin: Origin) -> Item:
-    """Thinking with the signature of its API; without one, its words alone."""
+def _reasoning(text: str, block: dict[str, Any], origin: Origin) -> Item:
+    """Return thinking with the signature of its API; without one, only its text."""
     signature = block.get("thinkingSignature")
     if isinstance(signature, str) and signature:
         if origin.provider == "anthropic":

@@ -1,8 +1,8 @@
-"""Importing sessions: files that hold whole conversations of another agent.
+"""The import of sessions: files that hold whole conversations of another agent.
 
-Owns what is done about a conversation that a log knows already. Invariant: a thread
-grows only where the file goes on with it; otherwise a fork or a new thread is made, so
-that no thread ever mixes two pasts.
+Owns what happens to a conversation that the store knows already. Invariant: a thread
+grows only where the file continues it; otherwise a fork or a new thread is made, so that
+no thread mixes two conversations.
 """
 
 from __future__ import annotations
@@ -20,14 +20,11 @@ from ..core.entries import Rollback, control_draft
 from ..core.errors import ConfigError, IllegalCut
 from ..prompt.registry import Registry
 from ..store.contract import Change, Store, ThreadInfo
-from .codex import rolled_back
-from .history import Overlap, best_overlap
-from .lines import HEAVY, bounded
-from .pieces import Piece, is_kept, kept, stamped
-from .report import Brought, State
-from .sessions import Session, SessionFormat, Spot
-from .sink import Sink, Target
-from .tally import Tally
+from .import_drafts import PlacedDraft, is_verbatim, rollback_turns, verbatim_draft, with_source
+from .import_report import ImportCounts, ImportedThread, ImportState
+from .imported_threads import ImportTarget, Overlap, ThreadWriter, best_overlap
+from .jsonl import CHUNK_BYTES, take_chunk
+from .session_format import ImportedSession, RecordPosition, SessionFormat
 
 __all__ = ["SessionImport"]
 
@@ -38,33 +35,33 @@ _CHUNK = 256
 
 @dataclass(slots=True)
 class SessionImport:
-    """Brings the conversations of one file in."""
+    """Imports the conversations of one file."""
 
     store: Store
-    sink: Sink
+    writer: ThreadWriter
     format: SessionFormat
     registry: Registry
     path: Path
     known: Mapping[str, Sequence[ThreadInfo]]
-    tally: Tally
+    counts: ImportCounts
     progress: Callable[[str], None]
 
-    async def run(self, session: Session) -> Brought:
-        """Bring one conversation in."""
-        keys = [spot.key for spot in session.spots]
+    async def run(self, session: ImportedSession) -> ImportedThread:
+        """Import one conversation."""
+        keys = [position.key for position in session.positions]
         threads = self.known.get(session.key, ())
         found = await best_overlap(self.store, threads, keys)
-        target = Target(
+        target = ImportTarget(
             source=session.key,
             title=session.title,
             cwd=session.cwd,
             about=f"imported from {self.format.agent}, session {session.key.partition(':')[2]}",
         )
-        state = await self.continue_from(target, found, len(keys))
+        state = await self._choose_thread(target, found, len(keys))
         matched = 0 if found is None or state == "apart" else found.matched
         if state != "unchanged":
-            await self.bring(target, session.spots[matched:])
-        return Brought(
+            await self._append(target, session.positions[matched:])
+        return ImportedThread(
             thread=target.thread,
             title=target.title,
             source=session.key,
@@ -74,63 +71,66 @@ class SessionImport:
             present=matched,
         )
 
-    async def continue_from(self, target: Target, found: Overlap | None, records: int) -> State:
-        """Choose the thread to write to."""
+    async def _choose_thread(
+        self, target: ImportTarget, found: Overlap | None, records: int
+    ) -> ImportState:
+        """Choose the thread to write to; fork it where it differs from the file."""
         if found is None:
             return "new"
         if found.matched == records:
             target.thread = found.thread
             return "unchanged"
         if not (found.differs or found.resumed):
-            await self.sink.resume(target, found.thread)
+            await self.writer.resume(target, found.thread)
             return "grown" if found.matched else "new"
         if not found.matched:
             return "apart"
-        await self.sink.fork(target, found.thread, found.seq)
+        await self.writer.fork(target, found.thread, found.seq)
         return "forked"
 
-    async def bring(self, target: Target, spots: Sequence[Spot]) -> None:
-        """Append the records at these places."""
-        weaver = target.weaver
-        done, rest = 0, iter(spots)
+    async def _append(self, target: ImportTarget, positions: Sequence[RecordPosition]) -> None:
+        """Append the records at these positions."""
+        builder = target.builder
+        done, rest = 0, iter(positions)
         with await asyncio.to_thread(self.path.open, "rb") as file:
-            while chunk := bounded(rest, lambda spot: spot.size, _CHUNK):
-                for pieces in await asyncio.to_thread(list, self.records(file, chunk)):
-                    await self.weave(target, pieces)
-                    if weaver.size >= BATCH or weaver.weight >= HEAVY:
-                        await self.sink.write(target)
+            while chunk := take_chunk(rest, lambda position: position.size, _CHUNK):
+                for drafts in await asyncio.to_thread(list, self._read_records(file, chunk)):
+                    await self._add_record(target, drafts)
+                    if builder.size >= BATCH or builder.weight >= CHUNK_BYTES:
+                        await self.writer.write(target)
                 done += len(chunk)
-                self.progress(f"{self.path.name}: {done:,} of {len(spots):,} records")
-        await self.sink.write(target, last=True)
+                self.progress(f"{self.path.name}: {done:,} of {len(positions):,} records")
+        await self.writer.write(target, last=True)
 
-    def records(self, file: BinaryIO, spots: Sequence[Spot]) -> Iterator[tuple[Piece, ...]]:
-        """What stands at these places."""
-        for spot in spots:
-            file.seek(spot.offset)
-            data = file.read(spot.size)
+    def _read_records(
+        self, file: BinaryIO, positions: Sequence[RecordPosition]
+    ) -> Iterator[tuple[PlacedDraft, ...]]:
+        """Yield the drafts of each record at these positions."""
+        for position in positions:
+            file.seek(position.offset)
+            data = file.read(position.size)
             try:
-                made = self.format.pieces(data, spot, self.registry)
+                drafts = self.format.drafts(data, position, self.registry)
                 time = self.format.time(data)
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
                 raise ConfigError(
                     f"{str(self.path)!r} was changed while it was read; import it again"
                 ) from error
-            made = made or [kept(data, self.format.name)]
-            if any(map(is_kept, made)):
-                self.tally.kept[_type_in(data)] += 1
-            yield stamped(made, spot.key, time)
+            drafts = drafts or [verbatim_draft(data, self.format.name)]
+            if any(map(is_verbatim, drafts)):
+                self.counts.kept[_type_of(data)] += 1
+            yield with_source(drafts, position.key, time)
 
-    async def weave(self, target: Target, pieces: Sequence[Piece]) -> None:
-        """Weave the pieces of one record in."""
-        for piece in pieces:
-            if turns := rolled_back(piece):
-                await self.roll_back(target, piece, turns)
+    async def _add_record(self, target: ImportTarget, drafts: Sequence[PlacedDraft]) -> None:
+        for placed in drafts:
+            if turns := rollback_turns(placed):
+                await self._roll_back(target, placed, turns)
             else:
-                target.weaver.add(piece)
+                target.builder.add(placed)
 
-    async def roll_back(self, target: Target, piece: Piece, turns: int) -> None:
-        """Hide the last turns; which entries that are, the log tells once it has them."""
-        await self.sink.write(target, last=True)
+    async def _roll_back(self, target: ImportTarget, placed: PlacedDraft, turns: int) -> None:
+        """Hide the last turns; write them first, for only the log knows their entries."""
+        await self.writer.write(target, last=True)
         if not target.thread:  # a dry run, or a rollback of nothing
             return
         try:
@@ -138,12 +138,12 @@ class SessionImport:
         except IllegalCut:
             cut = 2
         body = control_draft(Rollback(cut, turns)).body
-        draft = msgspec.structs.replace(piece.draft, body=body, turn=target.weaver.turn)
-        await self.sink.commit(target, Change(entries=(draft,)))
+        draft = msgspec.structs.replace(placed.draft, body=body, turn=target.builder.turn)
+        await self.writer.commit(target, Change(entries=(draft,)))
 
 
-def _type_in(data: bytes) -> str:
-    """The type that a record claims, with that of what it carries."""
+def _type_of(data: bytes) -> str:
+    """Return the type of a record, with that of what it carries."""
     record = msgspec.json.decode(data)
     names = [record.get("type")]
     for name in ("payload", "message", "attachment"):

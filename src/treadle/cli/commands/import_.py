@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from ...store.contract import Store
-from ...transfer.report import Brought, ImportReport
+from ...transfer.import_report import ImportedThread, ImportReport
 from ..cli_home import Home
 from ..command_options import as_json, runs
 from ..lazy_group import examples
@@ -61,8 +61,7 @@ async def command(home: Home, paths: tuple[Path, ...], name: str, dry: bool, as_
     {"thread", "id"?, "role", "content", "time"?}. In directories every .jsonl file is
     looked at.
     """
-    from ...transfer.detect import FORMATS
-    from ...transfer.importing import import_paths
+    from ...transfer.importing import FORMATS, import_paths
 
     wanted = next((each for each in FORMATS if each == name), None)
     async with _opened(home, dry=dry) as store:
@@ -110,7 +109,7 @@ def _counted(report: ImportReport) -> str:
     return f"{changed:,} thread{'' if changed == 1 else 's'}"
 
 
-def _row(each: Brought) -> list[str]:
+def _row(each: ImportedThread) -> list[str]:
     return [each.thread or "-", each.state, f"{each.added:,}", f"{each.present:,}", each.title]
 
 

@@ -1,8 +1,8 @@
-"""The weaver: pieces become turns.
+"""The turn builder: imported drafts become turns.
 
 Owns turn and step numbers of what is imported: each input begins a turn, each answer a
-step. Invariant: a turn ends with every call answered; what a runtime said before an
-input belongs to the turn of that input.
+step. Invariant: a turn ends with every call answered; context before an input belongs to
+the turn of that input.
 """
 
 from __future__ import annotations
@@ -20,102 +20,103 @@ from ..core.entries import Draft, Entry, Flags
 from ..core.ids import derived_id
 from ..core.wire import json_bytes
 from ..store.contract import Change, PastTurn
-from .pieces import Piece, Place
+from .import_drafts import DraftPlace, PlacedDraft
 
-__all__ = ["ABORTED_MARK", "Weaver"]
+__all__ = ["ABORTED_MARK", "TurnBuilder"]
 
 ABORTED_MARK = f"#{ABORTED}"
-"""Ends the source id of an answer that we gave in the place of a lost one."""
+"""Ends the source id of an output that the import added because the call has none."""
 
 _MESSAGE = b'{"type":"message"'
 
 
 @dataclass(slots=True)
-class Weaver:
-    """One thread's turns on their way into the log."""
+class TurnBuilder:
+    """The turns of one thread that are not in the log yet."""
 
     turn: int = 0
-    """The turn that is being woven; 0 before the first."""
+    """The turn that is being built; 0 before the first."""
     step: int = 0
     size: int = 0
-    """How many drafts wait to be taken."""
+    """How many drafts `take` would return."""
     weight: int = 0
-    """How many bytes that are."""
-    _speaking: bool = False
-    """Whether the model made the last piece."""
+    """How many bytes they have."""
+    _in_answer: bool = False
+    """Whether the last draft was of the model."""
     _pairing: Pairing = field(default_factory=Pairing)
     _calls: list[Draft] = field(default_factory=list)
     """The calls of this turn, at the positions that the pairing knows."""
     _asides: list[Draft] = field(default_factory=list)
+    """Context that waits for the next draft of its turn."""
     _continued: list[Draft] = field(default_factory=list)
-    """What goes on with a turn that the log has."""
-    _begun: list[tuple[str, list[Draft]]] = field(default_factory=list)
-    """New turns: what their inputs are called, and their drafts."""
+    """Drafts of the turn that the log already has."""
+    _new_turns: list[tuple[str, list[Draft]]] = field(default_factory=list)
+    """New turns: the source id of the input, and the drafts."""
 
     def resume(self, turn: int, entries: Iterable[Entry]) -> None:
-        """Go on with the newest turn of a log."""
+        """Continue the newest turn of a log, which has these entries."""
         self.turn = turn
         for entry in entries:
             self.step = entry.step
-            self._note(entry)
-            place = _place(entry)
+            self._track_call(entry)
+            place = _place_of(entry)
             if place != "aside":
-                self._speaking = place == "model"
+                self._in_answer = place == "model"
 
-    def add(self, piece: Piece) -> None:
-        """Weave one piece in."""
+    def add(self, placed: PlacedDraft) -> None:
+        """Add one draft to the turn it belongs to."""
         self.size += 1
-        self.weight += len(piece.draft.body)
-        if piece.place == "aside":
-            self._asides.append(piece.draft)
+        self.weight += len(placed.draft.body)
+        if placed.place == "aside":
+            self._asides.append(placed.draft)
             return
-        if piece.place == "input":
-            self._begin(piece.draft.source_id or "")
-        elif piece.place == "model" and not self._speaking:
+        if placed.place == "input":
+            self._begin_turn(placed.draft.source_id or "")
+        elif placed.place == "model" and not self._in_answer:
             self.step += 1
-        self._place_asides()
-        self._append(piece.draft)
-        self._speaking = piece.place == "model"
+        self._append_asides()
+        self._append(placed.draft)
+        self._in_answer = placed.place == "model"
 
     def take(self, *, last: bool = False) -> Change:
-        """All that was woven since; with `last` also what still waits for an input."""
+        """Return and forget what was built; with `last` also context without an input."""
         if last:
-            self._place_asides()
+            self._append_asides()
         past = tuple(
             PastTurn(
                 id=derived_id("turn", key),
                 input=Raw(json_bytes({"source_id": key})),
                 entries=tuple(drafts),
             )
-            for key, drafts in self._begun
+            for key, drafts in self._new_turns
         )
         change = Change(entries=tuple(self._continued), past=past)
-        self._continued, self._begun = [], []
+        self._continued, self._new_turns = [], []
         self.size, self.weight = len(self._asides), sum(len(each.body) for each in self._asides)
         return change
 
-    def _begin(self, key: str) -> None:
+    def _begin_turn(self, key: str) -> None:
         for position in self._pairing.open.values():
-            self._write(_aborted(self._calls[position]))
+            self._write(_aborted_output(self._calls[position]))
         self.turn, self.step = self.turn + 1, 0
-        self._begun.append((key, []))
+        self._new_turns.append((key, []))
         self._pairing, self._calls = Pairing(), []
 
-    def _place_asides(self) -> None:
+    def _append_asides(self) -> None:
         asides, self._asides = self._asides, []
         for draft in asides:
             self._append(draft)
 
     def _append(self, draft: Draft) -> None:
         draft = msgspec.structs.replace(draft, turn=self.turn, step=self.step)
-        self._note(draft)
+        self._track_call(draft)
         self._write(draft)
 
     def _write(self, draft: Draft) -> None:
-        (self._begun[-1][1] if self._begun else self._continued).append(draft)
+        (self._new_turns[-1][1] if self._new_turns else self._continued).append(draft)
 
-    def _note(self, draft: Draft) -> None:
-        """Remember a call until it is answered."""
+    def _track_call(self, draft: Draft) -> None:
+        """Remember a call until its output comes."""
         if draft.kind != "item" or draft.body.startswith(_MESSAGE):
             return
         before = len(self._pairing.open)
@@ -124,14 +125,14 @@ class Weaver:
             self._calls.append(draft)
 
 
-def _aborted(call: Draft) -> Draft:
-    answer = item_draft(synthetic_output(Row.of_draft(call)), turn=call.turn, step=call.step)
+def _aborted_output(call: Draft) -> Draft:
+    output = item_draft(synthetic_output(Row.of_draft(call)), turn=call.turn, step=call.step)
     source = f"{call.source_id}{ABORTED_MARK}"
-    return msgspec.structs.replace(answer, source_id=source, time=call.time)
+    return msgspec.structs.replace(output, source_id=source, time=call.time)
 
 
-def _place(entry: Entry) -> Place:
-    """What an entry is within its turn."""
+def _place_of(entry: Entry) -> DraftPlace:
+    """Return what an entry is within its turn."""
     if entry.kind != "item" or entry.flags & (Flags.CONTEXTUAL | Flags.VOLATILE):
         return "aside"
     shape = Row.of_draft(entry).shape
