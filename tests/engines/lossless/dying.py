@@ -31,7 +31,15 @@ __all__ = ["POINTS", "Fate", "main"]
 
 POINTS = [
     f"{side} {what}"
-    for what in ("want", "take", "add", "put_back", "commit", "publish", "compact")
+    for what in (
+        "add_jobs",
+        "lease_job",
+        "add_node",
+        "return_job",
+        "commit_turn",
+        "publish",
+        "compact",
+    )
     for side in ("before", "after")
 ]
 TURNS = 30
@@ -56,37 +64,37 @@ class DyingLibrary(Library):
 
     async def add_node(self, node: SummaryNode) -> SummaryNode:
         """Keep a node."""
-        self.fate("before add")
+        self.fate("before add_node")
         kept = await super().add_node(node)
-        self.fate("after add")
+        self.fate("after add_node")
         return kept
 
     async def add_jobs(self, jobs: Sequence[SummaryJob]) -> None:
         """Note work."""
-        self.fate("before want")
+        self.fate("before add_jobs")
         await super().add_jobs(jobs)
-        self.fate("after want")
+        self.fate("after add_jobs")
 
     async def lease_job(
         self, thread: str, key: str, owner: str, *, at_once: bool = False
     ) -> SummaryJob | None:
         """Lease a job."""
-        self.fate("before take")
+        self.fate("before lease_job")
         job = await super().lease_job(thread, key, owner, at_once=at_once)
-        self.fate("after take")
+        self.fate("after lease_job")
         return job
 
     async def return_job(self, job: SummaryJob, error: str, wait: float = 0.0) -> None:
         """Give a job back."""
-        self.fate("before put_back")
+        self.fate("before return_job")
         await super().return_job(job, error, wait)
-        self.fate("after put_back")
+        self.fate("after return_job")
 
     async def commit_turn(self, key: str, thread: str, number: int, first: int, last: int) -> bool:
         """Note a turn."""
-        self.fate("before commit")
+        self.fate("before commit_turn")
         new = await super().commit_turn(key, thread, number, first, last)
-        self.fate("after commit")
+        self.fate("after commit_turn")
         return new
 
 

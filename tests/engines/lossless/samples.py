@@ -70,7 +70,7 @@ SAMPLE = source(
     ran("All checks passed!", 0, "c3"),
     says("The loop is mended in src/app/parser.py. Next: the release notes for v2.4.1."),
 )
-"""A small stretch of real work."""
+"""A small piece of real work."""
 
 texts = st.text(
     st.one_of(

@@ -31,7 +31,7 @@ def texts_of(kind: str, *items: Item) -> list[str]:
     return [text for found, text in facts(*items) if found == kind]
 
 
-def test_a_stretch_of_work_has_these_facts():
+def test_a_piece_of_work_has_these_facts():
     found = [(fact.kind, fact.text) for fact in find_facts(passages(SAMPLE))]
     assert found == [
         ("task", "Add a test for folded headers"),

@@ -33,7 +33,12 @@ async def the_thread(place: Path) -> str:
 
 @pytest.mark.parametrize(
     ("point", "times"),
-    [*((point, 1) for point in POINTS), ("after take", 4), ("after add", 6), ("after publish", 3)],
+    [
+        *((point, 1) for point in POINTS),
+        ("after lease_job", 4),
+        ("after add_node", 6),
+        ("after publish", 3),
+    ],
 )
 async def test_nothing_is_lost_wherever_the_process_dies(tmp_path: Path, point: str, times: int):
     await asyncio.to_thread(killed, tmp_path, point, times)
@@ -51,7 +56,7 @@ async def test_nothing_is_lost_wherever_the_process_dies(tmp_path: Path, point: 
         assert not [row for row in await thread.index.rows(thread.id) if row.unexplained]
 
 
-@pytest.mark.parametrize("point", ["before add", "after publish"])
+@pytest.mark.parametrize("point", ["before add_node", "after publish"])
 async def test_a_view_is_the_same_before_and_after_the_engine_is_asked_again(
     tmp_path: Path, point: str
 ):
