@@ -31,7 +31,7 @@ from treadle.models.contract import ModelError
 from treadle.models.providers import ProviderConfig
 from treadle.models.retry import Backoff
 from treadle.testing.audit import Witness
-from treadle.tools.builtin import builtin_tools
+from treadle.tools.builtin_tools import builtin_tools
 from treadle.tools.contract import Tool
 
 __all__ = ["MODELS", "Opened", "Surprised", "Trouble", "Worker"]

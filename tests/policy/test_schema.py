@@ -23,7 +23,7 @@ from treadle.models.catalog import Catalog
 from treadle.policy.schema import NO_PARAMETERS, Diagnostic, Inventory, normalise
 from treadle.policy.schema_flaws import MOST_BYTES, MOST_LEVELS
 from treadle.policy.target import Target, target_of
-from treadle.tools.builtin import builtin_tools
+from treadle.tools.builtin_tools import builtin_tools
 
 OPENAI = Target(provider="openai", model="gpt-5.5", native=True)
 CHATGPT = target_of(

@@ -15,7 +15,7 @@ from treadle.subagents.values import EndReason
 from treadle.testing.script import Answer
 from treadle.tools.agents import SpawnRequest
 from treadle.tools.executor import Bounds, ProcessSpec
-from treadle.tools.local.executor import LocalExecutor
+from treadle.tools.local.local_executor import LocalExecutor
 from treadle.tools.local.process import LocalProcess
 
 from .scenes import Gates, crew, spawn

@@ -11,7 +11,7 @@ from treadle.core.specs import SPECS, spec_name
 from treadle.models.profile import ModelProfile
 from treadle.sandbox.bubblewrap import Bubblewrap
 from treadle.sandbox.probe import find_bubblewrap
-from treadle.tools.builtin import builtin_tools
+from treadle.tools.builtin_tools import builtin_tools
 from treadle.tools.local import LocalExecutor
 
 from .scenes import Scene

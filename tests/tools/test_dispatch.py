@@ -18,7 +18,7 @@ from treadle.core.items import (
 from treadle.core.specs import CustomTool, FunctionTool, Namespace, TextFormat, parameters
 from treadle.tools.call import Block, HookVerdict, Merge
 from treadle.tools.contract import Details, ToolCall, ToolContext, ToolResult
-from treadle.tools.dispatch import MOST_AT_ONCE, Dispatch, Finished, tools_by_name
+from treadle.tools.dispatch import MOST_AT_ONCE, Dispatch, FinishedCall, tools_by_name
 
 from .scenes import Scene
 
@@ -54,7 +54,7 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
-async def all_of(dispatch: Dispatch) -> list[Finished]:
+async def all_of(dispatch: Dispatch) -> list[FinishedCall]:
     return [finished async for finished in dispatch.results()]
 
 
@@ -253,7 +253,7 @@ class Hooks:
             raise ValueError("bad hook")
 
 
-async def hooked(scene: Scene, hooks: Hooks, item: FunctionCall | CustomToolCall) -> Finished:
+async def hooked(scene: Scene, hooks: Hooks, item: FunctionCall | CustomToolCall) -> FinishedCall:
     gate = Gate("look", True, [])
     gate.open.set()
     dispatch = Dispatch(tools_by_name([gate]), scene.context, hooks)

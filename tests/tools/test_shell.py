@@ -9,7 +9,7 @@ from treadle.core.items import ExecAction, FunctionCallOutput, LocalShellCall, U
 from treadle.core.specs import spec_name
 from treadle.core.text import TruncationPolicy
 from treadle.models.profile import ModelProfile, Shell
-from treadle.tools.builtin import builtin_tools
+from treadle.tools.builtin_tools import builtin_tools
 from treadle.tools.contract import ToolResult
 from treadle.tools.dispatch import Dispatch, tools_by_name
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ..core.patterns import regex
 from ..core.redact import redact
-from ..sandbox.environment import is_secret
+from ..sandbox.environment_variables import is_secret
 
 __all__ = ["brief", "describe_error"]
 

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from ..core.items import text_of
 from ..core.redact import redact
 from ..store.contract import LedgerRow
-from ..tools.dispatch import Finished
+from ..tools.dispatch import FinishedCall
 from .events import (
     CompactionFinished,
     Event,
@@ -119,7 +119,7 @@ def step_started(step: int, row: LedgerRow) -> StepStarted:
     return StepStarted(step=step, size=row.size, shared=row.shared_size, reason=row.reason)
 
 
-def call_finished(finished: Finished) -> ToolFinished:
+def call_finished(finished: FinishedCall) -> ToolFinished:
     """Return the event that a call of a tool of ours has its result."""
     return ToolFinished(
         call_id=finished.call.call_id,

@@ -15,7 +15,7 @@ from msgspec import Struct, field
 
 from ..core.entries import Entry
 from ..log.thread_log import ThreadLog
-from ..tools.dispatch import Finished
+from ..tools.dispatch import FinishedCall
 
 __all__ = ["Sequencer"]
 
@@ -24,13 +24,13 @@ class Sequencer(Struct):
     """Puts the results of one step into the log."""
 
     log: ThreadLog
-    _waiting: dict[int, Finished] = field(default_factory=dict)
+    _waiting: dict[int, FinishedCall] = field(default_factory=dict)
     _next: int = 0
     _open: bool = False
     _writing: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while results are written: an earlier one must not be overtaken on its way."""
 
-    async def add(self, finished: Finished) -> Sequence[Entry]:
+    async def add(self, finished: FinishedCall) -> Sequence[Entry]:
         """Make a result durable; the entries that are in the log now because of it."""
         async with self._writing:
             self._waiting[finished.position] = finished

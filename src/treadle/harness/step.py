@@ -30,7 +30,7 @@ from ..log.requests import ResponseStatus
 from ..models.contract import ModelError, ModelEvent
 from ..store.contract import TurnEnd
 from ..tools.contract import CallItem
-from ..tools.dispatch import Dispatch, Finished, call_of
+from ..tools.dispatch import Dispatch, FinishedCall, call_of
 from .attempt_facts import AttemptFacts
 from .cache_marks import model_request
 from .contract import CALL, TurnRun
@@ -214,7 +214,7 @@ class Step:
         async for finished in dispatch.results():
             await finish_uncancelled(self._take_result(finished))
 
-    async def _take_result(self, finished: Finished) -> None:
+    async def _take_result(self, finished: FinishedCall) -> None:
         self.facts.add_result(finished.result)
         entries = await self._sequencer.add(finished)
         self.stop |= finished.result.stop

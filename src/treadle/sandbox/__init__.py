@@ -13,7 +13,7 @@ from ..core.lazy import lazy_attributes
 
 if TYPE_CHECKING:
     from .boundary import Boundary, resolve_boundary
-    from .environment import command_environment
+    from .environment_variables import command_environment
     from .launch import Launch, NoSandbox, Sandbox
     from .policy import SandboxPolicy
     from .probe import find_bubblewrap
@@ -33,7 +33,7 @@ __getattr__ = lazy_attributes(
     __name__,
     {
         "boundary": "Boundary resolve_boundary",
-        "environment": "command_environment",
+        "environment_variables": "command_environment",
         "launch": "Launch NoSandbox Sandbox",
         "policy": "SandboxPolicy",
         "probe": "find_bubblewrap",

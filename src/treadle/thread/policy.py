@@ -137,7 +137,7 @@ class ThreadPolicy:
         self.taken_tool_names = frozenset(map(spec_name, self._specs)) - own
 
     def _builtin_tools(self) -> tuple[Tool, ...]:
-        from ..tools.builtin import builtin_tools
+        from ..tools.builtin_tools import builtin_tools
 
         profile = self._log.setup.profile
         limit = self.options.tools.output_limit

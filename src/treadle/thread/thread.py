@@ -402,7 +402,7 @@ class Thread:
         if self._runner is None:
             from ..hooks import Hooks
             from ..sandbox.approvals import Approvals
-            from ..tools.local.executor import LocalExecutor
+            from ..tools.local.local_executor import LocalExecutor
             from .questions import Questions
             from .turn import TurnRunner
 

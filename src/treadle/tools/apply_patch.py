@@ -18,11 +18,11 @@ from ..sandbox.verdict import judge_patch
 from .arguments import InvalidArguments, parse_arguments
 from .contract import ToolCall, ToolContext, ToolResult
 from .executor import Bounds
-from .output import freeform_report
 from .patch.command import find_patch
 from .patch.errors import ImplicitPatch, PatchError, PatchRefused
 from .patch.parser import Patch, UpdateFile, parse_patch
 from .permission import Rejected, obtain_bounds
+from .tool_output import freeform_report
 
 __all__ = ["PatchOutcome", "apply_freeform_patch", "apply_function_patch", "intercept_patch"]
 

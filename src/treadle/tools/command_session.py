@@ -20,9 +20,9 @@ from ..sandbox.approvals import Command
 from .apply_patch import PatchOutcome, intercept_patch
 from .contract import Progress, ToolCall, ToolContext, ToolResult
 from .executor import Bounds, Process, ProcessSpec
-from .output import Excerpt, OutputBuffer
 from .permission import Rejected, ask_permission
 from .stored_output import OutputWriter
+from .tool_output import Excerpt, OutputBuffer
 
 __all__ = ["MOST", "CommandSession", "CommandSessions", "run_command", "start_session"]
 

@@ -24,7 +24,7 @@ from .contract import CallItem, Tool, ToolCall, ToolContext, ToolResult, abort_t
 __all__ = [
     "MOST_AT_ONCE",
     "Dispatch",
-    "Finished",
+    "FinishedCall",
     "ToolsByName",
     "call_of",
     "output_item",
@@ -40,7 +40,7 @@ MOST_AT_ONCE = 64
 """Calls of a step that run at the same time; a response may make many more."""
 
 
-class Finished(Struct, frozen=True, kw_only=True):
+class FinishedCall(Struct, frozen=True, kw_only=True):
     """A call that has its result."""
 
     position: int
@@ -85,7 +85,7 @@ class Dispatch(Struct):
     _exclusive: asyncio.Task[None] | None = None
     _since: list[asyncio.Task[None]] = field(default_factory=list)
     """The calls that were submitted after the last exclusive one."""
-    _ready: asyncio.Queue[Finished | None] = field(default_factory=asyncio.Queue)
+    _ready: asyncio.Queue[FinishedCall | None] = field(default_factory=asyncio.Queue)
     _closed: bool = False
     _slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MOST_AT_ONCE))
 
@@ -107,7 +107,7 @@ class Dispatch(Struct):
         self._closed = True
         self._end_if_done()
 
-    async def results(self) -> AsyncIterator[Finished]:
+    async def results(self) -> AsyncIterator[FinishedCall]:
         """Yield the results as they become ready; end after `finish` with the last of them."""
         while (finished := await self._ready.get()) is not None:
             yield finished
@@ -159,7 +159,7 @@ class Dispatch(Struct):
         return await self._fit(opened.call, result)
 
     async def _fit(self, call: ToolCall, result: ToolResult) -> ToolResult:
-        from .output import fit_result  # a first request has no results yet
+        from .tool_output import fit_result  # a first request has no results yet
 
         try:
             return await fit_result(result, self.context)
@@ -175,7 +175,7 @@ class Dispatch(Struct):
     def _deliver(self, opened: _OpenCall, result: ToolResult, *, aborted: bool = False) -> None:
         self._open.discard(opened)
         self._ready.put_nowait(
-            Finished(
+            FinishedCall(
                 position=opened.position,
                 call=opened.call,
                 result=result,

@@ -19,8 +19,8 @@ from .arguments import InvalidArguments, parse_arguments
 from .command_session import CommandSession, CommandSessions, run_command, start_session
 from .contract import ToolCall, ToolContext, ToolResult
 from .executor import Bounds
-from .output import Excerpt, exec_report, shape_output
 from .permission import ask_to_run_outside, escalation, was_stopped_by_sandbox
+from .tool_output import Excerpt, exec_report, shape_output
 
 __all__ = ["ExecTools"]
 

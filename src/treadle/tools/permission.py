@@ -89,14 +89,14 @@ async def obtain_bounds(verdict: Verdict, context: ToolContext) -> Bounds | Reje
     """Return the bounds that a verdict gives; ask the host where it says so."""
     match verdict:
         case Run(sandboxed):
-            return context.bounds if sandboxed else _unconfined(context)
+            return context.bounds if sandboxed else _unconfined_bounds(context)
         case Refuse(reason):
             return Rejected(reason)
         case Ask():
             return await _ask_host(verdict, context)
 
 
-def _unconfined(context: ToolContext) -> Bounds:
+def _unconfined_bounds(context: ToolContext) -> Bounds:
     policy = replace(context.policy, mode="danger-full-access")
     return Bounds(policy=policy, workspace=context.cwd)
 
@@ -114,4 +114,4 @@ async def _ask_host(ask: Ask, context: ToolContext) -> Bounds | Rejected:
             except ConfigError as error:
                 # The user said yes; a failure to store the answer does not change that.
                 _log.warning("an approval holds this once only: %s", error)
-            return _unconfined(context) if ask.outside else context.bounds
+            return _unconfined_bounds(context) if ask.outside else context.bounds

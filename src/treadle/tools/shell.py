@@ -20,8 +20,8 @@ from .arguments import InvalidArguments, parse_arguments
 from .command_session import run_command, start_session
 from .contract import ToolCall, ToolContext, ToolResult
 from .executor import Bounds
-from .output import Excerpt, freeform_report, shape_output, structured_report
 from .permission import ask_to_run_outside, escalation, was_stopped_by_sandbox
+from .tool_output import Excerpt, freeform_report, shape_output, structured_report
 
 __all__ = ["ShellTools"]
 

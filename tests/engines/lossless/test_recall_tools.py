@@ -32,7 +32,7 @@ from treadle.store.sqlite import SqliteStore
 from treadle.testing.contracts.drafts import append, says
 from treadle.testing.script import Answer, Failure
 from treadle.tools.contract import ToolResult
-from treadle.tools.local.executor import LocalExecutor
+from treadle.tools.local.local_executor import LocalExecutor
 
 TALK = (NEEDLE, "And the zebra?", "And the otter?", "What else?")
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")

@@ -26,7 +26,7 @@ from ...core.errors import ConfigError
 from ...core.files import replace_file
 from ...core.redact import add_secrets
 from ...prompt.codex import bundled_models
-from ...sandbox.environment import is_secret
+from ...sandbox.environment_variables import is_secret
 from .errors import CodexMissing
 from .server_access import PROVIDER, ProviderRoute
 from .server_process import ServerCommand

@@ -21,7 +21,7 @@ from ...core.items import CustomToolCall, FunctionCall, FunctionCallOutput, Inpu
 from ...core.specs import CustomTool, FunctionTool, Namespace, ToolSpec, parameters, spec_name
 from ...sandbox.approvals import Ask, Decision, ForPrefix, ForThread, No, NoAndStop, Once
 from ...tools.contract import AnswerOption, CallItem, Tool, ToolCall, UserQuestion
-from ...tools.dispatch import Dispatch, Finished, call_of, tools_by_name
+from ...tools.dispatch import Dispatch, FinishedCall, call_of, tools_by_name
 from ..attempt_facts import AttemptFacts
 from ..contract import CALL, TurnRun
 from ..event_stream import call_finished
@@ -102,7 +102,7 @@ class ToolRunner:
     stop: Callable[[], Awaitable[None]]
     """Called if a result ends the turn."""
     _dispatch: Dispatch = field(init=False)
-    _waiting: dict[int, asyncio.Future[Finished]] = field(init=False, default_factory=dict)
+    _waiting: dict[int, asyncio.Future[FinishedCall]] = field(init=False, default_factory=dict)
     _collecting: asyncio.Task[None] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -118,7 +118,7 @@ class ToolRunner:
         self.run.emit(ToolStarted(call_id=call.call_id, name=call.name, arguments=call.arguments))
         self.facts.add_call(call.name, call.namespace)
         CALL.set(call)
-        done: asyncio.Future[Finished] = asyncio.get_running_loop().create_future()
+        done: asyncio.Future[FinishedCall] = asyncio.get_running_loop().create_future()
         self._waiting[self._dispatch.submit(item)] = done
         finished = await done
         result = finished.result

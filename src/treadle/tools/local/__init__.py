@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ...core.lazy import lazy_attributes
 
 if TYPE_CHECKING:
-    from .executor import LocalExecutor
+    from .local_executor import LocalExecutor
 
 __all__ = [
     "LocalExecutor",
@@ -16,6 +16,6 @@ __all__ = [
 __getattr__ = lazy_attributes(
     __name__,
     {
-        "executor": "LocalExecutor",
+        "local_executor": "LocalExecutor",
     },
 )

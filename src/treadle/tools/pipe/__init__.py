@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from .client import PipeExecutor
+from .pipe_executor import PipeExecutor
 
 __all__ = ["PipeExecutor"]

@@ -8,8 +8,8 @@ import os
 from ...core.home import home
 from ..local import LocalExecutor
 from ..local.streams import Stream
+from .pipe_server import serve
 from .protocol import MessagePipe
-from .server import serve
 
 __all__ = ["main"]
 

@@ -43,7 +43,7 @@ class Excerpt(Struct, frozen=True):
     newlines: int = 0
 
     @property
-    def omitted(self) -> int:
+    def omitted_bytes(self) -> int:
         """Return the number of bytes that are neither in the head nor in the tail."""
         return self.size - len(self.head) - len(self.tail)
 
@@ -61,16 +61,16 @@ class Excerpt(Struct, frozen=True):
     @property
     def text(self) -> str:
         """Return all that is left, with a line for the gap."""
-        gap = f"\n... {self.omitted} bytes omitted ...\n" if self.omitted else ""
+        gap = f"\n... {self.omitted_bytes} bytes omitted ...\n" if self.omitted_bytes else ""
         return _decode(self.head) + gap + _decode(self.tail)
 
     def fits(self, limit: TruncationPolicy) -> bool:
         """Return whether nothing has to be cut."""
-        return not self.omitted and len(self.text.encode()) <= limit.byte_budget
+        return not self.omitted_bytes and len(self.text.encode()) <= limit.byte_budget
 
     def cut(self, limit: TruncationPolicy) -> str:
         """Return the text with its middle cut out, as if all of it were still there."""
-        if not self.omitted or limit.byte_budget >= BUFFER:
+        if not self.omitted_bytes or limit.byte_budget >= BUFFER:
             return truncate_text(self.text, limit)
         head, tail = _decode(self.head).encode(), _decode(self.tail).encode()
         return truncate_ends(head, tail, limit, size=self.size, chars=self.chars)

@@ -13,7 +13,7 @@ from treadle.core.items import CustomToolCall, CustomToolCallOutput, InputImage
 from treadle.core.specs import SPECS, spec_name
 from treadle.models.catalog import Catalog
 from treadle.models.profile import ModelProfile, Shell
-from treadle.tools.builtin import builtin_tools
+from treadle.tools.builtin_tools import builtin_tools
 from treadle.tools.contract import AnswerOption, ToolResult, UserQuestion
 from treadle.tools.dispatch import Dispatch, tools_by_name
 from treadle.tools.view_image import MOST_BYTES

@@ -65,13 +65,13 @@ class LocalExecutor:
 
     async def read(self, path: Path, *, bounds: Bounds, limit: int | None = None) -> bytes:
         """Read a regular file."""
-        from .files import read_file
+        from .local_files import read_file
 
         return await asyncio.to_thread(lambda: read_file(path, self._boundary(bounds), limit))
 
     async def write(self, path: Path, data: bytes, *, bounds: Bounds) -> None:
         """Replace a file, whole or not at all."""
-        from .files import replace_file
+        from .local_files import replace_file
 
         await asyncio.to_thread(lambda: replace_file(path, data, self._boundary(bounds)))
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from inline_snapshot import snapshot
 
-from treadle.sandbox.environment import command_environment, is_secret
+from treadle.sandbox.environment_variables import command_environment, is_secret
 
 
 def test_a_command_gets_a_plain_environment():

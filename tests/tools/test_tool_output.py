@@ -21,7 +21,6 @@ from treadle.thread.turn import StoredBytes
 from treadle.tools.contract import ToolResult
 from treadle.tools.decorator import tool
 from treadle.tools.executor import ToolExecutor
-from treadle.tools.output import BUFFER, OutputBuffer, fit_result, shape_output
 from treadle.tools.stored_output import (
     PIECE,
     OutputWriter,
@@ -31,6 +30,7 @@ from treadle.tools.stored_output import (
     read_range,
     search_output,
 )
+from treadle.tools.tool_output import BUFFER, OutputBuffer, fit_result, shape_output
 
 from .scenes import HANDLE, Scene, Shelf, told
 
@@ -167,7 +167,7 @@ from pathlib import Path
 from typing import cast
 from tests.tools.scenes import Host, Scene
 from treadle.models.profile import ModelProfile
-from treadle.tools.builtin import builtin_tools
+from treadle.tools.builtin_tools import builtin_tools
 from treadle.tools.local import LocalExecutor
 
 class Disk:
@@ -241,7 +241,7 @@ def test_an_excerpt_of_what_fits_is_cut_like_any_text(chunks: list[bytes], limit
     whole = b"".join(chunks)
     excerpt = buffer.take(whole=True)
     text = whole.decode(errors="replace")
-    assert (excerpt.text, excerpt.size, excerpt.omitted) == (text, len(whole), 0)
+    assert (excerpt.text, excerpt.size, excerpt.omitted_bytes) == (text, len(whole), 0)
     for mode in ("tokens", "bytes"):
         policy = TruncationPolicy(mode, limit)
         assert excerpt.cut(policy) == truncate_text(text, policy)
@@ -258,8 +258,8 @@ def test_an_excerpt_with_a_gap_is_cut_as_if_there_were_none(mode):
     policy = TruncationPolicy(mode, 100)
     assert excerpt.cut(policy) == truncate_text(line * count, policy)
     assert excerpt.lines == count
-    assert f"\n... {excerpt.omitted} bytes omitted ...\n" in excerpt.text
-    assert excerpt.omitted == count * len(line.encode()) - BUFFER
+    assert f"\n... {excerpt.omitted_bytes} bytes omitted ...\n" in excerpt.text
+    assert excerpt.omitted_bytes == count * len(line.encode()) - BUFFER
 
 
 @given(st.text(max_size=50), st.integers(0, 200))
