@@ -206,9 +206,10 @@ def _walk(node: Node) -> Iterator[Node]:
 
 def parse_script(script: str) -> Node:
     """Parse a shell script and return the root of its syntax tree."""
-    return _parser().parse(script.encode(errors="surrogatepass")).root_node
+    # A parser of its own: verdicts are reached in several threads at once.
+    return Parser(_bash()).parse(script.encode(errors="surrogatepass")).root_node
 
 
 @lru_cache(maxsize=1)
-def _parser() -> Parser:
-    return Parser(Language(tree_sitter_bash.language()))
+def _bash() -> Language:
+    return Language(tree_sitter_bash.language())
