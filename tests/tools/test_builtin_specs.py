@@ -3,9 +3,14 @@ from __future__ import annotations
 import json
 import re
 
+import msgspec
+import pytest
 from inline_snapshot import snapshot
+from msgspec import Struct
 
-from treadle.core.specs import SPECS
+from treadle.core.specs import SPECS, FunctionTool
+from treadle.tools import apply_patch, exec_command, shell, stored_output, user_tools, view_image
+from treadle.tools import builtin_specs as specs
 from treadle.tools.builtin_specs import APPLY_PATCH_FREEFORM, APPLY_PATCH_FUNCTION, GRAMMAR
 from treadle.tools.patch import parse_patch
 
@@ -56,3 +61,25 @@ def test_the_example_that_models_are_shown_parses():
         "UpdateFile",
         "DeleteFile",
     ]
+
+
+ARGUMENTS: dict[str, tuple[FunctionTool, type[Struct]]] = {
+    "exec_command": (specs.EXEC_COMMAND, exec_command._ExecArguments),
+    "write_stdin": (specs.WRITE_STDIN, exec_command._WriteArguments),
+    "shell": (specs.SHELL, shell._ShellArguments),
+    "shell_command": (specs.SHELL_COMMAND, shell._ShellCommandArguments),
+    "update_plan": (specs.UPDATE_PLAN, user_tools._PlanArguments),
+    "request_user_input": (specs.REQUEST_USER_INPUT, user_tools._QuestionArguments),
+    "apply_patch": (specs.APPLY_PATCH_FUNCTION, apply_patch._Arguments),
+    "view_image": (specs.VIEW_ORIGINAL_IMAGE, view_image._Arguments),
+    "read_output": (specs.READ_OUTPUT, stored_output._Arguments),
+}
+
+
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_a_tool_takes_the_arguments_that_models_are_told_of(name: str):
+    spec, arguments = ARGUMENTS[name]
+    schema = json.loads(SPECS.encode(spec))["parameters"]
+    fields = msgspec.structs.fields(arguments)
+    assert set(schema["properties"]) == {field.encode_name for field in fields}
+    assert set(schema["required"]) == {field.encode_name for field in fields if field.required}

@@ -90,7 +90,7 @@ class CommandHook:
     def _parse(self, out: bytes, payload: Payload) -> HookAnswer | None:
         if len(out) > LONGEST_OUTPUT:
             raise HookFailed(
-                f"{self._name} wrote more than {LONGEST_OUTPUT} bytes; let it say less"
+                f"{self._name} wrote more than {LONGEST_OUTPUT} bytes; make it write less"
             )
         try:
             return parse_answer(out, payload, common=self.common)

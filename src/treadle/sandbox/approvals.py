@@ -207,7 +207,7 @@ class Approvals(Struct):
         except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise ConfigError(
                 f"cannot read the approved commands in {str(self.file)!r}: {error}; "
-                "mend the file or remove it"
+                "fix the file or remove it"
             ) from error
         return tuple(rule for rule in rules.prefixes if not is_banned(rule.prefix))
 

@@ -144,7 +144,7 @@ class PipeExecutor:
             while (message := await self._pipe.receive()) is not None:
                 self._deliver(decode_reply(message))
         except (OSError, *UNREADABLE) as error:
-            lost = ConnectionError(f"the other end of the pipe does not make sense: {error}")
+            lost = ConnectionError(f"the other end of the pipe sent no valid message: {error}")
         else:
             lost = ConnectionError(_GONE)
         for answer in self._waiting.values():
