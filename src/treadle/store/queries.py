@@ -215,9 +215,9 @@ def list_outbox(
     """Return the outbox rows that wait, oldest first."""
     number = None if thread is None else thread_number(connection, thread)
     rows = connection.execute(
-        f"{OUTBOX} WHERE (?1 IS NULL OR o.thread = ?1) AND (?2 IS NULL OR o.topic = ?2) "
-        "ORDER BY o.number",
-        (number, topic),
+        f"{OUTBOX} WHERE (:thread IS NULL OR o.thread = :thread) "
+        "AND (:topic IS NULL OR o.topic = :topic) ORDER BY o.number",
+        {"thread": number, "topic": topic},
     )
     return [decode_outbox_row(row) for row in rows]
 

@@ -89,9 +89,16 @@ def fork_thread(
     thread = new_id("thr")
     connection.execute(
         "INSERT INTO threads (id, root, parent, cut, turn_cut, cwd, title, created, updated, "
-        "last, turns) SELECT ?1, coalesce(root, number), number, ?2, ?3, cwd, ?4, ?5, "
-        "max(?5, updated), ?2, ?3 FROM threads WHERE id = ?6",
-        (thread, cut, turns, title, now, parent),
+        "last, turns) SELECT :id, coalesce(root, number), number, :cut, :turns, cwd, :title, :now, "
+        "max(:now, updated), :cut, :turns FROM threads WHERE id = :parent",
+        {
+            "id": thread,
+            "cut": cut,
+            "turns": turns,
+            "title": title,
+            "now": now,
+            "parent": parent,
+        },
     )
     return thread_info(connection, thread)
 
@@ -160,14 +167,14 @@ def _delete_beyond(connection: sqlite3.Connection, number: int, seq: int, turn: 
         "DELETE FROM blob_users WHERE thread = ? AND seq > ? RETURNING blob", (number, seq)
     ).fetchall()
     connection.executemany(
-        "DELETE FROM blobs WHERE number = ?1 "
-        "AND NOT EXISTS (SELECT 1 FROM blob_users WHERE blob = ?1)",
+        "DELETE FROM blobs WHERE number = ? "
+        "AND NOT EXISTS (SELECT 1 FROM blob_users WHERE blob = blobs.number)",
         freed,
     )
     connection.execute(
-        "DELETE FROM threads WHERE number = ?1 "
-        "AND NOT EXISTS (SELECT 1 FROM threads WHERE parent = ?1)",
-        (number,),
+        "DELETE FROM threads WHERE number = :number "
+        "AND NOT EXISTS (SELECT 1 FROM threads WHERE parent = :number)",
+        {"number": number},
     )
 
 
@@ -369,9 +376,12 @@ class _ThreadRows(Struct):
     def put_outbox_row(self, row: OutboxDraft) -> None:
         self.connection.execute(
             "INSERT INTO outbox (thread, topic, key, body, state, created, updated) "
-            "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6) ON CONFLICT (thread, topic, key) "
-            "DO UPDATE SET body = ?4, state = ?5, updated = ?6",
-            (self.number, row.topic, row.key, raw_or_null(row.body), row.state, self.now),
+            "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (thread, topic, key) "
+            "DO UPDATE SET body = excluded.body, state = excluded.state, updated = excluded.updated",
+            (
+                *(self.number, row.topic, row.key, raw_or_null(row.body), row.state),
+                *(self.now, self.now),
+            ),
         )
 
     def settle(self, row: int) -> None:

@@ -198,8 +198,8 @@ class Library:
         def query(db: sqlite3.Connection) -> list[SummaryJob]:
             rows = db.execute(
                 "SELECT key, thread, first, last, depth, attempts, error FROM jobs "
-                "WHERE ?1 IS NULL OR thread = ?1 ORDER BY created, first",
-                (thread,),
+                "WHERE :thread IS NULL OR thread = :thread ORDER BY created, first",
+                {"thread": thread},
             )
             return list(map(_decode_job, rows))
 

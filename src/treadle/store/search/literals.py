@@ -174,12 +174,15 @@ def _spellings(connection: sqlite3.Connection, piece: _Piece) -> list[str]:
         )
         return [word for (word,) in rows]
     # The words end with the piece, or hold it anywhere.
-    holds = "instr(s.word, ?2) > 0" if piece.ends else "substr(s.word, -length(?2)) = ?2"
-    source, trigrams = "spellings s WHERE ?1 IS NULL AND", None
+    holds = "instr(s.word, :text) > 0" if piece.ends else "substr(s.word, -length(:text)) = :text"
+    source, trigrams = "spellings s WHERE :trigrams IS NULL AND", None
     if len(text) >= 3:
-        source = "spelt CROSS JOIN spellings s ON s.id = spelt.rowid WHERE spelt MATCH ?1 AND"
+        source = (
+            "spelt CROSS JOIN spellings s ON s.id = spelt.rowid WHERE spelt MATCH :trigrams AND"
+        )
         trigrams = " AND ".join(quote_term(text[n : n + 3]) for n in range(len(text) - 2))
     rows = connection.execute(
-        f"SELECT s.word FROM {source} {holds} LIMIT ?3", (trigrams, text, _MOST_SPELLINGS + 1)
+        f"SELECT s.word FROM {source} {holds} LIMIT :most",
+        {"trigrams": trigrams, "text": text, "most": _MOST_SPELLINGS + 1},
     )
     return [word for (word,) in rows]
