@@ -377,7 +377,8 @@ class _ThreadRows(Struct):
         self.connection.execute(
             "INSERT INTO outbox (thread, topic, key, body, state, created, updated) "
             "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (thread, topic, key) "
-            "DO UPDATE SET body = excluded.body, state = excluded.state, updated = excluded.updated",
+            "DO UPDATE SET body = excluded.body, state = excluded.state, "
+            "updated = excluded.updated",
             (
                 *(self.number, row.topic, row.key, raw_or_null(row.body), row.state),
                 *(self.now, self.now),
