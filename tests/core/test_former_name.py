@@ -27,8 +27,8 @@ from tests.harness.codex.view_items import shows_view, start_reasons, without_id
 from tests.harness.scenes import hear, last
 from treadle import Rights, Routing, Thread
 from treadle.config import load_config
-from treadle.config.files import project_file
-from treadle.config.trust import Trust
+from treadle.config.config_file import find_project_file
+from treadle.config.trusted_files import TrustStore
 from treadle.context.rebuild import rebuild_ledger
 from treadle.core.entries import Entry, Inline, Origin, Reason
 from treadle.core.errors import StoreBusy, StoreError
@@ -309,13 +309,13 @@ def test_the_old_directory_of_a_project_counts_where_there_is_no_new_one(past):
     old, new = (project / name / "config.toml" for name in (".weft", ".treadle"))
     old.parent.mkdir(parents=True)
     old.write_text('effort = "low"\n')
-    assert project_file(project) == old
+    assert find_project_file(project) == old
     assert load_config(past.home, project, {}).untrusted == old
-    Trust(past.home).give(old)
+    TrustStore(past.home).trust(old)
     assert load_config(past.home, project, {}).settings.effort == "low"
     new.parent.mkdir()
     new.write_text("")
-    assert project_file(project) == new
+    assert find_project_file(project) == new
 
 
 def test_commands_cannot_change_the_old_directory_of_a_project(tmp_path):

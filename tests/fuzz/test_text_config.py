@@ -10,13 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treadle.config import load_config
-from treadle.config.environment import from_environment
-from treadle.config.files import DEEPEST, MOST_BYTES, ConfigFile
-from treadle.config.lines import LONGEST_STATEMENT, lines_of
-from treadle.config.private import read_private
-from treadle.config.trust import Trust, _Trusted
+from treadle.config.config_file import DEEPEST, LONGEST_STATEMENT, MOST_BYTES, ConfigFile, key_lines
+from treadle.config.layers import environment_values
+from treadle.config.trusted_files import TrustStore, _Trusted
 from treadle.core.errors import ConfigError
-from treadle.core.files import read_bounded
+from treadle.core.files import read_bounded, read_private_json
 from treadle.models.catalog import Catalog
 
 NAMES = st.sampled_from(["a", "b", '"c d"', "'e.f'", "g-h"])
@@ -60,7 +58,7 @@ def refused(home: Path) -> str:
 def test_a_key_is_said_on_the_line_before_which_the_file_does_not_hold_it(text: str):
     tomllib.loads(text)
     lines = text.split("\n")
-    for key, number in lines_of(text).items():
+    for key, number in key_lines(text).items():
         spelt = lines[number - 1].lstrip()
         assert spelt.startswith("[") or any(part in spelt for part in key)
 
@@ -82,7 +80,7 @@ def test_a_number_of_thousands_of_digits_is_no_toml_and_no_variable(tmp_path):
     with_text(tmp_path, f"model = {'9' * 5_000}")
     assert "is not valid TOML: Exceeds the limit" in refused(tmp_path)
     with pytest.raises(ConfigError, match="'tool_output_token_limit' is '999"):
-        from_environment({"TREADLE_TOOL_OUTPUT_TOKEN_LIMIT": "9" * 5_000})
+        environment_values({"TREADLE_TOOL_OUTPUT_TOKEN_LIMIT": "9" * 5_000})
 
 
 def test_a_wrong_value_is_repeated_only_in_part(tmp_path):
@@ -99,7 +97,7 @@ def test_a_file_of_many_lines_costs_no_more_than_its_lines(tmp_path):
 
 def test_a_statement_over_too_many_lines_hides_the_lines_after_it_only():
     text = "a = 1\nb = [\n" + "1,\n" * LONGEST_STATEMENT + "]\nc = 1\n"
-    assert lines_of(text) == {("a",): 1}
+    assert key_lines(text) == {("a",): 1}
 
 
 @pytest.mark.parametrize("strange", ["pipe", "directory", "device", "huge"])
@@ -133,7 +131,7 @@ def test_a_project_nobody_trusts_cannot_make_treadle_read_a_terabyte(tmp_path):
     with pytest.raises(ConfigError, match="it is larger than 1,048,576 bytes"):
         load_config(home, project, {}, {})
     with pytest.raises(ConfigError, match="it is larger than 1,048,576 bytes"):
-        Trust(home).give(file)
+        TrustStore(home).trust(file)
 
 
 @pytest.mark.parametrize(
@@ -142,8 +140,8 @@ def test_a_project_nobody_trusts_cannot_make_treadle_read_a_terabyte(tmp_path):
 def test_a_broken_private_file_is_named(tmp_path, body):
     file = tmp_path / "trusted.json"
     file.write_bytes(body)
-    with pytest.raises(ConfigError, match="it is no file that Treadle wrote; mend or remove it"):
-        read_private(file, _Trusted)
+    with pytest.raises(ConfigError, match="Treadle did not write it; repair or remove it"):
+        read_private_json(file, _Trusted)
 
 
 @pytest.mark.parametrize("text", [f"models = {'[' * 5_000}", f"models = {'9' * 5_000}", "\udcff"])

@@ -8,7 +8,7 @@ import pytest
 
 from treadle.config import Config, load_config
 from treadle.config.settings import HookEvent
-from treadle.config.trust import Trust
+from treadle.config.trusted_files import TrustStore
 from treadle.core.errors import ConfigError, HookFailed
 from treadle.hooks import HookAnswer, Hooks
 from treadle.hooks.configured_hooks import (
@@ -41,7 +41,7 @@ class Place:
         file = self.project / ".treadle" / "config.toml"
         file.parent.mkdir(exist_ok=True)
         file.write_text(text)
-        Trust(self.home).give(file)
+        TrustStore(self.home).trust(file)
         return file
 
     def write(self, text: str = SCRIPT) -> None:
@@ -83,13 +83,13 @@ async def test_a_trusted_project_is_not_enough_for_its_hook_to_run(place: Place)
 
 
 async def test_a_trusted_hook_runs_in_the_project(place: Place):
-    place.only.trust(Trust(place.home))
+    place.only.trust(TrustStore(place.home))
     assert place.untrusted() == []
     assert await place.hooks().ask(STARTED) == [HookAnswer(context=f"hello from {place.project}")]
 
 
 async def test_a_trusted_hook_of_a_project_that_is_not_trusted_does_not_run(place: Place):
-    place.only.trust(Trust(place.home))
+    place.only.trust(TrustStore(place.home))
     place.settle().write_text(GREET + "\n")
     assert project_hooks(place.load()) == ()
     assert await place.hooks().ask(STARTED) == []
@@ -107,13 +107,13 @@ async def test_a_trusted_hook_of_a_project_that_is_not_trusted_does_not_run(plac
     ids=["script", "no script", "command", "event", "time"],
 )
 def test_a_hook_that_changes_has_to_be_trusted_again(place: Place, change):
-    place.only.trust(Trust(place.home))
+    place.only.trust(TrustStore(place.home))
     change(place)
     assert place.untrusted() == ["greet"]
 
 
 async def test_a_hook_that_is_changed_while_a_thread_is_open_fails_instead_of_running(place: Place):
-    place.only.trust(Trust(place.home))
+    place.only.trust(TrustStore(place.home))
     hooks = place.hooks()
     place.write(f"#!/bin/sh\ntouch {place.project}/escaped\n")
     with pytest.raises(HookFailed, match="has changed since it was trusted"):
@@ -124,7 +124,7 @@ async def test_a_hook_that_is_changed_while_a_thread_is_open_fails_instead_of_ru
 def test_a_link_to_another_script_is_another_hook(place: Place):
     other = place.project / "other.sh"
     other.write_text(SCRIPT)
-    place.only.trust(Trust(place.home))
+    place.only.trust(TrustStore(place.home))
     place.script.unlink()
     place.script.symlink_to(other)
     assert place.untrusted() == ["greet"]
@@ -150,10 +150,10 @@ def test_a_project_that_changes_a_hook_of_the_users_makes_it_its_own(place: Plac
 
 
 def test_trust_that_is_withdrawn_from_a_project_is_withdrawn_from_its_hooks(place: Place):
-    trust, hook = Trust(place.home), place.only
+    trust, hook = TrustStore(place.home), place.only
     hook.trust(trust)
-    assert trust.withdraw(hook.file)
-    trust.give(hook.file)
+    assert trust.distrust(hook.file)
+    trust.trust(hook.file)
     assert place.untrusted() == ["greet"]
 
 

@@ -11,8 +11,8 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, TextIO
 
 from ..config import Settings
-from ..config.check import nearest
 from ..config.settings import ChannelSettings
+from ..config.validation import suggestion
 from ..core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def chosen_channel(settings: Settings) -> tuple[str, ChannelSettings] | None:
     if found is None:
         known = ", ".join(sorted(settings.channels)) or "none"
         raise ConfigError(
-            f"there is no channel {name!r}{nearest(name, settings.channels)} "
+            f"there is no channel {name!r}{suggestion(name, settings.channels)} "
             f"(configured: {known}); add [channels.{name}]"
         )
     return name, found

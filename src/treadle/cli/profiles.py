@@ -11,7 +11,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from ..config import Settings, load_config
-from ..config.keys import key_variable
+from ..config.settings import key_variable
 from ..core.errors import NotFound
 from ..policy.auth import CredentialStore, Profile
 from ..policy.auth.cooldowns import ProfileHealth, obstacle

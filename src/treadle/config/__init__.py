@@ -1,11 +1,11 @@
-"""Configuration: what a user has settled, in files, variables and flags.
+"""Configuration: the settings of a user, from files, environment variables and flags.
 
-Each value knows where it came from. `load_config` reads the layers and joins them.
+`load_config` reads the layers and joins them; each value knows where it came from.
 """
 
 from __future__ import annotations
 
-from .layers import Config, Explained, load_config
+from .layers import Config, ExplainedSetting, load_config
 from .settings import Settings
 
-__all__ = ["Config", "Explained", "Settings", "load_config"]
+__all__ = ["Config", "ExplainedSetting", "Settings", "load_config"]

@@ -1,137 +1,140 @@
-"""Layers: defaults, the user's file, a trusted project's, variables, flags.
+"""Layers: defaults, the user's file, a trusted project's, environment variables, flags.
 
-Owns how they are joined: leaf by leaf, the later layer wins. Invariant: every value can
-be traced to the layer, the file and the line, the variable or the flag that says it.
+Owns how they are joined, value by value: the later layer wins. Invariants: every value can
+be traced to the layer, the file and the line, the variable or the flag that sets it; and a
+variable that is nearly one of ours is an error, while others are ignored.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args, get_type_hints
 
 import msgspec
 from msgspec import UNSET, Struct
 
 from ..core.errors import ConfigError
-from ..core.patterns import regex
-from .check import Key, dotted, hint_of, leaves, nearest
-from .environment import from_environment, variable_of
-from .files import ConfigFile, project_file
+from .config_file import ConfigFile, find_project_file
 from .settings import ChannelSettings, HookSettings, Price, Settings
-from .trust import Trust
+from .trusted_files import TrustStore
+from .validation import Key, key_text, suggestion, type_of, valid_values
 
-__all__ = ["Config", "Explained", "Kind", "Layer", "load_config"]
+__all__ = [
+    "Config",
+    "ConfigLayer",
+    "ExplainedSetting",
+    "LayerKind",
+    "environment_values",
+    "load_config",
+]
 
-_SECRET = regex(r"auth|cookie|credential|dsn|key|pass|secret|token", re.IGNORECASE)
+LayerKind: TypeAlias = Literal["default", "user", "project", "environment", "flag"]
 
-Kind: TypeAlias = Literal["default", "user", "project", "environment", "flag"]
+_SENSITIVE_NAME = r"(?i)auth|cookie|credential|dsn|key|pass|secret|token"
+_PREFIX = "TREADLE_"
+_TABLES = (
+    "agents",
+    "agents_md",
+    "codex",
+    "models",
+    "providers",
+    "prices",
+    "hooks",
+    "channels",
+    "engines",
+    "harnesses",
+)
+_VARIABLES = {
+    _PREFIX + name.upper(): name for name in Settings.__struct_fields__ if name not in _TABLES
+}
+"""The environment variables of Treadle, and the keys that they set."""
+_TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
+_ALIKE = 0.85
+_MOST_DIGITS = 18
+"""Digits of a number; a longer one stays a text, which validation refuses."""
 
 
-class Layer(Struct, frozen=True):
-    """What one place says."""
+class ConfigLayer(Struct, frozen=True):
+    """The values that one place sets."""
 
-    kind: Kind
-    leaves: Mapping[Key, Any]
+    kind: LayerKind
+    values: Mapping[Key, Any]
     locate: Callable[[Key], str]
 
 
-class Explained(Struct, frozen=True, kw_only=True):
+class ExplainedSetting(Struct, frozen=True, kw_only=True):
     """A value and where it is from."""
 
     key: str
     value: Any
-    layer: Kind
+    layer: LayerKind
     source: str
     used: bool = True
-    """False for a value that a later layer overrules."""
+    """False for a value that a later layer replaces."""
 
 
 class Config(Struct, frozen=True):
     """The settings, and the layers they come from."""
 
     settings: Settings
-    layers: tuple[Layer, ...]
+    layers: tuple[ConfigLayer, ...]
     """The weakest first."""
     untrusted: Path | None = None
     """A project's file that was not read."""
     project: Path | None = None
-    """A project's file that was."""
+    """A project's file that was read."""
 
-    def layer_of(self, key: str) -> Kind:
-        """Which layer settles a plain key."""
-        found = [layer.kind for layer in self.layers if (key,) in layer.leaves]
+    def layer_of(self, key: str) -> LayerKind:
+        """Return the layer that sets a plain key."""
+        found = [layer.kind for layer in self.layers if (key,) in layer.values]
         return found[-1] if found else "default"
 
-    def explain(self, key: str = "") -> list[Explained]:
-        """Every value in force; for one `key`, also those that were overruled.
+    def explain(self, key: str = "") -> list[ExplainedSetting]:
+        """Return every value in force; for one `key`, also the values that were replaced.
 
         Raises `ConfigError` for a key that does not exist.
         """
-        wanted = self._wanted(key) if key else ()
-        shown = [path for path in self._known() if path[: len(wanted)] == wanted]
-        told = [entry for path in shown for entry in self._told(path)]
-        return told if key else [entry for entry in told if entry.used]
+        wanted = self._find_key(key) if key else ()
+        paths = [path for path in self._known_keys() if path[: len(wanted)] == wanted]
+        found = [each for path in paths for each in self._explain_key(path)]
+        return found if key else [each for each in found if each.used]
 
-    def _wanted(self, key: str) -> Key:
-        known = {dotted(path): path for path in self._known()}
-        known |= {dotted(path[:depth]): path[:depth] for path in known.values() for depth in (1, 2)}
-        if key not in known and hint_of(tuple(key.split("."))) is None:
-            raise ConfigError(f"there is no key {key!r}{nearest(key, known)}")
+    def _find_key(self, key: str) -> Key:
+        known = {key_text(path): path for path in self._known_keys()}
+        tables = [path[:depth] for path in known.values() for depth in (1, 2)]
+        known |= {key_text(path): path for path in tables}
+        if key not in known and type_of(tuple(key.split("."))) is None:
+            raise ConfigError(f"there is no key {key!r}{suggestion(key, known)}")
         return known.get(key, tuple(key.split(".")))
 
-    def _known(self) -> list[Key]:
+    def _known_keys(self) -> list[Key]:
         plain = [path for path, _ in _defaults()]
-        said = {path for layer in self.layers for path in layer.leaves}
-        return plain + sorted(said - set(plain))
+        configured = {path for layer in self.layers for path in layer.values}
+        return plain + sorted(configured - set(plain))
 
-    def _told(self, path: Key) -> list[Explained]:
-        said = [layer for layer in reversed(self.layers) if path in layer.leaves]
-        told = [
-            Explained(
-                key=dotted(path),
-                value=_shown(path, layer.leaves[path]),
+    def _explain_key(self, path: Key) -> list[ExplainedSetting]:
+        layers = [layer for layer in reversed(self.layers) if path in layer.values]
+        found = [
+            ExplainedSetting(
+                key=key_text(path),
+                value=_without_secrets(path, layer.values[path]),
                 layer=layer.kind,
                 source=layer.locate(path),
                 used=index == 0,
             )
-            for index, layer in enumerate(said)
+            for index, layer in enumerate(layers)
         ]
         default = dict(_defaults()).get(path, UNSET)
         if default is not UNSET:
-            told.append(
-                Explained(
-                    key=dotted(path), value=default, layer="default", source="", used=not told
+            found.append(
+                ExplainedSetting(
+                    key=key_text(path), value=default, layer="default", source="", used=not found
                 )
             )
-        return told
-
-
-def _shown(path: Key, value: Any) -> Any:
-    """The value as it may be seen: headers, webhooks and tables of others can carry keys."""
-    if path[0] in ("engines", "harnesses"):
-        return _without_secrets(path[-1], value)
-    if path[0] == "channels" and path[-1] == "url":
-        return _host_of(value)
-    return dict.fromkeys(value, "…") if path[-1] == "headers" else value
-
-
-def _host_of(url: str) -> str:
-    """A webhook's address without its path, which often lets someone in."""
-    from urllib.parse import urlsplit
-
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return "…"
-    return f"{parts.scheme}://{parts.hostname or ''}/…"
-
-
-def _without_secrets(name: str, value: Any) -> Any:
-    if isinstance(value, dict):
-        return {inner: _without_secrets(inner, held) for inner, held in value.items()}
-    return "…" if _SECRET.search(name) and not isinstance(value, int | float) else value
+        return found
 
 
 def load_config(
@@ -144,41 +147,88 @@ def load_config(
 ) -> Config:
     """Read and join the layers; `flags` are values by key, each with the flag's name.
 
-    With `trusting`, a project's file is read though nobody trusts it yet: to look at.
+    With `trusting`, a project's file is read though nobody trusts it yet: to show it.
 
     Raises `ConfigError`.
     """
-    user, project = home / "config.toml", project_file(cwd)
-    trusted = project not in (None, user) and (trusting or Trust(home).holds(project))
+    user, project = home / "config.toml", find_project_file(cwd)
+    if project == user:
+        project = None
+    is_trusted = project is not None and (trusting or TrustStore(home).is_trusted(project))
     layers = [
-        *_of_file("user", user),
-        *(_of_file("project", project) if project and trusted else ()),
-        Layer("environment", from_environment(environ), lambda key: variable_of(key) or ""),
-        _of_flags(flags or {}),
+        *_file_layer("user", user),
+        *(_file_layer("project", project) if project and is_trusted else ()),
+        ConfigLayer("environment", environment_values(environ), _variable_of),
+        _flag_layer(flags or {}),
     ]
-    kept_out = project if project is not None and project != user and not trusted else None
-    return Config(_joined(layers), tuple(layers), kept_out, project if trusted else None)
+    return Config(
+        _join(layers),
+        tuple(layers),
+        untrusted=None if is_trusted else project,
+        project=project if is_trusted else None,
+    )
 
 
-def _of_file(kind: Kind, path: Path) -> tuple[Layer, ...]:
+def environment_values(environ: Mapping[str, str]) -> dict[Key, Any]:
+    """Return the values that environment variables set. Raises `ConfigError`."""
+    _check_spelling(environ)
+    texts = {
+        name: environ[variable] for variable, name in _VARIABLES.items() if variable in environ
+    }
+    table = {name: _parse_variable(name, text) for name, text in texts.items() if text}
+    return dict(valid_values(table, _variable_of))
+
+
+def _variable_of(key: Key) -> str:
+    return _PREFIX + key[0].upper()
+
+
+def _check_spelling(environ: Mapping[str, str]) -> None:
+    for name in environ:
+        if name.startswith(_PREFIX) and name not in _VARIABLES and name != "TREADLE_HOME":
+            import difflib
+
+            close = difflib.get_close_matches(name, _VARIABLES, n=1, cutoff=_ALIKE)
+            if close:
+                raise ConfigError(
+                    f"the variable {name!r} sets nothing; did you mean {close[0]!r}? Unset it"
+                )
+
+
+def _parse_variable(name: str, text: str) -> Any:
+    """Return `text` as the type of its key; validation refuses what does not fit."""
+    hint = get_type_hints(Settings)[name]
+    kinds = {hint, *get_args(hint)}
+    if bool in kinds and text.lower() in (*_TRUE, *_FALSE):
+        return text.lower() in _TRUE
+    if int in kinds and text.isdecimal() and len(text) <= _MOST_DIGITS:
+        return int(text)
+    if name == "fallbacks":  # whose names have colons in them
+        return [part for part in text.split(",") if part]
+    if hint == tuple[str, ...]:
+        return [part for part in text.split(os.pathsep) if part]
+    return text
+
+
+def _file_layer(kind: LayerKind, path: Path) -> tuple[ConfigLayer, ...]:
     file = ConfigFile.read(path)
     if file is None:
         return ()
-    return (Layer(kind, dict(leaves(file.table, file.locate)), file.locate),)
+    return (ConfigLayer(kind, dict(valid_values(file.table, file.locate)), file.locate),)
 
 
-def _of_flags(flags: Mapping[str, tuple[str, Any]]) -> Layer:
-    def named(key: Key) -> str:
+def _flag_layer(flags: Mapping[str, tuple[str, Any]]) -> ConfigLayer:
+    def flag_name(key: Key) -> str:
         return flags[key[0]][0]
 
     table = {key: value for key, (_, value) in flags.items()}
-    return Layer("flag", dict(leaves(table, named)), named)
+    return ConfigLayer("flag", dict(valid_values(table, flag_name)), flag_name)
 
 
-def _joined(layers: list[Layer]) -> Settings:
+def _join(layers: list[ConfigLayer]) -> Settings:
     table: dict[str, Any] = {}
     for layer in layers:
-        for path, value in layer.leaves.items():
+        for path, value in layer.values.items():
             place = table
             for name in path[:-1]:
                 place = place.setdefault(name, {})
@@ -186,29 +236,55 @@ def _joined(layers: list[Layer]) -> Settings:
     try:
         return msgspec.convert(table, Settings)
     except msgspec.ValidationError as error:
-        # Single values were checked before: only a field that a table lacks is left.
-        raise ConfigError(f"{_incomplete(table)} is not complete: {error}; add it") from error
+        # Single values are valid: the only other error is a field that a table lacks.
+        raise ConfigError(f"{_incomplete_table(table)} is not complete: {error}; add it") from error
 
 
-def _incomplete(table: dict[str, Any]) -> str:
+def _incomplete_table(table: dict[str, Any]) -> str:
     required = (("channels", ChannelSettings), ("hooks", HookSettings), ("prices", Price))
     for section, kind in required:
         for name, value in table.get(section, {}).items():
             try:
                 msgspec.convert(value, kind)
             except msgspec.ValidationError:
-                return dotted((section, name))
+                return key_text((section, name))
     raise AssertionError(table)
 
 
 def _defaults() -> list[tuple[Key, Any]]:
-    """The plain keys with their defaults; tables of named things have none."""
+    """Return the plain keys with their defaults; tables of named things have none."""
     found: list[tuple[Key, Any]] = []
     for field in msgspec.structs.fields(Settings):
         if isinstance(field.default, Struct):
             found += [
                 ((field.name, k), v) for k, v in msgspec.structs.asdict(field.default).items()
             ]
-        elif hint_of((field.name, "·")) is None:
+        elif type_of((field.name, "·")) is None:
             found.append(((field.name,), field.default))
     return found
+
+
+def _without_secrets(path: Key, value: Any) -> Any:
+    """Return the value as it may be shown: headers, webhooks and plug-ins' tables hold keys."""
+    if path[0] in ("engines", "harnesses"):
+        return _without_secret_names(path[-1], value)
+    if path[0] == "channels" and path[-1] == "url":
+        return _host_of(value)
+    return dict.fromkeys(value, "…") if path[-1] == "headers" else value
+
+
+def _without_secret_names(name: str, value: Any) -> Any:
+    if isinstance(value, dict):
+        return {inner: _without_secret_names(inner, held) for inner, held in value.items()}
+    return "…" if re.search(_SENSITIVE_NAME, name) and not isinstance(value, int | float) else value
+
+
+def _host_of(url: str) -> str:
+    """Return a webhook's address without its path, which is often a secret."""
+    from urllib.parse import urlsplit
+
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "…"
+    return f"{parts.scheme}://{parts.hostname or ''}/…"

@@ -1,11 +1,12 @@
 """Settings: every key of a configuration, its type and its default.
 
-Owns the keys. Invariant: a key that was once accepted keeps its name and meaning, and
-None means that the user leaves the choice to the model.
+Owns the keys. Invariant: a key that was once accepted keeps its name and meaning; None
+means that the user leaves the choice to the model.
 """
 
-# No postponed annotations: decoders read them, and to read them from text takes its time.
+# No postponed annotations: decoders read them, and reading them from text is slow.
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -23,10 +24,11 @@ __all__ = [
     "Price",
     "ProviderSettings",
     "Settings",
+    "key_variable",
 ]
 
 DEFAULT_MODEL = "openai:gpt-5.5"
-"""For a new thread where nobody names one."""
+"""The model of a new thread if the user names none."""
 
 Text: TypeAlias = Annotated[str, Meta(min_length=1)]
 Positive: TypeAlias = Annotated[int, Meta(gt=0)]
@@ -56,19 +58,19 @@ HookEvent: TypeAlias = Literal[
     "PostCompact",
     "Stop",
 ]
-"""Our events, and the common names of some: hooks for those are spoken to in the common form."""
+"""Our events, and the common names of some; hooks for a common name get the common form."""
 
 
 class Agents(Struct, frozen=True, kw_only=True):
-    """What bounds the agents that a thread may start."""
+    """The limits of the agents that a thread may start."""
 
     enabled: bool = True
     depth: Positive = 1
     """How many generations there may be below a thread."""
     concurrent: Positive = 6
-    """How many agents of one thread may work at a time."""
+    """How many agents of one thread may run at a time."""
     resume: bool = True
-    """Whether agents that a crash cut off go on."""
+    """Whether agents that a crash interrupted continue."""
 
 
 class AgentsMd(Struct, frozen=True, kw_only=True):
@@ -83,16 +85,16 @@ class CodexSettings(Struct, frozen=True, kw_only=True):
     """How the Codex app-server is run."""
 
     binary: Text | None = None
-    """None: the one on the search path, else the one of the extra."""
+    """None: the one on the search path, else the one of the package's extra."""
     home: Literal["private", "user"] = "private"
     """Whose settings and login it uses."""
     projection: Literal["native", "text"] = "native"
-    """Whether a view becomes its own history, or text before the request."""
+    """Whether Codex gets the view as its own history, or as text before the request."""
     request_timeout: Seconds = 60.0
 
 
 class ParamSettings(Struct, frozen=True, kw_only=True):
-    """What requests say besides, in each spelling that is understood."""
+    """Parameters of requests, in each accepted spelling."""
 
     parallel_tool_calls: bool | UnsetType = UNSET
     parallelToolCalls: bool | UnsetType = UNSET  # noqa: N815 - as others spell it
@@ -108,16 +110,16 @@ class ParamSettings(Struct, frozen=True, kw_only=True):
 
 
 class ModelSettings(Struct, frozen=True, kw_only=True):
-    """What holds for one model."""
+    """The settings of one model."""
 
     harness: Text | UnsetType = UNSET
     fallbacks: tuple[Text, ...] | UnsetType = UNSET
-    """Who is asked in its place, also where a person chose it; empty: nobody."""
+    """The models to ask when it fails, also where a person chose it; empty: none."""
     params: ParamSettings = ParamSettings()
 
 
 class ProviderSettings(Struct, frozen=True, kw_only=True):
-    """How to reach a provider; what is left out stays as Treadle knows it."""
+    """How to reach a provider; Treadle's own values hold for what is left out."""
 
     api: Literal["responses", "chat", "messages"] | UnsetType = UNSET
     base_url: Text | UnsetType = UNSET
@@ -128,19 +130,19 @@ class ProviderSettings(Struct, frozen=True, kw_only=True):
     retries: Natural | UnsetType = UNSET
     remote_compaction: Literal["none", "endpoint", "trigger"] | UnsetType = UNSET
     harness: Text | UnsetType = UNSET
-    """What runs the turns of its models."""
+    """The harness that runs the turns of its models."""
     profiles: tuple[str, ...] | UnsetType = UNSET
-    """Which profiles are used, in this order, by id."""
+    """The ids of the profiles to use, in this order."""
     params: ParamSettings = ParamSettings()
 
 
 class Price(Struct, frozen=True, kw_only=True):
-    """What a million tokens cost."""
+    """The price of a million tokens."""
 
     input: Amount
     output: Amount
     cached_input: Amount | None = None
-    """None: as much as other input."""
+    """None: the price of other input."""
     currency: Text = "USD"
 
 
@@ -150,31 +152,31 @@ class HookSettings(Struct, frozen=True, kw_only=True):
     event: HookEvent
     command: Annotated[tuple[str, ...], Meta(min_length=1)]
     timeout: HookSeconds | None = None
-    """None: as long as hooks of its event may take."""
+    """None: the limit of its event."""
     tools: tuple[str, ...] = ()
-    """Only for calls of tools with such ids; globs."""
+    """Globs of tool ids; the hook runs for calls of these tools only."""
     priority: int = 0
-    """The highest comes first."""
+    """The highest runs first."""
 
 
 class ChannelSettings(Struct, frozen=True, kw_only=True):
-    """Where replies can go."""
+    """A channel that replies can go to."""
 
     kind: Literal["webhook", "terminal"]
     url: Text | None = None
-    """Where a webhook is."""
+    """The address of a webhook."""
     secret_variable: Text | None = None
-    """The variable with what its requests are signed with."""
+    """The environment variable with the secret that signs its requests."""
     private: bool = False
-    """Whether it may be in this network, or without https."""
+    """Whether it may be in the local network, or without https."""
 
 
 class Settings(Struct, frozen=True, kw_only=True):
-    """What was settled."""
+    """The settings in force."""
 
     model: Text = DEFAULT_MODEL
     fallbacks: tuple[Text, ...] = ()
-    """Models to ask where the configured one does not answer."""
+    """Models to ask when the configured one fails."""
     effort: Text | None = None
     verbosity: Verbosity | None = None
     sandbox: Literal["read-only", "workspace-write", "danger-full-access"] = "workspace-write"
@@ -184,13 +186,13 @@ class Settings(Struct, frozen=True, kw_only=True):
     tool_output_token_limit: Positive | None = None
     developer_instructions: Text | None = None
     engine: Text = "linear"
-    """Which context engine plans what the model sees."""
+    """The context engine that plans what the model sees."""
     harness: Text = "auto"
-    """What runs the turns; ``auto`` leaves it to the model and its provider."""
+    """The harness that runs the turns; ``auto``: the choice of the model and its provider."""
     channel: Text | None = None
-    """Where replies go, besides to whoever runs the turn."""
+    """The channel that replies go to, besides the caller of the turn."""
     citations: Literal["auto", "on", "off"] = "auto"
-    """Whether engines say where recalled text is from."""
+    """Whether engines name the source of recalled text."""
     recall_threads: tuple[str, ...] = ()
     """Threads beyond its family that a thread's engine may read."""
     agents: Agents = Agents()
@@ -202,6 +204,14 @@ class Settings(Struct, frozen=True, kw_only=True):
     hooks: dict[str, HookSettings] = {}
     channels: dict[str, ChannelSettings] = {}
     engines: dict[str, dict[str, Any]] = {}
-    """A table for each engine, in words of its own."""
+    """A table for each engine, with keys of its own."""
     harnesses: dict[str, dict[str, Any]] = {}
-    """A table for each harness of another package, in words of its own."""
+    """A table for each harness of another package, with keys of its own."""
+
+
+def key_variable(provider: str, providers: Mapping[str, ProviderSettings]) -> str:
+    """Return the environment variable that holds the key of `provider`."""
+    configured = providers.get(provider, ProviderSettings()).key_variable
+    if isinstance(configured, str):
+        return configured
+    return f"{provider.upper().replace('-', '_')}_API_KEY"

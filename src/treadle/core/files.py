@@ -14,9 +14,27 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeVar
 
-__all__ = ["open_regular", "open_replacement", "read_bounded", "replace_file"]
+import msgspec
+from msgspec import Struct
+
+from .errors import ConfigError
+
+__all__ = [
+    "MOST_PRIVATE_BYTES",
+    "open_regular",
+    "open_replacement",
+    "read_bounded",
+    "read_private_json",
+    "replace_file",
+    "write_private_json",
+]
+
+MOST_PRIVATE_BYTES = 16 << 20
+"""The largest small file of ours that is read."""
+
+T = TypeVar("T", bound=Struct)
 
 
 def read_bounded(path: Path, most: int) -> bytes:
@@ -44,6 +62,25 @@ def _check_regular(mode: int, path: Path) -> None:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if not stat.S_ISREG(mode):
         raise OSError(errno.EINVAL, "it is no regular file", str(path))
+
+
+def read_private_json(path: Path, kind: type[T]) -> T:
+    """Read a small JSON file of ours; return the defaults of `kind` when there is none.
+
+    Raises `ConfigError`.
+    """
+    try:
+        return msgspec.json.decode(read_bounded(path, MOST_PRIVATE_BYTES), type=kind)
+    except (FileNotFoundError, NotADirectoryError):
+        return kind()
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        why = error.strerror if isinstance(error, OSError) else "Treadle did not write it"
+        raise ConfigError(f"cannot read {str(path)!r}: {why}; repair or remove it") from None
+
+
+def write_private_json(path: Path, value: Struct) -> None:
+    """Replace a small JSON file of ours by `value`."""
+    replace_file(path, msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
 
 
 def replace_file(path: Path, body: bytes) -> None:

@@ -16,8 +16,8 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from ..config.private import read_private, write_private
 from ..core.errors import ConfigError
+from ..core.files import read_private_json, write_private_json
 from .words import brief
 
 __all__ = ["EngineFailure", "EngineHealth"]
@@ -87,7 +87,7 @@ class EngineHealth:
         if self._path is None:
             return self._known or {}
         try:
-            return read_private(self._path, _Record).failures
+            return read_private_json(self._path, _Record).failures
         except ConfigError as error:
             _log.warning("%s", error)
             return {}
@@ -97,6 +97,6 @@ class EngineHealth:
         if self._path is None:
             return
         try:
-            write_private(self._path, _Record(failures=failures))
+            write_private_json(self._path, _Record(failures=failures))
         except OSError as error:
             _log.warning("cannot write %r: %s", str(self._path), error)

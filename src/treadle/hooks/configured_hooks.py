@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from ..config import Config
 from ..config.settings import HookSettings
-from ..config.trust import Trust
+from ..config.trusted_files import TrustStore
 from ..core.errors import ConfigError, HookFailed
 from ..core.files import open_regular
 from ..core.plugins import installed_points
@@ -81,13 +81,13 @@ class ProjectHook(Struct, frozen=True):
         files = [f"{path}:\n{_file_excerpt(path)}" for path in self.sources]
         return "\n\n".join((command, *files))
 
-    def is_trusted(self, trust: Trust) -> bool:
+    def is_trusted(self, trust: TrustStore) -> bool:
         """Return whether it may run as it is."""
-        return trust.holds_hook(self.file, self.name, self.digest)
+        return trust.is_hook_trusted(self.file, self.name, self.digest)
 
-    def trust(self, trust: Trust, digest: str | None = None) -> None:
+    def trust(self, trust: TrustStore, digest: str | None = None) -> None:
         """Let it run as it was seen, or as it is."""
-        trust.give_hook(self.file, self.name, digest or self.digest)
+        trust.trust_hook(self.file, self.name, digest or self.digest)
 
 
 class TrustedHook(Struct, frozen=True):
@@ -118,7 +118,7 @@ def load_hooks(config: Config, home: Path) -> Hooks:
 
     A project's hook that is not trusted as it is does not run; `untrusted_hooks` lists these.
     """
-    trust, hooks = Trust(home), Hooks()
+    trust, hooks = TrustStore(home), Hooks()
     projects = {each.name: each for each in project_hooks(config)}
     for name, settings in config.settings.hooks.items():
         hook = _command_hook(settings, projects.get(name), trust)
@@ -134,14 +134,16 @@ def load_hooks(config: Config, home: Path) -> Hooks:
     return hooks
 
 
-def _command_hook(settings: HookSettings, project: ProjectHook | None, trust: Trust) -> Hook | None:
+def _command_hook(
+    settings: HookSettings, project: ProjectHook | None, trust: TrustStore
+) -> Hook | None:
     from .command_hook import CommandHook  # loads subprocesses, which few configurations need
 
     common = settings.event in COMMON_EVENTS
     if project is None:
         return CommandHook(settings.command, common=common)
     digest = project.digest
-    if not trust.holds_hook(project.file, project.name, digest):
+    if not trust.is_hook_trusted(project.file, project.name, digest):
         return None
     hook = CommandHook(settings.command, common=common, cwd=project.root)
     return TrustedHook(hook, project, digest)
@@ -151,7 +153,7 @@ def project_hooks(config: Config) -> tuple[ProjectHook, ...]:
     """Return the hooks that a trusted project's file names or changes."""
     if config.project is None:
         return ()
-    keys = (key for layer in config.layers if layer.kind == "project" for key in layer.leaves)
+    keys = (key for layer in config.layers if layer.kind == "project" for key in layer.values)
     named = {key[1] for key in keys if key[0] == "hooks"}
     hooks = config.settings.hooks
     return tuple(ProjectHook(config.project, name, hooks[name]) for name in hooks if name in named)
@@ -159,7 +161,7 @@ def project_hooks(config: Config) -> tuple[ProjectHook, ...]:
 
 def untrusted_hooks(config: Config, home: Path) -> tuple[ProjectHook, ...]:
     """Return the project's hooks that do not run until the user trusts them as they are."""
-    trust = Trust(home)
+    trust = TrustStore(home)
     return tuple(each for each in project_hooks(config) if not each.is_trusted(trust))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from ...config import Explained, load_config
+from ...config import ExplainedSetting, load_config
 from ..cli_home import Home
 from ..command_options import as_json
 from ..lazy_group import examples
@@ -62,7 +62,7 @@ def _show(home: Home, key: str, *, as_json: bool) -> None:
         say(f"\n{config.untrusted} does not count: it is not trusted (`treadle trust`)")
 
 
-def _row(entry: Explained) -> list[str]:
+def _row(entry: ExplainedSetting) -> list[str]:
     source = entry.source or entry.layer
     return [entry.key, _text(entry.value), source if entry.used else f"{source} (overruled)"]
 

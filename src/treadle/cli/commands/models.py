@@ -9,7 +9,7 @@ import click
 from msgspec import Struct
 
 from ...config import Settings, load_config
-from ...config.keys import key_variable
+from ...config.settings import key_variable
 from ...models.catalog import Catalog
 from ...models.profile import ModelProfile
 from ...policy.auth.secrets import SecretStore

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from ...config import load_config
-from ...config.files import project_file
-from ...config.trust import Trust
+from ...config.config_file import find_project_file
+from ...config.trusted_files import TrustStore
 from ...core.errors import NotFound
 from ..cli_home import Home
 from ..command_options import as_json
@@ -46,14 +46,14 @@ def command(home: Home, directory: Path, remove: bool, show: bool, as_json: bool
     if remove and show:
         raise click.UsageError("--remove and --show exclude each other; leave one out")
     place = directory.absolute()
-    file = project_file(place)
+    file = find_project_file(place)
     if file is None:
         raise NotFound("configuration of the project", str(place), "it has no .treadle/config.toml")
-    trust, hooks = Trust(home.path), () if remove else _hooks(home, place)
+    trust, hooks = TrustStore(home.path), () if remove else _hooks(home, place)
     if remove:
-        trust.withdraw(file)
+        trust.distrust(file)
     elif not show:
-        trust.give(file)
+        trust.trust(file)
         for hook in hooks:
             hook.trust(trust)
     _tell(file, hooks, trust, as_json=as_json)
@@ -66,8 +66,8 @@ def _hooks(home: Home, place: Path) -> tuple[ProjectHook, ...]:
     return project_hooks(load_config(home.path, place, {}, trusting=True))
 
 
-def _tell(file: Path, hooks: tuple[ProjectHook, ...], trust: Trust, *, as_json: bool) -> None:
-    trusted = trust.holds(file)
+def _tell(file: Path, hooks: tuple[ProjectHook, ...], trust: TrustStore, *, as_json: bool) -> None:
+    trusted = trust.is_trusted(file)
     if as_json:
         told = [
             {

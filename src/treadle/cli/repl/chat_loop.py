@@ -15,8 +15,8 @@ import click
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.patch_stdout import patch_stdout
 
-from ...config.files import MOST_BYTES
-from ...config.trust import Trust
+from ...config.config_file import MOST_BYTES
+from ...config.trusted_files import TrustStore
 from ...core.files import read_bounded
 from ...hooks.configured_hooks import ProjectHook, untrusted_hooks
 from ..cli_home import Home
@@ -55,7 +55,7 @@ async def _trusted(setup: Setup, file: Path) -> bool:
         "Let it count? (y)es, (n)ot now > ",
     )
     if agreed:
-        Trust(setup.home).give(file, seen)
+        TrustStore(setup.home).trust(file, seen)
     return agreed
 
 
@@ -67,7 +67,7 @@ async def _trusted_hook(setup: Setup, hook: ProjectHook) -> None:
         "Let it run? (y)es, (n)ot now > ",
     )
     if agreed:
-        hook.trust(Trust(setup.home), digest)
+        hook.trust(TrustStore(setup.home), digest)
 
 
 async def _agreed(about: str, question: str) -> bool:

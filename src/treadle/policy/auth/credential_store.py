@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from ...config.keys import key_variable
+from ...config.settings import key_variable
 from ...core.errors import StoreError
 from ...core.redact import add_secrets
 from .accounts import provider_for_auth

@@ -1,7 +1,7 @@
-"""Checking: a table of a configuration becomes leaves, each in its proper type.
+"""Validation: a table of a configuration becomes single values, each of its proper type.
 
-Owns what is said about a wrong key or value. Invariant: a message names the place, the
-key, what is accepted and, for an unknown key, the nearest one that exists.
+Owns the messages about a wrong key or value. Invariant: a message names the place, the
+key, what is accepted and, for an unknown key, the most similar one that exists.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from msgspec import Meta, Struct, UnsetType
 from ..core.errors import ConfigError
 from .settings import Settings
 
-__all__ = ["Key", "dotted", "hint_of", "leaves", "nearest"]
+__all__ = ["Key", "key_text", "suggestion", "type_of", "valid_values"]
 
 Key: TypeAlias = tuple[str, ...]
-"""The way to a value through the tables of a file."""
+"""The names of the tables around a value, and its own."""
 
-_SHOWN = 200
+_LONGEST_VALUE = 200
 """Characters of a wrong value that a message repeats."""
 
-_WORDS: dict[Any, str] = {
+_TYPE_NAMES: dict[Any, str] = {
     bool: "true or false",
     str: "a string",
     int: "a whole number",
@@ -35,31 +35,31 @@ _WORDS: dict[Any, str] = {
 }
 
 
-def leaves(
+def valid_values(
     table: Mapping[str, Any], locate: Callable[[Key], str], hint: Any = Settings, above: Key = ()
 ) -> Iterator[tuple[Key, Any]]:
-    """The values of `table` by key, checked. Raises `ConfigError`."""
+    """Yield the values of `table` with their keys. Raises `ConfigError` for a wrong one."""
     for name, value in table.items():
         key = (*above, name)
         kind = _member(hint, name)
         if kind is None:
             known = get_type_hints(hint)
             raise ConfigError(
-                f"{locate(key)}: key {dotted(key)!r} is unknown{nearest(name, known)} "
+                f"{locate(key)}: key {key_text(key)!r} is unknown{suggestion(name, known)} "
                 f"(accepted: {', '.join(sorted(known))})"
             )
         if _is_table(kind):
             if not isinstance(value, dict):
                 raise ConfigError(
-                    f"{locate(key)}: {dotted(key)!r} must be a table, not {_brief(value)}"
+                    f"{locate(key)}: {key_text(key)!r} must be a table, not {_short_repr(value)}"
                 )
-            yield from leaves(value, locate, kind, key)
+            yield from valid_values(value, locate, kind, key)
         else:
-            yield key, _converted(value, kind, key, locate)
+            yield key, _convert(value, kind, key, locate)
 
 
-def hint_of(key: Key) -> Any:
-    """The type of the value under `key`; None when there is no such key."""
+def type_of(key: Key) -> Any:
+    """Return the type of the value under `key`; None when there is no such key."""
     hint: Any = Settings
     for name in key:
         hint = _member(hint, name)
@@ -68,16 +68,16 @@ def hint_of(key: Key) -> Any:
     return hint
 
 
-def nearest(name: str, known: Mapping[str, Any]) -> str:
-    """A hint at the name that was probably meant, or nothing."""
+def suggestion(name: str, known: Mapping[str, Any]) -> str:
+    """Return a hint at the name that was probably meant, or an empty text."""
     import difflib
 
     close = difflib.get_close_matches(name, list(known), n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
-def dotted(key: Key) -> str:
-    """A key as it is written in TOML."""
+def key_text(key: Key) -> str:
+    """Return a key as it is written in TOML."""
     return ".".join(part if part.replace("-", "_").isidentifier() else f'"{part}"' for part in key)
 
 
@@ -93,7 +93,7 @@ def _hints(struct: type[Struct]) -> dict[str, Any]:
 
 
 def _is_table(hint: Any) -> bool:
-    """Whether a value is looked into: structs, tables of those, and tables of anything."""
+    """Return whether a type has keys of its own: structs, tables of those and of anything."""
     if get_origin(hint) is not dict:
         return _is_struct(hint)
     inner = get_args(hint)[1]
@@ -104,36 +104,37 @@ def _is_struct(hint: Any) -> bool:
     return isinstance(hint, type) and issubclass(hint, Struct)
 
 
-def _converted(value: Any, kind: Any, key: Key, locate: Callable[[Key], str]) -> Any:
+def _convert(value: Any, kind: Any, key: Key, locate: Callable[[Key], str]) -> Any:
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
         raise ConfigError(
-            f"{locate(key)}: {dotted(key)!r} is {_brief(value)}; accepted: {_accepted(kind)}"
+            f"{locate(key)}: {key_text(key)!r} is {_short_repr(value)}; "
+            f"accepted: {_describe_type(kind)}"
         ) from error
 
 
-def _brief(value: object) -> str:
-    """A value for a message, however long it is."""
+def _short_repr(value: object) -> str:
+    """Return a value for a message, cut where it is long."""
     text = repr(value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}…"
 
 
-def _accepted(hint: Any) -> str:
-    if hint in _WORDS:
-        return _WORDS[hint]
+def _describe_type(hint: Any) -> str:
+    if hint in _TYPE_NAMES:
+        return _TYPE_NAMES[hint]
     origin, args = get_origin(hint), get_args(hint)
     if origin is Literal:
         return ", ".join(repr(value) for value in args)
     if origin in (types.UnionType, Union):
         absent = (type(None), UnsetType)
-        return " or ".join(_accepted(arg) for arg in args if arg not in absent)
+        return " or ".join(_describe_type(arg) for arg in args if arg not in absent)
     assert origin is Annotated, hint
     kind, meta = args[:2]
-    return f"{_accepted(kind)}{_bound(meta)}"
+    return f"{_describe_type(kind)}{_describe_bound(meta)}"
 
 
-def _bound(meta: Meta) -> str:
+def _describe_bound(meta: Meta) -> str:
     if meta.gt is not None:
         return f" above {meta.gt}" + (f" and at most {meta.le}" if meta.le is not None else "")
     if meta.ge is not None:

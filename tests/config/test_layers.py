@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
-from treadle.config import Config, Explained, Settings, load_config
-from treadle.config.files import ConfigFile, project_file
-from treadle.config.keys import key_variable
+from treadle.config import Config, ExplainedSetting, Settings, load_config
+from treadle.config.config_file import ConfigFile, find_project_file
 from treadle.config.settings import (
     AgentsMd,
     CodexSettings,
@@ -18,8 +17,9 @@ from treadle.config.settings import (
     ModelSettings,
     Price,
     ProviderSettings,
+    key_variable,
 )
-from treadle.config.trust import Trust
+from treadle.config.trusted_files import TrustStore
 from treadle.core.errors import ConfigError
 
 
@@ -41,7 +41,7 @@ class Place:
         file.parent.mkdir(exist_ok=True)
         file.write_text(text)
         if trusted:
-            Trust(self.home).give(file)
+            TrustStore(self.home).trust(file)
         return file
 
     def load(self, **flags: tuple[str, object]) -> Config:
@@ -138,9 +138,11 @@ def test_every_value_knows_where_it_is_from(place):
     place.environ = {"TREADLE_MODEL": "b"}
     config = place.load(sandbox=("--yolo", "danger-full-access"))
     assert config.explain("model") == [
-        Explained(key="model", value="b", layer="environment", source="TREADLE_MODEL"),
-        Explained(key="model", value="a", layer="user", source=f"{user}:2", used=False),
-        Explained(key="model", value="openai:gpt-5.5", layer="default", source="", used=False),
+        ExplainedSetting(key="model", value="b", layer="environment", source="TREADLE_MODEL"),
+        ExplainedSetting(key="model", value="a", layer="user", source=f"{user}:2", used=False),
+        ExplainedSetting(
+            key="model", value="openai:gpt-5.5", layer="default", source="", used=False
+        ),
     ]
     assert {entry.key: entry.source for entry in config.explain() if entry.source} == {
         "model": "TREADLE_MODEL",
@@ -310,14 +312,14 @@ def test_a_project_counts_only_while_its_file_is_the_one_that_was_trusted(place)
     file = place.own('sandbox = "danger-full-access"\n', trusted=False)
     config = place.load()
     assert (config.settings, config.untrusted) == (Settings(), file)
-    Trust(place.home).give(file)
+    TrustStore(place.home).trust(file)
     assert place.load().settings.sandbox == "danger-full-access"
     file.write_text('sandbox = "danger-full-access"\napproval = "never"\n')
     assert place.load().untrusted == file
-    Trust(place.home).give(file)
-    assert Trust(place.home).files == (str(file),)
-    assert Trust(place.home).withdraw(file)
-    assert not Trust(place.home).withdraw(file)
+    TrustStore(place.home).trust(file)
+    assert TrustStore(place.home).files == (str(file),)
+    assert TrustStore(place.home).distrust(file)
+    assert not TrustStore(place.home).distrust(file)
     assert place.load().settings == Settings()
 
 
@@ -325,9 +327,9 @@ def test_the_project_s_file_is_the_nearest_below_its_root(place):
     file = place.own("", trusted=False)
     deep = place.project / "a" / "b"
     deep.mkdir(parents=True)
-    assert project_file(deep) == file
+    assert find_project_file(deep) == file
     (place.project / "a" / ".git").mkdir()
-    assert project_file(deep) is None
+    assert find_project_file(deep) is None
 
 
 @given(
