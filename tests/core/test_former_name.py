@@ -89,14 +89,14 @@ class Past:
         """A thread of the old home, in a directory that it has not worked in."""
         project = self.place / "project"
         project.mkdir(exist_ok=True)
-        given: dict[str, Any] = {"sandbox": "danger-full-access", "approval": "never"}
         try:
             async with Thread.open(
                 self.thread(name),
                 model=model,
                 home=self.home,
                 cwd=project,
-                **(given | options),
+                rights=Rights(sandbox="danger-full-access", approval="never"),
+                **options,
             ) as thread:
                 yield thread
         finally:
@@ -235,7 +235,7 @@ async def test_a_lossless_thread_goes_on_with_its_summaries(past):
     async with past.opened("lossless", model, engine="lossless") as thread:
         assert summaries(thread) == nodes
         await hear(thread, "What did we begin with?")
-        await thread.settled(20)
+        await thread.wait_for_engine(20)
         assert summaries(thread)[: len(nodes)] == nodes
         rows = await new_rows(past, "lossless", thread)
     asked = [each.body for each in model.requests if ASKED.encode() not in each.body]
