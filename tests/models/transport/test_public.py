@@ -18,9 +18,9 @@ from treadle.models.transport import (
     TlsTrust,
 )
 from treadle.models.transport.address import HttpOrigin
+from treadle.models.transport.client import Pool
 from treadle.models.transport.connection import HttpConnection
 from treadle.models.transport.dial import _connect, _connect_to_first
-from treadle.models.transport.pool import Pool
 
 from .servers import Peer, echo, serving, tls_context
 
@@ -110,7 +110,7 @@ async def test_an_address_that_was_looked_at_must_prove_the_name(
         for host, error in (("hook.example", None), ("other.example", ssl.SSLError)):
             origin = HttpOrigin("https", host, server.port)
             connection = HttpConnection(str(origin), Pool(1, 1.0))
-            context = await asyncio.to_thread(TlsTrust(files=(bundle,)).context)
+            context = await asyncio.to_thread(TlsTrust(files=(bundle,)).make_context)
             reached = await _connect_to_first(["127.0.0.1"], server.port)
             if error is None:
                 await _connect(connection, origin, context, reached)

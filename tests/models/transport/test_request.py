@@ -13,8 +13,7 @@ from treadle.models.transport import (
     TransportError,
 )
 from treadle.models.transport.address import Address, HttpOrigin, parse_url
-from treadle.models.transport.headers import encode_fields
-from treadle.models.transport.request import prepare
+from treadle.models.transport.request import encode_fields, prepare
 
 
 @pytest.mark.parametrize(
@@ -89,7 +88,7 @@ def test_secrets_stay_out_of_what_is_printed():
     url, fields = "https://a.test/v1?key=s3cret", {"Authorization": "Bearer s3cret"}
     request = prepare("GET", url, fields, DEFAULT_TIMEOUTS, Proxies(), body=None)
     assert b"s3cret" in request.head
-    assert repr(request) == "<Request to https://a.test>"
+    assert repr(request) == "<HttpRequest to https://a.test>"
 
 
 def test_received_headers_are_a_mapping_in_any_case():

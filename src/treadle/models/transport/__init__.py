@@ -1,9 +1,10 @@
-"""HTTP for model adapters: the `Transport` seam and the client behind it."""
+"""HTTP for model adapters: the `Transport` contract and the client that implements it."""
 
 from __future__ import annotations
 
+from .address import Proxies
 from .client import AsyncTransport
-from .contract import DEFAULT_TIMEOUTS, Response, Timeouts, Transport
+from .contract import DEFAULT_TIMEOUTS, Headers, Response, Timeouts, Transport
 from .errors import (
     BodyTooLarge,
     ConnectionClosed,
@@ -20,9 +21,7 @@ from .errors import (
     TransportClosed,
     TransportError,
 )
-from .headers import Headers
-from .proxies import Proxies
-from .trust import TlsTrust
+from .tls import TlsTrust
 
 __all__ = [
     "DEFAULT_TIMEOUTS",

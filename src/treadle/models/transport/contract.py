@@ -1,29 +1,30 @@
-"""The seam between a model adapter and the network.
+"""The contract between a model adapter and the network.
 
-Owns `Transport` and `Response`, all that an adapter may know about HTTP.
-Invariant: the bytes of a body pass through as they arrive; nothing here looks
-at lines, events or JSON.
+Owns `Transport`, `Response` and `Headers`, all that an adapter may know about HTTP.
+Invariants: the bytes of a body pass through as they arrive; nothing here looks at lines,
+events or JSON. A `repr` shows no header that may hold a secret.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+import re
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Protocol, Self
 
 from msgspec import Struct
 
-from .headers import Headers
+__all__ = ["DEFAULT_TIMEOUTS", "Headers", "Response", "Timeouts", "Transport"]
 
-__all__ = ["DEFAULT_TIMEOUTS", "Response", "Timeouts", "Transport"]
+_SECRET = r"(?i)auth|cookie|key|token|secret|credential|signature"  # noqa: S105 - a pattern
 
 
 class Timeouts(Struct, frozen=True, kw_only=True):
     """How long to wait, in seconds. None waits for ever.
 
     `connect` covers name, TCP, proxy and TLS. `idle` is the longest silence while we
-    wait for the other side; a consumer that takes its time does not count. `total`
-    is the whole of it, until the last byte has come.
+    wait for the other side; the time that a slow consumer takes does not count. `total`
+    is the time until the last byte.
     """
 
     connect: float | None = 15.0
@@ -34,32 +35,63 @@ class Timeouts(Struct, frozen=True, kw_only=True):
 DEFAULT_TIMEOUTS = Timeouts()
 
 
-class Response(Protocol):
-    """An answer whose head has arrived. Leave its `async with` block to be rid of it.
+class Headers(Mapping[str, str]):
+    """Received header fields: names in any case, repeated ones joined with a comma."""
 
-    Leaving before the body's end closes the connection. Leaving after it, or reading
-    it to the end, gives the connection back for the next request.
+    __slots__ = ("_fields",)
+
+    def __init__(self, fields: Iterable[tuple[str, str]] = ()) -> None:
+        self._fields: dict[str, list[str]] = {}
+        for name, value in fields:
+            self._fields.setdefault(name.lower(), []).append(value)
+
+    def __getitem__(self, name: str) -> str:
+        return ", ".join(self._fields[name.lower()])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._fields)
+
+    def __len__(self) -> int:
+        return len(self._fields)
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and name.lower() in self._fields
+
+    def __repr__(self) -> str:
+        shown = {name: "…" if re.search(_SECRET, name) else self[name] for name in self}
+        return f"Headers({shown!r})"
+
+    def all(self, name: str) -> tuple[str, ...]:
+        """Return every value of `name`, in the order they came."""
+        return tuple(self._fields.get(name.lower(), ()))
+
+
+class Response(Protocol):
+    """A response whose head has arrived; use it in an `async with` block.
+
+    Leaving the block before the end of the body closes the connection. Leaving it after the
+    end, or reading to the end, gives the connection back for the next request.
     """
 
     @property
     def status(self) -> int:
-        """The final status; 1xx answers are never seen."""
+        """The final status; 1xx responses are never seen."""
 
     @property
     def headers(self) -> Headers:
-        """The answer's headers."""
+        """The headers of the response."""
 
     def chunks(self) -> AsyncIterator[bytes]:
-        """The body as it arrives, in pieces that are never empty; read it once.
+        """Return the body as it arrives, in pieces that are never empty; read it once.
 
-        Everything that came before a failure is given before the failure is raised.
+        Everything that came before an error is given before the error is raised.
         """
 
     async def read(self, limit: int) -> bytes:
-        """The rest of the body, whole; raises `BodyTooLarge` past `limit` bytes."""
+        """Return the rest of the body; raises `BodyTooLarge` past `limit` bytes."""
 
     async def close(self) -> None:
-        """Drop what is left of the answer; may be called twice."""
+        """Drop the rest of the response; may be called twice."""
 
     async def __aenter__(self) -> Self: ...
 
@@ -72,11 +104,11 @@ class Response(Protocol):
 
 
 class Transport(Protocol):
-    """Sends requests and hands out answers.
+    """Sends requests and returns responses.
 
-    Any status but a redirect is an answer, not an error. Every failure is a
-    `TransportError`; cancellation closes the connection and is passed on. A request
-    is sent again only when a kept connection turned out dead before any of the answer came.
+    Any status but a redirect is a response, not an error. Every failure is a
+    `TransportError`; cancellation closes the connection and is passed on. A request is sent
+    again only if a kept connection turned out to be dead before any byte of the response came.
     """
 
     async def post(
@@ -88,16 +120,16 @@ class Transport(Protocol):
         timeouts: Timeouts = DEFAULT_TIMEOUTS,
         public: bool = False,
     ) -> Response:
-        """POST `body`; returns when the head of the answer is there.
+        """POST `body`; return when the head of the response is there.
 
         With `public` it is sent only to a host all of whose addresses lie outside this
-        machine and its networks, and to the very address that was looked at.
+        machine and its networks, and to the very address that was checked.
         """
 
     async def get(
         self, url: str, headers: Mapping[str, str], *, timeouts: Timeouts = DEFAULT_TIMEOUTS
     ) -> Response:
-        """GET `url`; returns when the head of the answer is there."""
+        """GET `url`; return when the head of the response is there."""
 
     async def close(self) -> None:
         """Close every connection, busy ones too; may be called twice."""

@@ -1,7 +1,7 @@
-"""Making a connection: name, TCP, proxy tunnel, TLS.
+"""Opens a connection: name, TCP, proxy tunnel, TLS.
 
-Invariant: every way in which this can fail ends in a `NoConnection` that says
-which part failed and what to do about it.
+Invariant: every failure here is a `NoConnection` that names the part that failed and what to
+do about it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import ssl
 from contextlib import suppress
 from ipaddress import ip_address
 
-from .address import HttpOrigin
+from .address import HttpOrigin, HttpRoute
 from .connection import ConnectionOwner, HttpConnection
 from .contract import Timeouts
 from .errors import (
@@ -26,24 +26,23 @@ from .errors import (
     TlsFailed,
     TransportError,
 )
-from .proxies import HttpRoute
 from .request import HttpRequest
-from .trust import TlsContext
+from .tls import TlsContext
 
 __all__ = ["dial"]
 
 _HEAD_START = 0.25
 """Seconds an address family gets before the next one is tried beside it (RFC 8305)."""
-_TURN = 2.0
-"""Seconds an address gets that was looked at, unless it is the last one."""
+_SECONDS_EACH = 2.0
+"""Seconds that a checked address gets, unless it is the last one."""
 
-_UNTIMED = Timeouts(connect=None, idle=None)
+_NO_TIMEOUTS = Timeouts(connect=None, idle=None)
 
 
-async def dial(route: HttpRoute, tls: TlsContext | None, keeper: ConnectionOwner) -> HttpConnection:
-    """A connection that speaks HTTP with the end of `route`."""
+async def dial(route: HttpRoute, tls: TlsContext | None, owner: ConnectionOwner) -> HttpConnection:
+    """Open a connection that speaks HTTP with the end of `route`."""
     first = route.proxy.origin if route.proxy is not None else route.origin
-    connection = HttpConnection(str(route.origin), keeper)
+    connection = HttpConnection(str(route.origin), owner)
     try:
         hosts = await _public_addresses(route.origin) if route.public else []
         if route.proxy is not None:
@@ -58,7 +57,7 @@ async def dial(route: HttpRoute, tls: TlsContext | None, keeper: ConnectionOwner
             await _start_tls(connection, route.origin, tls)
     except OSError as error:
         connection.abort()
-        raise _explain(error, route.origin, first.host) from error
+        raise _transport_error(error, route.origin, first.host) from error
     except BaseException:
         connection.abort()
         raise
@@ -68,7 +67,7 @@ async def dial(route: HttpRoute, tls: TlsContext | None, keeper: ConnectionOwner
 
 
 async def _public_addresses(origin: HttpOrigin) -> list[str]:
-    """The addresses of a host, each once. Raises `PrivateAddress` unless all are public."""
+    """Return the addresses of a host, each once. Raises `PrivateAddress` unless all are public."""
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM)
     hosts = list(dict.fromkeys(str(address[4][0]) for address in found))
@@ -78,38 +77,38 @@ async def _public_addresses(origin: HttpOrigin) -> list[str]:
 
 
 async def _connect_to_first(hosts: list[str], port: int) -> socket.socket:
-    """A socket that is connected to the first of these addresses that takes it."""
+    """Connect a socket to the first of these addresses that accepts it."""
     *others, last = hosts
     for host in others:
         with suppress(OSError):
-            async with asyncio.timeout(_TURN):
-                return await _reach(host, port)
-    return await _reach(last, port)
+            async with asyncio.timeout(_SECONDS_EACH):
+                return await _connect_socket(host, port)
+    return await _connect_socket(last, port)
 
 
-async def _reach(host: str, port: int) -> socket.socket:
+async def _connect_socket(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    reached = socket.socket(family, socket.SOCK_STREAM)
+    connected = socket.socket(family, socket.SOCK_STREAM)
     try:
-        reached.setblocking(False)
-        await asyncio.get_running_loop().sock_connect(reached, (host, port))
+        connected.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(connected, (host, port))
     except BaseException:
-        reached.close()
+        connected.close()
         raise
-    return reached
+    return connected
 
 
 async def _connect(
     connection: HttpConnection,
     origin: HttpOrigin,
     tls: TlsContext | None,
-    reached: socket.socket | None = None,
+    connected: socket.socket | None = None,
 ) -> None:
     loop = asyncio.get_running_loop()
     name = origin.host if tls is not None else None
-    if reached is not None:
+    if connected is not None:
         await loop.create_connection(
-            lambda: connection, sock=reached, ssl=tls, server_hostname=name
+            lambda: connection, sock=connected, ssl=tls, server_hostname=name
         )
         return
     await loop.create_connection(
@@ -118,7 +117,7 @@ async def _connect(
         origin.port,
         ssl=tls,
         server_hostname=name,
-        # One address needs no race; asyncio's leaves a socket open when it is cancelled.
+        # One address needs no race; asyncio's race leaves a socket open when it is cancelled.
         happy_eyeballs_delay=None if _is_address(origin.host) else _HEAD_START,
     )
 
@@ -137,9 +136,9 @@ async def _tunnel(connection: HttpConnection, route: HttpRoute) -> None:
     origin, proxy = route.origin, route.proxy
     authority = f"{origin.url_host}:{origin.port}"
     lines = f"CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n".encode()
-    request = HttpRequest(route, lines + proxy.header + b"\r\n", b"", _UNTIMED)
+    request = HttpRequest(route, lines + proxy.header + b"\r\n", b"", _NO_TIMEOUTS)
     try:
-        exchange = await connection.ask(request, tunnel=True)
+        exchange = await connection.send(request, tunnel=True)
     except ConnectionClosed as error:
         raise NoConnection(
             str(origin), f"the proxy {str(proxy.origin)!r} hung up; check that it is an HTTP proxy"
@@ -157,7 +156,7 @@ async def _start_tls(connection: HttpConnection, origin: HttpOrigin, tls: TlsCon
     connection.secure(transport)
 
 
-def _explain(error: OSError, origin: HttpOrigin, host: str) -> TransportError:
+def _transport_error(error: OSError, origin: HttpOrigin, host: str) -> TransportError:
     where = str(origin)
     match error:
         case socket.gaierror():
@@ -181,7 +180,7 @@ def _explain(error: OSError, origin: HttpOrigin, host: str) -> TransportError:
 
 
 def _all_refused(error: OSError) -> bool:
-    # With several addresses asyncio folds the errors of all into one text.
+    # With several addresses asyncio joins the errors of all into one text.
     refused = f"[Errno {errno.ECONNREFUSED}]"
     text = str(error)
     return refused in text and text.count(refused) == text.count("[Errno ")

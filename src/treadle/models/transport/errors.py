@@ -1,16 +1,16 @@
-"""Why a request had no answer, or an answer no end.
+"""Errors between a request and the end of its response.
 
 TransportError             `.retryable`, `.origin`; the system's own error is its `__cause__`
 ├── RequestRefused         the URL or a header cannot be sent as it is; nothing was sent
-├── NoConnection           no connection came about
+├── NoConnection           no connection could be opened
 │   ├── NameNotFound       the host's name has no address
-│   ├── PrivateAddress     it has one of this machine or its networks, and none was meant
-│   ├── ConnectRefused     nobody listens there
+│   ├── PrivateAddress     it is one of this machine or its networks, and must not be
+│   ├── ConnectRefused     no server listens there
 │   ├── TlsFailed          the certificate or the handshake
 │   └── ProxyRefused       the proxy would not connect us; `.status`
 ├── TimedOut               `.phase`: connect, idle or total
-├── ConnectionClosed       the other side went away too early; `.answered`
-├── ProtocolError          what came is no HTTP/1.1 that we accept
+├── ConnectionClosed       the server closed the connection too early; `.answered`
+├── HttpProtocolError      what came is no HTTP/1.1 that we accept
 ├── Redirected             `.status`, `.location`; redirects are not followed
 ├── BodyTooLarge           `.limit`, `.start`
 └── TransportClosed        used after `close`
@@ -52,10 +52,10 @@ _ADVICE: dict[Phase, str] = {
 
 
 class TransportError(TreadleError):
-    """Base of every failure between a request and the end of its answer."""
+    """Base of every error between a request and the end of its response."""
 
     retryable = False
-    """Whether the same request may well succeed a little later."""
+    """Whether the same request may succeed a little later."""
 
     def __init__(self, origin: str, text: str) -> None:
         self.origin = origin
@@ -67,7 +67,7 @@ class RequestRefused(TransportError):
 
 
 class NoConnection(TransportError):
-    """No connection to the server or the proxy came about."""
+    """No connection to the server or the proxy could be opened."""
 
     retryable = True
 
@@ -93,7 +93,7 @@ class PrivateAddress(NoConnection):
 
 
 class ConnectRefused(NoConnection):
-    """The machine is there, but nobody listens on that port."""
+    """The machine is there, but no server listens on that port."""
 
 
 class TlsFailed(NoConnection):
@@ -117,7 +117,7 @@ class ProxyRefused(NoConnection):
 
 
 class TimedOut(TransportError):
-    """Nothing happened for too long, or it took too long altogether."""
+    """The other side was silent for too long, or the whole took too long."""
 
     retryable = True
 
@@ -127,7 +127,7 @@ class TimedOut(TransportError):
 
 
 class ConnectionClosed(TransportError):
-    """The other side went away before the answer was complete."""
+    """The server closed the connection before the response was complete."""
 
     retryable = True
 
@@ -138,7 +138,7 @@ class ConnectionClosed(TransportError):
 
 
 class HttpProtocolError(TransportError):
-    """What came is no HTTP/1.1 answer that we accept."""
+    """What came is no HTTP/1.1 response that we accept."""
 
     def __init__(self, origin: str, text: str, *, retryable: bool = False) -> None:
         self.retryable = retryable
@@ -146,7 +146,7 @@ class HttpProtocolError(TransportError):
 
 
 class Redirected(TransportError):
-    """The server pointed elsewhere; credentials do not follow it there."""
+    """The server redirects to another place; we do not send credentials there."""
 
     def __init__(self, origin: str, status: int, location: str) -> None:
         self.status, self.location = status, location
@@ -158,7 +158,7 @@ class Redirected(TransportError):
 
 
 class BodyTooLarge(TransportError):
-    """The body went past the caller's limit; `start` is what fits."""
+    """The body is larger than the caller's limit; `start` is what fits."""
 
     def __init__(self, origin: str, limit: int, start: bytes) -> None:
         self.limit, self.start = limit, start

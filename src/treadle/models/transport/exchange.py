@@ -1,4 +1,4 @@
-"""One answer as it comes in: fed by a connection, read by a response.
+"""One HTTP response as it comes in: fed by a connection, read by a response.
 
 Owns the parser and the few pieces that nobody has taken yet. Invariant: what it
 holds is bounded by what was received since the reader last looked, never by what
@@ -11,8 +11,10 @@ import asyncio
 from collections.abc import Callable
 from typing import Self
 
+import httptools
+
+from .contract import Headers
 from .errors import ConnectionClosed, HttpProtocolError, TransportError
-from .headers import Headers
 
 __all__ = ["LARGEST_HEAD", "Exchange"]
 
@@ -21,11 +23,9 @@ LARGEST_HEAD = 64 * 1024
 
 
 class Exchange:
-    """The state of one answer, and an iterator over the pieces of its body."""
+    """The state of one response, and an iterator over the pieces of its body."""
 
     def __init__(self, origin: str, *, on_wait: Callable[[], None], tunnel: bool) -> None:
-        import httptools
-
         self.origin = origin
         self.status = 0
         self.headers = Headers()
@@ -37,18 +37,17 @@ class Exchange:
         self.buffered = 0
         self._fields: list[tuple[str, str]] = []
         self._pieces: list[bytes] = []
-        self._barren = 0
+        self._bytes_without_body = 0
         self._waiter: asyncio.Future[None] | None = None
         self._on_wait = on_wait
         self._tunnel = tunnel
         # The parser calls `append` itself: a small chunk costs no Python frame.
         self.on_body = self._pieces.append
         self._parser = httptools.HttpResponseParser(self)
-        self._refusal = (httptools.HttpParserError, httptools.HttpParserUpgrade)
 
     @property
     def has_head_or_error(self) -> bool:
-        """Whether the head is there, or will never be."""
+        """Whether the head is there, or will never come."""
         return self.answered or self.error is not None
 
     @property
@@ -62,15 +61,15 @@ class Exchange:
         return self._waiter is not None
 
     def feed(self, data: bytes) -> bool:
-        """Take what the socket gave; whether a reader gets anything from it."""
+        """Parse what the socket gave; return whether a reader gets anything from it."""
         self.received = True
         self.buffered += len(data)
         before = (self.answered, len(self._pieces), self.complete)
         try:
             self._parse(data)
-        except self._refusal as error:
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             if not self.complete:
-                self.fail(self._malformed(str(error)), error)
+                self.fail(self._protocol_error(str(error)), error)
             self.keep_alive = False
         moved = (self.answered, len(self._pieces), self.complete) != before
         if moved or self.error is not None:
@@ -78,7 +77,7 @@ class Exchange:
         return moved
 
     def end(self, cause: Exception | None = None) -> None:
-        """The other side will send nothing more."""
+        """Handle the end of what the other side sends."""
         if self.complete or self.error is not None:
             return
         if self.answered and self._lasts_until_close and cause is None:
@@ -89,13 +88,13 @@ class Exchange:
         self._wake()
 
     def fail(self, error: TransportError, cause: Exception | None = None) -> None:
-        """Give up for this reason, unless it is already over."""
+        """End with this error, unless the exchange is already over."""
         if not self.complete and self.error is None:
             self.error = error
             error.__cause__ = cause
         self._wake()
 
-    async def head(self) -> None:
+    async def wait_for_head(self) -> None:
         """Wait until status and headers are there."""
         while not self.answered:
             if self.error is not None:
@@ -119,17 +118,17 @@ class Exchange:
         return chunk
 
     def on_message_begin(self) -> None:
-        """Parser: a status line starts."""
+        """Handle the start of a status line (called by the parser)."""
         if self.complete:
-            raise ValueError("an answer nobody asked for")
+            raise ValueError("a response without a request")
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Parser: one header, or a trailer, which is dropped."""
+        """Handle a header; drop a trailer (called by the parser)."""
         if not self.answered:
             self._fields.append((name.decode("latin-1"), value.decode("latin-1")))
 
     def on_headers_complete(self) -> None:
-        """Parser: the head is complete; 1xx answers are only heralds."""
+        """Handle the end of the head; skip 1xx responses (called by the parser)."""
         self.status = self._parser.get_status_code()
         if self.status < 200:
             self._fields.clear()
@@ -139,8 +138,8 @@ class Exchange:
         self.answered = True
 
     def on_message_complete(self) -> None:
-        """Parser: the body is complete."""
-        # What follows the head of an open tunnel is not ours to frame.
+        """Handle the end of the body (called by the parser)."""
+        # What follows the head of an open tunnel is not HTTP of ours.
         self.complete = self.answered and not self._tunnel
 
     @property
@@ -156,33 +155,37 @@ class Exchange:
             self._parse_body(data)
 
     def _parse_head(self, data: bytes) -> bytes:
-        """What is left of `data`; not one byte more than a head may have is parsed as one."""
-        allowance = LARGEST_HEAD - self._barren
+        """Parse as much of `data` as a head may have; return the rest."""
+        allowance = LARGEST_HEAD - self._bytes_without_body
         self._parser.feed_data(data[:allowance])
-        self._barren = 0 if self.has_head_or_error else self._barren + len(data)
-        if self._barren >= LARGEST_HEAD:
-            self.fail(self._malformed(f"its headers are larger than {LARGEST_HEAD} bytes"))
+        self._bytes_without_body = (
+            0 if self.has_head_or_error else self._bytes_without_body + len(data)
+        )
+        if self._bytes_without_body >= LARGEST_HEAD:
+            self.fail(self._protocol_error(f"its headers are larger than {LARGEST_HEAD} bytes"))
         return data[allowance:]
 
     def _parse_body(self, data: bytes) -> None:
         before = len(self._pieces)
         self._parser.feed_data(data)
-        self._barren = 0 if len(self._pieces) > before else self._barren + len(data)
-        if self._barren > LARGEST_HEAD:
-            self.fail(self._malformed("trailers or chunk headers without end"))
+        self._bytes_without_body = (
+            0 if len(self._pieces) > before else self._bytes_without_body + len(data)
+        )
+        if self._bytes_without_body > LARGEST_HEAD:
+            self.fail(self._protocol_error("trailers or chunk headers without end"))
 
-    def _malformed(self, reason: str) -> HttpProtocolError:
+    def _protocol_error(self, reason: str) -> HttpProtocolError:
         return HttpProtocolError(
             self.origin,
             f"this is not HTTP/1.1 as we accept it ({reason}); check that the URL and port "
             "are those of the API",
-            # A head is wrong for good; a body may have been garbled on its way.
+            # A wrong head stays wrong; a body may have been damaged on its way.
             retryable=self.answered,
         )
 
     async def _wait(self) -> None:
         if self._waiter is not None:
-            raise RuntimeError("two readers of one answer; read it in one place")
+            raise RuntimeError("two readers of one response; read it in one place")
         self._on_wait()
         self._waiter = asyncio.get_running_loop().create_future()
         try:

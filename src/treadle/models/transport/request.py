@@ -1,26 +1,37 @@
-"""One request, ready for the wire.
+"""One HTTP request, ready to be sent.
 
-Invariant: whatever is wrong with a URL or a header is found here, before a
-connection is touched; a `repr` shows where a request goes, never what it says.
+Invariants: every error in a URL or a header is found here, before a connection is touched;
+no header that is sent holds a byte that could end its line; neither a `repr` nor an error
+shows what a request says.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Mapping
 
 from msgspec import Struct
 
-from .address import Address, parse_url
+from .address import Address, HttpRoute, Proxies, parse_url
 from .contract import Timeouts
-from .headers import encode_fields
-from .proxies import HttpRoute, Proxies
+from .errors import RequestRefused
 
-__all__ = ["HttpRequest", "deadline_in", "prepare"]
+__all__ = ["HttpRequest", "deadline_in", "encode_fields", "prepare"]
+
+_TOKEN = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"  # noqa: S105 - a pattern
+_UNSAFE = r"[\x00-\x08\x0a-\x1f\x7f]"
+_OURS = frozenset(
+    (
+        *("accept-encoding", "connection", "content-length", "expect", "host", "keep-alive"),
+        *("proxy-authorization", "proxy-connection", "te", "trailer", "transfer-encoding"),
+        "upgrade",
+    )
+)
 
 
 class HttpRequest(Struct, frozen=True):
-    """Bytes, the way they take, and how long that may last."""
+    """The bytes to send, their route, and how long the exchange may last."""
 
     route: HttpRoute
     head: bytes
@@ -29,7 +40,7 @@ class HttpRequest(Struct, frozen=True):
     deadline: float | None = None
 
     def __repr__(self) -> str:
-        return f"<Request to {self.route.origin}>"
+        return f"<HttpRequest to {self.route.origin}>"
 
 
 def prepare(
@@ -42,7 +53,7 @@ def prepare(
     body: bytes | None,
     public: bool = False,
 ) -> HttpRequest:
-    """The request as it will be sent, or `RequestRefused`."""
+    """Return the request as it will be sent. Raises `RequestRefused`."""
     address = parse_url(url)
     route = HttpRoute(address.origin, proxies.choose(address.origin), public)
     head = b"".join(
@@ -57,8 +68,13 @@ def prepare(
 
 
 def deadline_in(seconds: float | None) -> float | None:
-    """The loop's time so many seconds from now."""
+    """Return the loop's time so many seconds from now."""
     return None if seconds is None else asyncio.get_running_loop().time() + seconds
+
+
+def encode_fields(headers: Mapping[str, str], origin: str) -> bytes:
+    """Return the caller's header lines. Raises `RequestRefused`, which names the wrong one."""
+    return b"".join(_encode_field(name, value, origin) for name, value in headers.items())
 
 
 def _first_lines(method: str, address: Address, route: HttpRoute, body: bytes | None) -> str:
@@ -70,3 +86,21 @@ def _first_lines(method: str, address: Address, route: HttpRoute, body: bytes | 
         f"{method} {target} HTTP/1.1\r\nHost: {origin.authority}\r\n"
         f"Accept-Encoding: identity\r\n{length}"
     )
+
+
+def _encode_field(name: str, value: str, origin: str) -> bytes:
+    if not re.fullmatch(_TOKEN, name):
+        raise RequestRefused(origin, f"{name!r} is no header name; correct it")
+    if name.lower() in _OURS:
+        raise RequestRefused(origin, f"header {name!r} is the transport's own; leave it out")
+    if re.search(_UNSAFE, value):
+        raise RequestRefused(
+            origin, f"header {name!r} has a line break or control character in it; remove it"
+        )
+    try:
+        return f"{name}: {value}\r\n".encode("latin-1")
+    except UnicodeEncodeError:
+        # Its text would show the value.
+        raise RequestRefused(
+            origin, f"header {name!r} has a character outside Latin-1; encode it"
+        ) from None

@@ -1,7 +1,7 @@
-"""Whom we believe over TLS.
+"""TLS: which certificate authorities count.
 
-Owns the TLS context: which authorities count, and the sessions that make a second
-handshake with a host short. Invariant: certificate and host name are always checked.
+Owns the TLS context, and the sessions that make a second handshake with a host short.
+Invariant: certificate and host name are always checked.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class TlsTrust(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str], *extra: Path) -> TlsTrust:
-        """`SSL_CERT_FILE` and `SSL_CERT_DIR` stand in for the system's; `extra` files add."""
+        """Read `SSL_CERT_FILE` and `SSL_CERT_DIR`, which replace the system's, and add `extra`."""
         file = environment.get("SSL_CERT_FILE", "")
         directories = environment.get("SSL_CERT_DIR", "")
         return cls(
@@ -36,8 +36,8 @@ class TlsTrust(Struct, frozen=True, kw_only=True):
             system=not (file or directories),
         )
 
-    def context(self) -> TlsContext:
-        """A client's TLS context. Reads files: call it off the loop."""
+    def make_context(self) -> TlsContext:
+        """Return a client's TLS context. Reads files: call it off the loop."""
         context = TlsContext(ssl.PROTOCOL_TLS_CLIENT)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.set_alpn_protocols(["http/1.1"])
@@ -66,19 +66,19 @@ class TlsContext(ssl.SSLContext):
         server_hostname: str | bytes | None = None,
         session: ssl.SSLSession | None = None,
     ) -> ssl.SSLObject:
-        """As the standard library has it, with the host's last session."""
-        known = self._known()
+        """Wrap as the standard library does, with the host's last session."""
+        sessions = self._session_cache()
         if session is None and isinstance(server_hostname, str):
-            session = known.get(server_hostname)
+            session = sessions.get(server_hostname)
         return super().wrap_bio(incoming, outgoing, server_side, server_hostname, session)
 
     def remember(self, tls: ssl.SSLObject) -> None:
         """Keep the session for the next connection to the same host."""
         session: Any = tls.session
         if session is not None and session.has_ticket and tls.server_hostname:
-            self._known()[tls.server_hostname] = session
+            self._session_cache()[tls.server_hostname] = session
 
-    def _known(self) -> dict[str, ssl.SSLSession]:
+    def _session_cache(self) -> dict[str, ssl.SSLSession]:
         if not hasattr(self, "_sessions"):
             self._sessions = {}
         return self._sessions
