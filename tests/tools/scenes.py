@@ -35,7 +35,7 @@ DURATION = re.compile(r'"duration_seconds":\d+\.\d')
 
 
 @dataclass
-class Shelf:
+class MemoryBlobs:
     blobs: dict[str, bytes] = field(default_factory=dict)
 
     async def put(self, data: bytes) -> str:
@@ -68,11 +68,11 @@ class Scene:
     cwd: Path
     home: Path
     host: Host = field(default_factory=Host)
-    shelf: Blobs = field(default_factory=Shelf)
+    blobs: Blobs = field(default_factory=MemoryBlobs)
     approvals: Approvals | None = None
     policy: SandboxPolicy = WORKSPACE
     approval: ApprovalPolicy = "on-request"
-    consult: AskQuestions | None = None
+    ask_questions: AskQuestions | None = None
     tools: tuple[Tool, ...] = ()
 
     def but(self, **changes: Any) -> Scene:
@@ -94,10 +94,10 @@ class Scene:
             approval=self.approval,
             approvals=self.approvals or Approvals(self.home),
             executor=self.executor,
-            blobs=self.shelf,
+            blobs=self.blobs,
             ask_approval=self.host.ask,
             show_progress=self.host.shown.append,
-            ask_questions=self.consult,
+            ask_questions=self.ask_questions,
         )
 
     async def call(self, name: str, **arguments: Any) -> ToolResult:

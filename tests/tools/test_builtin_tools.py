@@ -271,7 +271,7 @@ async def test_questions_are_put_to_the_user(scene: Scene):
         asked.append(questions)
         return {"colour": ("Blue", "but light")}
 
-    result = await scene.but(consult=consult).call("request_user_input", questions=[QUESTION])
+    result = await scene.but(ask_questions=consult).call("request_user_input", questions=[QUESTION])
     assert result == ToolResult('{"answers":{"colour":{"answers":["Blue","but light"]}}}')
     options = (AnswerOption("Red", "Warm."), AnswerOption("Blue", "Cold."))
     assert asked == [
@@ -289,7 +289,9 @@ async def test_questions_without_anybody_to_ask_are_answered_honestly(scene: Sce
     async def dismissed(questions: tuple[UserQuestion, ...]) -> None:
         assert len(questions) == 1
 
-    result = await scene.but(consult=dismissed).call("request_user_input", questions=[QUESTION])
+    result = await scene.but(ask_questions=dismissed).call(
+        "request_user_input", questions=[QUESTION]
+    )
     assert result == ToolResult("request_user_input failed: the user did not answer", success=False)
 
 

@@ -32,7 +32,7 @@ from treadle.tools.stored_output import (
 )
 from treadle.tools.tool_output import BUFFER, OutputBuffer, fit_result, shape_output
 
-from .scenes import HANDLE, Scene, Shelf, told
+from .scenes import HANDLE, MemoryBlobs, Scene, told
 
 NOWHERE = cast("ToolExecutor", None)
 
@@ -130,7 +130,7 @@ Bytes 0 to 3 of 53 bytes
 
 
 async def test_a_handle_that_is_none_is_an_honest_result(scene: Scene):
-    other = await scene.shelf.put(b"no page")
+    other = await scene.blobs.put(b"no page")
     for handle in ("sha256:none", other):
         result = await scene.call("read_output", handle=handle)
         assert not result.success
@@ -146,7 +146,7 @@ async def test_a_handle_that_is_none_is_an_honest_result(scene: Scene):
     ],
 )
 async def test_a_page_that_a_command_made_up_is_an_honest_result(scene: Scene, page: StoredOutput):
-    handle = await scene.shelf.put(json_bytes(page))
+    handle = await scene.blobs.put(json_bytes(page))
     for question in ({}, {"pattern": "x"}, {"offset": -3}):
         result = await scene.call("read_output", handle=handle, **question)
         assert not result.success
@@ -182,10 +182,10 @@ class Disk:
     async def get(self, handle):
         return (self.directory / handle[7:]).read_bytes()
 
-async def main(work, home, shelf):
+async def main(work, home, blobs):
     executor = LocalExecutor(home=home)
     tools = builtin_tools(ModelProfile(slug="m"))
-    scene = Scene(executor, work, home, shelf=Disk(shelf), tools=tools)
+    scene = Scene(executor, work, home, blobs=Disk(blobs), tools=tools)
     scene.host.shown = type("Nowhere", (), {"append": lambda self, each: None})()
     await scene.call("exec_command", cmd="true", login=False)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -212,7 +212,7 @@ asyncio.run(main(*map(Path, sys.argv[1:])))
 
 
 def test_a_hundred_megabytes_take_little_memory(tmp_path: Path):
-    places = [tmp_path / name for name in ("work", "home", "shelf")]
+    places = [tmp_path / name for name in ("work", "home", "blobs")]
     for place in places:
         place.mkdir()
     done = subprocess.run(
@@ -281,16 +281,16 @@ def test_text_never_looks_binary(text: str):
 
 @pytest.mark.parametrize("size", [0, 1, PIECE - 1, PIECE, PIECE + 1, 2 * PIECE + 7])
 async def test_every_kept_byte_can_be_read(size: int):
-    shelf = Shelf()
+    blobs = MemoryBlobs()
     data = bytes(n * 7 % 251 for n in range(size % 5000)) + b"x" * (size - size % 5000)
-    writer = OutputWriter(shelf)
+    writer = OutputWriter(blobs)
     for start in range(0, size, 65_536):
         await writer.add(data[start : start + 65_536])
-    page = await open_output(shelf, await writer.save())
+    page = await open_output(blobs, await writer.save())
     assert (page.size, page.dropped) == (size, 0)
-    assert await read_range(shelf, page, 0, size + 10) == data
+    assert await read_range(blobs, page, 0, size + 10) == data
     middle = max(size - 100, 0)
-    assert await read_range(shelf, page, middle, 50) == data[middle : middle + 50]
+    assert await read_range(blobs, page, middle, 50) == data[middle : middle + 50]
 
 
 @given(
@@ -301,14 +301,14 @@ async def test_every_kept_byte_can_be_read(size: int):
 async def test_a_search_finds_what_a_simple_one_finds(words: list[str], pattern: str, start: int):
     data = "".join(words)
     filler = "-" * (PIECE - 1 - 50) + "\n"
-    shelf = Shelf()
-    writer = OutputWriter(shelf)
+    blobs = MemoryBlobs()
+    writer = OutputWriter(blobs)
     await writer.add((filler + data).encode())
-    page = await open_output(shelf, await writer.save())
+    page = await open_output(blobs, await writer.save())
     begin = len(filler) + start
     found = [
         (each.offset, each.line)
-        async for each in search_output(shelf, page, pattern, start=begin, longest=10)
+        async for each in search_output(blobs, page, pattern, start=begin, longest=10)
     ]
     expected = []
     offset = len(filler)
@@ -322,17 +322,17 @@ async def test_a_search_finds_what_a_simple_one_finds(words: list[str], pattern:
 
 
 async def test_what_comes_after_the_cap_is_counted():
-    shelf = Shelf()
-    writer = OutputWriter(shelf, cap=10)
+    blobs = MemoryBlobs()
+    writer = OutputWriter(blobs, cap=10)
     for _ in range(3):
         await writer.add(b"1234567")
-    page = await open_output(shelf, await writer.save())
+    page = await open_output(blobs, await writer.save())
     assert (page.size, page.dropped) == (10, 11)
-    assert await read_range(shelf, page, 0, 100) == b"1234567123"
+    assert await read_range(blobs, page, 0, 100) == b"1234567123"
 
 
 async def shaped(text: str, limit: TruncationPolicy) -> str:
-    buffer, writer = OutputBuffer(), OutputWriter(Shelf())
+    buffer, writer = OutputBuffer(), OutputWriter(MemoryBlobs())
     buffer.add(text.encode())
     return await shape_output(buffer.take(whole=True), limit, writer)
 

@@ -12,11 +12,11 @@ from treadle.tools.patch.file_edits import digest
 from .trees import patch
 
 
-class Shelf:
+class MemoryFiles:
     """Files that are nowhere on this machine."""
 
     def __init__(self, **contents: bytes) -> None:
-        self.contents = {Path("/shelf") / name: data for name, data in contents.items()}
+        self.contents = {Path("/nowhere") / name: data for name, data in contents.items()}
 
     def locate(self, path: Path, *, follow: bool) -> Path:
         del follow
@@ -48,24 +48,24 @@ TEXT = patch(
 
 
 def test_a_patch_is_applied_to_whatever_files_there_are():
-    shelf = Shelf(a=b"x\n", old=b"")
-    assert apply_patch(TEXT, Path("/shelf"), files=shelf).summary == (
+    files = MemoryFiles(a=b"x\n", old=b"")
+    assert apply_patch(TEXT, Path("/nowhere"), files=files).summary == (
         "Success. Updated the following files:\nA sub/new\nM b\nD old\n"
     )
-    assert shelf.contents == Shelf(b=b"y\n", **{"sub/new": b"z\n"}).contents
+    assert files.contents == MemoryFiles(b=b"y\n", **{"sub/new": b"z\n"}).contents
 
 
 def test_edits_carry_what_they_were_planned_for():
-    shelf = Shelf(a=b"x\n", old=b"")
-    plan = plan_patch(TEXT, Path("/shelf"), files=shelf)
-    a, b, old, new = (Path("/shelf") / name for name in ("a", "b", "old", "sub/new"))
+    files = MemoryFiles(a=b"x\n", old=b"")
+    plan = plan_patch(TEXT, Path("/nowhere"), files=files)
+    a, b, old, new = (Path("/nowhere") / name for name in ("a", "b", "old", "sub/new"))
     assert plan.edits == (
         Edit(place=b, data=b"y\n", before=None, like=a),
         Edit(place=a, data=None, before=digest(b"x\n")),
         Edit(place=old, data=None, before=digest(b"")),
         Edit(place=new, data=b"z\n", before=None),
     )
-    shelf.contents[old] = b"somebody wrote this"
+    files.contents[old] = b"somebody wrote this"
     with pytest.raises(PatchStale):
-        plan.apply(shelf)
-    assert shelf.contents == Shelf(a=b"x\n", old=b"somebody wrote this").contents
+        plan.apply(files)
+    assert files.contents == MemoryFiles(a=b"x\n", old=b"somebody wrote this").contents
