@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import inspect
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -23,6 +24,11 @@ settings.register_profile(
     "soak", parent=settings.get_profile("quick"), max_examples=2000, derandomize=False
 )
 settings.load_profile("quick")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A background job of a script ignores Ctrl-C, and so would every child of ours: a signal
+    # that is ignored stays so over `exec`, one with a handler gets its default action.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
