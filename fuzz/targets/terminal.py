@@ -8,7 +8,7 @@ import re
 from rich.console import Console
 
 from fuzz.cutting import head_and_rest
-from treadle.cli.activity import called, patch_in
+from treadle.cli.activity import call_line, patch_in
 from treadle.cli.output import one_line, printable
 from treadle.cli.repl.blocks import Blocks
 from treadle.cli.repl.screen import Screen
@@ -52,7 +52,7 @@ def check(data: bytes) -> None:
     text = body.decode(errors="surrogateescape")
     name = _TOOLS[choice[0] % len(_TOOLS)]
     patch_in(name, text)
-    for line in (called(name, text), one_line(text), printable(text)):
+    for line in (call_line(name, text), one_line(text), printable(text)):
         assert _ACTS.search(line) is None
         assert "\x1b" not in line
     assert _ACTS.search(_shown(text)) is None

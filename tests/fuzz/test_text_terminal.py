@@ -15,7 +15,7 @@ from tests.cli.conftest import treadle as treadle  # noqa: PLC0414 - a fixture
 from tests.cli.scripts import scripted
 from tests.cli.terminal import Treadle
 from tests.cli.test_terminal import screen
-from treadle.cli.activity import called, patch_in
+from treadle.cli.activity import call_line, patch_in
 from treadle.cli.output import one_line, printable
 from treadle.cli.repl.blocks import Blocks
 from treadle.cli.repl.screen import LONGEST_HIGHLIGHTED, LONGEST_MARKDOWN, Screen
@@ -174,7 +174,7 @@ TOOLS = ["exec_command", "shell", "write_stdin", "update_plan", "view_image", "a
 @example("shell", "[" * 100_000)
 @example("apply_patch", "*** Begin Patch\n" * 50_000)
 def test_whatever_a_call_holds_it_is_told_on_one_line(name: str, arguments: str):
-    line = called(name, arguments)
+    line = call_line(name, arguments)
     assert acts(line.encode()) == []
     assert "\n" not in line
     patch_in(name, arguments)

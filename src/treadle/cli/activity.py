@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ..core.patterns import regex
 from ..harness.events import (
     AgentReported,
     AttemptFailed,
@@ -25,15 +24,15 @@ from ..harness.events import (
 from ..policy.fallback import Attempt, Tried
 from .output import one_line
 
-__all__ = ["activity", "called", "patch_in", "result_line", "unwrapped"]
+__all__ = ["activity", "call_line", "patch_in", "result_line", "unwrap_agent"]
 
 _WIDTH = 160
 _NOTICE = 1_000
 """What the user is told ends with what to do, so it is shown to its end."""
 _NAME = 40
 _BEGIN, _END = "*** Begin Patch\n", "\n*** End Patch"
-_PATCHED = regex(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE)
-_EXIT = regex(r"^(?:Process exited with code|Exit code:) (-?\d+)$", re.MULTILINE)
+_PATCHED = r"(?m)^\*\*\* (?:Add|Update|Delete) File: (.+)$"
+_EXIT = r"(?m)^(?:Process exited with code|Exit code:) (-?\d+)$"
 
 
 def activity(event: Event) -> str | None:
@@ -42,7 +41,7 @@ def activity(event: Event) -> str | None:
         case AgentReported():
             return _of_agent(event)
         case ToolStarted(name=name, arguments=arguments):
-            return f"• {called(name, arguments)}"
+            return f"• {call_line(name, arguments)}"
         case ToolFinished():
             return f"  {result_line(event)}"
         case Retrying():
@@ -67,7 +66,7 @@ def _candidate(each: Attempt | Tried) -> str:
     return f"{each.model} with {each.profile}" if each.profile else each.model
 
 
-def unwrapped(event: AgentReported) -> tuple[str, Event]:
+def unwrap_agent(event: AgentReported) -> tuple[str, Event]:
     """The agents that something is heard through, in brackets, and what happened."""
     names: list[str] = []
     news: Event = event
@@ -79,25 +78,25 @@ def unwrapped(event: AgentReported) -> tuple[str, Event]:
 
 def _of_agent(event: AgentReported) -> str | None:
     """The line for what an agent did: the calls it makes, and its end."""
-    names, news = unwrapped(event)
+    names, news = unwrap_agent(event)
     match news:
         case TurnCompleted(status=status, error=error):
             return one_line(f"• {names} {status}" + (f": {error}" if error else ""), _WIDTH)
         case ToolStarted(name=name, arguments=arguments):
-            return one_line(f"• {names} {called(name, arguments)}", _WIDTH)
+            return one_line(f"• {names} {call_line(name, arguments)}", _WIDTH)
         case _:
             return None
 
 
-def called(name: str, arguments: str) -> str:
+def call_line(name: str, arguments: str) -> str:
     """What a call does, on one line."""
     if patch := patch_in(name, arguments):
-        return one_line(f"patch {', '.join(_PATCHED.findall(patch))}", _WIDTH)
+        return one_line(f"patch {', '.join(re.findall(_PATCHED, patch))}", _WIDTH)
     given = _object(arguments)
     match name:
         case "exec_command" | "shell_command" | "shell" | "local_shell":
             command = given.get("cmd") or given.get("command") or arguments
-            return one_line(_joined(command, " "), _WIDTH)
+            return one_line(_command_text(command, " "), _WIDTH)
         case "write_stdin":
             typed = given.get("chars") or ""
             wrote = f"types {typed!r} into" if typed else "looks at"
@@ -116,7 +115,7 @@ def patch_in(name: str, arguments: str) -> str | None:
         text = str(_object(arguments).get("input") or arguments)
     else:
         command = _object(arguments).get("cmd") or _object(arguments).get("command") or ""
-        text = _joined(command, "\n")
+        text = _command_text(command, "\n")
         if "apply_patch" not in text:
             return None
     return _whole_patch(text)
@@ -129,21 +128,21 @@ def _whole_patch(text: str) -> str | None:
     return text[start : end + len(_END)] if text.startswith(_BEGIN, start) and end >= 0 else None
 
 
-def _joined(command: object, by: str) -> str:
+def _command_text(command: object, by: str) -> str:
     """A command as text, whatever a model put there."""
     return by.join(map(str, command)) if isinstance(command, list) else str(command)
 
 
 def result_line(event: ToolFinished) -> str:
     """How a call went: its exit code if it had one, the time, the first words it said."""
-    code = _EXIT.search(event.output)
+    code = re.search(_EXIT, event.output)
     failed = not event.success or (code is not None and code[1] != "0")
     how = (f"exit {code[1]}" if code else "failed") if failed else "ok"
-    said = _said(event.output) if failed or not code else ""
+    said = _output_text(event.output) if failed or not code else ""
     return " · ".join(filter(None, [how, f"{event.seconds:.1f} s", one_line(said, _WIDTH)]))
 
 
-def _said(output: str) -> str:
+def _output_text(output: str) -> str:
     """An output without the lines that a tool puts before it."""
     _, mark, text = output.partition("\nOutput:\n")
     return (text if mark else output).strip()

@@ -112,7 +112,7 @@ def treadle(ctx: click.Context, home: Path | None) -> None:
         click.echo(ctx.get_help())
 
 
-_FORESEEN = (
+_EXPECTED_ERRORS = (
     click.ClickException,
     click.Abort,
     KeyboardInterrupt,
@@ -132,12 +132,12 @@ def run(args: Sequence[str] | None = None) -> int:
     try:
         code = treadle.main(args, prog_name="treadle", standalone_mode=False)
         sys.stdout.flush()
-    except _FORESEEN as error:
-        return _ending(error)
+    except _EXPECTED_ERRORS as error:
+        return _report_error(error)
     return code if isinstance(code, int) else 0
 
 
-def _ending(error: BaseException) -> int:
+def _report_error(error: BaseException) -> int:
     """Say why a command did not end well, and give its exit code."""
     match error:
         case click.Abort() | KeyboardInterrupt():
@@ -154,11 +154,11 @@ def _ending(error: BaseException) -> int:
         case UnicodeEncodeError():
             return _say(f"{error.object!r} cannot be written as UTF-8; spell it otherwise", _FAILED)
         case ReaderGone() | BrokenPipeError():
-            _forget_output()
+            _discard_output()
             return 0
         case OSError():
-            _forget_output()
-            return _say(_of_the_system(error), _FAILED)
+            _discard_output()
+            return _say(_system_error_text(error), _FAILED)
     raise AssertionError(error)
 
 
@@ -173,13 +173,13 @@ def _safe(message: str) -> str:
     return printable(message)
 
 
-def _of_the_system(error: OSError) -> str:
+def _system_error_text(error: OSError) -> str:
     where = f": {error.filename!r}" if error.filename else ""
     remedy = "check the owner, the mode and the free space there"
     return f"{error.strerror or error}{where}; {remedy}"
 
 
-def _forget_output() -> None:
+def _discard_output() -> None:
     """Let what is still buffered go nowhere: Python would try to write it once more at exit."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())

@@ -48,7 +48,7 @@ class _Named(Struct, frozen=True):
     id: Any = None
 
 
-def _answered(hit: Hit) -> dict[str, object]:
+def _hit_json(hit: Hit) -> dict[str, object]:
     """A hit as the answer to a line has it: these fields and no others."""
     return {
         "id": entry_id(hit.thread, hit.seq),
@@ -62,7 +62,7 @@ def _answered(hit: Hit) -> dict[str, object]:
 def item_json(hit: Hit) -> dict[str, object]:
     """A hit as programs read it that look for one thing."""
     return {
-        **_answered(hit),
+        **_hit_json(hit),
         "seq": hit.seq,
         "turn": hit.turn,
         "time": hit.time,
@@ -86,7 +86,7 @@ class Batch:
         """Read standard input to its end."""
         async for line in _lines():
             if len(line) > LONGEST_LINE:
-                say_json(_refused(None, f"the line has more than {LONGEST_LINE:,} bytes"))
+                say_json(_error_json(None, f"the line has more than {LONGEST_LINE:,} bytes"))
             elif line.strip():
                 say_json(await self.answer(line))
 
@@ -95,13 +95,13 @@ class Batch:
         try:
             asked = msgspec.json.decode(line, type=_Line)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            return _refused(_id_of(line), f"the line cannot be used: {error}")
+            return _error_json(_id_of(line), f"the line cannot be used: {error}")
         try:
             hits = await self.index.search(await self._search(asked), catch_up=False)
         except TreadleError as error:
-            return _refused(asked.id, str(error))
+            return _error_json(asked.id, str(error))
         noted = {"note": hits.note} if hits.note else {}
-        return {"id": asked.id, "items": list(map(_answered, hits)), **noted}
+        return {"id": asked.id, "items": list(map(_hit_json, hits)), **noted}
 
     async def _search(self, asked: _Line) -> Search:
         threads = self.threads if asked.thread is None else await self._threads(str(asked.thread))
@@ -129,7 +129,7 @@ class Batch:
             raise NotFound("thread", name, "type more of its id") from error
 
 
-def _refused(name: Any, why: str) -> dict[str, object]:
+def _error_json(name: Any, why: str) -> dict[str, object]:
     return {"id": name, "items": [], "error": why}
 
 

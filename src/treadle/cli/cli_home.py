@@ -41,7 +41,7 @@ class Home(Struct, frozen=True):
 
         place = home_path()
         if self.is_former:
-            _tell_of_former(place)
+            _warn_of_former_name(place)
         return place
 
     @property
@@ -77,7 +77,7 @@ class Home(Struct, frozen=True):
 
 
 @cache
-def _tell_of_former(place: Path) -> None:
+def _warn_of_former_name(place: Path) -> None:
     """Say once that a home of the former name is used, and what moves it."""
     from ..core.former_name import remember_telling
 

@@ -24,7 +24,7 @@ from ..harness.codex.version import SUPPORTED_VERSIONS, probe_version, version_p
 from ..prompt.codex import find_codex
 from ..store.contract import Store
 
-__all__ = ["Bound", "CodexState", "bindings", "codex_state"]
+__all__ = ["CodexState", "ThreadBinding", "bindings", "codex_state"]
 
 
 class CodexState(Struct, frozen=True, kw_only=True):
@@ -44,7 +44,7 @@ class CodexState(Struct, frozen=True, kw_only=True):
     """What is wrong, and what to do about it."""
 
 
-class Bound(Struct, frozen=True, kw_only=True):
+class ThreadBinding(Struct, frozen=True, kw_only=True):
     """A thread of Treadle's, and the Codex thread that shows its view."""
 
     thread: str
@@ -85,24 +85,24 @@ async def codex_state(
     state = replace(state, version=None if version is None else str(version), problem=problem)
     if not start or problem is not None:
         return state
-    problem = await _tried(binary, environ)
+    problem = await _start_problem(binary, environ)
     return replace(state, starts=problem is None, problem=problem)
 
 
-async def bindings(store: Store) -> list[Bound]:
+async def bindings(store: Store) -> list[ThreadBinding]:
     """Every thread that has run on Codex, the newest binding first."""
     rows = [row for row in await store.outbox(topic=TOPIC) if row.key == KEY]
     found = [(row.thread, binding) for row in rows if (binding := read_binding(row)) is not None]
-    told = [await _bound(store, thread, binding) for thread, binding in found]
+    told = [await _describe_binding(store, thread, binding) for thread, binding in found]
     return sorted(told, key=lambda each: (-each.since, each.thread))
 
 
-async def _bound(store: Store, thread: str, binding: Binding) -> Bound:
+async def _describe_binding(store: Store, thread: str, binding: Binding) -> ThreadBinding:
     try:
         title = (await store.info(thread)).title
     except NotFound:
         title = ""
-    return Bound(
+    return ThreadBinding(
         thread=thread,
         title=title,
         codex=binding.codex,
@@ -124,7 +124,7 @@ def _binary(settings: Settings) -> Path:
     return find_codex() if named is None else Path(named).expanduser()
 
 
-async def _tried(binary: Path, environ: Mapping[str, str]) -> str | None:
+async def _start_problem(binary: Path, environ: Mapping[str, str]) -> str | None:
     """Why the app-server does not answer; None when it does."""
     with tempfile.TemporaryDirectory(prefix="treadle-codex-") as scratch:
         home = CodexHome.below(Path(scratch))

@@ -35,7 +35,7 @@ __all__ = [
 
 MOST_PIPED = 4 << 20
 """Bytes of standard input: as many as an input may have characters, four bytes each."""
-_SILENCE = 1.0
+_WAIT_SECONDS = 1.0
 
 
 def runs(function: Callable[..., Coroutine[Any, Any, int | None]]) -> Callable[..., int | None]:
@@ -58,7 +58,7 @@ def _encodable(ctx: click.Context, parameter: click.Parameter, value: str | None
     return value and value.encode(errors="surrogateescape").decode(errors="replace")
 
 
-def _spoken(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+def _given_text(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
     """The text that was given; ``-`` reads it from standard input.
 
     Read here, before any event loop could swallow the first Ctrl-C.
@@ -66,7 +66,7 @@ def _spoken(ctx: click.Context, parameter: click.Parameter, value: str | None) -
     return standard_input() if value == "-" else _encodable(ctx, parameter, value)
 
 
-def _spoken_and_piped(
+def _given_and_piped_text(
     ctx: click.Context, parameter: click.Parameter, value: str | None
 ) -> str | None:
     """The text that was given, followed by what standard input holds where it is a pipe or file."""
@@ -92,7 +92,7 @@ def is_piped() -> bool:
 
 def standard_input() -> str:
     """All of standard input. Says that it waits when nothing comes."""
-    if not sys.stdin.isatty() and not select.select([sys.stdin], [], [], _SILENCE)[0]:
+    if not sys.stdin.isatty() and not select.select([sys.stdin], [], [], _WAIT_SECONDS)[0]:
         click.echo("treadle: waiting for the end of standard input", err=True)
     data = sys.stdin.buffer.read(MOST_PIPED + 1)
     if len(data) > MOST_PIPED:
@@ -111,10 +111,10 @@ as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON for p
 
 thread_argument = click.argument("name", metavar="THREAD")
 
-text_argument = click.argument("text", required=False, callback=_spoken)
+text_argument = click.argument("text", required=False, callback=_given_text)
 
 prompt_argument = click.argument(
-    "text", metavar="[PROMPT]", required=False, callback=_spoken_and_piped
+    "text", metavar="[PROMPT]", required=False, callback=_given_and_piped_text
 )
 
 cwd_option = click.option(

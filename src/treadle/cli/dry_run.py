@@ -1,7 +1,7 @@
-"""Rehearsals: a thread as a turn would find it, of which nothing remains.
+"""Dry runs: a thread as a turn would find it, without any change.
 
-Owns how `treadle plan` gets at a thread. Invariant: the log, what engines keep and what is
-remembered of profiles are never written, so it works beside a writer.
+Owns how `treadle plan` opens a thread. Invariant: the log, the files of engines and the
+state of profiles are never written, so it works beside a writer.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ if TYPE_CHECKING:
     from ..thread.options import EngineOptions
     from ..thread.thread import Thread
 
-__all__ = ["rehearsed"]
+__all__ = ["open_dry_run"]
 
 
 @asynccontextmanager
-async def rehearsed(setup: Setup) -> AsyncIterator[Thread]:
-    """The thread that `treadle exec` would open with this setup: to look at, not to run."""
+async def open_dry_run(setup: Setup) -> AsyncIterator[Thread]:
+    """Open the thread that `treadle exec` would open with this setup, to look at it only."""
     from ..store.index import SqliteIndex
     from ..thread.thread import Thread
 
     options = thread_options(setup)
     assert options.routing.credentials is not None, "settings always give one"
-    options.routing.credentials.state = _Imagined(setup.home)
+    options.routing.credentials.state = _TemporaryAuthState(setup.home)
     async with (
         _store(setup) as store,
         _engine(setup, options.engine) as engine,
@@ -69,12 +69,12 @@ async def _store(setup: Setup) -> AsyncIterator[Store]:
         yield MemoryStore()
         return
     async with Home(setup.home).store() as store:
-        yield cast("Store", _Unwritten(store))
+        yield cast("Store", _ReadOnlyStore(store))
 
 
 @asynccontextmanager
 async def _engine(setup: Setup, options: EngineOptions) -> AsyncIterator[str | ContextEngine]:
-    """The engine that was chosen, with nothing to keep anything in."""
+    """Make the chosen engine without a directory for its files."""
     name = options.engine
     assert isinstance(name, str), "settings name engines"
     if name == DEFAULT:
@@ -91,16 +91,16 @@ async def _engine(setup: Setup, options: EngineOptions) -> AsyncIterator[str | C
     try:
         yield made.engine
     finally:
-        await _let_go(made.engine)
+        await _dispose(made.engine)
 
 
-async def _let_go(engine: ContextEngine) -> None:
+async def _dispose(engine: ContextEngine) -> None:
     if isinstance(engine, Disposes):
         await engine.dispose()
 
 
-class _Unwritten:
-    """A store to read from; whoever writes to it has made a mistake."""
+class _ReadOnlyStore:
+    """A store that is only read and gives leases that exclude nobody."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -109,31 +109,31 @@ class _Unwritten:
         return getattr(self._store, name)
 
     async def acquire(self, thread: str) -> Lease:
-        """Nobody is kept out."""
+        """Return a lease that excludes nobody."""
         return _NoLease(thread)
 
 
 @dataclass(slots=True)
 class _NoLease:
-    """No right to write anything, which is never given back either."""
+    """A lease that gives no right to write."""
 
     thread: str
     fence: int = -1
 
     async def release(self) -> None:
-        """There is nothing to give back."""
+        """Do nothing."""
 
 
-class _Imagined(AuthState, frozen=True):
-    """What is remembered of profiles, with pins that last as long as this object."""
+class _TemporaryAuthState(AuthState, frozen=True):
+    """The stored state of profiles, with pins that last as long as this object."""
 
     pins: dict[str, Pin] = msgspec.field(default_factory=dict)
 
     def load(self, provider: str, thread: str) -> ProfileFacts:
-        """What is remembered, and what is imagined on top."""
+        """Return the stored state with the pins of this object."""
         known = AuthState.load(self, provider, thread)
         return msgspec.structs.replace(known, pin=self.pins.get(thread, known.pin))
 
     def set_pin(self, pin: Pin) -> None:
-        """Imagine that a thread keeps to a profile."""
+        """Remember a pin in this object only."""
         self.pins[pin.thread] = pin

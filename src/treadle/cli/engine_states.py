@@ -28,17 +28,26 @@ from ..engines.registry import EngineContext, EngineRegistry, Resolution, canoni
 from ..engines.soundness import delivery_promise, guarantee, optional_powers
 from ..store.contract import OutboxRow, Store
 
-__all__ = ["PATIENCE", "EngineState", "Need", "Waiting", "chosen", "examined", "survey", "tried"]
+__all__ = [
+    "INSPECT_SECONDS",
+    "EngineNeed",
+    "EngineState",
+    "WaitingTurn",
+    "configured_engine",
+    "engine_states",
+    "inspect_engine",
+    "inspect_factory",
+]
 
 State: TypeAlias = Literal["ok"] | ProblemKind
 
-PATIENCE = 10.0
+INSPECT_SECONDS = 10.0
 """Seconds that an engine may take to be looked at."""
 
 _HOST = "treadle"
 
 
-class Need(Struct, frozen=True, kw_only=True):
+class EngineNeed(Struct, frozen=True, kw_only=True):
     """What an operation of an engine needs, and whether Treadle's loop has it."""
 
     operation: str
@@ -46,7 +55,7 @@ class Need(Struct, frozen=True, kw_only=True):
     unmet: str | None
 
 
-class Waiting(Struct, frozen=True, kw_only=True):
+class WaitingTurn(Struct, frozen=True, kw_only=True):
     """A turn that has not reached its engine yet."""
 
     thread: str
@@ -74,12 +83,12 @@ class EngineState(Struct, frozen=True, kw_only=True):
     promise: str | None = None
     compaction: Literal["engine", "runtime"] | None = None
     maintenance: str | None = None
-    needs: tuple[Need, ...] = ()
+    needs: tuple[EngineNeed, ...] = ()
     last_failure: EngineFailure | None = None
-    waiting: tuple[Waiting, ...] = ()
+    waiting: tuple[WaitingTurn, ...] = ()
 
 
-async def survey(
+async def engine_states(
     registry: EngineRegistry, settings: Settings, home: Path, cwd: Path, store: Store
 ) -> list[EngineState]:
     """Every engine that is offered, chosen, or still has turns waiting for it."""
@@ -91,7 +100,7 @@ async def survey(
     known = dict.fromkeys([*(canonical_name(offer.id) for offer in offers), selected, *left])
     return [
         msgspec.structs.replace(
-            await tried(registry, engine, settings.engines.get(engine, {}), cwd),
+            await inspect_engine(registry, engine, settings.engines.get(engine, {}), cwd),
             selected=engine == selected,
             last_failure=failures.get(engine),
             waiting=_waiting(rows, engine),
@@ -100,11 +109,11 @@ async def survey(
     ]
 
 
-async def chosen(settings: Settings, home: Path, cwd: Path) -> EngineState:
+async def configured_engine(settings: Settings, home: Path, cwd: Path) -> EngineState:
     """The engine that is configured, how it failed last, and who quarrels about ids."""
     engine = canonical_name(settings.engine)
-    registry = EngineRegistry(timeout=PATIENCE)
-    state = await tried(registry, engine, settings.engines.get(engine, {}), cwd)
+    registry = EngineRegistry(timeout=INSPECT_SECONDS)
+    state = await inspect_engine(registry, engine, settings.engines.get(engine, {}), cwd)
     failures = await asyncio.to_thread(EngineHealth(home).read)
     conflicts = await asyncio.to_thread(registry.conflicts)
     return msgspec.structs.replace(
@@ -115,28 +124,28 @@ async def chosen(settings: Settings, home: Path, cwd: Path) -> EngineState:
     )
 
 
-async def tried(
+async def inspect_engine(
     registry: EngineRegistry, engine: str, config: Mapping[str, Any], cwd: Path
 ) -> EngineState:
     """The state of the engine with this id, made for a look and let go."""
     with tempfile.TemporaryDirectory(prefix="treadle-engines-") as scratch:
         context = EngineContext.of(engine, home=Path(scratch), config=dict(config), cwd=cwd)
-        return await _looked_at(await registry.resolve(engine, context))
+        return await _describe(await registry.resolve(engine, context))
 
 
-async def examined(registry: EngineRegistry, target: str, cwd: Path) -> EngineState:
+async def inspect_factory(registry: EngineRegistry, target: str, cwd: Path) -> EngineState:
     """The state of the engine that the factory ``module:name`` makes."""
     with tempfile.TemporaryDirectory(prefix="treadle-engines-") as scratch:
         context = EngineContext.of("checked", home=Path(scratch), cwd=cwd)
-        return await _looked_at(await registry.examine(target, context))
+        return await _describe(await registry.examine(target, context))
 
 
-async def _looked_at(found: Resolution) -> EngineState:
+async def _describe(found: Resolution) -> EngineState:
     if found.engine is not None:
         try:
-            return _of_engine(found, found.engine)
+            return _describe_engine(found, found.engine)
         finally:
-            await _let_go(found.engine)
+            await _dispose(found.engine)
     assert found.problem is not None
     return EngineState(
         id=found.id,
@@ -148,7 +157,7 @@ async def _looked_at(found: Resolution) -> EngineState:
     )
 
 
-def _of_engine(found: Resolution, engine: ContextEngine) -> EngineState:
+def _describe_engine(found: Resolution, engine: ContextEngine) -> EngineState:
     info, able = engine.info, optional_powers(engine)
     return EngineState(
         id=found.id,
@@ -165,9 +174,9 @@ def _of_engine(found: Resolution, engine: ContextEngine) -> EngineState:
     )
 
 
-def _needs(info: EngineInfo) -> tuple[Need, ...]:
+def _needs(info: EngineInfo) -> tuple[EngineNeed, ...]:
     return tuple(
-        Need(
+        EngineNeed(
             operation=operation,
             capabilities=tuple(requirement.capabilities),
             unmet=unmet_requirement(info, operation, LOOP_CAPABILITIES, _HOST),
@@ -176,19 +185,21 @@ def _needs(info: EngineInfo) -> tuple[Need, ...]:
     )
 
 
-async def _let_go(engine: ContextEngine) -> None:
+async def _dispose(engine: ContextEngine) -> None:
     if isinstance(engine, Disposes):
         with suppress(EngineFailed):
-            await EngineGuard(engine.info).call("dispose", engine.dispose, None, object, PATIENCE)
+            await EngineGuard(engine.info).call(
+                "dispose", engine.dispose, None, object, INSPECT_SECONDS
+            )
 
 
 def _is_ours(row: OutboxRow) -> bool:
     return row.topic.startswith(topic_of(""))
 
 
-def _waiting(rows: Sequence[OutboxRow], engine: str) -> tuple[Waiting, ...]:
+def _waiting(rows: Sequence[OutboxRow], engine: str) -> tuple[WaitingTurn, ...]:
     return tuple(
-        Waiting(
+        WaitingTurn(
             thread=row.thread,
             key=row.key,
             state=row.state,

@@ -1,4 +1,4 @@
-"""Entries that are recalled: their names, and opening them again.
+"""Ranges of entries: their ids, and reading them again.
 
 Owns the form of an id (``THREAD:SEQ``, a range ``THREAD:FIRST-LAST``) and how much of a
 range is opened. Invariant: what does not fit is named, so that it can be opened next.
@@ -6,6 +6,7 @@ range is opened. Invariant: what does not fit is named, so that it can be opened
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Sequence
 
 import click
@@ -13,29 +14,28 @@ from msgspec import Struct
 
 from ..core.entries import Entry
 from ..core.errors import NotFound
-from ..core.patterns import regex
 from ..core.text import TruncationPolicy, approx_tokens, truncate_text
 from ..store.contract import Store, ThreadInfo
 from ..store.search.documents import EntryText, entry_text
 from .cli_home import LIBRARY, Home, find_thread
 
 __all__ = [
-    "Opened",
-    "Recalled",
-    "Stretch",
+    "OpenedEntries",
+    "OpenedEntry",
+    "RecallRange",
     "entry_id",
     "named_threads",
-    "open_stretches",
+    "open_ranges",
+    "parse_range",
     "pick_threads",
-    "stretch_of",
 ]
 
-_ID = regex(r"(.+):(\d+)(?:-(\d+))?")
+_ID = re.compile(r"(.+):(\d+)(?:-(\d+))?")
 _NODE = "sum_"
 _PAGE = 200
 
 
-class Stretch(Struct, frozen=True):
+class RecallRange(Struct, frozen=True):
     """The entries `first` to `last` of a thread."""
 
     thread: str
@@ -47,7 +47,7 @@ class Stretch(Struct, frozen=True):
         return f"{self.thread}:{self.first}{end}"
 
 
-class Recalled(Struct, frozen=True):
+class OpenedEntry(Struct, frozen=True):
     """One entry that was opened, or the part of it that fitted."""
 
     id: str
@@ -61,10 +61,10 @@ class Recalled(Struct, frozen=True):
     text: str
 
 
-class Opened(Struct, frozen=True):
+class OpenedEntries(Struct, frozen=True):
     """What was opened, and what is left to open."""
 
-    entries: list[Recalled]
+    entries: list[OpenedEntry]
     rest: list[str]
 
 
@@ -85,7 +85,7 @@ def pick_threads(threads: Sequence[ThreadInfo], name: str) -> tuple[str, ...]:
     return exact or tuple(info.id for info in threads if name and info.title == name)
 
 
-async def stretch_of(store: Store, text: str) -> Stretch:
+async def parse_range(store: Store, text: str) -> RecallRange:
     """The entries that ``THREAD:SEQ`` or ``THREAD:FIRST-LAST`` names."""
     found = _ID.fullmatch(text)
     if found is None:
@@ -98,44 +98,44 @@ async def stretch_of(store: Store, text: str) -> Stretch:
     first, last = int(found[2]), int(found[3] or found[2])
     if not 1 <= first <= last or first > info.last:
         raise NotFound("entry", text, f"the thread has entries 1 to {info.last}")
-    return Stretch(info.id, first, min(last, info.last))
+    return RecallRange(info.id, first, min(last, info.last))
 
 
-async def open_stretches(home: Home, store: Store, names: Sequence[str], tokens: int) -> Opened:
+async def open_ranges(home: Home, store: Store, names: Sequence[str], tokens: int) -> OpenedEntries:
     """What the named entries, ranges and summaries say, up to a number of tokens."""
-    stretches: list[Stretch] = []
+    ranges: list[RecallRange] = []
     for name in names:
-        stretches += (
-            await _covered(home, name)
+        ranges += (
+            await _summary_ranges(home, name)
             if name.startswith(_NODE)
-            else [await stretch_of(store, name)]
+            else [await parse_range(store, name)]
         )
-    opened: list[Recalled] = []
-    for at, stretch in enumerate(stretches):
-        async for entry, said in _said(store, stretch):
-            one = _recalled(stretch.thread, entry, said, tokens)
+    opened: list[OpenedEntry] = []
+    for at, span in enumerate(ranges):
+        async for entry, said in _read_texts(store, span):
+            one = _open_entry(span.thread, entry, said, tokens)
             if opened and one.tokens > tokens:
-                left = Stretch(stretch.thread, entry.seq, stretch.last)
-                return Opened(opened, list(map(str, (left, *stretches[at + 1 :]))))
+                left = RecallRange(span.thread, entry.seq, span.last)
+                return OpenedEntries(opened, list(map(str, (left, *ranges[at + 1 :]))))
             opened.append(one)
             tokens -= one.tokens
-    return Opened(opened, [])
+    return OpenedEntries(opened, [])
 
 
-async def _said(store: Store, stretch: Stretch) -> AsyncIterator[tuple[Entry, EntryText]]:
-    """The entries of a stretch that say something."""
-    for first in range(stretch.first, stretch.last + 1, _PAGE):
-        last = min(first + _PAGE - 1, stretch.last)
-        for entry in await store.read(stretch.thread, first, last):
+async def _read_texts(store: Store, span: RecallRange) -> AsyncIterator[tuple[Entry, EntryText]]:
+    """The entries of a range that say something."""
+    for first in range(span.first, span.last + 1, _PAGE):
+        last = min(first + _PAGE - 1, span.last)
+        for entry in await store.read(span.thread, first, last):
             said = entry_text(entry)
             if said.text.strip():
                 yield entry, said
 
 
-def _recalled(thread: str, entry: Entry, said: EntryText, room: int) -> Recalled:
+def _open_entry(thread: str, entry: Entry, said: EntryText, room: int) -> OpenedEntry:
     """An entry; one that alone is too large for the room is cut."""
     text = truncate_text(said.text, TruncationPolicy("tokens", max(room, 1)))
-    return Recalled(
+    return OpenedEntry(
         id=entry_id(thread, entry.seq),
         source_id=entry.source_id,
         thread=thread,
@@ -148,7 +148,7 @@ def _recalled(thread: str, entry: Entry, said: EntryText, room: int) -> Recalled
     )
 
 
-async def _covered(home: Home, name: str) -> list[Stretch]:
+async def _summary_ranges(home: Home, name: str) -> list[RecallRange]:
     """The entries that a summary stands for."""
     from ..engines.lossless.library import Library
 
@@ -162,4 +162,4 @@ async def _covered(home: Home, name: str) -> list[Stretch]:
         await library.close()
     if node is None:
         raise NotFound("summary", name, "copy its id from what the model was shown")
-    return [Stretch(node.thread, *span) for span in node.spans or ((node.first, node.last),)]
+    return [RecallRange(node.thread, *span) for span in node.spans or ((node.first, node.last),)]

@@ -1,4 +1,4 @@
-"""Breaking off: what Ctrl-C does while a turn runs.
+"""Interrupts: what Ctrl-C does while a turn runs.
 
 Invariant: the first one ends the turn so that everything is durable and every call has
 its result; the second does not wait for that, and still leaves no process behind.
@@ -17,40 +17,40 @@ from msgspec import Struct, field
 if TYPE_CHECKING:
     from ..thread.thread import Thread
 
-__all__ = ["INTERRUPTED", "Breaker"]
+__all__ = ["INTERRUPTED", "Interrupter"]
 
 INTERRUPTED = 130
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-_PATIENCE = 2.0
+_LEAVE_TIMEOUT = 2.0
 
 
-class Breaker(Struct):
+class Interrupter(Struct):
     """Listens for signals until its event loop is closed."""
 
     thread: Thread
-    asked: asyncio.Event = field(default_factory=asyncio.Event)
-    _leaving: asyncio.Task[None] | None = None
+    requested: asyncio.Event = field(default_factory=asyncio.Event)
+    _leave_task: asyncio.Task[None] | None = None
 
     def install(self) -> None:
-        """Begin to listen."""
+        """Begin to listen for signals."""
         loop = asyncio.get_running_loop()
         for number in _SIGNALS:
-            loop.add_signal_handler(number, self.again)
+            loop.add_signal_handler(number, self.interrupt)
 
-    def again(self) -> None:
-        """Somebody wants the turn to end."""
-        if not self.asked.is_set():
-            self.asked.set()
+    def interrupt(self) -> None:
+        """Interrupt the turn; the second time leave after a moment, the third time at once."""
+        if not self.requested.is_set():
+            self.requested.set()
             click.echo("treadle: interrupting; once more leaves at once", err=True)
             self.thread.interrupt()
-        elif self._leaving is None:
-            self._leaving = asyncio.create_task(self._leave())
+        elif self._leave_task is None:
+            self._leave_task = asyncio.create_task(self._leave())
         else:
             os._exit(INTERRUPTED)
 
     async def _leave(self) -> None:
         try:
-            async with asyncio.timeout(_PATIENCE):
+            async with asyncio.timeout(_LEAVE_TIMEOUT):
                 await self.thread.end_commands()
         finally:
             os._exit(INTERRUPTED)

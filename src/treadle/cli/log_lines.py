@@ -25,11 +25,11 @@ class _Lines(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Say it, with the error that it is about."""
         error = record.exc_info[1] if record.exc_info else None
-        said = record.getMessage() + ("" if error is None else f": {_told(error)}")
+        said = record.getMessage() + ("" if error is None else f": {_error_text(error)}")
         click.echo(f"treadle: {one_line(redact(said), _WIDTH)}", err=True)
 
 
-def _told(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     return str(error) if isinstance(error, TreadleError) else f"{type(error).__name__}: {error}"
 
 

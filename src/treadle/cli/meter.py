@@ -29,12 +29,12 @@ class Meter(Struct):
     _costs: dict[str, float] = field(default_factory=dict)
     _unpriced: bool = False
 
-    def hear(self, event: Event, model: str) -> None:
+    def add(self, event: Event, model: str) -> None:
         """Count what an event reports about a request to `model`."""
         if isinstance(event, AgentReported):
             # What agents use counts; how full their windows are does not.
             occupied, window = self.occupied, self.window
-            self.hear(event.event, model)
+            self.add(event.event, model)
             self.occupied, self.window = occupied, window
         if not isinstance(event, UsageReported):
             return
@@ -63,7 +63,7 @@ class Meter(Struct):
         return f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"
 
     @property
-    def cached(self) -> str:
+    def cache_share(self) -> str:
         """The share of the input that came from a cache."""
         cached, given = self.total.cached_input_tokens, self.total.input_tokens
         return "" if cached is None or not given else f"{100 * cached // given}% cached"
@@ -77,7 +77,7 @@ class Meter(Struct):
 
     def line(self) -> str:
         """All of it."""
-        return " · ".join(filter(None, [self.tokens, self.cached, self.context, self.cost]))
+        return " · ".join(filter(None, [self.tokens, self.cache_share, self.context, self.cost]))
 
 
 def _cost(usage: TokenUsage, price: Price) -> float:

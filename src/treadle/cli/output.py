@@ -16,8 +16,6 @@ import click
 import msgspec
 from msgspec import Struct
 
-from ..core.patterns import regex
-
 __all__ = [
     "Column",
     "iso",
@@ -33,12 +31,12 @@ __all__ = [
 
 # Control characters but tab and newline; what turns the direction of text or ends a
 # line in some terminals; halves of characters; what nobody sees and programs act upon.
-_UNSAFE = regex(
+_UNSAFE = (
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff"
     "\xad\u180e\u200b\u2060-\u2064\u206a-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
 # The same in encoded JSON, which escapes the first control characters by itself.
-_UNSAFE_JSON = regex(
+_UNSAFE_JSON = (
     rb"\x7f|\xc2[\x80-\x9f\xad]|\xd8\x9c|\xe1\xa0\x8e|\xe2\x80[\x8b\x8e\x8f\xa8-\xae]"
     rb"|\xe2\x81[\xa0-\xaf]|\xef\xbb\xbf|\xef\xbf[\xb9-\xbb]|\xf3\xa0[\x80\x81][\x80-\xbf]"
 )
@@ -59,7 +57,7 @@ def printable(text: str) -> str:
     """`text` with what a terminal would act upon written as escapes."""
     if text.isprintable():
         return text
-    return _UNSAFE.sub(lambda found: ascii(found[0])[1:-1], text)
+    return re.sub(_UNSAFE, lambda found: ascii(found[0])[1:-1], text)
 
 
 def one_line(text: str, width: int = _LONGEST_CELL) -> str:
@@ -82,16 +80,16 @@ def say(text: str) -> None:
 def say_json(value: object) -> None:
     """Print one JSON document on one line, in UTF-8 whatever the locale."""
     data = msgspec.json.encode(value)
-    say_bytes(_UNSAFE_JSON.sub(_escaped, data) + b"\n")
+    say_bytes(re.sub(_UNSAFE_JSON, _json_escape, data) + b"\n")
 
 
 def say_document(data: bytes) -> None:
     """Print a JSON document byte for byte; on a terminal, so that it does nothing there."""
-    safe = _UNSAFE_JSON.sub(_escaped, data) if sys.stdout.isatty() else data
+    safe = re.sub(_UNSAFE_JSON, _json_escape, data) if sys.stdout.isatty() else data
     say_bytes(safe + b"\n")
 
 
-def _escaped(found: re.Match[bytes]) -> bytes:
+def _json_escape(found: re.Match[bytes]) -> bytes:
     """A character as JSON escapes it; one beyond the first 65,536 in two halves."""
     units = found[0].decode().encode("utf-16-be")
     return b"".join(b"\\u" + units[at : at + 2].hex().encode() for at in range(0, len(units), 2))

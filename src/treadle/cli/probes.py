@@ -212,11 +212,11 @@ def _engine(home: Path, environ: Mapping[str, str]) -> Check:
     import asyncio
 
     from ..config import load_config
-    from .engine_states import chosen
+    from .engine_states import configured_engine
 
     here = _here(home)
     settings = load_config(home, here, environ).settings
-    state = asyncio.run(chosen(settings, home, here))
+    state = asyncio.run(configured_engine(settings, home, here))
     lacks = [need.unmet for need in state.needs if need.unmet is not None]
     if state.problem is not None:
         return _fail(state.problem, state.remedy or "choose another engine")

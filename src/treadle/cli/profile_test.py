@@ -1,4 +1,4 @@
-"""Trials: whether a provider accepts a profile.
+"""Tests of profiles: whether a provider accepts one.
 
 Owns the one request that `treadle auth test` sends. Invariant: it asks for nothing that
 costs anything, and what it finds out is noted as any turn would.
@@ -24,13 +24,13 @@ from ..models.transport import AsyncTransport, Timeouts, TransportError
 from ..policy.auth import AuthError, CredentialStore, ProfileUnusable
 from .thread_setup import providers_of
 
-__all__ = ["Tried", "try_profile"]
+__all__ = ["ProfileTest", "test_profile"]
 
 _TIMEOUTS = Timeouts(connect=10.0, idle=20.0, total=30.0)
 
 
-class Tried(Struct, frozen=True, kw_only=True):
-    """What came of a trial."""
+class ProfileTest(Struct, frozen=True, kw_only=True):
+    """The result of a test."""
 
     profile: str
     works: bool | None
@@ -38,28 +38,30 @@ class Tried(Struct, frozen=True, kw_only=True):
     said: str
 
 
-async def try_profile(credentials: CredentialStore, settings: Settings, profile: str) -> Tried:
+async def test_profile(
+    credentials: CredentialStore, settings: Settings, profile: str
+) -> ProfileTest:
     """Ask the provider of `profile` for its models."""
     try:
         credential = await credentials.credential(profile)
-        place = _reached(settings, credential.provider, credential.bearer)
+        place = _access(settings, credential.provider, credential.bearer)
     except ProfileUnusable as error:
-        return Tried(profile=profile, works=False, said=str(error))
+        return ProfileTest(profile=profile, works=False, said=str(error))
     except (AuthError, ConfigError) as error:
-        return Tried(profile=profile, works=None, said=str(error))
+        return ProfileTest(profile=profile, works=None, said=str(error))
     status = await _status(place)
     if isinstance(status, str):
-        return Tried(profile=profile, works=None, said=status)
+        return ProfileTest(profile=profile, works=None, said=status)
     if 200 <= status < 300:
         await credentials.note_success(profile)
-        return Tried(profile=profile, works=True, said="the provider accepts it")
+        return ProfileTest(profile=profile, works=True, said="the provider accepts it")
     if status in (401, 403):
         await credentials.note_failure(profile, "auth")
-        return Tried(profile=profile, works=False, said=f"the provider refuses it ({status})")
-    return Tried(profile=profile, works=None, said=f"the provider answered {status}")
+        return ProfileTest(profile=profile, works=False, said=f"the provider refuses it ({status})")
+    return ProfileTest(profile=profile, works=None, said=f"the provider answered {status}")
 
 
-def _reached(settings: Settings, provider: str, bearer: str) -> ProviderAccess:
+def _access(settings: Settings, provider: str, bearer: str) -> ProviderAccess:
     config = provider_settings(provider, providers_of(settings))
     variables = {name: value for name, value in os.environ.items() if name.endswith("_BASE_URL")}
     return provider_access(provider, config.with_overrides(ProviderConfig(key=bearer)), variables)

@@ -20,21 +20,21 @@ from .cli_home import Home
 from .output import Column, iso, table
 
 __all__ = [
-    "Listed",
+    "ProfileRow",
     "candidate_row",
     "check_provider",
     "credentials_of",
     "find_profile",
-    "listed",
+    "print_profiles",
+    "profile_rows",
     "settings_of",
-    "show",
     "state_of",
 ]
 
 _COLUMNS = (Column("PROFILE"), Column("KIND"), Column("FROM"), Column("STATE", gives=True))
 
 
-class Listed(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ProfileRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is told about one profile."""
 
     profile: str
@@ -80,7 +80,7 @@ def credentials_of(home: Home, settings: Settings) -> CredentialStore:
     )
 
 
-def listed(credentials: CredentialStore, settings: Settings) -> list[Listed]:
+def profile_rows(credentials: CredentialStore, settings: Settings) -> list[ProfileRow]:
     """Every profile that is known, by id."""
     from ..models.providers import provider_names
 
@@ -89,17 +89,17 @@ def listed(credentials: CredentialStore, settings: Settings) -> list[Listed]:
     found = {each.id: each for name in named for each in credentials.profiles(name)}
     health = credentials.state.health()
     return [
-        _listed(credentials, found[name], health.get(name, ProfileHealth()))
+        _describe(credentials, found[name], health.get(name, ProfileHealth()))
         for name in sorted(found)
     ]
 
 
-def show(rows: list[Listed]) -> None:
+def print_profiles(rows: list[ProfileRow]) -> None:
     """Print profiles for people."""
     table(_COLUMNS, [[row.profile, row.kind, _from(row), state_of(row)] for row in rows])
 
 
-def state_of(row: Listed) -> str:
+def state_of(row: ProfileRow) -> str:
     """How a profile is doing, in words."""
     words = row.state
     if row.until:
@@ -137,19 +137,19 @@ def check_provider(settings: Settings, provider: str) -> None:
         raise NotFound("provider", provider, hint)
 
 
-def candidate_row(credentials: CredentialStore, candidate: ProfileCandidate) -> Listed:
+def candidate_row(credentials: CredentialStore, candidate: ProfileCandidate) -> ProfileRow:
     """A candidate, as the list shows it."""
     health = credentials.state.health().get(candidate.profile.id, ProfileHealth())
-    return _listed(credentials, candidate.profile, health, pinned=candidate.pinned)
+    return _describe(credentials, candidate.profile, health, pinned=candidate.pinned)
 
 
-def _listed(
+def _describe(
     credentials: CredentialStore, profile: Profile, health: ProfileHealth, *, pinned: bool = False
-) -> Listed:
+) -> ProfileRow:
     now = credentials.clock()
     held = obstacle(health, now)
     limits = {name: each for name, each in health.limits.items() if name and each.until > now}
-    return Listed(
+    return ProfileRow(
         profile=profile.id,
         provider=profile.provider,
         kind=profile.kind,
@@ -169,5 +169,5 @@ def _listed(
     )
 
 
-def _from(row: Listed) -> str:
+def _from(row: ProfileRow) -> str:
     return row.variable if row.place == "environment" else row.place

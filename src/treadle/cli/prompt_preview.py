@@ -32,7 +32,7 @@ from ..prompt.registry import Registry
 from ..prompt.tell import take_snapshots
 from ..store.contract import Store
 from ..subagents import told_of
-from .dry_run import rehearsed
+from .dry_run import open_dry_run
 from .output import printable
 from .thread_setup import Setup, choices_of, docs_rules, prompt_settings
 
@@ -101,7 +101,7 @@ async def with_input(view: View, registry: Registry, text: str | None, setup: Se
         observe_machine, setup.cwd, settings=told, home=setup.home, rules=rules
     )
     warn_of(context)
-    async with rehearsed(setup) as thread:
+    async with open_dry_run(setup) as thread:
         plan = await thread.foresee()
     context = add_contribution(context, plan.prompt.contribution)
     drafts: tuple[Draft, ...] = opening_drafts(

@@ -1,4 +1,4 @@
-"""Wishes: what stands on the command line about how turns run.
+"""RunOptions: what stands on the command line about how turns run.
 
 Owns those options for every command that runs turns or shows what one would send.
 Invariant: a flag is the last layer of the configuration, and only if it was given.
@@ -16,7 +16,7 @@ from msgspec import Struct
 from ..config.settings import Settings
 from .command_options import cwd_option, model_option
 
-__all__ = ["Wishes", "running", "wishes_of"]
+__all__ = ["RunOptions", "take_run_options", "with_run_options"]
 
 _SANDBOXES = ("read-only", "workspace-write", "danger-full-access")
 _APPROVALS = ("never", "on-request", "untrusted")
@@ -72,8 +72,8 @@ _OPTIONS = (
 )
 
 
-class Wishes(Struct, frozen=True, kw_only=True):
-    """What was asked for; None leaves a thing to the configuration."""
+class RunOptions(Struct, frozen=True, kw_only=True):
+    """The options that were given; None leaves a value to the configuration."""
 
     model: str | None = None
     fallbacks: tuple[str, ...] = ()
@@ -90,7 +90,7 @@ class Wishes(Struct, frozen=True, kw_only=True):
     cwd: Path | None = None
 
     def flags(self) -> dict[str, tuple[str, Any]]:
-        """Values by key of the configuration, each with its flag."""
+        """Return the given values by key of the configuration, each with its flag."""
         if self.yolo and (self.sandbox or self.approval):
             raise click.UsageError("--yolo already says --sandbox and --approval.")
         given: dict[str, tuple[str, Any]] = {
@@ -105,13 +105,13 @@ class Wishes(Struct, frozen=True, kw_only=True):
         return given
 
 
-def running(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options of `Wishes`."""
+def with_run_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options of `RunOptions`."""
     for option in reversed(_OPTIONS):
         function = option(function)
     return function
 
 
-def wishes_of(asked: dict[str, Any]) -> Wishes:
-    """Take the options of `Wishes` out of all that a command was given."""
-    return Wishes(**{name: asked.pop(name) for name in Wishes.__struct_fields__})
+def take_run_options(asked: dict[str, Any]) -> RunOptions:
+    """Take the options of `RunOptions` out of all that a command was given."""
+    return RunOptions(**{name: asked.pop(name) for name in RunOptions.__struct_fields__})

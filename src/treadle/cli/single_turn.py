@@ -13,78 +13,74 @@ import click
 from msgspec import UNSET, UnsetType
 
 from ..config import Settings
-from ..core.service import Service, later
 from ..core.wire import Json
 from ..harness.events import AgentReported, ApprovalRequested, Event, QuestionsAsked, TurnCompleted
 from ..prompt.input import UserPart
 from ..sandbox.approvals import Decision, No, NoAndStop
 from ..thread.thread import Thread
-from .exec_report import Report
-from .interrupts import Breaker
+from .activity import unwrap_agent
+from .exec_report import TurnReport
+from .interrupts import Interrupter
 from .meter import Meter
 from .output import one_line, working
 from .terminal_input import read_line
 
-__all__ = ["Single"]
+__all__ = ["SingleTurn"]
 
 T = TypeVar("T")
 _UPKEEP_SECONDS = 60.0
 _NOBODY = "nobody is there to approve it; find another way or stop"
 
 
-class Single(Service):
+class SingleTurn:
     """Runs one turn of a thread on the command line."""
 
-    thread: Thread
-    report: Report
-    settings: Settings
-    attended: bool
-    meter: Meter = later()
-    _breaker: Breaker = later()
+    def __init__(
+        self, thread: Thread, report: TurnReport, settings: Settings, *, attended: bool
+    ) -> None:
+        self.thread = thread
+        self.report = report
+        self.attended = attended
+        self.meter = Meter(settings.prices)
+        self._interrupter = Interrupter(thread)
 
-    def __post_init__(self) -> None:
-        self.meter = Meter(self.settings.prices)
-        self._breaker = Breaker(self.thread)
-
-    async def turn(self, *said: UserPart, schema: Json | UnsetType = UNSET) -> TurnCompleted:
-        """Run the turn, and those that follow from what agents found out; how it ended."""
-        self._breaker.install()
-        done = await self._one(*said, schema=schema)
+    async def run(self, *said: UserPart, schema: Json | UnsetType = UNSET) -> TurnCompleted:
+        """Run the turn, and the turns that reports of agents start; return how the last ended."""
+        self._interrupter.install()
+        done = await self._run_one(*said, schema=schema)
         while done.status == "completed" and await self.thread.expects():
-            self.report.went_on(done)
-            done = await self._one(schema=schema)
-        self.report.hear(done)
+            self.report.show_continuation(done)
+            done = await self._run_one(schema=schema)
+        self.report.show(done)
         return done
 
-    async def tidied(self) -> None:
-        """Give the engine the time that it never finds where each turn has its own process."""
+    async def wait_for_engine(self) -> None:
+        """Give the engine time for its work between turns, because the process ends after this one."""
         with working("tidying up"):
-            await self._heard(self.thread.wait_for_engine(_UPKEEP_SECONDS))
+            await self._wait_for_person(self.thread.wait_for_engine(_UPKEEP_SECONDS))
 
-    async def _one(self, *said: UserPart, schema: Json | UnsetType) -> TurnCompleted:
+    async def _run_one(self, *said: UserPart, schema: Json | UnsetType) -> TurnCompleted:
         done: TurnCompleted | None = None
         async for event in self.thread.run(*said, schema=schema):
-            self.meter.hear(event, self.thread.model)
+            self.meter.add(event, self.thread.model)
             if isinstance(event, TurnCompleted):
                 done = event
             else:
-                self.report.hear(event)
-            if self._breaker.asked.is_set():
+                self.report.show(event)
+            if self._interrupter.requested.is_set():
                 # It may have come before there was a turn to interrupt.
                 self.thread.interrupt()
-            await self._asked(event)
+            await self._answer_question(event)
         assert done is not None, "a turn always ends with its end"
         return done
 
-    async def _asked(self, event: Event) -> None:
-        from .activity import unwrapped
-
+    async def _answer_question(self, event: Event) -> None:
         match event:
             case AgentReported():
-                names, news = unwrapped(event)
+                names, news = unwrap_agent(event)
                 if self.attended and isinstance(news, ApprovalRequested | QuestionsAsked):
                     click.echo(f"{names} asks", err=True)
-                await self._asked(news)
+                await self._answer_question(news)
             case ApprovalRequested(id=question, call=call) if not self.attended:
                 line = one_line(" ".join(call.argv))
                 click.echo(f"! refused, for nobody can be asked: {line}", err=True)
@@ -92,22 +88,24 @@ class Single(Service):
             case ApprovalRequested(id=question, call=call):
                 from .user_questions import ask_approval
 
-                decision: Decision | None = await self._heard(ask_approval(call, read_line))
-                if not self._breaker.asked.is_set():
+                decision: Decision | None = await self._wait_for_person(
+                    ask_approval(call, read_line)
+                )
+                if not self._interrupter.requested.is_set():
                     self.thread.answer(question, decision or NoAndStop())
             case QuestionsAsked(id=question, questions=questions):
                 answers = None
                 if self.attended:
                     from .user_questions import ask_questions
 
-                    answers = await self._heard(ask_questions(questions, read_line))
-                if not self._breaker.asked.is_set():
+                    answers = await self._wait_for_person(ask_questions(questions, read_line))
+                if not self._interrupter.requested.is_set():
                     self.thread.answer(question, answers)
 
-    async def _heard(self, asking: Awaitable[T]) -> T | None:
-        """What the person says; None once the turn is being broken off, by a key or a signal."""
-        answer = asyncio.ensure_future(asking)
-        broken = asyncio.ensure_future(self._breaker.asked.wait())
+    async def _wait_for_person(self, question: Awaitable[T]) -> T | None:
+        """Wait for the answer of the user; return None when the turn is interrupted."""
+        answer = asyncio.ensure_future(question)
+        broken = asyncio.ensure_future(self._interrupter.requested.wait())
         await asyncio.wait({answer, broken}, return_when=asyncio.FIRST_COMPLETED)
         broken.cancel()
         if not answer.done():
@@ -116,6 +114,6 @@ class Single(Service):
         if answer.cancelled():
             return None
         if isinstance(answer.exception(), KeyboardInterrupt | EOFError):
-            self._breaker.again()
+            self._interrupter.interrupt()
             return None
         return answer.result()

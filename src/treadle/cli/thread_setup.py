@@ -1,4 +1,4 @@
-"""Opening: from the configuration and the command line to a thread that can run.
+"""The setup of threads: from configuration and command line to a thread that can run.
 
 Owns what commands agree on: which settings hold, which model is asked, which tools it
 has. Invariant: `treadle prompt` and `treadle exec` prepare a turn through the same code.
@@ -25,10 +25,10 @@ from ..prompt.observation import PromptContext
 from ..store.contract import ThreadInfo
 from .chosen_channels import chosen_channels
 from .cli_home import Home, find_thread
-from .fallbacks import follow, pin_profile
+from .fallbacks import apply_fallbacks
 from .output import printable
 from .profiles import credentials_of
-from .run_options import Wishes
+from .run_options import RunOptions
 
 if TYPE_CHECKING:
     from ..delivery.channel import Channel
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ..thread.options import EngineOptions, HarnessOptions, ThreadOptions
     from ..thread.thread import Thread
 
-_OTHERWISE = ("harness", "profiles", "params")
+_NOT_CONNECTION = ("harness", "profiles", "params")
 """What a provider's table says besides how it is reached."""
 
 __all__ = [
@@ -83,38 +83,38 @@ class Setup(Struct, frozen=True, kw_only=True):
 
 
 async def prepare(
-    home: Home, wishes: Wishes, resume: str | None = None, *, attended: bool = True
+    home: Home, options: RunOptions, resume: str | None = None, *, attended: bool = True
 ) -> Setup:
     """Read what is settled. Where nobody is `attended`, nobody is asked by default."""
     info = None
     if resume is not None:
         async with home.store() as store:
             info = await find_thread(store, resume)
-    cwd = (wishes.cwd or (Path(info.cwd) if info else Path())).absolute()
-    config = load_config(home.path, cwd, os.environ, wishes.flags())
-    settings = _of_this_run(config, cwd, wishes, attended=attended)
+    cwd = (options.cwd or (Path(info.cwd) if info else Path())).absolute()
+    config = load_config(home.path, cwd, os.environ, options.flags())
+    settings = _run_settings(config, cwd, options, attended=attended)
     return Setup(
         home=home.path,
         cwd=cwd,
         config=config,
         settings=settings,
         info=info,
-        profile=wishes.profile,
+        profile=options.profile,
     )
 
 
-def _of_this_run(config: Config, cwd: Path, wishes: Wishes, *, attended: bool) -> Settings:
+def _run_settings(config: Config, cwd: Path, options: RunOptions, *, attended: bool) -> Settings:
     settings = config.settings
     if not attended and config.layer_of("approval") == "default":
         settings = msgspec.structs.replace(settings, approval="never")
     roots = [Path(root).expanduser() for root in settings.writable_roots]
-    added = [place.absolute() for place in wishes.add_dirs]
+    added = [place.absolute() for place in options.add_dirs]
     writable = tuple(str(cwd / root) for root in (*roots, *added))
     return msgspec.structs.replace(settings, writable_roots=writable)
 
 
 def warn_of_project(setup: Setup) -> None:
-    """Say that a project's file does not count, or that some of its hooks do not run."""
+    """Warn when the file of the project is ignored or some of its hooks do not run."""
     from ..hooks.configured_hooks import untrusted_hooks
 
     if setup.config.untrusted is not None:
@@ -159,7 +159,7 @@ async def open_thread(
     try:
         async with (
             chosen_channels(setup.settings, os.environ, terminal) as channels,
-            _opened(setup, title, channels) as thread,
+            _open(setup, title, channels) as thread,
         ):
             await adapt(thread, setup)
             made = "" if setup.info or keep_empty else thread.id
@@ -170,10 +170,11 @@ async def open_thread(
 
 
 async def adapt(thread: Thread, setup: Setup) -> None:
-    """Let an open thread follow the rest of what was settled."""
-    follow(thread, setup.config)
+    """Apply the fallbacks and the profile of the setup to an open thread."""
+    apply_fallbacks(thread, setup.config)
     assert thread.policy.routes.credentials is not None, "it was opened with one"
-    await pin_profile(thread.policy.routes.credentials, thread.id, setup.profile)
+    if setup.profile is not None:
+        await thread.policy.routes.credentials.pin(thread.id, setup.profile)
 
 
 async def _forget_if_empty(home: Path, thread: str) -> None:
@@ -182,7 +183,7 @@ async def _forget_if_empty(home: Path, thread: str) -> None:
             await store.delete(thread)
 
 
-def _opened(
+def _open(
     setup: Setup, title: str, channels: Mapping[str, Channel]
 ) -> AbstractAsyncContextManager[Thread]:
     from ..thread.thread import Thread
@@ -311,11 +312,11 @@ def providers_of(settings: Settings) -> Mapping[str, ProviderConfig]:
     return {
         name: ProviderConfig(**told)
         for name, provider in settings.providers.items()
-        if (told := _of_connections(provider))
+        if (told := _connection_values(provider))
     }
 
 
-def _of_connections(provider: ProviderSettings) -> dict[str, Any]:
+def _connection_values(provider: ProviderSettings) -> dict[str, Any]:
     """What the settings say about reaching a provider, and not about who runs or pays."""
     told: dict[str, Any] = msgspec.to_builtins(provider)
-    return {name: value for name, value in told.items() if name not in _OTHERWISE}
+    return {name: value for name, value in told.items() if name not in _NOT_CONNECTION}

@@ -53,7 +53,7 @@ class Transcript:
 
     everything: bool = False
     """Also context, control entries and what was rolled back."""
-    _called: dict[str, str] = field(init=False, default_factory=dict)
+    _tool_names: dict[str, str] = field(init=False, default_factory=dict)
 
     def shows(self, entry: Entry, visible: bool) -> bool:
         """Whether people are shown this entry."""
@@ -61,12 +61,12 @@ class Transcript:
             return True
         if entry.kind == "item":
             return visible and not entry.flags & _UNSHOWN and _has_words(entry)
-        return visible and (entry.kind == "notice" or _failed(entry))
+        return visible and (entry.kind == "notice" or _is_failed(entry))
 
     def block(self, entry: Entry, *, visible: bool) -> tuple[str, str]:
         """The heading and the indented text of one entry."""
         try:
-            title, text = self._said(entry) if entry.kind == "item" else _control(entry)
+            title, text = self._item_text(entry) if entry.kind == "item" else _control(entry)
         except StoreError:
             title, text = f"unreadable {entry.kind}", one_line(entry.body.decode(errors="replace"))
         heading = printable(title)
@@ -86,7 +86,7 @@ class Transcript:
             *([] if visible else ["rolled back"]),
         ]
 
-    def _said(self, entry: Entry) -> tuple[str, str]:
+    def _item_text(self, entry: Entry) -> tuple[str, str]:
         """An item; of an input who sent it, and without `everything` their own words only."""
         item = entry.item
         if not isinstance(item, Message):
@@ -101,14 +101,14 @@ class Transcript:
             case Reasoning():
                 return "thinking", text_of((*item.summary, *(item.content or ())))
             case FunctionCall(name=name, arguments=given) | CustomToolCall(name=name, input=given):
-                self._called[item.call_id] = name
-                return f"call {name}", _shortened(given)
+                self._tool_names[item.call_id] = name
+                return f"call {name}", _shorten(given)
             case FunctionCallOutput() | CustomToolCallOutput():
-                name = self._called.get(item.call_id or "") or item.name or item.call_id or ""
-                return f"output {name}".rstrip(), _shortened(_content(item.output))
+                name = self._tool_names.get(item.call_id or "") or item.name or item.call_id or ""
+                return f"output {name}".rstrip(), _shorten(_content(item.output))
             case LocalShellCall():
                 command = getattr(item.action, "command", ())
-                return "call local_shell", _shortened(" ".join(command))
+                return "call local_shell", _shorten(" ".join(command))
             case _:
                 return item_type(item) or "unknown", ""
 
@@ -133,7 +133,7 @@ def _has_words(entry: Entry) -> bool:
     )
 
 
-def _failed(entry: Entry) -> bool:
+def _is_failed(entry: Entry) -> bool:
     if entry.kind != "response":
         return False
     try:
@@ -155,7 +155,7 @@ def _part_text(part: msgspec.Struct) -> str:
     return text if isinstance(text, str) else f"[{part.__struct_config__.tag}]"
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     """The first lines of `text`, and how much is missing."""
     lines = text.rstrip("\n").split("\n")
     shown = [line if len(line) <= _WIDTH else line[: _WIDTH - 1] + "…" for line in lines[:_LINES]]
@@ -166,7 +166,7 @@ def _shortened(text: str) -> str:
 
 def _control(entry: Entry) -> tuple[str, str]:
     control = entry.control
-    return _title(control), _said(control, entry)
+    return _title(control), _control_text(control, entry)
 
 
 def _title(control: Control) -> str:
@@ -185,7 +185,7 @@ def _title(control: Control) -> str:
             return "settings"
 
 
-def _said(control: Control, entry: Entry) -> str:
+def _control_text(control: Control, entry: Entry) -> str:
     match control:
         case Notice(text=text):
             return text
@@ -201,4 +201,4 @@ def _said(control: Control, entry: Entry) -> str:
             return f"entries {cut} to {entry.seq - 1} no longer count"
         case SettingsChange(changes=changes):
             said = (f"{name} = {bytes(value).decode()}" for name, value in changes.items())
-            return _shortened("\n".join(said))
+            return _shorten("\n".join(said))

@@ -1,4 +1,4 @@
-"""Asking: approvals and questions, put to the person at the terminal.
+"""Approvals and questions for the user at the terminal.
 
 Owns the words of a question and what each answer means. Invariant: what is not
 understood is asked again; only a clear yes is a yes.
@@ -116,14 +116,14 @@ async def ask_questions(
 def question_text(question: UserQuestion) -> str:
     """A question of the model's with its options, numbered."""
     options = [
-        f"  {number}. {_indented(f'{option.label}: {option.description}')}"
+        f"  {number}. {_indent(f'{option.label}: {option.description}')}"
         for number, option in enumerate(question.options, 1)
     ]
-    asked = f"? {_indented(question.question)}"
+    asked = f"? {_indent(question.question)}"
     return "\n".join([asked, *options, "  a number, other words, or nothing to dismiss"])
 
 
-def _indented(text: str) -> str:
+def _indent(text: str) -> str:
     """Text whose lines cannot be taken for lines of our own."""
     return printable(text).replace("\n", "\n    ")
 

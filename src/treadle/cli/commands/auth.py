@@ -19,14 +19,14 @@ from ..profiles import (
     check_provider,
     credentials_of,
     find_profile,
-    listed,
+    print_profiles,
+    profile_rows,
     settings_of,
-    show,
 )
 
 __all__ = ["command"]
 
-_TRIED = (Column("PROFILE"), Column("WORKS"), Column("WHY", gives=True))
+_TEST_COLUMNS = (Column("PROFILE"), Column("WORKS"), Column("WHY", gives=True))
 
 
 @click.group(
@@ -104,8 +104,8 @@ def add_profile(
     """Keep a secret of PROVIDER; it is read from standard input, or asked for unseen."""
     if token and oauth:
         raise click.UsageError("A secret is either a --token or --oauth.")
-    kind: _Given = "oauth" if oauth else "token" if token else "api_key"
-    profile = _kept(home, provider, name, kind, where)
+    kind: _SecretKind = "oauth" if oauth else "token" if token else "api_key"
+    profile = _store_secret(home, provider, name, kind, where)
     told = {"profile": profile.id, "provider": provider, "kept": True, "place": profile.place}
     _tell(told, f"kept {profile.id} in the {profile.place}", as_json=as_json)
 
@@ -116,7 +116,7 @@ def add_profile(
 @click.pass_obj
 def set_key(home: Home, provider: str, as_json: bool) -> None:
     """Keep the key of PROVIDER: `treadle auth add` for those who have one."""
-    _kept(home, provider, "", "api_key", "auto")
+    _store_secret(home, provider, "", "api_key", "auto")
     _tell({"provider": provider, "kept": True}, f"kept the key of {provider}", as_json=as_json)
 
 
@@ -164,13 +164,13 @@ async def order_profiles(
     if clear and profiles:
         raise click.UsageError("Either give profiles or --clear.")
     if clear or profiles:
-        ids = tuple(_meant(home, provider, name) for name in profiles)
+        ids = tuple(_profile_id(home, provider, name) for name in profiles)
         credentials.state.set_order(provider, ids)
     rows = [candidate_row(credentials, each) for each in await credentials.resolve(provider)]
     if as_json:
         say_json(rows)
     elif rows:
-        show(rows)
+        print_profiles(rows)
     else:
         say(f"no profiles of {provider} are known; `treadle auth add {provider}` keeps one")
 
@@ -222,28 +222,31 @@ async def test_profiles(home: Home, profile: str | None, as_json: bool) -> int:
 
     Tokens that have ended are refreshed first. The exit code is 1 if one is refused.
     """
-    from ..profile_test import try_profile
+    from ..profile_test import test_profile
 
     settings = settings_of(home)
     credentials = credentials_of(home, settings)
-    known = [row.profile for row in listed(credentials, settings)]
+    known = [row.profile for row in profile_rows(credentials, settings)]
     if profile and profile not in known:
         profile = find_profile(credentials, profile).id
     tried = [
-        await try_profile(credentials, settings, each) for each in ([profile] if profile else known)
+        await test_profile(credentials, settings, each)
+        for each in ([profile] if profile else known)
     ]
     if as_json:
         say_json(tried)
     else:
         words = {True: "yes", False: "no", None: "unknown"}
-        table(_TRIED, [[each.profile, words[each.works], each.said] for each in tried])
+        table(_TEST_COLUMNS, [[each.profile, words[each.works], each.said] for each in tried])
     return int(any(each.works is False for each in tried))
 
 
-_Given = Literal["api_key", "token", "oauth"]
+_SecretKind = Literal["api_key", "token", "oauth"]
 
 
-def _kept(home: Home, provider: str, name: str, kind: _Given, where: StorageChoice) -> Profile:
+def _store_secret(
+    home: Home, provider: str, name: str, kind: _SecretKind, where: StorageChoice
+) -> Profile:
     settings = settings_of(home)
     check_provider(settings, provider)
     credentials = credentials_of(home, settings)
@@ -254,11 +257,11 @@ def _kept(home: Home, provider: str, name: str, kind: _Given, where: StorageChoi
     return kept
 
 
-def _read(provider: str, kind: _Given, now: int) -> Credential:
+def _read(provider: str, kind: _SecretKind, now: int) -> Credential:
     from ...policy.auth.oauth import parse_tokens
 
     what = {"api_key": "Key", "token": "Token", "oauth": "Tokens (JSON)"}[kind]
-    text = _asked(f"{what} of {provider}") if sys.stdin.isatty() else standard_input()
+    text = _prompt_hidden(f"{what} of {provider}") if sys.stdin.isatty() else standard_input()
     match kind:
         case "api_key":
             return ApiKey(provider=provider, key=text.strip())
@@ -268,12 +271,12 @@ def _read(provider: str, kind: _Given, now: int) -> Credential:
             return parse_tokens(provider, text, now)
 
 
-def _asked(question: str) -> str:
+def _prompt_hidden(question: str) -> str:
     answer: str = click.prompt(question, hide_input=True, err=True)
     return answer
 
 
-def _meant(home: Home, provider: str, name: str) -> str:
+def _profile_id(home: Home, provider: str, name: str) -> str:
     """The id of a profile of `provider`; one in the environment counts, too."""
     credentials = credentials_of(home, settings_of(home))
     known = {each.id for each in credentials.profiles(provider)}
@@ -285,11 +288,11 @@ def _meant(home: Home, provider: str, name: str) -> str:
 
 def _list(home: Home, *, as_json: bool) -> None:
     settings = settings_of(home)
-    rows = listed(credentials_of(home, settings), settings)
+    rows = profile_rows(credentials_of(home, settings), settings)
     if as_json:
         say_json(rows)
     elif rows:
-        show(rows)
+        print_profiles(rows)
     else:
         say("no keys are known; `treadle auth add PROVIDER` keeps one")
 

@@ -81,8 +81,8 @@ def _json(thread: str, rows: Sequence[LedgerRow], rebuilt: Rebuilt | None) -> di
             "sent": sum(row.size for row in rows),
             "shared": sum(row.shared_size for row in rows),
             "unexplained": sum(row.unexplained for row in rows),
-            "input_tokens": _known([row.input_tokens for row in rows]),
-            "cached_tokens": _known([row.cached_tokens for row in rows]),
+            "input_tokens": _sum_of_reported([row.input_tokens for row in rows]),
+            "cached_tokens": _sum_of_reported([row.cached_tokens for row in rows]),
         },
         "rebuilt": rebuilt,
     }
@@ -134,8 +134,8 @@ def _totals(rows: Sequence[LedgerRow]) -> str:
         f"{len(rows)} requests, {sent:,} bytes sent, {shared:,} shared "
         f"({_percent(shared, sent)}%), {breaks} breaks"
     )
-    cached = _known([row.cached_tokens for row in rows])
-    given = _known([row.input_tokens for row in rows])
+    cached = _sum_of_reported([row.cached_tokens for row in rows])
+    given = _sum_of_reported([row.input_tokens for row in rows])
     if cached is not None and given:
         said += f", {cached:,} of {given:,} input tokens cached ({_percent(cached, given)}%)"
     return said
@@ -155,7 +155,7 @@ def _percent(part: int, whole: int) -> int:
     return 100 * part // whole if whole else 0
 
 
-def _known(figures: Sequence[int | None]) -> int | None:
+def _sum_of_reported(figures: Sequence[int | None]) -> int | None:
     """The sum of what was reported; None when nothing was."""
     reported = [figure for figure in figures if figure is not None]
     return sum(reported) if reported else None

@@ -9,7 +9,7 @@ import click
 from ..cli_home import Home
 from ..command_options import runs
 from ..lazy_group import examples
-from ..run_options import running, wishes_of
+from ..run_options import take_run_options, with_run_options
 from ..terminal_input import is_attended
 
 __all__ = ["command"]
@@ -21,7 +21,7 @@ __all__ = ["command"]
 )
 @click.option("--resume", metavar="THREAD", help="Go on with this thread.")
 @click.option("--last", is_flag=True, help="Go on with the thread written most recently.")
-@running
+@with_run_options
 @runs
 async def command(home: Home, *, resume: str | None, last: bool, **asked: Any) -> None:
     """Talk with the agent at the terminal; /help lists what it understands.
@@ -33,6 +33,6 @@ async def command(home: Home, *, resume: str | None, last: bool, **asked: Any) -
         raise click.UsageError("--last and --resume name the thread twice.")
     if not is_attended():
         raise click.UsageError("There is no terminal to talk at. Use `treadle exec`.")
-    from ..repl.chat_loop import talk
+    from ..repl.chat_loop import run_chat
 
-    await talk(home, wishes_of(asked), "last" if last else resume)
+    await run_chat(home, take_run_options(asked), "last" if last else resume)

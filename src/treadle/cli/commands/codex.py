@@ -10,7 +10,7 @@ import click
 
 from ...config import Settings, load_config
 from ..cli_home import Home
-from ..codex_state import Bound, CodexState, bindings, codex_state
+from ..codex_state import CodexState, ThreadBinding, bindings, codex_state
 from ..command_options import as_json, runs
 from ..lazy_group import examples
 from ..output import Column, iso, say, say_json, table
@@ -68,7 +68,7 @@ def _settings(home: Home) -> Settings:
     return load_config(home.path, Path().absolute(), os.environ).settings
 
 
-def _print(state: CodexState, bound: Sequence[Bound]) -> None:
+def _print(state: CodexState, bound: Sequence[ThreadBinding]) -> None:
     say(f"version     {state.version or '-'} (supported: {state.supported})")
     say(f"binary      {state.binary or '-'}")
     say(f"home        {state.home} ({state.whose})")
@@ -82,7 +82,7 @@ def _print(state: CodexState, bound: Sequence[Bound]) -> None:
         say("\nno thread is bound to Codex")
 
 
-def _row(each: Bound) -> list[str]:
+def _row(each: ThreadBinding) -> list[str]:
     return [
         each.thread,
         each.codex,

@@ -91,7 +91,7 @@ async def command(
     hide_logs()  # rows let hooks, tools and providers fail
     rows = [row for row in load_rows() if domain in (None, row.domain)]
     players = await _players(rows, cast(harness, scenery(engine, model)), asked=harness)
-    results = await _played(rows, players)
+    results = await _run_rows(rows, players)
     if as_json:
         say_json({"rows": results})
     else:
@@ -117,7 +117,7 @@ async def _players(
     return [player for player in chosen if player.name != CODEX]
 
 
-async def _played(rows: Sequence[Row], players: Sequence[Player]) -> list[Result]:
+async def _run_rows(rows: Sequence[Row], players: Sequence[Player]) -> list[Result]:
     """Play the rows, saying on standard error how far it is."""
     count = sum(player.plays(row) for player in players for row in rows)
     results: list[Result] = []

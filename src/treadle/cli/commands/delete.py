@@ -7,10 +7,10 @@ import sys
 
 import click
 
+from ...policy.auth.auth_state import AuthState
 from ...store.contract import Store, ThreadInfo
 from ..cli_home import LIBRARY, Home, find_thread
 from ..command_options import as_json, thread_argument
-from ..fallbacks import forget_pins
 from ..lazy_group import examples
 from ..output import iso, printable, say, say_json
 
@@ -29,7 +29,7 @@ def command(home: Home, name: str, yes: bool, as_json: bool) -> None:
     """
     info = asyncio.run(_find(home, name))
     # Asked outside the event loop, which would keep the first Ctrl-C to itself.
-    if not yes and not _agreed(info):
+    if not yes and not _confirm(info):
         say("kept")
         return
     asyncio.run(_delete(home, info.id))
@@ -50,18 +50,18 @@ async def _delete(home: Home, thread: str) -> None:
     async with home.store() as store, home.index(store) as index:
         await store.delete(thread)
         await index.forget(thread)
-        await asyncio.to_thread(forget_pins, home, thread)
-        if not await _shared(store, thread):
+        await asyncio.to_thread(AuthState(home.path).unpin, thread)
+        if not await _has_forks(store, thread):
             await forget_thread(home.path / LIBRARY, thread)
 
 
-async def _shared(store: Store, thread: str) -> bool:
+async def _has_forks(store: Store, thread: str) -> bool:
     """Whether a fork still shows a part of it."""
     lineages = [await store.lineage(info.id) for info in await store.threads() if info.parent]
     return any(span.thread == thread for lineage in lineages for span in lineage)
 
 
-def _agreed(info: ThreadInfo) -> bool:
+def _confirm(info: ThreadInfo) -> bool:
     if not sys.stdin.isatty():
         raise click.UsageError("There is no terminal to ask on. Say --yes to delete the thread.")
     title = f" ({printable(info.title)})" if info.title else ""

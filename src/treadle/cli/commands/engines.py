@@ -15,7 +15,14 @@ from ...core.errors import EngineConflict
 from ...engines.registry import EngineRegistry, canonical_name
 from ..cli_home import Home
 from ..command_options import as_json
-from ..engine_states import PATIENCE, EngineState, Waiting, examined, survey, tried
+from ..engine_states import (
+    INSPECT_SECONDS,
+    EngineState,
+    WaitingTurn,
+    engine_states,
+    inspect_engine,
+    inspect_factory,
+)
 from ..lazy_group import examples
 from ..output import Column, iso, printable, say, say_json, table
 
@@ -66,20 +73,20 @@ def check(home: Home, engine: str, as_json: bool) -> int:
     MODULE:NAME is a factory, looked for in this directory too. Exits with 1 when the
     engine cannot be used.
     """
-    state = asyncio.run(_checked(home, engine, Path().absolute()))
+    state = asyncio.run(_check_engine(home, engine, Path().absolute()))
     if as_json:
         say_json(state)
     elif state.state == "ok":
-        say(_praise(state))
+        say(_ok_text(state))
     else:
-        click.echo("\n".join(map(printable, _complaint(state))), err=True)
+        click.echo("\n".join(map(printable, _problem_lines(state))), err=True)
     return 0 if state.state == "ok" else 1
 
 
 async def _list(home: Home, here: Path, *, as_json: bool) -> None:
-    settings, registry = _settings(home, here), EngineRegistry(timeout=PATIENCE)
+    settings, registry = _settings(home, here), EngineRegistry(timeout=INSPECT_SECONDS)
     async with home.store() as store:
-        states = await survey(registry, settings, home.path, here, store)
+        states = await engine_states(registry, settings, home.path, here, store)
     conflicts = registry.conflicts()
     if as_json:
         told = list(map(str, conflicts))
@@ -101,13 +108,13 @@ def _print(states: Sequence[EngineState], conflicts: Sequence[EngineConflict]) -
         say(f"  {remark}")
 
 
-async def _checked(home: Home, engine: str, here: Path) -> EngineState:
-    registry = EngineRegistry(timeout=PATIENCE)
+async def _check_engine(home: Home, engine: str, here: Path) -> EngineState:
+    registry = EngineRegistry(timeout=INSPECT_SECONDS)
     if ":" in engine:
         sys.path.append(str(here))  # last, so that it stands for nothing that is installed
-        return await examined(registry, engine, here)
+        return await inspect_factory(registry, engine, here)
     tables = _settings(home, here).engines
-    return await tried(registry, engine, tables.get(canonical_name(engine), {}), here)
+    return await inspect_engine(registry, engine, tables.get(canonical_name(engine), {}), here)
 
 
 def _settings(home: Home, here: Path) -> Settings:
@@ -140,7 +147,7 @@ def _remarks(state: EngineState) -> Iterator[str]:
         yield _queue(state.waiting)
 
 
-def _queue(waiting: tuple[Waiting, ...]) -> str:
+def _queue(waiting: tuple[WaitingTurn, ...]) -> str:
     blocked = sum(turn.state == "blocked" for turn in waiting)
     attempts = max(turn.attempts for turn in waiting)
     errors = [turn.error for turn in waiting if turn.error]
@@ -150,7 +157,7 @@ def _queue(waiting: tuple[Waiting, ...]) -> str:
     return f"{said}; tried {often}, last: {errors[-1]}" if errors else said
 
 
-def _praise(state: EngineState) -> str:
+def _ok_text(state: EngineState) -> str:
     version = f" {state.version}" if state.version else ""
     lines = [f"{state.name}{version} is sound; {state.promise}"]
     lines += [f"powers: {' '.join(state.powers)}"] if state.powers else []
@@ -158,7 +165,7 @@ def _praise(state: EngineState) -> str:
     return "\n".join(lines)
 
 
-def _complaint(state: EngineState) -> Iterator[str]:
+def _problem_lines(state: EngineState) -> Iterator[str]:
     if state.defects:
         yield f"treadle: context engine {state.id!r} is not sound:"
         yield from (f"  {defect}" for defect in state.defects)

@@ -15,12 +15,12 @@ from ...core.wire import Json, json_bytes
 from ..chosen_channels import chosen_channel
 from ..cli_home import Home
 from ..command_options import as_json, prompt_argument, runs
-from ..exec_report import JsonReport, PlainReport, Report
+from ..exec_report import JsonReport, PlainReport, TurnReport
 from ..interrupts import INTERRUPTED
 from ..lazy_group import examples
 from ..output import printable
-from ..run_options import running, wishes_of
-from ..single_turn import Single
+from ..run_options import take_run_options, with_run_options
+from ..single_turn import SingleTurn
 from ..terminal_input import is_attended
 from ..thread_setup import Setup, about, open_thread, prepare, warn_of_project
 
@@ -29,7 +29,7 @@ __all__ = ["command"]
 _CODES = {"completed": 0, "failed": 1, "interrupted": INTERRUPTED}
 
 
-class Order(Struct, frozen=True, kw_only=True):
+class ExecRequest(Struct, frozen=True, kw_only=True):
     """What the turn is about, and what is wanted of it."""
 
     text: str | None
@@ -75,7 +75,7 @@ class Order(Struct, frozen=True, kw_only=True):
     help="Also write the last message to this file, as it is.",
 )
 @click.option("--show-usage", is_flag=True, help="Tell what was used, on standard error.")
-@running
+@with_run_options
 @as_json
 @runs
 async def command(home: Home, **asked: Any) -> int:
@@ -91,55 +91,62 @@ async def command(home: Home, **asked: Any) -> int:
     asked: what needs approval is refused. Ends with 0 when the turn was completed, 1
     when it failed and 130 when it was interrupted; Ctrl-C twice leaves at once.
     """
-    wishes, order = wishes_of(asked), Order(**asked)
-    _check(order)
-    attended = is_attended() and not order.as_json
-    schema = _schema(order.output_schema)
-    setup = await prepare(home, wishes, _thread(order), attended=attended)
+    options, request = take_run_options(asked), ExecRequest(**asked)
+    _check(request)
+    attended = is_attended() and not request.as_json
+    schema = _schema(request.output_schema)
+    setup = await prepare(home, options, _thread(request), attended=attended)
     warn_of_project(setup)
     chosen = chosen_channel(setup.settings)
     shown = chosen is None or chosen[1].kind != "terminal"
-    report: Report = JsonReport() if order.as_json else PlainReport(sys.stdout.isatty(), shown)
-    return await _run(setup, order, schema, report, attended=attended)
+    report: TurnReport = (
+        JsonReport() if request.as_json else PlainReport(sys.stdout.isatty(), shown)
+    )
+    return await _run(setup, request, schema, report, attended=attended)
 
 
-def _check(order: Order) -> None:
-    if order.last and order.resume:
+def _check(request: ExecRequest) -> None:
+    if request.last and request.resume:
         raise click.UsageError("--last and --resume name the thread twice.")
-    nothing = not (order.text or "").strip() and not order.images
-    if nothing and not (order.last or order.resume):
+    nothing = not (request.text or "").strip() and not request.images
+    if nothing and not (request.last or request.resume):
         raise click.UsageError("There is no PROMPT, and standard input is empty.")
-    if order.output is not None and not order.output.absolute().parent.is_dir():
-        place = str(order.output.absolute().parent)
+    if request.output is not None and not request.output.absolute().parent.is_dir():
+        place = str(request.output.absolute().parent)
         raise click.UsageError(f"There is no directory {place!r} for --output.")
 
 
 async def _run(
-    setup: Setup, order: Order, schema: Json | UnsetType, report: Report, *, attended: bool
+    setup: Setup,
+    request: ExecRequest,
+    schema: Json | UnsetType,
+    report: TurnReport,
+    *,
+    attended: bool,
 ) -> int:
     from ...prompt.input import LocalImage
 
-    words = (order.text,) if (order.text or "").strip() else ()
-    said = (*words, *map(LocalImage, order.images))
-    terminal = sys.stderr if order.as_json else sys.stdout
+    words = (request.text,) if (request.text or "").strip() else ()
+    inputs = (*words, *map(LocalImage, request.images))
+    terminal = sys.stderr if request.as_json else sys.stdout
     async with open_thread(setup, terminal=terminal) as thread:
-        single = Single(thread, report, setup.settings, attended=attended)
-        report.started(thread.id, about(setup, thread))
+        single = SingleTurn(thread, report, setup.settings, attended=attended)
+        report.show_start(thread.id, about(setup, thread))
         try:
-            done = await single.turn(*said, schema=schema)
+            done = await single.run(*inputs, schema=schema)
         except TreadleError as error:
-            report.failed(str(error))
+            report.show_failure(str(error))
             raise
-        if order.output is not None and done.status == "completed":
-            order.output.write_text(done.text, encoding="utf-8")
-        if order.show_usage:
+        if request.output is not None and done.status == "completed":
+            request.output.write_text(done.text, encoding="utf-8")
+        if request.show_usage:
             click.echo(printable(single.meter.line()), err=True)
-        await single.tidied()
+        await single.wait_for_engine()
     return _CODES[done.status]
 
 
-def _thread(order: Order) -> str | None:
-    return "last" if order.last else order.resume
+def _thread(request: ExecRequest) -> str | None:
+    return "last" if request.last else request.resume
 
 
 def _schema(file: Path | None) -> Json | UnsetType:

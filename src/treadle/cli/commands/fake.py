@@ -50,7 +50,7 @@ async def command(
     from ...testing.fake import FakeServer
     from ...testing.script import load_script
 
-    def told(request: LoopbackRequest) -> None:
+    def print_request(request: LoopbackRequest) -> None:
         method, path, size = request.method, request.path, len(request.body)
         if as_json:
             say_json({"method": method, "path": path, "bytes": size})
@@ -59,7 +59,9 @@ async def command(
 
     del home
     chosen = tuple(api for api in _APIS if not apis or api in apis)
-    async with FakeServer(load_script(script), port=port, apis=chosen, on_request=told) as server:
+    async with FakeServer(
+        load_script(script), port=port, apis=chosen, on_request=print_request
+    ) as server:
         if as_json:
             say_json({"base_url": server.base_url})
         else:

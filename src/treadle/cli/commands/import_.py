@@ -24,7 +24,7 @@ _COLUMNS = (
     Column("THERE", right=True),
     Column("TITLE", gives=True),
 )
-_LISTED = 20
+_MOST_ROWS = 20
 _AUTO = "auto"
 
 
@@ -64,7 +64,7 @@ async def command(home: Home, paths: tuple[Path, ...], name: str, dry: bool, as_
     from ...transfer.importing import FORMATS, import_paths
 
     wanted = next((each for each in FORMATS if each == name), None)
-    async with _opened(home, dry=dry) as store:
+    async with _open_store(home, dry=dry) as store:
         with working("importing") as tell:
             report = await import_paths(store, paths, format=wanted, dry=dry, progress=tell)
     if as_json:
@@ -74,7 +74,7 @@ async def command(home: Home, paths: tuple[Path, ...], name: str, dry: bool, as_
 
 
 @asynccontextmanager
-async def _opened(home: Home, *, dry: bool) -> AsyncIterator[Store]:
+async def _open_store(home: Home, *, dry: bool) -> AsyncIterator[Store]:
     """The store to write to; only a real import makes one."""
     if dry:
         async with home.store() as store:
@@ -90,21 +90,21 @@ def _tell(report: ImportReport, *, dry: bool) -> None:
     done = "would import" if dry else "imported"
     say(
         f"{done} {report.added:,} record{'' if report.added == 1 else 's'} "
-        f"into {_counted(report)}; "
+        f"into {_thread_count(report)}; "
         f"{report.present:,} were there already"
     )
     changed = [each for each in report.threads if each.state != "unchanged"]
     if changed:
-        table(_COLUMNS, [_row(each) for each in changed[:_LISTED]])
-    if len(changed) > _LISTED:
-        say(f"and {len(changed) - _LISTED:,} more; --json lists them all")
+        table(_COLUMNS, [_row(each) for each in changed[:_MOST_ROWS]])
+    if len(changed) > _MOST_ROWS:
+        say(f"and {len(changed) - _MOST_ROWS:,} more; --json lists them all")
     for sentence in _remarks(report):
         say(sentence)
     for problem in report.problems:
         click.echo(f"treadle: {one_line(problem)}", err=True)
 
 
-def _counted(report: ImportReport) -> str:
+def _thread_count(report: ImportReport) -> str:
     changed = sum(each.state != "unchanged" for each in report.threads)
     return f"{changed:,} thread{'' if changed == 1 else 's'}"
 
@@ -121,13 +121,14 @@ def _remarks(report: ImportReport) -> list[str]:
           if "forked" in told else []),
         *(["apart: the file's beginning has changed; the earlier thread stays as it is"]
           if "apart" in told else []),
-        *([f"kept as they are, for no model to see: {_listed(report.kept)}"]
+        *([f"kept as they are, for no model to see: {_counts_text(report.kept)}"]
           if report.kept else []),
-        *([f"left out, say nothing new: {_listed(report.left_out)}"] if report.left_out else []),
+        *([f"left out, say nothing new: {_counts_text(report.left_out)}"]
+          if report.left_out else []),
         *([f"left out, on abandoned branches: {report.abandoned:,}"] if report.abandoned else []),
         *([f"skipped {len(report.skipped):,} files in no known format"] if report.skipped else []),
     ]  # fmt: skip
 
 
-def _listed(counts: Mapping[str, int]) -> str:
+def _counts_text(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{one_line(name, 60)} {count:,}" for name, count in counts.items())

@@ -38,7 +38,7 @@ _COLUMNS = (
     Column("BUDGET", right=True),
     Column("TITLE", gives=True),
 )
-_MANY = 10
+_MOST_FINDINGS = 10
 """Findings of one kind that are told one by one."""
 
 
@@ -73,7 +73,7 @@ async def status(home: Home, name: str | None, as_json: bool) -> None:
     no model has written yet; OWED are the jobs to write them, or others that will be needed.
     VIEW and BUDGET are tokens.
     """
-    threads = await _standings(home, name)
+    threads = await _thread_statuses(home, name)
     failure = await asyncio.to_thread(_failure, home)
     files = _files(home)
     if as_json:
@@ -84,7 +84,7 @@ async def status(home: Home, name: str | None, as_json: bool) -> None:
     else:
         say("the lossless engine has served no thread here")
     remarks = [remark for one in threads for remark in _remarks(one)]
-    remarks += _trouble(failure)
+    remarks += _failure_remarks(failure)
     if remarks:
         say("\nwhat to know:")
     for remark in remarks:
@@ -106,16 +106,16 @@ async def doctor(home: Home, fix: bool, as_json: bool) -> int:
     can be made again from the log or belongs to nobody, and copies the files first.
     """
     done: list[str] = []
-    where = _place(home, "before-repair")
+    where = _backup_path(home, "before-repair")
     with working("checking") as tell:
         async with home.store() as store:
-            found = await _checked(home, store, tell)
-            if fix and _damaged(found):
+            found = await _check(home, store, tell)
+            if fix and _is_damaged(found):
                 done.append(await _set_aside(home))
-                found = await _checked(home, store, tell)
-            if fix and _fixable(found):
-                await _saved(home, where)
-                mended, found = await _repaired(home, store, found, tell)
+                found = await _check(home, store, tell)
+            if fix and _is_fixable(found):
+                await _back_up(home, where)
+                mended, found = await _repair(home, store, found, tell)
                 done += mended
     backup = str(where) if where.exists() else None
     left = any(finding.serious for finding in found.findings)
@@ -144,10 +144,10 @@ async def backup(home: Home, destination: Path | None, as_json: bool) -> None:
     DEST is a directory that does not exist yet, by default one under `backups` in the home.
     It can be used as a home itself: `treadle --home DEST threads`.
     """
-    where = (destination or _place(home, "backup")).expanduser().absolute()
+    where = (destination or _backup_path(home, "backup")).expanduser().absolute()
     if not (home.path / LOG).exists():
         raise click.ClickException("there is nothing to copy: no thread was ever made here")
-    copied = await _saved(home, where)
+    copied = await _back_up(home, where)
     if as_json:
         say_json({"backup": str(where), "files": copied})
         return
@@ -156,7 +156,7 @@ async def backup(home: Home, destination: Path | None, as_json: bool) -> None:
     say(f"copied to {where}")
 
 
-async def _standings(home: Home, name: str | None) -> list[ThreadStatus]:
+async def _thread_statuses(home: Home, name: str | None) -> list[ThreadStatus]:
     from ...engines.lossless.doctor.inspect_library import read_library, thread_statuses
     from ...models.catalog import Catalog
     from ...prompt.registry import installed_registry
@@ -209,7 +209,7 @@ def _remarks(one: ThreadStatus) -> Iterator[str]:
         yield f"{one.thread}: the view outgrew its budget; the next turn brings it down"
 
 
-def _trouble(failure: EngineFailure | None) -> Iterator[str]:
+def _failure_remarks(failure: EngineFailure | None) -> Iterator[str]:
     if failure is not None:
         often = f", {failure.count} times in a row" if failure.count > 1 else ""
         yield f"failed last at {failure.operation} ({iso(failure.time)}{often}): {failure.reason}"
@@ -224,26 +224,26 @@ def _ago(milliseconds: int) -> str:
     return f"{seconds} seconds"
 
 
-async def _checked(home: Home, store: Store, tell: Callable[[str], None]) -> CheckResult:
+async def _check(home: Home, store: Store, tell: Callable[[str], None]) -> CheckResult:
     from ...engines.lossless.doctor.check_library import check_library
 
     return await check_library(store, home.path / LOG, home.path / LIBRARY, progress=tell)
 
 
-async def _repaired(
+async def _repair(
     home: Home, store: Store, found: CheckResult, tell: Callable[[str], None]
 ) -> tuple[list[str], CheckResult]:
     """What was done, and what is left; what was taken over may want something in its turn."""
     from ...engines.lossless.doctor.repair_library import repair_library
 
     done: list[str] = []
-    while _fixable(found) and len(done) < _MANY:
+    while _is_fixable(found) and len(done) < _MOST_FINDINGS:
         done += await repair_library(store, home.path / LIBRARY, found)
-        found = await _checked(home, store, tell)
+        found = await _check(home, store, tell)
     return done, found
 
 
-def _damaged(found: CheckResult) -> bool:
+def _is_damaged(found: CheckResult) -> bool:
     """Whether the library itself cannot be read."""
     return any(
         (finding.kind, finding.subject) == ("damaged_file", Path(LIBRARY).name)
@@ -258,17 +258,17 @@ async def _set_aside(home: Home) -> str:
     return f"the damaged library was moved to {moved}; another is begun from the log"
 
 
-def _fixable(found: CheckResult) -> bool:
+def _is_fixable(found: CheckResult) -> bool:
     return any(finding.fixable for finding in found.findings)
 
 
-async def _saved(home: Home, where: Path) -> list[CopiedFile]:
+async def _back_up(home: Home, where: Path) -> list[CopiedFile]:
     from ...engines.lossless.doctor.repair_library import back_up
 
     return await asyncio.to_thread(back_up, home.path, where, (LIBRARY, LOG))
 
 
-def _place(home: Home, what: str) -> Path:
+def _backup_path(home: Home, what: str) -> Path:
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
     return home.path / "backups" / f"{what}-{stamp}"
 
@@ -282,10 +282,10 @@ def _print(findings: Sequence[DoctorFinding], done: Sequence[str], backup: str |
     for finding in findings:
         kinds[finding.kind].append(finding)
     for kind, several in kinds.items():
-        for finding in several[:_MANY]:
+        for finding in several[:_MOST_FINDINGS]:
             where = f"{finding.thread}: " if finding.thread else ""
             say(f"{where}{finding.what}; {finding.remedy}")
-        if len(several) > _MANY:
-            say(f"… and {len(several) - _MANY} more of this kind ({kind})")
+        if len(several) > _MOST_FINDINGS:
+            say(f"… and {len(several) - _MOST_FINDINGS} more of this kind ({kind})")
     if not findings:
         say("summaries, jobs and logs agree")

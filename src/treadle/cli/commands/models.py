@@ -31,7 +31,7 @@ _COLUMNS = (
 )
 
 
-class Known(Struct, frozen=True):
+class ModelRow(Struct, frozen=True):
     """What is told about one model."""
 
     model: str
@@ -59,16 +59,18 @@ def command(home: Home, as_json: bool) -> None:
     catalog = Catalog.load(home.path / "models.toml")
     settings = load_config(home.path, Path().absolute(), os.environ).settings
     kept = {each.provider for each in SecretStore(home.path).profiles() if each.kind == "api_key"}
-    known = [_known(catalog.profile(name), settings, kept) for name in sorted(catalog.entries)]
+    known = [
+        _describe_model(catalog.profile(name), settings, kept) for name in sorted(catalog.entries)
+    ]
     if as_json:
         say_json(known)
     else:
         table(_COLUMNS, [_row(model) for model in known])
 
 
-def _known(profile: ModelProfile, settings: Settings, kept: set[str]) -> Known:
+def _describe_model(profile: ModelProfile, settings: Settings, kept: set[str]) -> ModelRow:
     in_environment = os.environ.get(key_variable(profile.provider, settings.providers))
-    return Known(
+    return ModelRow(
         model=f"{profile.provider}:{profile.slug}",
         window=profile.context_window,
         efforts=profile.efforts,
@@ -80,7 +82,7 @@ def _known(profile: ModelProfile, settings: Settings, kept: set[str]) -> Known:
     )
 
 
-def _row(model: Known) -> list[str]:
+def _row(model: ModelRow) -> list[str]:
     efforts = [f"{e}*" if e == model.default_effort else e for e in model.efforts]
     return [
         model.model,

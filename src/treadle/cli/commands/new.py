@@ -11,7 +11,7 @@ from ..command_options import as_json, runs, text_argument, title_option
 from ..json_views import thread_json
 from ..lazy_group import examples
 from ..output import say, say_json
-from ..run_options import running, wishes_of
+from ..run_options import take_run_options, with_run_options
 from ..terminal_input import is_attended
 
 __all__ = ["command"]
@@ -23,7 +23,7 @@ __all__ = ["command"]
 )
 @text_argument
 @title_option
-@running
+@with_run_options
 @as_json
 @runs
 async def command(home: Home, *, text: str | None, title: str, as_json: bool, **asked: Any) -> None:
@@ -36,11 +36,11 @@ async def command(home: Home, *, text: str | None, title: str, as_json: bool, **
     from ..prompt_preview import warn_of
     from ..thread_setup import open_thread, prepare, warn_of_project
 
-    wishes = wishes_of(asked)
-    if text is None and wishes.model:
+    options = take_run_options(asked)
+    if text is None and options.model:
         raise click.UsageError("--model needs TEXT: a thread remembers it with its first input.")
     message = None if text is None else user_message(text)
-    setup = await prepare(home, wishes, attended=is_attended())
+    setup = await prepare(home, options, attended=is_attended())
     warn_of_project(setup)
     async with open_thread(setup, title=title, keep_empty=True) as thread:
         if message is not None:

@@ -12,10 +12,10 @@ from ...core.specs import spec_name
 from ...policy.turn_plan import TurnPlan
 from ..cli_home import Home
 from ..command_options import as_json, runs, text_argument
-from ..dry_run import rehearsed
+from ..dry_run import open_dry_run
 from ..lazy_group import examples
 from ..output import Column, say_json, table
-from ..run_options import running, wishes_of
+from ..run_options import take_run_options, with_run_options
 from ..terminal_input import is_attended
 from ..thread_setup import prepare, warn_of_project
 
@@ -35,7 +35,7 @@ _NONE = "none"
 )
 @text_argument
 @click.option("--thread", "name", metavar="THREAD", help="The thread that would go on.")
-@running
+@with_run_options
 @as_json
 @runs
 async def command(
@@ -50,9 +50,9 @@ async def command(
     `treadle exec` can be tried. With --json: the whole plan. It never holds a secret.
     """
     del text
-    setup = await prepare(home, wishes_of(asked), name, attended=is_attended())
+    setup = await prepare(home, take_run_options(asked), name, attended=is_attended())
     warn_of_project(setup)
-    async with rehearsed(setup) as thread:
+    async with open_dry_run(setup) as thread:
         plan = await thread.foresee()
     if as_json:
         say_json(plan.to_builtins())
@@ -72,9 +72,9 @@ def _domains(plan: TurnPlan) -> dict[str, list[tuple[str, str]]]:
         "route": _route(plan),
         "auth": _auth(plan),
         "tools": _tools(plan),
-        "hooks": [("events", _listed(plan.hooks))],
+        "hooks": [("events", _join_names(plan.hooks))],
         "prompt": _prompt(plan),
-        "transcript": [("repairs", _listed(plan.transcript))],
+        "transcript": [("repairs", _join_names(plan.transcript))],
         "params": _params(plan),
         "outcome": _outcome(plan),
         "delivery": _delivery(plan),
@@ -98,41 +98,41 @@ def _auth(plan: TurnPlan) -> list[tuple[str, str]]:
     if not auth.profile:
         return [("profile", "none is needed")]
     chosen = "you chose it" if auth.source == "user" else "first in order"
-    return [("profile", f"{auth.profile} ({chosen})"), ("then", _listed(auth.others))]
+    return [("profile", f"{auth.profile} ({chosen})"), ("then", _join_names(auth.others))]
 
 
 def _tools(plan: TurnPlan) -> list[tuple[str, str]]:
     tools = plan.tools
     held = "held to their schemas" if tools.strict else "not strict"
-    names = _listed([spec_name(spec) for spec in tools.specs])
+    names = _join_names([spec_name(spec) for spec in tools.specs])
     found = [(each.tool, f"{each.consequence}: {each.message}") for each in tools.diagnostics]
     return [("offered", f"{len(tools.specs)}, {held}"), ("names", names), *found]
 
 
 def _prompt(plan: TurnPlan) -> list[tuple[str, str]]:
     problems = [("problem", problem) for problem in plan.prompt.problems]
-    return [("overlays", _listed(plan.prompt.sources)), *problems]
+    return [("overlays", _join_names(plan.prompt.sources)), *problems]
 
 
 def _params(plan: TurnPlan) -> list[tuple[str, str]]:
     said = msgspec.structs.asdict(plan.params)
-    return [(name, _spelt(value)) for name, value in said.items() if value is not None]
+    return [(name, _value_text(value)) for name, value in said.items() if value is not None]
 
 
 def _outcome(plan: TurnPlan) -> list[tuple[str, str]]:
     models = plan.outcome.models
     others = () if plan.outcome.strict else models[1:]
-    return [("asked", models[0]), ("then", _listed(others))]
+    return [("asked", models[0]), ("then", _join_names(others))]
 
 
 def _delivery(plan: TurnPlan) -> list[tuple[str, str]]:
     outlets = plan.delivery
-    return [("channels", _listed(outlets.channels)), ("silence", outlets.token)]
+    return [("channels", _join_names(outlets.channels)), ("silence", outlets.token)]
 
 
-def _listed(names: Any) -> str:
+def _join_names(names: Any) -> str:
     return ", ".join(names) or _NONE
 
 
-def _spelt(value: object) -> str:
+def _value_text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -18,7 +18,7 @@ from ..command_options import as_json, runs, text_argument
 from ..lazy_group import examples
 from ..output import Column, say, say_document, table
 from ..prompt_preview import PLACEHOLDER, Peek, Previous, as_it_stands, previous_request, with_input
-from ..run_options import Wishes, running, wishes_of
+from ..run_options import RunOptions, take_run_options, with_run_options
 from ..terminal_input import is_attended
 from ..thread_setup import prepare, warn_of_project
 
@@ -32,13 +32,13 @@ _COLUMNS = (
 )
 
 
-class Question(Struct, frozen=True, kw_only=True):
+class PromptQuery(Struct, frozen=True, kw_only=True):
     """What was asked for."""
 
     text: str | None
     name: str | None
     at: int | None
-    wishes: Wishes
+    options: RunOptions
 
 
 @click.command(
@@ -52,7 +52,7 @@ class Question(Struct, frozen=True, kw_only=True):
 @text_argument
 @click.option("--thread", "name", metavar="THREAD", help="The thread to look at.")
 @click.option("--at", type=int, metavar="SEQ", help="As it was when this entry was the newest.")
-@running
+@with_run_options
 @as_json
 @runs
 async def command(home: Home, *, as_json: bool, **asked: Any) -> None:
@@ -62,55 +62,55 @@ async def command(home: Home, *, as_json: bool, **asked: Any) -> None:
     input). With --thread: what it would send next for TEXT, or, without TEXT, its
     request as it stands. With --json: the body, byte for byte.
     """
-    wishes = wishes_of(asked)
-    question = Question(**asked, wishes=wishes)
+    options = take_run_options(asked)
+    query = PromptQuery(**asked, options=options)
     registry = default_registry()
-    if question.name is None:
-        peek, earlier = await _of_a_new_thread(home, registry, question), None
+    if query.name is None:
+        peek, earlier = await _of_a_new_thread(home, registry, query), None
     else:
-        peek, earlier = await _of_a_thread(home, registry, question, question.name)
+        peek, earlier = await _of_a_thread(home, registry, query, query.name)
     if as_json:
         say_document(peek.request.body)
     else:
         _print(peek, earlier, registry)
 
 
-async def _of_a_new_thread(home: Home, registry: Registry, question: Question) -> Peek:
-    if question.at is not None:
+async def _of_a_new_thread(home: Home, registry: Registry, query: PromptQuery) -> Peek:
+    if query.at is not None:
         raise click.UsageError("--at needs --thread.")
-    setup = await prepare(home, question.wishes, attended=is_attended())
+    setup = await prepare(home, query.options, attended=is_attended())
     warn_of_project(setup)
     view = View(thread=PLACEHOLDER, upto=0, cache_key=PLACEHOLDER)
-    return await with_input(view, registry, question.text, setup)
+    return await with_input(view, registry, query.text, setup)
 
 
 async def _of_a_thread(
-    home: Home, registry: Registry, question: Question, name: str
+    home: Home, registry: Registry, query: PromptQuery, name: str
 ) -> tuple[Peek, Previous | None]:
     async with home.store() as store:
         info = await find_thread(store, name)
-        if question.text is None:
-            peek = await _as_it_stands(store, info.id, registry, question)
-            before = question.at or info.last + 1
+        if query.text is None:
+            peek = await _as_it_stands(store, info.id, registry, query)
+            before = query.at or info.last + 1
         else:
-            peek = await _with_input(home, store, info, registry, question)
+            peek = await _with_input(home, store, info, registry, query)
             before = peek.view.upto + 1
         return peek, await previous_request(store, info.id, registry, peek, before=before)
 
 
-async def _as_it_stands(store: Store, thread: str, registry: Registry, question: Question) -> Peek:
-    if question.wishes != Wishes():
+async def _as_it_stands(store: Store, thread: str, registry: Registry, query: PromptQuery) -> Peek:
+    if query.options != RunOptions():
         raise click.UsageError("--model and the like need TEXT: a recorded request has its own.")
-    return await as_it_stands(store, thread, registry, question.at)
+    return await as_it_stands(store, thread, registry, query.at)
 
 
 async def _with_input(
-    home: Home, store: Store, info: ThreadInfo, registry: Registry, question: Question
+    home: Home, store: Store, info: ThreadInfo, registry: Registry, query: PromptQuery
 ) -> Peek:
-    setup = await prepare(home, question.wishes, info.id, attended=is_attended())
+    setup = await prepare(home, query.options, info.id, attended=is_attended())
     warn_of_project(setup)
-    view = await load_view(store, info.id, registry, upto=question.at)
-    return await with_input(view, registry, question.text, setup)
+    view = await load_view(store, info.id, registry, upto=query.at)
+    return await with_input(view, registry, query.text, setup)
 
 
 def _print(peek: Peek, earlier: Previous | None, registry: Registry) -> None:
@@ -137,7 +137,7 @@ def _heading(peek: Peek, earlier: Previous | None) -> dict[str, str]:
         "items": str(request.items),
     }
     if earlier is not None:
-        heading["shared"] = _shared(earlier)
+        heading["shared"] = _shared_text(earlier)
     if peek.recorded is not None:
         same = "these are the bytes that were sent" if peek.recorded else "OTHER bytes were sent"
         heading["proof"] = f"{same} (digest {request.digest})"
@@ -150,7 +150,7 @@ def _epoch(peek: Peek) -> str:
     return f"since entry {peek.view.epoch} ({peek.view.reason.value})"
 
 
-def _shared(earlier: Previous) -> str:
+def _shared_text(earlier: Previous) -> str:
     percent = 100 * earlier.shared // max(earlier.size, 1)
     broke = f", then {earlier.difference} differs" if earlier.difference else ""
     shared = f"{earlier.shared:,} bytes ({percent}%) of the request at entry {earlier.seq}"

@@ -9,12 +9,18 @@ from datetime import UTC, datetime
 
 import click
 
-from ...core.patterns import regex
 from ...store.contract import Hits, Index, Search, SearchMode, Store
 from ..batch import Batch, item_json
 from ..cli_home import Home
 from ..command_options import as_json, runs
-from ..entry_ranges import Recalled, Stretch, entry_id, named_threads, open_stretches, stretch_of
+from ..entry_ranges import (
+    OpenedEntry,
+    RecallRange,
+    entry_id,
+    named_threads,
+    open_ranges,
+    parse_range,
+)
 from ..lazy_group import examples
 from ..output import iso, printable, say, say_json, working
 
@@ -25,7 +31,7 @@ _MUCH = 2_000
 _EVERYTHING = 10_000_000
 """Tokens that no entry and its neighbours have."""
 _UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
-_AGO = regex(r"(\d+)([smhdw])")
+_AGO = re.compile(r"(\d+)([smhdw])")
 
 
 class _Recall(click.Group):
@@ -204,10 +210,10 @@ def _print(query: str, hits: Hits, *, as_json: bool) -> None:
 async def show(home: Home, name: str, context: int, as_json: bool) -> None:
     """Read an entry that was found, with what stands around it."""
     async with home.store() as store:
-        at = await stretch_of(store, name)
+        at = await parse_range(store, name)
         reach = context * 20
-        around = Stretch(at.thread, max(1, at.first - reach), at.last + reach)
-        opened = await open_stretches(home, store, [str(around)], _EVERYTHING)
+        around = RecallRange(at.thread, max(1, at.first - reach), at.last + reach)
+        opened = await open_ranges(home, store, [str(around)], _EVERYTHING)
     before = [one for one in opened.entries if one.seq < at.first]
     here = [one for one in opened.entries if at.first <= one.seq <= at.last]
     after = [one for one in opened.entries if one.seq > at.last]
@@ -244,7 +250,7 @@ async def expand(home: Home, names: tuple[str, ...], tokens: int, as_json: bool)
     RANGE is THREAD:FIRST-LAST. What did not fit is named at the end.
     """
     async with home.store() as store:
-        opened = await open_stretches(home, store, names, tokens)
+        opened = await open_ranges(home, store, names, tokens)
     if as_json:
         say_json(opened)
         return
@@ -254,7 +260,7 @@ async def expand(home: Home, names: tuple[str, ...], tokens: int, as_json: bool)
         say(f"more: treadle recall expand {' '.join(opened.rest)}")
 
 
-def _print_entry(one: Recalled, *, marked: bool = False) -> None:
+def _print_entry(one: OpenedEntry, *, marked: bool = False) -> None:
     told = [f"turn {one.turn}"] if one.turn else []
     heading = " · ".join([one.id, one.role, iso(one.time), *told])
     click.secho(("» " if marked else "") + printable(heading), bold=True)

@@ -53,14 +53,14 @@ async def command(
         if as_json:
             await _print(store, thread, limit, lambda _entry, _visible: True, _print_json)
         else:
-            await _print(store, thread, limit, transcript.shows, _printed(transcript))
+            await _print(store, thread, limit, transcript.shows, _entry_printer(transcript))
 
 
 def _print_json(entry: Entry, visible: bool) -> None:
     say_json(entry_json(entry, visible=visible))
 
 
-def _printed(transcript: Transcript) -> Callable[[Entry, bool], None]:
+def _entry_printer(transcript: Transcript) -> Callable[[Entry, bool], None]:
     def print_entry(entry: Entry, visible: bool) -> None:
         heading, body = transcript.block(entry, visible=visible)
         click.secho(heading, bold=True)

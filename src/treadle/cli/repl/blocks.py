@@ -6,13 +6,13 @@ for blank lines between them; a code block is never cut.
 
 from __future__ import annotations
 
-from ...core.patterns import regex
+import re
 
 __all__ = ["Blocks"]
 
 _SHOWN = 1_000
 """Pieces of a line that are looked at while it is being written."""
-_FENCE = regex(r" {0,3}(`{3,}|~{3,})")
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 
 
 class Blocks:
@@ -55,10 +55,10 @@ class Blocks:
         elif fence is not None:
             self._fence = fence[1]
         elif not line.strip():
-            return self._emptied()
+            return self._take_block()
         self._lines.append(line)
         return ""
 
-    def _emptied(self) -> str:
+    def _take_block(self) -> str:
         block, self._lines = "\n".join(self._lines), []
         return block

@@ -1,4 +1,4 @@
-"""A conversation: one open thread, its turns, and the person who types.
+"""A chat session: one open thread, its turns, and the user who types.
 
 Owns what a typed line means: an answer while a question is open, a command, a word to
 the turn under way, or a new turn. Invariant: at most one turn runs, and it is over,
@@ -30,7 +30,7 @@ from ...harness.events import (
     TurnCompleted,
 )
 from ...thread.thread import Thread
-from ..activity import activity, patch_in, result_line, unwrapped
+from ..activity import activity, patch_in, result_line, unwrap_agent
 from ..meter import Meter
 from ..thread_setup import Setup
 from .blocks import Blocks
@@ -38,12 +38,12 @@ from .interview import Interview
 from .live import Live
 from .screen import Screen
 
-__all__ = ["Conversation"]
+__all__ = ["ChatSession"]
 
 
 @dataclass(slots=True)
-class Conversation:
-    """What goes on in one thread."""
+class ChatSession:
+    """The turns and other work in one thread."""
 
     thread: Thread
     setup: Setup
@@ -56,7 +56,7 @@ class Conversation:
     _blocks: Blocks = field(init=False, default_factory=Blocks)
     _hold: Hold = field(init=False, default_factory=Hold)
     _work: asyncio.Task[None] | None = field(init=False, default=None)
-    _in_turn: bool = field(init=False, default=False)
+    _turn_runs: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
         self.meter = Meter(self.setup.settings.prices)
@@ -69,18 +69,18 @@ class Conversation:
 
     async def say(self, text: str) -> None:
         """Take in what a person says: as a new turn, or to the one under way."""
-        self.screen.typed(text)
+        self.screen.show_input(text)
         if self.busy:
             with suppress(NothingToSend):
                 await self.thread.steer(text)
                 return
-        self.start("waiting for the model", self._turn(text))
+        self.start("waiting for the model", self._run_turns(text))
 
     def start(self, doing: str, work: Coroutine[Any, Any, None]) -> None:
         """Do something beside the line that is typed on."""
         before = self._work
         self.live.begin(doing)
-        self._work = asyncio.create_task(self._worked(before, work))
+        self._work = asyncio.create_task(self._run_work(before, work))
 
     def interrupt(self) -> bool:
         """Break off what is going on; whether there was anything."""
@@ -97,7 +97,7 @@ class Conversation:
 
     def _break_off(self) -> None:
         assert self._work is not None
-        if self._in_turn:
+        if self._turn_runs:
             self.thread.interrupt()
         else:
             self._work.cancel()
@@ -108,7 +108,7 @@ class Conversation:
             return [("bold", self.interview.prompt)]
         return [*self.live.lines(), ("bold", "> ")]
 
-    async def _worked(
+    async def _run_work(
         self, before: asyncio.Task[None] | None, work: Coroutine[Any, Any, None]
     ) -> None:
         if before is not None:
@@ -125,59 +125,59 @@ class Conversation:
             self._flush()
             self.live.end()
 
-    async def _turn(self, text: str) -> None:
-        self._in_turn = True
+    async def _run_turns(self, text: str) -> None:
+        self._turn_runs = True
         try:
-            completed = await self._heard(text)
+            completed = await self._run_turn(text)
             while completed and await self.thread.expects():
                 self.live.begin("waiting for agents")
-                completed = await self._heard()
+                completed = await self._run_turn()
         finally:
-            self._in_turn = False
+            self._turn_runs = False
 
-    async def _heard(self, *said: str) -> bool:
+    async def _run_turn(self, *inputs: str) -> bool:
         """Run a turn, on what was said or on what agents have found out; whether it completed."""
         completed = False
-        async for event in self.thread.run(*said):
-            self.meter.hear(event, self.thread.model)
+        async for event in self.thread.run(*inputs):
+            self.meter.add(event, self.thread.model)
             self._show(event)
-            self.live.hear(event)
+            self.live.add(event)
             completed = isinstance(event, TurnCompleted) and event.status == "completed"
         return completed
 
     def _show(self, event: Event) -> None:
         match event:
             case TextDelta(text=text):
-                self._wrote(self._hold.feed(text))
+                self._show_text(self._hold.feed(text))
             case ToolStarted() | StepStarted():
                 self._flush()
             case ToolFinished():
-                self._finished(event)
+                self._show_result(event)
             case AgentReported():
-                self._of_agent(event)
+                self._show_agent_event(event)
             case ApprovalRequested() | QuestionsAsked():
-                self._asked(event)
+                self._show_question(event)
             case ApprovalWithdrawn(id=question):
                 self.interview.withdraw(question)
             case TurnCompleted():
-                self._over(event)
+                self._show_end(event)
             case _:
                 if line := activity(event):
                     self.screen.quiet(line)
 
-    def _of_agent(self, event: AgentReported) -> None:
-        names, news = unwrapped(event)
+    def _show_agent_event(self, event: AgentReported) -> None:
+        names, news = unwrap_agent(event)
         match news:
             case ApprovalRequested() | QuestionsAsked():
                 self.screen.quiet(f"{names} asks")
-                self._asked(news)
+                self._show_question(news)
             case ApprovalWithdrawn(id=question):
                 self.interview.withdraw(question)
             case _:
                 if line := activity(event):
                     self.screen.quiet(line)
 
-    def _finished(self, event: ToolFinished) -> None:
+    def _show_result(self, event: ToolFinished) -> None:
         call = self.live.calls.get(event.call_id)
         what = call.what if call else event.name
         self.screen.say(f"• {what}")
@@ -186,7 +186,7 @@ class Conversation:
             self.screen.diff(patch)
         self.screen.quiet(f"  {result_line(event)}")
 
-    def _asked(self, event: ApprovalRequested | QuestionsAsked) -> None:
+    def _show_question(self, event: ApprovalRequested | QuestionsAsked) -> None:
         self._flush()
         if isinstance(event, ApprovalRequested) and event.call.argv[:1] == ("apply_patch",):
             for call in self.live.calls.values():
@@ -194,24 +194,26 @@ class Conversation:
                     self.screen.diff(patch)
         self.interview.put(event)
 
-    def _over(self, event: TurnCompleted) -> None:
+    def _show_end(self, event: TurnCompleted) -> None:
         self._flush()
         if event.error:
             self.screen.trouble(event.error)
         if event.status == "interrupted":
             self.screen.quiet("interrupted")
-        told = " · ".join(filter(None, [self.meter.context, self.meter.cached, self.meter.cost]))
-        if told:
-            self.screen.quiet(told)
+        figures = " · ".join(
+            filter(None, [self.meter.context, self.meter.cache_share, self.meter.cost])
+        )
+        if figures:
+            self.screen.quiet(figures)
 
-    def _wrote(self, text: str) -> None:
+    def _show_text(self, text: str) -> None:
         for block in self._blocks.feed(text):
             self.screen.markdown(block)
         self.live.tail = self._blocks.tail
 
     def _flush(self) -> None:
         """A message of the model's is over: show what is left of it, unless it is silent."""
-        self._wrote(self._hold.end())
+        self._show_text(self._hold.end())
         if rest := self._blocks.rest():
             self.screen.markdown(rest)
         self.live.tail = ""

@@ -99,13 +99,13 @@ class Editor:
 
     def _keys(self) -> KeyBindings:
         keys = KeyBindings()
-        keys.add("enter")(self._entered)
+        keys.add("enter")(self._handle_enter)
         keys.add("escape", "enter")(_new_line)
-        keys.add("c-c")(self._cancelled)
-        keys.add(Keys.SIGINT)(self._cancelled)
+        keys.add("c-c")(self._handle_interrupt)
+        keys.add(Keys.SIGINT)(self._handle_interrupt)
         return keys
 
-    def _entered(self, event: KeyPressEvent) -> None:
+    def _handle_enter(self, event: KeyPressEvent) -> None:
         buffer: Buffer = event.current_buffer
         if buffer.document.char_before_cursor == "\\":
             buffer.delete_before_cursor()
@@ -115,7 +115,7 @@ class Editor:
         else:
             buffer.validate_and_handle()
 
-    def _cancelled(self, event: KeyPressEvent) -> None:
+    def _handle_interrupt(self, event: KeyPressEvent) -> None:
         if not self._interrupt():
             event.current_buffer.reset()
 

@@ -53,7 +53,7 @@ class Interview:
         """What the person typed."""
         event = self._open[0]
         if isinstance(event, QuestionsAsked):
-            self._picked(event, said)
+            self._record_answer(event, said)
             return
         decided = decision(event.call, said)
         if decided is None:
@@ -64,7 +64,7 @@ class Interview:
         self.thread.answer(event.id, decided)
         self._next()
 
-    def _picked(self, event: QuestionsAsked, said: str) -> None:
+    def _record_answer(self, event: QuestionsAsked, said: str) -> None:
         asked = event.questions[len(self._answers)]
         if said.strip():
             self._answers[asked.id] = (chosen(asked, said),)

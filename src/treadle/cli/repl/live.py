@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 
 from ...harness.events import ReasoningDelta, StepStarted, TextDelta, ToolFinished, ToolStarted
-from ..activity import called
+from ..activity import call_line
 from ..output import one_line
 
 __all__ = ["Live", "RunningCall"]
@@ -32,7 +32,7 @@ class RunningCall:
     @property
     def what(self) -> str:
         """What it does."""
-        return called(self.name, self.arguments)
+        return call_line(self.name, self.arguments)
 
 
 @dataclass(slots=True)
@@ -54,7 +54,7 @@ class Live:
         self.doing, self.tail = "", ""
         self.calls.clear()
 
-    def hear(self, event: object) -> None:
+    def add(self, event: object) -> None:
         """Follow an event."""
         match event:
             case StepStarted():

@@ -56,7 +56,7 @@ class Screen:
         """Print what went wrong."""
         self.say(text, "bold red")
 
-    def typed(self, text: str) -> None:
+    def show_input(self, text: str) -> None:
         """Print what the person said."""
         first, *more = printable(text).split("\n")
         said = "\n".join([f"> {first}", *(f"  {line}" for line in more)])
@@ -74,7 +74,7 @@ class Screen:
     def diff(self, text: str, longest: int = _LONGEST_DIFF) -> None:
         """Print a patch or a diff in colours."""
         lines = printable(text).rstrip("\n").split("\n")
-        shown = Text("\n").join(_coloured(line) for line in lines[:longest])
+        shown = Text("\n").join(_style_line(line) for line in lines[:longest])
         self._console.print(Padding(shown, (0, 0, 0, 2)))
         if len(lines) > longest:
             self.quiet(f"  … {len(lines) - longest} more lines")
@@ -100,6 +100,6 @@ def _defuse(tokens: Sequence[Token]) -> None:
         _defuse(token.children or ())
 
 
-def _coloured(line: str) -> Text:
+def _style_line(line: str) -> Text:
     style = next((style for mark, style in _STYLES if line.startswith(mark)), "")
     return Text(line, style=style)

@@ -18,25 +18,25 @@ from msgspec import Struct
 
 from ...core.errors import TreadleError
 from ..cli_home import find_thread
-from ..fallbacks import follow_choice
+from ..fallbacks import apply_own_fallbacks
 from ..output import iso, one_line
-from ..run_options import Wishes
+from ..run_options import RunOptions
 from .changes import changes
-from .chat_session import Conversation
+from .chat_session import ChatSession
 
 __all__ = ["COMMANDS", "Leave", "Slash"]
 
-_LOOKS = 20
-_BETWEEN = 0.05
+_BUSY_CHECKS = 20
+_BUSY_INTERVAL = 0.05
 """How often, and with how many seconds between, is looked whether a turn has ended."""
 
-_LISTED = 10
+_MOST_THREADS = 10
 
 
 class Leave(Struct, frozen=True):
     """The thread is to be left: for another, or for good."""
 
-    to: Wishes | None = None
+    to: RunOptions | None = None
     """How the next thread is opened; None ends the REPL."""
     resume: str | None = None
 
@@ -48,8 +48,8 @@ Handler: TypeAlias = Callable[["Slash", str], Awaitable[Leave | None]]
 class Slash:
     """Carries out commands in a conversation."""
 
-    talk: Conversation
-    wishes: Wishes
+    session: ChatSession
+    options: RunOptions
 
     async def run(self, line: str) -> Leave | None:
         """Carry out one; whether the thread is to be left."""
@@ -58,129 +58,133 @@ class Slash:
         if command is None:
             close = difflib.get_close_matches(name, COMMANDS, n=1)
             hint = f"did you mean /{close[0]}?" if close else "/help lists them"
-            self.talk.screen.trouble(f"there is no command /{name}; {hint}")
+            self.session.screen.trouble(f"there is no command /{name}; {hint}")
             return None
         if command.alone and await self._stays_busy():
-            self.talk.screen.trouble(f"/{name} has to wait: Ctrl-C interrupts what runs")
+            self.session.screen.trouble(f"/{name} has to wait: Ctrl-C interrupts what runs")
             return None
         try:
             return await command.handler(self, rest.strip())
         except TreadleError as error:
-            self.talk.screen.trouble(str(error))
+            self.session.screen.trouble(str(error))
             return None
 
     async def _stays_busy(self) -> bool:
         """Whether something runs that is not just about to end: a person types ahead."""
-        for _ in range(_LOOKS):
-            if not self.talk.busy:
+        for _ in range(_BUSY_CHECKS):
+            if not self.session.busy:
                 return False
-            await asyncio.sleep(_BETWEEN)
-        return self.talk.busy
+            await asyncio.sleep(_BUSY_INTERVAL)
+        return self.session.busy
 
     def words(self, text: str) -> Iterable[str]:
         """What may complete `text`."""
         if " " not in text:
             return [f"/{name}" for name in COMMANDS]
         if text.startswith("/model "):
-            catalog = self.talk.thread.log.setup.catalog
+            catalog = self.session.thread.log.setup.catalog
             names = (catalog.profile(entry) for entry in catalog.entries)
             return sorted(f"{profile.provider}:{profile.slug}" for profile in names)
         if text.startswith("/harness "):
             return [
                 "auto",
-                *(each.id for each in self.talk.thread.policy.harnesses.registry.harnesses()),
+                *(each.id for each in self.session.thread.policy.harnesses.registry.harnesses()),
             ]
         return ()
 
     async def new(self, rest: str) -> Leave | None:
         """Leave for a new thread with the same settings, model and harness."""
         del rest
-        thread = self.talk.thread
-        harness = thread.policy.harnesses.pin or self.wishes.harness
-        return Leave(msgspec.structs.replace(self.wishes, model=thread.model, harness=harness))
+        thread = self.session.thread
+        harness = thread.policy.harnesses.pin or self.options.harness
+        return Leave(msgspec.structs.replace(self.options, model=thread.model, harness=harness))
 
     async def resume(self, rest: str) -> Leave | None:
         """Leave for another thread."""
         if not rest:
-            self.talk.screen.trouble("which one? /threads lists them, then /resume THREAD")
+            self.session.screen.trouble("which one? /threads lists them, then /resume THREAD")
             return None
-        info = await find_thread(self.talk.thread.store, rest)
-        if info.id == self.talk.thread.id:
-            self.talk.screen.say("that is this thread")
+        info = await find_thread(self.session.thread.store, rest)
+        if info.id == self.session.thread.id:
+            self.session.screen.say("that is this thread")
             return None
-        return Leave(msgspec.structs.replace(self.wishes, model=None), info.id)
+        return Leave(msgspec.structs.replace(self.options, model=None), info.id)
 
     async def threads(self, rest: str) -> None:
         """List the threads written most recently."""
         del rest
-        found = await self.talk.thread.store.threads(limit=_LISTED)
+        found = await self.session.thread.store.threads(limit=_MOST_THREADS)
         for info in found:
-            mark = "*" if info.id == self.talk.thread.id else " "
+            mark = "*" if info.id == self.session.thread.id else " "
             title = one_line(info.title, 60)
-            self.talk.screen.say(f"{mark} {info.id}  {iso(info.updated)}  {title}")
+            self.session.screen.say(f"{mark} {info.id}  {iso(info.updated)}  {title}")
 
     async def reset(self, rest: str) -> None:
         """Start from an empty view."""
         del rest
-        await self.talk.thread.reset()
-        self.talk.screen.say("the model starts afresh; the log keeps everything")
+        await self.session.thread.reset()
+        self.session.screen.say("the model starts afresh; the log keeps everything")
 
     async def compact(self, rest: str) -> None:
         """Fold the view into a summary."""
         del rest
 
-        async def folded() -> None:
-            done = await self.talk.thread.compact()
+        async def compact_and_show() -> None:
+            done = await self.session.thread.compact()
             told = f"from about {done.tokens_before:,} tokens to {done.tokens_after:,}"
-            self.talk.screen.say(f"folded: {told}")
+            self.session.screen.say(f"folded: {told}")
 
-        self.talk.start("folding", folded())
+        self.session.start("folding", compact_and_show())
 
     async def undo(self, rest: str) -> None:
         """Hide the last turn from the model."""
         del rest
-        await self.talk.thread.rollback(1)
-        self.talk.screen.say("the last turn no longer counts; files stay as they are")
+        await self.session.thread.rollback(1)
+        self.session.screen.say("the last turn no longer counts; files stay as they are")
 
     async def model(self, rest: str) -> None:
         """Tell the model, or ask another from the next turn on."""
         if rest:
-            self.talk.thread.use(rest)
-            follow_choice(self.talk.thread, self.talk.setup.config)
-        self.talk.screen.say(f"model {self.talk.thread.model}")
+            self.session.thread.use(rest)
+            apply_own_fallbacks(self.session.thread, self.session.setup.config)
+        self.session.screen.say(f"model {self.session.thread.model}")
 
     async def harness(self, rest: str) -> None:
         """Tell what runs the turns, or let another do it from the next one on."""
         if rest:
-            self.talk.thread.use(harness=rest)
-        self.talk.screen.say(f"harness {self._harness()}")
+            self.session.thread.use(harness=rest)
+        self.session.screen.say(f"harness {self._harness()}")
 
     def _harness(self) -> str:
         """What will run the next turn, and why."""
-        thread = self.talk.thread
+        thread = self.session.thread
         chosen = thread.policy.harnesses.select(thread.model)
         return f"{chosen.harness} ({chosen.reason})"
 
     async def diff(self, rest: str) -> None:
         """Show what changed."""
         del rest
-        text = await changes(self.talk.thread)
+        text = await changes(self.session.thread)
         if text:
-            self.talk.screen.diff(text, longest=400)
+            self.session.screen.diff(text, longest=400)
         else:
-            self.talk.screen.say("nothing has changed")
+            self.session.screen.say("nothing has changed")
 
     async def status(self, rest: str) -> None:
         """Tell how things are."""
         del rest
-        thread, meter, settings = self.talk.thread, self.talk.meter, self.talk.setup.settings
+        thread, meter, settings = (
+            self.session.thread,
+            self.session.meter,
+            self.session.setup.settings,
+        )
         window = thread.log.setup.profile.effective_window
         used = f"about {thread.log.requests.occupied:,} tokens"
         share = (
             f", {100 * thread.log.requests.occupied / window:.0f}% of {window:,}" if window else ""
         )
         network = "network" if settings.network else "no network"
-        self.talk.screen.pairs(
+        self.session.screen.pairs(
             {
                 "model": thread.model,
                 "harness": self._harness(),
@@ -188,7 +192,7 @@ class Slash:
                 "directory": str(thread.log.setup.cwd),
                 "context": f"{used}{share}",
                 "used here": meter.tokens,
-                "cached": meter.cached or "not reported",
+                "cached": meter.cache_share or "not reported",
                 "cost": meter.cost or "not known: no price is configured",
                 "sandbox": f"{settings.sandbox}, {network}",
                 "approval": settings.approval,
@@ -198,8 +202,8 @@ class Slash:
     async def help(self, rest: str) -> None:
         """List the commands."""
         del rest
-        self.talk.screen.pairs({f"/{name}": command.help for name, command in COMMANDS.items()})
-        self.talk.screen.quiet(
+        self.session.screen.pairs({f"/{name}": command.help for name, command in COMMANDS.items()})
+        self.session.screen.quiet(
             "Enter sends, Alt-Enter or \\ Enter begins a new line; what you say while a turn "
             "runs reaches it; Ctrl-C interrupts, Ctrl-D leaves"
         )
