@@ -1,4 +1,4 @@
-"""RunOptions: what stands on the command line about how turns run.
+"""The options of the command line about how turns run.
 
 Owns those options for every command that runs turns or shows what one would send.
 Invariant: a flag is the last layer of the configuration, and only if it was given.

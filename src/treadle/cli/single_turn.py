@@ -55,7 +55,7 @@ class SingleTurn:
         return done
 
     async def wait_for_engine(self) -> None:
-        """Give the engine time for its work between turns, because the process ends after this one."""
+        """Give the engine time for its work between turns before the process ends."""
         with working("tidying up"):
             await self._wait_for_person(self.thread.wait_for_engine(_UPKEEP_SECONDS))
 
