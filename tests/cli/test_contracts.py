@@ -42,7 +42,7 @@ def engine(context):
 """
 MODEL = """\
 from treadle.models.catalog import Catalog
-from treadle.models.connect import ProviderConfig
+from treadle.models.providers import ProviderConfig
 from treadle.models.providers import open_model
 
 def model(base_url):
