@@ -130,6 +130,8 @@ class Hooks:
         if isinstance(payload, AfterCompaction):
             self._pending_starts[payload.thread] = "compact"
         hooks = self._hooks_for(payload)
+        if not hooks:
+            return []
         if len(hooks) > 1 and RULES[type(payload)].together:
             answers = await asyncio.gather(*(each.notify(payload) for each in hooks))
         else:
@@ -155,6 +157,8 @@ class Hooks:
 
     async def before_tool_call(self, call: ToolCall, context: ToolContext) -> HookVerdict:
         """Ask whether a call runs, and with what; each hook reads the changes of those before."""
+        if BeforeToolCall not in self._hooks:
+            return None
         parameters: dict[str, Json] = {}
         payload = BeforeToolCall(arguments=call.arguments, **_call_fields(call, context))
         for each in self._hooks_for(payload):
@@ -170,6 +174,8 @@ class Hooks:
         self, call: ToolCall, result: ToolResult, context: ToolContext
     ) -> ToolResult:
         """Return the result to record; each hook reads the output of the one before."""
+        if ToolResultReady not in self._hooks:
+            return result
         payload = ToolResultReady(
             output=text_of(result.output),
             success=result.success,
@@ -187,6 +193,8 @@ class Hooks:
         self, call: ToolCall, result: ToolResult, seconds: float, context: ToolContext
     ) -> None:
         """Notify the hooks that a call is over."""
+        if AfterToolCall not in self._hooks:
+            return
         details = result.details
         await self.notify(
             AfterToolCall(

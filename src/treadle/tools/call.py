@@ -135,11 +135,12 @@ class CallRun(Struct):
     hooks: ToolHooks
     clock: Callable[[], float] = time.monotonic
     began: float = 0.0
+    _is_hooked: bool = False
     _returned: ToolResult | None = None
 
     def __post_init__(self) -> None:
         if is_hooked(self.tool):
-            self.hooks = NO_HOOKS
+            self._is_hooked, self.hooks = True, NO_HOOKS
 
     async def run(self) -> ToolResult:
         """Run the call among its hooks and return the result to record."""
@@ -184,7 +185,7 @@ class CallRun(Struct):
             returned = _error_result(self.call.name, error)
         self._returned = returned
         # Before a hook sees the result; a tool with hooks of its own has reported already.
-        if self.context.on_result is not None and not is_hooked(self.tool):
+        if self.context.on_result is not None and not self._is_hooked:
             self.context.on_result(self.call, returned)
         changed = await _log_failure(
             self.hooks.tool_result(self.call, returned, self.context),

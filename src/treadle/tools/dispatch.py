@@ -98,8 +98,13 @@ class Dispatch(Struct):
         opened = _OpenCall(len(self._calls), call, tool, self.clock())
         self._calls.append(opened)
         self._open.add(opened)
-        opened.task = asyncio.create_task(self._run(opened, self._tasks_before(opened)))
-        self._follow(opened, opened.task)
+        before = () if self._exclusive is None else (self._exclusive,)
+        if opened.parallel:
+            opened.task = asyncio.create_task(self._run(opened, before))
+            self._since.append(opened.task)
+        else:
+            opened.task = asyncio.create_task(self._run(opened, (*before, *self._since)))
+            self._exclusive, self._since = opened.task, []
         return opened.position
 
     def finish(self) -> None:
@@ -126,18 +131,8 @@ class Dispatch(Struct):
                 self._deliver(each, self._aborted_result(each), aborted=True)
         self._end_if_done()
 
-    def _tasks_before(self, opened: _OpenCall) -> tuple[asyncio.Task[None], ...]:
-        """Return what must have ended before a call may start."""
-        last = () if self._exclusive is None else (self._exclusive,)
-        return last if opened.parallel else (*last, *self._since)
-
-    def _follow(self, opened: _OpenCall, task: asyncio.Task[None]) -> None:
-        if opened.parallel:
-            self._since.append(task)
-        else:
-            self._exclusive, self._since = task, []
-
     async def _run(self, opened: _OpenCall, before: tuple[asyncio.Task[None], ...]) -> None:
+        """Run a call when all tasks of `before` have ended, and deliver its result."""
         try:
             if before:
                 await asyncio.wait(before)
@@ -182,17 +177,13 @@ class Dispatch(Struct):
                 item=output_item(opened.call, result),
                 seconds=self.clock() - opened.began,
                 aborted=aborted,
-                last=self._is_done,
+                last=self._closed and not self._open,
             )
         )
         self._end_if_done()
 
-    @property
-    def _is_done(self) -> bool:
-        return self._closed and not self._open
-
     def _end_if_done(self) -> None:
-        if self._is_done:
+        if self._closed and not self._open:
             self._ready.put_nowait(None)
 
 
