@@ -71,9 +71,9 @@ def doctor(treadle: Treadle, code: int = 0) -> dict[str, str]:
 def test_a_fresh_home_has_the_plain_engine_and_stays_fresh(treadle):
     assert treadle("engines").text == snapshot(
         """\
-ENGINE    STATE  VERSION  OWNER  TURNS          COMPACTION  MAINTENANCE  POWERS
-linear*   ok     1        treadle   at least once  runtime     -            -
-lossless  ok     1        treadle   exactly once   engine      background   bootstrap maintain commit_turn thread_reset tools dispose
+ENGINE    STATE  VERSION  OWNER    TURNS          COMPACTION  MAINTENANCE  POWERS
+linear*   ok     1        treadle  at least once  runtime     -            -
+lossless  ok     1        treadle  exactly once   engine      background   bootstrap maintain commit_turn thread_reset tools dispose
 """  # noqa: E501 - as wide as it is
     )
     assert list(treadle.home.iterdir()) == []
@@ -90,7 +90,7 @@ def test_engines_of_packages_are_told_with_what_each_can_expect(treadle, site):
     (treadle.home / "config.toml").write_text('engine = "sure"\n')
     assert treadle("engines").text == snapshot(
         """\
-ENGINE    STATE  VERSION  OWNER       TURNS          COMPACTION  MAINTENANCE  POWERS
+ENGINE    STATE  VERSION  OWNER          TURNS          COMPACTION  MAINTENANCE  POWERS
 linear    ok     1        treadle        at least once  runtime     -            -
 lossless  ok     1        treadle        exactly once   engine      background   bootstrap maintain commit_turn thread_reset tools dispose
 small     ok     1.2      treadle-small  at least once  runtime     -            -

@@ -181,7 +181,7 @@ def test_a_thread_goes_on_by_name_or_as_the_last_one(treadle):
     treadle("exec", "three", "--last")
     assert inputs(treadle, first) == ["one", "two", "three"]
     said = treadle.refused("exec", "four", "--last", "--resume", first, code=2)
-    assert "--last and --resume name the thread twice" in said
+    assert "--last and --resume both name a thread" in said
 
 
 def test_a_turn_that_fails_ends_with_1_and_says_why(treadle):
@@ -268,7 +268,7 @@ def test_the_sandbox_holds_unless_told_otherwise_and_its_absence_is_said(treadle
     assert written.exists()
     assert "NO SANDBOX: commands can do whatever you can · asks never" in done.err
     said = treadle.refused("exec", "go", "--yolo", "--sandbox", "read-only", code=2)
-    assert "--yolo already says" in said
+    assert "--yolo already sets" in said
 
 
 def test_directories_can_be_added(treadle):

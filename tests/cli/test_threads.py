@@ -154,7 +154,7 @@ def test_an_empty_thread_has_nothing_to_roll_back(treadle):
 def test_a_deleted_thread_is_gone(treadle, worked):
     kept = treadle("new", "--title", "keep").text.strip()
     treadle("threads", "--search", "changelog")
-    assert "Say --yes to delete the thread." in treadle.refused("delete", worked, code=2)
+    assert "Use --yes to delete the thread." in treadle.refused("delete", worked, code=2)
     assert treadle("delete", worked, "--yes").text == f"deleted {worked}\n"
     assert [thread["id"] for thread in treadle("threads", "--json").json] == [kept]
     assert treadle("threads", "--search", "changelog", "--json").json == []

@@ -121,15 +121,16 @@ cwd_option = click.option(
     "--cwd",
     "-C",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="The directory the thread works in  [default: this one, or the thread's own]",
+    help="The working directory of the thread  [default: this one, or the thread's own]",
 )
 
 model_option = click.option(
     "--model",
     metavar="MODEL",
-    help=f"[default: TREADLE_MODEL, the thread's own, the configured one, {DEFAULT_MODEL}]",
+    help="The model  [default: TREADLE_MODEL, the thread's own, the configured one, "
+    f"{DEFAULT_MODEL}]",
 )
 
 title_option = click.option(
-    "--title", default="", callback=_encodable, help="A name for people to know it by."
+    "--title", default="", callback=_encodable, help="A title for the thread."
 )

@@ -28,45 +28,51 @@ _OPTIONS = (
         "fallbacks",
         metavar="MODEL",
         multiple=True,
-        help="A model to ask where the other does not answer; may be given again.",
+        help="Ask this model when the first one does not answer; can be repeated.",
     ),
     click.option(
-        "--profile", metavar="ID", help="Whose credentials the thread keeps to (`treadle auth`)."
+        "--profile",
+        metavar="ID",
+        help="Use this credential profile for the thread (see `treadle auth`).",
     ),
-    click.option("--effort", metavar="EFFORT", help="How hard the model thinks."),
+    click.option("--effort", metavar="EFFORT", help="The reasoning effort of the model."),
     click.option(
         "--engine",
         metavar="ID",
-        help="Who plans what the model sees  [default: TREADLE_ENGINE, the configured one, linear]",
+        help="The context engine  [default: TREADLE_ENGINE, the configured one, linear]",
     ),
     click.option(
         "--harness",
         metavar="NAME",
-        help="What runs the turns: auto, treadle, codex, or another of `treadle harnesses`.",
+        help="The harness that runs turns: auto, treadle, codex, or one of `treadle harnesses`.",
     ),
     click.option(
         "--channel",
         metavar="NAME",
-        help="Where replies go besides: a channel of your settings ([channels.NAME]).",
-    ),
-    click.option("--sandbox", type=click.Choice(_SANDBOXES), help="What commands may touch."),
-    click.option(
-        "--approval", type=click.Choice(_APPROVALS), help="When you are asked before one runs."
+        help="Also send replies to this channel of your settings ([channels.NAME]).",
     ),
     click.option(
-        "--network/--no-network", default=None, help="Whether sandboxed commands reach the network."
+        "--sandbox", type=click.Choice(_SANDBOXES), help="What commands may read and write."
+    ),
+    click.option(
+        "--approval", type=click.Choice(_APPROVALS), help="When to ask you before a command runs."
+    ),
+    click.option(
+        "--network/--no-network",
+        default=None,
+        help="Allow or forbid the network for sandboxed commands.",
     ),
     click.option(
         "--add-dir",
         "add_dirs",
         multiple=True,
         type=click.Path(exists=True, file_okay=False, path_type=Path),
-        help="Another directory that commands may write in; may be given again.",
+        help="Allow commands to write in this directory too; can be repeated.",
     ),
     click.option(
         "--yolo",
         is_flag=True,
-        help="No sandbox and no approvals: commands can do whatever you can.",
+        help="Use no sandbox and ask for no approvals: commands can do everything that you can.",
     ),
     cwd_option,
 )
@@ -92,7 +98,7 @@ class RunOptions(Struct, frozen=True, kw_only=True):
     def flags(self) -> dict[str, tuple[str, Any]]:
         """Return the given values by key of the configuration, each with its flag."""
         if self.yolo and (self.sandbox or self.approval):
-            raise click.UsageError("--yolo already says --sandbox and --approval.")
+            raise click.UsageError("--yolo already sets --sandbox and --approval; leave them out.")
         given: dict[str, tuple[str, Any]] = {
             name: (f"--{name}", value)
             for name in Settings.__struct_fields__

@@ -43,7 +43,7 @@ _TEST_COLUMNS = (Column("PROFILE"), Column("WORKS"), Column("WHY", gives=True))
 @as_json
 @click.pass_context
 def command(ctx: click.Context, as_json: bool) -> None:
-    """Keep keys and tokens of providers, in the keyring or a file that only you can read.
+    """Manage keys and tokens of providers, in the keyring or a file that only you can read.
 
     A profile is `provider:name`. When one is refused or has used up its limit, the next of
     the same provider is tried; a key that is set in the environment comes first. Secrets are
@@ -57,7 +57,7 @@ def command(ctx: click.Context, as_json: bool) -> None:
 @as_json
 @click.pass_obj
 def list_profiles(home: Home, as_json: bool) -> None:
-    """Tell which profiles are known, from where, and how each is doing.
+    """List the known profiles, where each comes from, and its state.
 
     STATE is `ready`, `expired` (refreshed when it is needed), or why and until when the
     profile rests: `cooldown` after failures, `blocked` by a usage limit, `disabled` because
@@ -75,8 +75,10 @@ def list_profiles(home: Home, as_json: bool) -> None:
     ),
 )
 @click.argument("provider")
-@click.option("--name", default="", help="What to call it  [default: its email, or default]")
-@click.option("--token", is_flag=True, help="It is a token of a subscription, not a key.")
+@click.option(
+    "--name", default="", help="The name of the profile  [default: its email, or default]"
+)
+@click.option("--token", is_flag=True, help="The secret is a token of a subscription, not a key.")
 @click.option(
     "--oauth",
     is_flag=True,
@@ -87,7 +89,7 @@ def list_profiles(home: Home, as_json: bool) -> None:
     "where",
     type=click.Choice(["auto", "file", "keyring"]),
     default="auto",
-    help="Where the secret is kept  [default: the keyring if there is one, else the file]",
+    help="Where to store the secret  [default: the keyring if there is one, else the file]",
 )
 @as_json
 @click.pass_obj
@@ -101,9 +103,9 @@ def add_profile(
     where: StorageChoice,
     as_json: bool,
 ) -> None:
-    """Keep a secret of PROVIDER; it is read from standard input, or asked for unseen."""
+    """Store a secret of PROVIDER, from standard input or from a hidden prompt."""
     if token and oauth:
-        raise click.UsageError("A secret is either a --token or --oauth.")
+        raise click.UsageError("--token and --oauth exclude each other; leave one out.")
     kind: _SecretKind = "oauth" if oauth else "token" if token else "api_key"
     profile = _store_secret(home, provider, name, kind, where)
     told = {"profile": profile.id, "provider": provider, "kept": True, "place": profile.place}
@@ -115,7 +117,7 @@ def add_profile(
 @as_json
 @click.pass_obj
 def set_key(home: Home, provider: str, as_json: bool) -> None:
-    """Keep the key of PROVIDER: `treadle auth add` for those who have one."""
+    """Store the only key of PROVIDER: a short form of `treadle auth add`."""
     _store_secret(home, provider, "", "api_key", "auto")
     _tell({"provider": provider, "kept": True}, f"kept the key of {provider}", as_json=as_json)
 
@@ -127,7 +129,7 @@ def set_key(home: Home, provider: str, as_json: bool) -> None:
 @as_json
 @click.pass_obj
 def remove_profile(home: Home, profile: str, as_json: bool) -> None:
-    """Forget PROFILE: its secret, and how it was doing."""
+    """Remove PROFILE: its secret and its state."""
     credentials = credentials_of(home, settings_of(home))
     found = find_profile(credentials, profile)
     credentials.secrets.remove(found.id)
@@ -146,13 +148,13 @@ def remove_profile(home: Home, profile: str, as_json: bool) -> None:
 )
 @click.argument("provider")
 @click.argument("profiles", nargs=-1)
-@click.option("--clear", is_flag=True, help="Leave the order to Treadle again.")
+@click.option("--clear", is_flag=True, help="Remove the order; Treadle chooses again.")
 @as_json
 @runs
 async def order_profiles(
     home: Home, provider: str, profiles: tuple[str, ...], clear: bool, as_json: bool
 ) -> None:
-    """Show or set in which order the profiles of PROVIDER are tried.
+    """Show or set the order in which the profiles of PROVIDER are tried.
 
     With an order, only the profiles in it are used. Without one, oauth comes before tokens
     and tokens before keys, and among equals the one that has rested longest. Those that have
@@ -162,7 +164,7 @@ async def order_profiles(
     credentials = credentials_of(home, settings)
     check_provider(settings, provider)
     if clear and profiles:
-        raise click.UsageError("Either give profiles or --clear.")
+        raise click.UsageError("Give either profiles or --clear, not both.")
     if clear or profiles:
         ids = tuple(_profile_id(home, provider, name) for name in profiles)
         credentials.state.set_order(provider, ids)
@@ -185,13 +187,13 @@ async def order_profiles(
 )
 @click.argument("name", metavar="THREAD")
 @click.argument("profile", required=False)
-@click.option("--clear", is_flag=True, help="Let the thread choose again.")
+@click.option("--clear", is_flag=True, help="Remove the pin of the thread.")
 @as_json
 @runs
 async def pin_profile(
     home: Home, name: str, profile: str | None, clear: bool, as_json: bool
 ) -> None:
-    """Show or set the profile that THREAD keeps to.
+    """Show or set the profile that THREAD uses.
 
     Another one stands in while it has to rest. A thread for which nobody chose keeps to the
     one that answered it first, whose cache is warm.

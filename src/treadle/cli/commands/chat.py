@@ -19,18 +19,18 @@ __all__ = ["command"]
     "chat",
     epilog=examples("treadle chat", "treadle chat --last", "treadle chat --model openai:gpt-5.4"),
 )
-@click.option("--resume", metavar="THREAD", help="Go on with this thread.")
-@click.option("--last", is_flag=True, help="Go on with the thread written most recently.")
+@click.option("--resume", metavar="THREAD", help="Continue this thread.")
+@click.option("--last", is_flag=True, help="Continue the thread that was written last.")
 @with_run_options
 @runs
 async def command(home: Home, *, resume: str | None, last: bool, **asked: Any) -> None:
-    """Talk with the agent at the terminal; /help lists what it understands.
+    """Chat with the agent in the terminal; /help lists the commands.
 
-    What you say while a turn runs reaches it before its next step. Ctrl-C interrupts
-    the turn, Ctrl-D leaves.
+    Text that you enter while a turn runs is sent to the model before its next step. Ctrl-C
+    interrupts the turn, Ctrl-D leaves.
     """
     if last and resume:
-        raise click.UsageError("--last and --resume name the thread twice.")
+        raise click.UsageError("--last and --resume both name a thread; leave one out.")
     if not is_attended():
         raise click.UsageError("There is no terminal to talk at. Use `treadle exec`.")
     from ..repl.chat_loop import run_chat

@@ -19,11 +19,11 @@ __all__ = ["command"]
 
 @click.command("delete", epilog=examples("treadle delete 7d3f0a", "treadle delete last --yes"))
 @thread_argument
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@click.option("--yes", "-y", is_flag=True, help="Delete without a question.")
 @as_json
 @click.pass_obj
 def command(home: Home, name: str, yes: bool, as_json: bool) -> None:
-    """Forget a thread, for good. Asks first.
+    """Delete a thread for ever. Asks first.
 
     What its forks share stays until the last of them is gone.
     """
@@ -63,7 +63,7 @@ async def _has_forks(store: Store, thread: str) -> bool:
 
 def _confirm(info: ThreadInfo) -> bool:
     if not sys.stdin.isatty():
-        raise click.UsageError("There is no terminal to ask on. Say --yes to delete the thread.")
+        raise click.UsageError("There is no terminal to ask on. Use --yes to delete the thread.")
     title = f" ({printable(info.title)})" if info.title else ""
     what = f"{info.turns} turns, {info.last} entries, last written {iso(info.updated)}"
     return click.confirm(f"Delete {info.id}{title}, {what}?", err=True)

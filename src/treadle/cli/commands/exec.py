@@ -59,37 +59,37 @@ class ExecRequest(Struct, frozen=True, kw_only=True):
     "images",
     multiple=True,
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="An image to show the model; may be given again.",
+    help="Send this image to the model; can be repeated.",
 )
-@click.option("--resume", metavar="THREAD", help="Go on with this thread.")
-@click.option("--last", is_flag=True, help="Go on with the thread written most recently.")
+@click.option("--resume", metavar="THREAD", help="Continue this thread.")
+@click.option("--last", is_flag=True, help="Continue the thread that was written last.")
 @click.option(
     "--output-schema",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A JSON schema that the answer must fit.",
+    help="A file with the JSON schema of the answer.",
 )
 @click.option(
     "--output",
     "-o",
     type=click.Path(dir_okay=False, writable=True, path_type=Path),
-    help="Also write the last message to this file, as it is.",
+    help="Also write the last message to this file, unchanged.",
 )
-@click.option("--show-usage", is_flag=True, help="Tell what was used, on standard error.")
+@click.option("--show-usage", is_flag=True, help="Print the token usage on standard error.")
 @with_run_options
 @as_json
 @runs
 async def command(home: Home, **asked: Any) -> int:
     """Run one turn and print the answer.
 
-    PROMPT `-`, or none, reads standard input; beside a PROMPT, what is piped in follows
-    it. With --resume or --last and no PROMPT, the turn is about what others have left for
-    the thread. While agents that it started are at work, they are waited for.
+    Without PROMPT, or with `-`, the prompt is read from standard input. With a PROMPT, piped
+    input is added after it. With --resume or --last and no PROMPT, the turn handles the
+    messages in the inbox of the thread. The command waits for agents that the turn started.
 
-    The answer goes to standard output, what the agent does to standard error; with
-    --json every event is one line on standard output. An answer that is NO_REPLY is not
-    shown. Without a terminal nobody is
-    asked: what needs approval is refused. Ends with 0 when the turn was completed, 1
-    when it failed and 130 when it was interrupted; Ctrl-C twice leaves at once.
+    The answer goes to standard output, and the activity of the agent to standard error.
+    With --json, every event is one line on standard output. A NO_REPLY answer is not shown.
+    Without a terminal, calls that need an approval are refused. The exit code is 0 when the
+    turn completed, 1 when it failed and 130 when it was interrupted. A second Ctrl-C leaves
+    at once.
     """
     options, request = take_run_options(asked), ExecRequest(**asked)
     _check(request)
@@ -107,7 +107,7 @@ async def command(home: Home, **asked: Any) -> int:
 
 def _check(request: ExecRequest) -> None:
     if request.last and request.resume:
-        raise click.UsageError("--last and --resume name the thread twice.")
+        raise click.UsageError("--last and --resume both name a thread; leave one out.")
     nothing = not (request.text or "").strip() and not request.images
     if nothing and not (request.last or request.resume):
         raise click.UsageError("There is no PROMPT, and standard input is empty.")

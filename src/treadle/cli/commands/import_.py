@@ -49,13 +49,15 @@ _AUTO = "auto"
     type=click.Choice((_AUTO, "codex", "claude", "openclaw", "jsonl")),
     default=_AUTO,
     show_default=True,
-    help="Who wrote the files; `auto` looks into each.",
+    help="The format of the files; `auto` detects it for each.",
 )
-@click.option("--dry-run", "dry", is_flag=True, help="Tell what would be imported, write nothing.")
+@click.option(
+    "--dry-run", "dry", is_flag=True, help="Print what would be imported, and write nothing."
+)
 @as_json
 @runs
 async def command(home: Home, paths: tuple[Path, ...], name: str, dry: bool, as_json: bool) -> None:
-    """Bring in sessions of Codex, Claude Code and OpenClaw, or plain JSONL.
+    """Import sessions of Codex, Claude Code and OpenClaw, or plain JSONL.
 
     Importing again adds only what is new. Each line of plain JSONL is one message:
     {"thread", "id"?, "role", "content", "time"?}. In directories every .jsonl file is

@@ -52,7 +52,7 @@ _MOST_FINDINGS = 10
 )
 @as_json
 def command(as_json: bool) -> None:
-    """How the lossless engine is doing: its summaries, its debts, its files.
+    """Inspect, check and back up the lossless engine: its summaries, jobs and files.
 
     What it keeps can be made again from the log, and the log is never changed here.
     """
@@ -96,7 +96,7 @@ async def status(home: Home, name: str | None, as_json: bool) -> None:
 @command.command(
     "doctor", epilog=examples("treadle lossless doctor", "treadle lossless doctor --fix --json")
 )
-@click.option("--fix", is_flag=True, help="Put right what can be, after a backup.")
+@click.option("--fix", is_flag=True, help="Repair what can be repaired, after a backup.")
 @as_json
 @runs
 async def doctor(home: Home, fix: bool, as_json: bool) -> int:

@@ -21,9 +21,11 @@ __all__ = ["command"]
 )
 @thread_argument
 @text_argument
-@click.option("--from", "source", metavar="THREAD", help="The thread that speaks  [default: you]")
-@click.option("--channel", help="Where the message comes from, in a word.")
-@click.option("--key", help="Leave the message once, however often it is sent under this key.")
+@click.option(
+    "--from", "source", metavar="THREAD", help="The thread that sends the message  [default: you]"
+)
+@click.option("--channel", help="The name of the channel that the message comes from.")
+@click.option("--key", help="Store the message only once for this key.")
 @as_json
 @runs
 async def command(
@@ -36,10 +38,10 @@ async def command(
     key: str | None,
     as_json: bool,
 ) -> None:
-    """Leave a message in the inbox of THREAD.
+    """Send a message to the inbox of THREAD.
 
-    A turn under way reads it before its next step, in whichever process it runs; else
-    the next turn does, and `treadle exec --resume THREAD` without a prompt runs one. TEXT
+    A running turn reads it before its next step, in any process; otherwise the next turn
+    does, and `treadle exec --resume THREAD` without a prompt runs one. TEXT
     `-` reads standard input.
     """
     from ...subagents import post_message

@@ -34,15 +34,15 @@ _PAGE = 512
     "--all",
     "everything",
     is_flag=True,
-    help="Also what the runtime said, control entries and what was rolled back.",
+    help="Also print context, control entries and entries that were rolled back.",
 )
-@click.option("--limit", type=click.IntRange(min=1), help="Only the newest N entries.")
+@click.option("--limit", type=click.IntRange(min=1), help="Print only the newest N entries.")
 @as_json
 @runs
 async def command(
     home: Home, name: str, everything: bool, limit: int | None, as_json: bool
 ) -> None:
-    """Read a thread: what was said, called, put out and noted.
+    """Print a thread: messages, calls, outputs and notices.
 
     With --json every entry of the log is one object on one line; `visible` tells
     whether it still counts or was rolled back.

@@ -32,8 +32,8 @@ __all__ = ["command"]
     default=Path(),
     type=click.Path(exists=True, file_okay=False, path_type=Path),
 )
-@click.option("--remove", is_flag=True, help="Let it count no longer.")
-@click.option("--show", is_flag=True, help="Say what is trusted, and change nothing.")
+@click.option("--remove", is_flag=True, help="Withdraw the trust.")
+@click.option("--show", is_flag=True, help="Print what is trusted, and change nothing.")
 @as_json
 @click.pass_obj
 def command(home: Home, directory: Path, remove: bool, show: bool, as_json: bool) -> None:
