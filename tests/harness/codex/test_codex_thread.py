@@ -96,7 +96,7 @@ async def test_where_codex_refuses_the_view_the_prompt_goes_alone_and_a_later_tu
         assert shows_view(thread, stage.requests[-1])
     assert [last(events).status for events in (first, again, repaired)] == ["completed"] * 3
     assert [len(notices(events)) for events in (first, again, repaired)] == [1, 1, 0]
-    assert "could not be carried over" in notices(first)[0]
+    assert "could not be sent to Codex" in notices(first)[0]
     assert (start_reasons(again), start_reasons(repaired)) == (
         ["projection-failed"],
         ["projection-failed"],

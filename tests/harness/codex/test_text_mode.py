@@ -265,7 +265,7 @@ async def test_a_binary_that_takes_no_items_is_told_the_view_as_text(tmp_path):
             second = await hear(thread, "Two.")
     typed = [turn["params"]["input"][0]["text"] for turn in received_messages(place, "turn/start")]
     assert [last(events).text for events in (first, second)] == ["Done.", "Done."]
-    assert len([said for said in notices(first) if "told as text" in said]) == 1
+    assert len([said for said in notices(first) if "sent as text" in said]) == 1
     assert notices(second) == []
     assert thread_reasons(second) == ["per-turn-projection"]
     assert [text.partition(REQUEST)[2] for text in typed] == ["One.", "Two."]
@@ -282,7 +282,7 @@ async def test_where_an_injection_fails_the_prompt_goes_alone_and_the_next_turn_
             first = await hear(thread, "One.")
             second = await hear(thread, "Two.")
     assert [last(events).text for events in (first, second)] == ["Done.", "Done."]
-    assert len([said for said in notices(first) if "could not be carried over" in said]) == 1
+    assert len([said for said in notices(first) if "could not be sent to Codex" in said]) == 1
     assert start_reasons(second) == ["projection-failed"]
     typed = [turn["params"]["input"][0]["text"] for turn in received_messages(place, "turn/start")]
     assert typed == ["One.", "Two."]

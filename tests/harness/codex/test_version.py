@@ -44,7 +44,7 @@ def test_versions_outside_the_range_are_told_in_one_line_with_the_next_action():
         "update Treadle, or install an older Codex"
     )
     assert version_problem(None) == snapshot(
-        "this Codex does not tell its version; install one of 0.160.0 to before 0.180.0"
+        "this Codex does not report its version; install one of 0.160.0 to before 0.180.0"
     )
 
 

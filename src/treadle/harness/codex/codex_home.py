@@ -289,7 +289,7 @@ def _extra_members(extra: ExtraModel) -> dict[str, Any]:
 def _known_model(models: dict[str, Any], slug: str) -> dict[str, Any]:
     if slug not in models:
         raise ConfigError(
-            f"this Codex does not know the model {slug!r}; say like which of these another is: "
+            f"this Codex does not know the model {slug!r}; describe the other like one of these: "
             + ", ".join(sorted(models))
         )
     model: dict[str, Any] = models[slug]

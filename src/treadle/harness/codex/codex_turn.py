@@ -192,7 +192,7 @@ class CodexTurn:
             await finish_uncancelled(events.handle(event))
             if events.ended is not None:
                 return
-        raise Disconnected("the Codex thread was given to someone else")
+        raise Disconnected("another subscription took over the Codex thread; start the turn again")
 
     async def _give_up_thread(self) -> None:
         """Use another thread next time: Codex did not start a turn, or did not say so."""

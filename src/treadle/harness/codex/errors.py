@@ -93,7 +93,7 @@ class RequestTimeout(CodexError):
         self.method, self.seconds = method, seconds
         super().__init__(
             f"the Codex app-server did not answer {method!r} within {seconds:g} s; "
-            "try again, and if it stays silent start the turn anew"
+            "try again, and if it does not answer again, start the turn again"
         )
 
 

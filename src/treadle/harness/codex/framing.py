@@ -102,7 +102,7 @@ class RpcError(Struct):
 
 
 class IncomingMessage(Struct):
-    """A request, a notification or a result from the server; its members tell which."""
+    """A request, a notification or a result from the server; its members show which."""
 
     id: RequestId | UnsetType | None = UNSET
     method: str | UnsetType = UNSET

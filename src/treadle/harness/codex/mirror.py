@@ -193,8 +193,8 @@ class DeferredLog:
         except LOG_ERRORS as error:
             if not self.error:
                 self.warn(
-                    f"what Codex does cannot be written to the log: {error}; Codex goes on, "
-                    "and the log gets it as soon as it takes it"
+                    f"what Codex does cannot be written to the log: {error}; Codex continues, "
+                    "and the entries are written as soon as the log takes them"
                 )
             self.error = str(error)
             return None

@@ -2,8 +2,8 @@
 
 Owns which rows are sent, in which bytes and under which ids; which states Codex reports
 to its model itself; and which messages of a Codex thread are context of Codex's own.
-Invariants: the same rows give the same items; nothing that Codex tells its model itself
-is among them; a message counts as Codex's own only if every part of it is marked so.
+Invariants: the same rows give the same items; nothing that Codex reports to its model is
+among them; a message counts as Codex's own only if every part of it is marked so.
 """
 
 from __future__ import annotations

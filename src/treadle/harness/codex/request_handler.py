@@ -1,6 +1,6 @@
 """The requests of Codex during a turn: tool calls, approvals and questions.
 
-Owns the dynamic tools that Codex is offered, and the way from its requests to Treadle's
+Owns the dynamic tools that Codex is offered, and passing its requests to Treadle's
 tools and to the host. Invariants: a call of a Treadle tool uses the same hooks, sandbox
 and approvals as in Treadle's own loop, and its result is durable before Codex gets it; a
 command or a patch of Codex runs only if the host approves it.

@@ -170,7 +170,7 @@ def newest_quotes(quotes: Sequence[Quote], room: int) -> QuoteTail:
 
 
 def _cut_through(quotes: Sequence[Quote], place: int, room: int) -> QuoteTail:
-    """Return the quotes after `place`, behind as much as fits of the one at `place`."""
+    """Return the quotes after `place`, after as much as fits of the one at `place`."""
     partial, after = quotes[place], tuple(quotes[place + 1 :])
     rest = "".join(f"{_BLANK_LINE}{quote}" for quote in after)
     whole = _joined_size(quotes) - len(partial.header) - len(rest)

@@ -206,12 +206,12 @@ class CodexThreads:
         except UnknownMethod as error:
             self.mode = "text"
             thread.binding = msgspec.structs.replace(thread.binding, mode="text")
-            _warn(run, f"{error}; the view is told as text instead")
+            _warn(run, f"{error}; the view is sent as text instead")
             return await thread.project_view(run.log, fresh=fresh, budget=budget)
         except (CodexError, ValueError) as error:
             # The thread lacks what Codex did not accept: the next turn starts another.
             thread.replace_reason = "projection-failed"
-            _warn(run, f"the view could not be carried over to Codex: {error}; only the input was")
+            _warn(run, f"the view could not be sent to Codex: {error}; only the input was sent")
             return thread.input_only(run.log)
 
     def _report(

@@ -1,6 +1,6 @@
 """Versions of Codex, and which of them Treadle supports.
 
-Owns the supported range and the way to find out a version. Invariant: a version outside
+Owns the supported range and the lookup of a version. Invariant: a version outside
 the range is reported in one line that says what to do; no version is guessed.
 """
 
@@ -66,7 +66,7 @@ def version_problem(
 ) -> str | None:
     """Return why Treadle does not support `version` and what to do; None if it does."""
     if version is None:
-        return f"this Codex does not tell its version; install one of {supported}"
+        return f"this Codex does not report its version; install one of {supported}"
     if version in supported:
         return None
     if version < supported.first:

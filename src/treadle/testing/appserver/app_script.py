@@ -111,7 +111,7 @@ def load_script(path: Path) -> AppScript:
         ) from error
 
 
-_RECORD = "heard.jsonl"
+_RECORD = "received.jsonl"
 
 
 def scripted_command(script: AppScript, directory: Path) -> ServerCommand:

@@ -160,10 +160,10 @@ class TurnPlayer:
         shown: dict[str, Any] = {"type": "dynamicToolCall", "id": call, "tool": step.tool}
         shown |= {"namespace": step.namespace, "arguments": step.arguments}
         where = self._where(thread)
-        begun = {**shown, "status": "inProgress"}
-        self._notify("item/started", {**where, "item": begun, "startedAtMs": 0})
-        asked = {"callId": call, "namespace": step.namespace, "tool": step.tool}
-        params = {**where, **asked, "arguments": step.arguments}
+        started = {**shown, "status": "inProgress"}
+        self._notify("item/started", {**where, "item": started, "startedAtMs": 0})
+        call_params = {"callId": call, "namespace": step.namespace, "tool": step.tool}
+        params = {**where, **call_params, "arguments": step.arguments}
         answer = await self._request("item/tool/call", params, next(self._request_ids))
         result = answer.get("result") or {"contentItems": [], "success": False}
         texts = [part.get("text", "") for part in result["contentItems"]]
@@ -175,10 +175,10 @@ class TurnPlayer:
 
     async def _request_approval(self, thread: ScriptedThread, command: str) -> None:
         item = f"call-{thread.id[-4:]}-{next(self._call_numbers)}"
-        asked = {"kind": "command", "itemId": item, "command": command, "cwd": "/"}
+        params = {"kind": "command", "itemId": item, "command": command, "cwd": "/"}
         request = next(self._request_ids)
         answer = await self._request(
-            "item/commandExecution/requestApproval", {**self._where(thread), **asked}, request
+            "item/commandExecution/requestApproval", {**self._where(thread), **params}, request
         )
         # Codex sends this for approvals, not for calls.
         resolved = {"threadId": thread.id, "requestId": request}
@@ -227,8 +227,8 @@ def _turn(turn: str, state: str) -> dict[str, Any]:
     return {"id": turn, "status": state, "items": [], "itemsView": "notLoaded", "error": None}
 
 
-def _user_message(said: list[dict[str, Any]]) -> dict[str, Any]:
-    texts = [{"type": "input_text", "text": part["text"]} for part in said if "text" in part]
+def _user_message(parts: list[dict[str, Any]]) -> dict[str, Any]:
+    texts = [{"type": "input_text", "text": part["text"]} for part in parts if "text" in part]
     return {"type": "message", "role": "user", "content": texts}
 
 
