@@ -41,7 +41,7 @@ from treadle.engines.values import (
 )
 from treadle.harness.codex.harness import CodexHarness
 from treadle.harness.codex.options import CodexOptions, ProjectionMode
-from treadle.harness.codex.protocol.client_requests import TextInput, ThreadStart, TurnStart
+from treadle.harness.codex.protocol.client_requests import StartThread, StartTurn, TextInput
 from treadle.harness.codex.protocol.notifications import TurnCompletedNotification
 from treadle.harness.codex.protocol.server_requests import ClientReply as Reply
 from treadle.harness.codex.protocol.server_requests import ServerRequest
@@ -131,7 +131,7 @@ class Place:
     async def directly(self) -> tuple[AppServerConnection, str, Subscription]:
         """A thread of Codex's that Treadle knows nothing of."""
         connection, way = await self.connection(), self.harness.servers.access("openai")
-        start = ThreadStart(
+        start = StartThread(
             cwd=str(self.directory / "project"),
             model="gpt-5.5",
             model_provider=PROVIDER,
@@ -209,7 +209,7 @@ async def turn(thread: Thread, said: str) -> float:
 async def direct_turn(connection: AppServerConnection, thread: str, events: Subscription) -> float:
     started = time.perf_counter()
     said = (TextInput(text=text("question", QUESTION)),)
-    await connection.call(TurnStart(thread_id=thread, input=said))
+    await connection.call(StartTurn(thread_id=thread, input=said))
     async for event in events:
         if isinstance(event, TurnCompletedNotification):
             break

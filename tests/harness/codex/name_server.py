@@ -18,7 +18,7 @@ import sys
 from pathlib import Path
 
 from treadle.harness.codex.app_server import AppServer
-from treadle.harness.codex.protocol.client_requests import TextInput, ThreadStart, TurnStart
+from treadle.harness.codex.protocol.client_requests import StartThread, StartTurn, TextInput
 from treadle.harness.codex.protocol.notifications import TurnCompletedNotification
 from treadle.harness.codex.protocol.server_requests import ClientReply, ServerRequest
 from treadle.harness.codex.server_access import ProviderRoute
@@ -69,9 +69,9 @@ async def a_turn(directory: Path, route: ProviderRoute, plugins: bool) -> str:
         config.write_text(config.read_text().replace("plugins = false", "plugins = true"))
     server = AppServer(launch)
     connection = await server.connection()
-    start = ThreadStart(cwd=str(directory), model="any", config=route.config())
+    start = StartThread(cwd=str(directory), model="any", config=route.config())
     opened, events = await connection.open_thread(start, nobody)
-    hello = TurnStart(thread_id=opened.thread.id, input=(TextInput(text="hi"),))
+    hello = StartTurn(thread_id=opened.thread.id, input=(TextInput(text="hi"),))
     await connection.call(hello)
     try:
         async for event in events:

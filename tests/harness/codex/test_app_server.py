@@ -24,17 +24,17 @@ from treadle.harness.codex.errors import (
     UnsupportedCodex,
 )
 from treadle.harness.codex.protocol.client_requests import (
+    CompactThread,
     DynamicFunction,
+    ForkThread,
+    InjectItems,
+    InterruptTurn,
+    ReadThread,
+    ResumeThread,
+    StartThread,
+    StartTurn,
+    SteerTurn,
     TextInput,
-    ThreadCompact,
-    ThreadFork,
-    ThreadInject,
-    ThreadRead,
-    ThreadResume,
-    ThreadStart,
-    TurnInterrupt,
-    TurnStart,
-    TurnSteer,
 )
 from treadle.harness.codex.protocol.notifications import (
     ItemCompletedNotification,
@@ -90,8 +90,8 @@ async def to_the_end(events: Subscription) -> list[Notification]:
     raise AssertionError("the turn did not end")
 
 
-def say(thread: str, text: str = "hi") -> TurnStart:
-    return TurnStart(thread_id=thread, input=(TextInput(text=text),))
+def say(thread: str, text: str = "hi") -> StartTurn:
+    return StartTurn(thread_id=thread, input=(TextInput(text=text),))
 
 
 async def number_in(path: Path) -> int:
@@ -111,7 +111,7 @@ def no_waiting(**options: float) -> RestartPolicy:
 async def test_one_real_process_serves_sixty_four_threads_opened_at_once(tmp_path: Path):
     async with serving(AppServer(real_command(tmp_path))) as server:
         connection = await server.connection()
-        start = ThreadStart(cwd=str(tmp_path), ephemeral=True)
+        start = StartThread(cwd=str(tmp_path), ephemeral=True)
         opened = await asyncio.gather(*(connection.open_thread(start, helpful) for _ in range(64)))
         assert len({each.thread.id for each, _ in opened}) == 64
         assert server.generation == 1
@@ -133,7 +133,7 @@ async def test_a_real_turn_calls_a_tool_of_ours_behind_the_item_that_asks_for_it
         async with serving(AppServer(real_command(tmp_path, route))) as server:
             connection = await server.connection()
             opened, events = await connection.open_thread(
-                ThreadStart(
+                StartThread(
                     cwd=str(tmp_path),
                     model="any",
                     config=route.config(),
@@ -156,7 +156,7 @@ async def test_a_real_turn_calls_a_tool_of_ours_behind_the_item_that_asks_for_it
 async def test_a_killed_real_server_fails_its_requests_and_another_takes_over(tmp_path: Path):
     async with serving(AppServer(real_command(tmp_path))) as server:
         connection = await server.connection()
-        start = ThreadStart(cwd=str(tmp_path))
+        start = StartThread(cwd=str(tmp_path))
         opened, events = await connection.open_thread(start, helpful)
         asked = [asyncio.create_task(connection.call(start)) for _ in range(20)]
         await asyncio.sleep(0)
@@ -183,7 +183,7 @@ async def test_closing_ends_the_real_process_and_the_command_it_runs(tmp_path: P
         server = AppServer(real_command(tmp_path, route))
         connection = await server.connection()
         opened, events = await connection.open_thread(
-            ThreadStart(
+            StartThread(
                 cwd=str(tmp_path),
                 model="any",
                 sandbox="danger-full-access",
@@ -295,13 +295,13 @@ async def test_a_server_that_dies_at_a_request_is_replaced(tmp_path: Path, momen
     launch = msgspec.structs.replace(launch, secrets=("amiss",))
     async with serving(AppServer(launch)) as server:
         connection = await server.connection()
-        opened, events = await connection.open_thread(ThreadStart(), helpful)
+        opened, events = await connection.open_thread(StartThread(), helpful)
         await asyncio.gather(connection.call(say(opened.thread.id)), return_exceptions=True)
         with pytest.raises(AppServerDied) as died:
             await to_the_end(events)
         assert (died.value.status, died.value.last_stderr) == (3, "something is …, key=…")
         again = await server.connection()
-        resumed = await again.call(ThreadResume(thread_id=opened.thread.id))
+        resumed = await again.call(ResumeThread(thread_id=opened.thread.id))
         assert (resumed.thread.id, again.generation) == (opened.thread.id, 2)
 
 
@@ -365,7 +365,7 @@ async def test_restarts_wait_longer_and_longer_and_a_steady_life_forgives(tmp_pa
             connection = await server.connection()
             now += lifetime
             with pytest.raises(AppServerDied):
-                await connection.call(ThreadStart())
+                await connection.call(StartThread())
     assert waits == [1.0, 2.0]
 
 
@@ -395,16 +395,16 @@ async def test_silence_overload_garbage_and_a_lacking_method_are_survived(tmp_pa
     async with serving(AppServer(scripted_command(script, tmp_path))) as server:
         connection = await server.connection()
         connection.backoff = replace(connection.backoff, retries=2, sleep=at_once)
-        opened, _ = await connection.open_thread(ThreadStart(), helpful)
+        opened, _ = await connection.open_thread(StartThread(), helpful)
         named = {"threadId": opened.thread.id}
         with pytest.raises(RequestTimeout, match="'thread/archive'"):
             await connection.request("thread/archive", named, dict, seconds=0.05)
-        await connection.call(ThreadRead(thread_id=opened.thread.id))
+        await connection.call(ReadThread(thread_id=opened.thread.id))
         with pytest.raises(Overloaded):
             await connection.request("thread/unsubscribe", named, dict)
         item = Raw(b'{"type":"message","role":"user","content":[]}')
         with pytest.raises(UnknownMethod):
-            await connection.call(ThreadInject(thread_id=opened.thread.id, items=(item,)))
+            await connection.call(InjectItems(thread_id=opened.thread.id, items=(item,)))
         assert connection.ignored == IgnoredMessages(
             malformed=3, batches=1, unknown_notifications=1, unknown_results=1
         )
@@ -425,7 +425,7 @@ async def test_a_scripted_turn_tells_what_a_real_one_does(tmp_path: Path):
     async with serving(AppServer(scripted_command(AppScript(turns=turns), tmp_path))) as server:
         connection = await server.connection()
         opened, events = await connection.open_thread(
-            ThreadStart(experimental_raw_events=True), helpful
+            StartThread(experimental_raw_events=True), helpful
         )
         thread = opened.thread.id
         ends: list[str] = []
@@ -436,19 +436,19 @@ async def test_a_scripted_turn_tells_what_a_real_one_does(tmp_path: Path):
                 if isinstance(event, TurnStartedNotification) and number == 3:
                     more = (TextInput(text="more"),)
                     await connection.call(
-                        TurnSteer(thread_id=thread, expected_turn_id=turn, input=more)
+                        SteerTurn(thread_id=thread, expected_turn_id=turn, input=more)
                     )
                 if isinstance(event, TurnStartedNotification) and number == 4:
-                    await connection.call(TurnInterrupt(thread_id=thread, turn_id=turn))
+                    await connection.call(InterruptTurn(thread_id=thread, turn_id=turn))
                 if isinstance(event, ItemCompletedNotification):
                     told.append(msgspec.json.decode(event.item)["type"])
                 if isinstance(event, TurnCompletedNotification):
                     ends.append(event.turn.error.kind if event.turn.error else event.turn.status)
                     break
-        await connection.call(ThreadCompact(thread_id=thread))
+        await connection.call(CompactThread(thread_id=thread))
         await to_the_end(events)
-        fork = await connection.call(ThreadFork(thread_id=thread, exclude_turns=True))
-        read = await connection.call(ThreadRead(thread_id=thread, include_turns=True))
+        fork = await connection.call(ForkThread(thread_id=thread, exclude_turns=True))
+        read = await connection.call(ReadThread(thread_id=thread, include_turns=True))
     assert ends == ["completed", "completed", "contextWindowExceeded", "completed", "interrupted"]
     assert [kind for kind in told if kind != "userMessage"] == [
         "reasoning",

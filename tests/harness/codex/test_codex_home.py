@@ -22,7 +22,7 @@ from treadle.harness.codex.codex_home import (
     edit_catalog,
     write_catalog,
 )
-from treadle.harness.codex.protocol.client_requests import TextInput, ThreadStart, TurnStart
+from treadle.harness.codex.protocol.client_requests import StartThread, StartTurn, TextInput
 from treadle.harness.codex.protocol.notifications import (
     ItemCompletedNotification,
     Notification,
@@ -47,10 +47,10 @@ async def nobody(ask: ServerRequest) -> ClientReply:
     raise AssertionError(f"nothing should be asked, but was: {ask.method}")
 
 
-async def play(connection: AppServerConnection, start: ThreadStart) -> list[Notification]:
+async def play(connection: AppServerConnection, start: StartThread) -> list[Notification]:
     opened, events = await connection.open_thread(start, nobody)
     async with events:
-        await connection.call(TurnStart(thread_id=opened.thread.id, input=(TextInput(text="hi"),)))
+        await connection.call(StartTurn(thread_id=opened.thread.id, input=(TextInput(text="hi"),)))
         heard: list[Notification] = []
         async for event in events:
             heard.append(event)
@@ -241,7 +241,7 @@ async def test_two_providers_are_served_by_one_process_and_their_keys_stay_hidde
         home = CodexHome.below(tmp_path / "treadle")
         environ = {**private_environ(tmp_path), "KEY_ONE": "first-key", "KEY_TWO": "second-key"}
         launch = home.prepare(find_codex(), environ, routes)
-        start = ThreadStart(cwd=str(tmp_path), model="any", sandbox="danger-full-access")
+        start = StartThread(cwd=str(tmp_path), model="any", sandbox="danger-full-access")
         async with serving(AppServer(launch)) as server:
             connection = await server.connection()
             heard = await asyncio.gather(
@@ -284,7 +284,7 @@ async def test_only_a_thread_that_asks_has_its_window_lifted(tmp_path: Path):
                 ("mine", {}),
                 ("mine", UNLIMITED),
             ):
-                start = ThreadStart(
+                start = StartThread(
                     cwd=str(tmp_path), model=model, config={**route.config(), **more}
                 )
                 events = await play(connection, start)

@@ -10,7 +10,7 @@ import msgspec
 from tests.harness.codex.scenes import MODEL, Stage, codex, hear, last, open_stage, surroundings
 from treadle.harness.codex.app_server import AppServer
 from treadle.harness.codex.codex_home import CodexHome, write_catalog
-from treadle.harness.codex.protocol.client_requests import TextInput, ThreadStart, TurnStart
+from treadle.harness.codex.protocol.client_requests import StartThread, StartTurn, TextInput
 from treadle.harness.codex.protocol.notifications import TurnCompletedNotification
 from treadle.harness.codex.protocol.server_requests import ClientReply as Reply
 from treadle.harness.codex.protocol.server_requests import ServerRequest
@@ -51,7 +51,7 @@ async def driven(place: Path) -> list[Any]:
         server = AppServer(launch)
         try:
             connection = await server.connection()
-            start = ThreadStart(
+            start = StartThread(
                 cwd=str(place / "project"),
                 model=MODEL.partition(":")[2],
                 model_provider=PROVIDER,
@@ -61,7 +61,7 @@ async def driven(place: Path) -> list[Any]:
             )
             opened, events = await connection.open_thread(start, refused)
             for said in SAID:
-                turn = TurnStart(thread_id=opened.thread.id, input=(TextInput(text=said),))
+                turn = StartTurn(thread_id=opened.thread.id, input=(TextInput(text=said),))
                 await connection.call(turn)
                 async for event in events:
                     if isinstance(event, TurnCompletedNotification):

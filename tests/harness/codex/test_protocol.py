@@ -13,9 +13,9 @@ from treadle.harness.codex.protocol import client_requests
 from treadle.harness.codex.protocol.client_requests import (
     DynamicFunction,
     DynamicNamespace,
+    StartThread,
+    StartTurn,
     TextInput,
-    ThreadStart,
-    TurnStart,
 )
 from treadle.harness.codex.protocol.notifications import (
     NOTIFICATIONS,
@@ -189,7 +189,7 @@ def test_fields_of_a_newer_server_are_ignored():
 
 def test_parameters_that_are_left_out_are_not_sent():
     tool = DynamicFunction(name="f", description="d", input_schema=Raw(b'{"type":"object"}'))
-    start = ThreadStart(
+    start = StartThread(
         cwd="/w",
         base_instructions="",
         dynamic_tools=(tool, DynamicNamespace(name="n", description="e", tools=(tool,))),
@@ -199,7 +199,7 @@ def test_parameters_that_are_left_out_are_not_sent():
     assert msgspec.json.encode(start).decode() == snapshot(
         '{"cwd":"/w","baseInstructions":"","config":{"model_context_window":5},"dynamicTools":[{"type":"function","name":"f","description":"d","inputSchema":{"type":"object"}},{"type":"namespace","name":"n","description":"e","tools":[{"type":"function","name":"f","description":"d","inputSchema":{"type":"object"}}]}],"experimentalRawEvents":true}'
     )
-    assert msgspec.json.encode(TurnStart(thread_id="t", input=(TextInput(text="x"),))) == (
+    assert msgspec.json.encode(StartTurn(thread_id="t", input=(TextInput(text="x"),))) == (
         b'{"threadId":"t","input":[{"type":"text","text":"x"}]}'
     )
 

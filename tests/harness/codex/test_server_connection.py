@@ -17,7 +17,7 @@ from treadle.harness.codex.errors import (
     UnknownMethod,
 )
 from treadle.harness.codex.framing import LineBuffer
-from treadle.harness.codex.protocol.client_requests import ThreadInject, ThreadStart
+from treadle.harness.codex.protocol.client_requests import InjectItems, StartThread
 from treadle.harness.codex.protocol.notifications import (
     Notification,
     RawItemNotification,
@@ -197,7 +197,7 @@ async def test_lines_of_many_megabytes_pass_both_ways():
         text = "ü" * 3_000_000
         item = Raw(b'{"text":"%s"}' % text.encode())
         asked = asyncio.create_task(
-            connection.call(ThreadInject(thread_id="t", items=(item,)), seconds=60)
+            connection.call(InjectItems(thread_id="t", items=(item,)), seconds=60)
         )
         request = await peer.answer()
         await asked
@@ -400,7 +400,7 @@ async def test_what_is_about_no_thread_goes_to_the_listener_even_if_it_fails_onc
 
 async def test_an_opened_thread_is_heard_from_its_first_event_on():
     async with connect_peer() as (connection, peer):
-        opening = asyncio.create_task(connection.open_thread(ThreadStart(), found))
+        opening = asyncio.create_task(connection.open_thread(StartThread(), found))
         request = await peer.hear()
         # One write, so that both are read before the opener runs.
         peer.writer.write(

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from treadle.harness.codex.app_server import AppServer
-from treadle.harness.codex.protocol.client_requests import TextInput, ThreadStart, TurnStart
+from treadle.harness.codex.protocol.client_requests import StartThread, StartTurn, TextInput
 from treadle.harness.codex.protocol.notifications import ItemStartedNotification
 from treadle.harness.codex.protocol.server_requests import ClientReply, ServerRequest
 from treadle.harness.codex.protocol.types import CommandItem, parse_item
@@ -24,11 +24,11 @@ async def main(directory: Path, base_url: str) -> None:
     route = ProviderRoute(provider="fake", base_url=base_url)
     server = AppServer(real_command(directory, route))
     connection = await server.connection()
-    start = ThreadStart(
+    start = StartThread(
         cwd=str(directory), model="any", sandbox="danger-full-access", config=route.config()
     )
     opened, events = await connection.open_thread(start, nobody)
-    await connection.call(TurnStart(thread_id=opened.thread.id, input=(TextInput(text="hi"),)))
+    await connection.call(StartTurn(thread_id=opened.thread.id, input=(TextInput(text="hi"),)))
     async for event in events:
         if isinstance(event, ItemStartedNotification) and isinstance(
             parse_item(event.item), CommandItem

@@ -27,7 +27,7 @@ from .native_projection import (
     rows_to_send,
     typed_row,
 )
-from .protocol.client_requests import ImageInput, TextInput, ThreadInject, UserInput
+from .protocol.client_requests import ImageInput, InjectItems, TextInput, UserInput
 from .protocol.server_requests import ClientReply, ServerRequest
 from .rollout_reader import rollout_size
 from .server_connection import AppServerConnection
@@ -145,7 +145,7 @@ class CodexThread:
         assert head is not None, "an admitted turn has a head"
         items = history_items(sent, head, log.id)
         if items:
-            await self.connection.call(ThreadInject(thread_id=self.id, items=items))
+            await self.connection.call(InjectItems(thread_id=self.id, items=items))
             self.mirror.seen_ids.update(filter(None, (shape_of(item).id for item in items)))
         return TypedInput(parts or (), len(items))
 

@@ -30,7 +30,7 @@ from .codex_thread import CodexThread, TypedInput
 from .errors import CodexError, Disconnected, RequestFailed, is_auth_error, turn_failure
 from .mirror import LOG_ERRORS, DeferredLog, Echo
 from .native_compaction import NativeCompactions
-from .protocol.client_requests import TerminalTerminate, TurnInterrupt
+from .protocol.client_requests import InterruptTurn, TerminateCommand
 from .protocol.types import CodexTurnError
 from .reconcile import reconcile
 from .request_handler import RequestHandler, ToolRunner
@@ -228,7 +228,7 @@ class CodexTurn:
         assert self._events is not None, "a turn is running"
         self._events.actions.interrupting = True
         await self._thread.connection.call(
-            TurnInterrupt(thread_id=self._thread.id, turn_id=self._codex_turn)
+            InterruptTurn(thread_id=self._thread.id, turn_id=self._codex_turn)
         )
 
     async def _interrupt(self) -> None:
@@ -261,7 +261,7 @@ class CodexTurn:
             if command.process_id is not None:
                 with suppress(CodexError):
                     await thread.connection.call(
-                        TerminalTerminate(thread_id=thread.id, process_id=command.process_id)
+                        TerminateCommand(thread_id=thread.id, process_id=command.process_id)
                     )
 
     async def _recover_from_crash(self, error: Disconnected) -> bool:

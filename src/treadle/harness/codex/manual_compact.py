@@ -17,7 +17,7 @@ from .codex_thread import CodexThread
 from .errors import CodexError
 from .mirror import DeferredLog
 from .native_compaction import BACKEND, COMPACTED, NativeCompactions
-from .protocol.client_requests import ThreadCompact, TurnInterrupt
+from .protocol.client_requests import CompactThread, InterruptTurn
 from .protocol.notifications import RawItemNotification, TurnStartedNotification
 from .turn_events import TurnEvents
 
@@ -38,7 +38,7 @@ async def compact_manually(
     try:
         await thread.begin_turn(run.log)
         async with asyncio.timeout(seconds):
-            await thread.connection.call(ThreadCompact(thread_id=thread.id))
+            await thread.connection.call(CompactThread(thread_id=thread.id))
             await turn.follow()
     except TimeoutError:
         grace = min(seconds, _GRACE_SECONDS)
@@ -80,7 +80,7 @@ class _CompactionTurn:
         with suppress(TimeoutError, CodexError):
             async with asyncio.timeout(grace):
                 await self.thread.connection.call(
-                    TurnInterrupt(thread_id=self.thread.id, turn_id=self.turn)
+                    InterruptTurn(thread_id=self.thread.id, turn_id=self.turn)
                 )
                 await self.follow()
         return _failed_compaction(reason)

@@ -35,11 +35,11 @@ from ..contract import Identifies, nobody
 from .errors import CodexError, CodexProtocolError, Disconnected
 from .native_projection import is_model_output
 from .protocol.client_requests import (
-    ThreadInject,
-    ThreadStart,
-    ThreadUnsubscribe,
-    TurnInterrupt,
-    TurnStart,
+    InjectItems,
+    InterruptTurn,
+    StartThread,
+    StartTurn,
+    UnsubscribeThread,
 )
 from .protocol.notifications import (
     MessageDeltaNotification,
@@ -135,8 +135,8 @@ class AppServerModel:
         """Do nothing: the process belongs to the harness."""
 
 
-def _thread_start(request: ModelRequest, route: dict[str, Any]) -> ThreadStart:
-    return ThreadStart(
+def _thread_start(request: ModelRequest, route: dict[str, Any]) -> StartThread:
+    return StartThread(
         model=request.head.model,
         model_provider=PROVIDER if route else None,
         approval_policy="never",
@@ -163,11 +163,11 @@ class _Query:
         """Start the turn."""
         items = _body.decode(request.body).input
         if items:
-            await self.connection.call(ThreadInject(thread_id=self.thread, items=items))
+            await self.connection.call(InjectItems(thread_id=self.thread, items=items))
         head = request.head
         schema = None if head.output_schema is msgspec.UNSET else head.output_schema
         result = await self.connection.call(
-            TurnStart(
+            StartTurn(
                 thread_id=self.thread,
                 input=(),
                 effort=head.effort,
@@ -198,9 +198,9 @@ class _Query:
         await self.events.close()
         with suppress(CodexError):
             if self.turn and not self.ended:
-                stop = TurnInterrupt(thread_id=self.thread, turn_id=self.turn)
+                stop = InterruptTurn(thread_id=self.thread, turn_id=self.turn)
                 await self.connection.call(stop)
-            await self.connection.call(ThreadUnsubscribe(thread_id=self.thread))
+            await self.connection.call(UnsubscribeThread(thread_id=self.thread))
 
 
 def _model_event(event: Notification) -> ModelEvent | None:

@@ -31,7 +31,7 @@ from ...policy.auth.credential import Credential, OAuth, ProfileUnusable, Token,
 from ...policy.auth.order import ProfileCandidate
 from ..contract import Identity
 from .options import HARNESS
-from .protocol.client_requests import AccountLogin
+from .protocol.client_requests import LoginAccount
 
 __all__ = [
     "PROVIDER",
@@ -109,9 +109,9 @@ class AccountTokens(Struct, frozen=True, kw_only=True):
     account: str
 
     @property
-    def login_request(self) -> AccountLogin:
+    def login_request(self) -> LoginAccount:
         """Return the request that logs the server in."""
-        return AccountLogin(access_token=self.token, chatgpt_account_id=self.account)
+        return LoginAccount(access_token=self.token, chatgpt_account_id=self.account)
 
     def __repr__(self) -> str:
         return f"AccountTokens({self.profile!r})"

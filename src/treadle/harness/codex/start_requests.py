@@ -19,8 +19,8 @@ from .native_projection import thread_instructions
 from .protocol.client_requests import (
     CommandEnvironment,
     DynamicTool,
-    ThreadStart,
-    TurnStart,
+    StartThread,
+    StartTurn,
     UserInput,
 )
 from .protocol.types import CodexApprovalPolicy, CodexSandboxMode
@@ -73,7 +73,7 @@ def thread_start(
     *,
     unlimited: bool,
     use_project_settings: bool,
-) -> ThreadStart:
+) -> StartThread:
     """Return the request that starts a thread.
 
     A project's own settings for Codex may start any program. They are used only if the user
@@ -84,7 +84,7 @@ def thread_start(
     config = {**route, **sandbox_config(settings), **_model_config(log)}
     if unlimited:
         config |= UNLIMITED
-    return ThreadStart(
+    return StartThread(
         cwd=cwd if use_project_settings else None,
         environments=None if use_project_settings else (CommandEnvironment.local(cwd),),
         model=log.setup.profile.slug,
@@ -100,7 +100,7 @@ def thread_start(
 
 def turn_start(
     log: ThreadLog, thread_id: str, parts: tuple[UserInput, ...], before: SentSettings
-) -> TurnStart:
+) -> StartTurn:
     """Return the request that starts a turn, with the settings that differ from those `before`."""
     now = SentSettings.of(log)
     settings, schema, model = now.settings, log.setup.choices.output_schema, log.setup.profile
@@ -109,7 +109,7 @@ def turn_start(
     effort = now.effort or (model.default_effort if before.effort else None)
     summary = now.summary or (model.reasoning_summary if before.summary else None)
     mode = collaboration_mode(settings, model.slug, now.effort) if before.mode != now.mode else None
-    return TurnStart(
+    return StartTurn(
         thread_id=thread_id,
         input=parts,
         cwd=now.cwd if changed else None,

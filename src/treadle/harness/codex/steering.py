@@ -25,7 +25,7 @@ from .codex_thread import CodexThread
 from .errors import CodexError
 from .mirror import Echo
 from .native_projection import typed_message
-from .protocol.client_requests import TurnSteer, UserInput
+from .protocol.client_requests import SteerTurn, UserInput
 
 __all__ = ["Steering", "mail_input"]
 
@@ -78,7 +78,7 @@ class Steering:
         mirror.expected_echoes.append(echo := Echo.of(parts, mail.number))
         try:
             await self.thread.connection.call(
-                TurnSteer(thread_id=self.thread.id, expected_turn_id=self.turn, input=parts)
+                SteerTurn(thread_id=self.thread.id, expected_turn_id=self.turn, input=parts)
             )
         except CodexError:
             self.turn = ""

@@ -37,9 +37,9 @@ from .native_projection import thread_instructions
 from .options import HARNESS, ProjectionMode
 from .protocol.client_requests import (
     TURN_TEXT_LIMIT,
-    ThreadArchive,
-    ThreadStart,
-    ThreadUnsubscribe,
+    ArchiveThread,
+    StartThread,
+    UnsubscribeThread,
 )
 from .request_handler import dynamic_tools
 from .rollout_reader import locate_rollout
@@ -104,7 +104,7 @@ class CodexThreads:
         thread = self.drop(thread_id)
         if thread is not None and thread.is_alive:
             self._left.add(thread_id)
-            await self._try_call(thread, ThreadUnsubscribe(thread_id=thread.id))
+            await self._try_call(thread, UnsubscribeThread(thread_id=thread.id))
 
     async def forget(self, log: ThreadLog) -> None:
         """Drop a thread and its binding, and let Codex archive it."""
@@ -113,7 +113,7 @@ class CodexThreads:
         if rows:
             await log.queue(settle=[row.number for row in rows])
         if thread is not None and thread.is_alive:
-            await self._try_call(thread, ThreadArchive(thread_id=thread.id))
+            await self._try_call(thread, ArchiveThread(thread_id=thread.id))
             _log.debug("codex thread %s is archived", thread.id)
 
     async def load_binding(self, log: ThreadLog) -> Binding | None:
@@ -165,7 +165,7 @@ class CodexThreads:
         shows_view = thread.can_show(log.view.rows)
         return decide_reuse(thread.binding, wanted, missing=missing, shows_view=shows_view)
 
-    async def _thread_start(self, run: TurnRun, access: ServerAccess) -> ThreadStart:
+    async def _thread_start(self, run: TurnRun, access: ServerAccess) -> StartThread:
         log = run.log
         home = self.servers.home_for(access)
         decided = await asyncio.to_thread(home.has_trust_setting, log.setup.cwd)
@@ -181,7 +181,7 @@ class CodexThreads:
         )
 
     async def _start(
-        self, log: ThreadLog, connection: AppServerConnection, wanted: Binding, request: ThreadStart
+        self, log: ThreadLog, connection: AppServerConnection, wanted: Binding, request: StartThread
     ) -> None:
         await self.leave(log.id)
         mirror = Mirror(log, wanted.instructions)

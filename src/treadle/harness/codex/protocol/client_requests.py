@@ -22,35 +22,35 @@ from .types import (
 
 __all__ = [
     "TURN_TEXT_LIMIT",
-    "AccountLogin",
+    "ArchiveThread",
     "ClientCapabilities",
     "ClientInfo",
     "CommandEnvironment",
+    "CompactThread",
     "DynamicFunction",
     "DynamicNamespace",
     "DynamicTool",
+    "ForkThread",
     "ImageInput",
     "Initialize",
     "InitializeResult",
+    "InjectItems",
+    "InterruptTurn",
+    "LoginAccount",
     "OpenThreadResult",
-    "TerminalTerminate",
+    "ReadThread",
+    "ReadThreadResult",
+    "ResumeThread",
+    "StartThread",
+    "StartTurn",
+    "StartTurnResult",
+    "SteerTurn",
+    "SteerTurnResult",
+    "TerminateCommand",
     "TerminateResult",
     "TextInput",
-    "ThreadArchive",
-    "ThreadCompact",
-    "ThreadFork",
-    "ThreadInject",
-    "ThreadRead",
-    "ThreadReadResult",
-    "ThreadResume",
-    "ThreadStart",
-    "ThreadUnsubscribe",
-    "TurnInterrupt",
-    "TurnStart",
-    "TurnStartResult",
-    "TurnSteer",
-    "TurnSteerResult",
     "UnsubscribeResult",
+    "UnsubscribeThread",
     "UserInput",
 ]
 
@@ -87,7 +87,7 @@ class Initialize(ClientRequest[InitializeResult], frozen=True, kw_only=True):
     capabilities: ClientCapabilities
 
 
-class AccountLogin(ClientRequest[EmptyResult], frozen=True, kw_only=True, tag="chatgptAuthTokens"):
+class LoginAccount(ClientRequest[EmptyResult], frozen=True, kw_only=True, tag="chatgptAuthTokens"):
     """Log the server in with tokens that it keeps in memory only."""
 
     method: ClassVar[str] = "account/login/start"
@@ -97,7 +97,7 @@ class AccountLogin(ClientRequest[EmptyResult], frozen=True, kw_only=True, tag="c
     chatgpt_account_id: str
 
     def __repr__(self) -> str:
-        return "AccountLogin(…)"
+        return "LoginAccount(…)"
 
 
 class DynamicFunction(WireStruct, frozen=True, kw_only=True, tag="function"):
@@ -143,7 +143,7 @@ class CommandEnvironment(WireStruct, frozen=True, kw_only=True):
         return cls(environment_id="local", cwd=cwd)
 
 
-class ThreadStart(ClientRequest[OpenThreadResult], frozen=True, kw_only=True):
+class StartThread(ClientRequest[OpenThreadResult], frozen=True, kw_only=True):
     """Start a thread. It is written to disk with its first turn or injection."""
 
     method: ClassVar[str] = "thread/start"
@@ -168,7 +168,7 @@ class ThreadStart(ClientRequest[OpenThreadResult], frozen=True, kw_only=True):
     experimental_raw_events: bool = False
 
 
-class ThreadResume(ClientRequest[OpenThreadResult], frozen=True, kw_only=True):
+class ResumeThread(ClientRequest[OpenThreadResult], frozen=True, kw_only=True):
     """Load a thread from disk; for a loaded thread the overrides are ignored."""
 
     method: ClassVar[str] = "thread/resume"
@@ -186,7 +186,7 @@ class ThreadResume(ClientRequest[OpenThreadResult], frozen=True, kw_only=True):
     exclude_turns: bool = False
 
 
-class ThreadFork(ClientRequest[OpenThreadResult], frozen=True, kw_only=True):
+class ForkThread(ClientRequest[OpenThreadResult], frozen=True, kw_only=True):
     """Fork a thread; its developer instructions are not inherited.
 
     An ephemeral fork needs `exclude_turns` and keeps the parent's cache key.
@@ -210,7 +210,7 @@ class ThreadFork(ClientRequest[OpenThreadResult], frozen=True, kw_only=True):
     exclude_turns: bool = False
 
 
-class ThreadInject(ClientRequest[EmptyResult], frozen=True, kw_only=True):
+class InjectItems(ClientRequest[EmptyResult], frozen=True, kw_only=True):
     """Append raw Responses items to the history of a thread; at least one."""
 
     method: ClassVar[str] = "thread/inject_items"
@@ -226,7 +226,7 @@ class UnsubscribeResult(WireStruct, frozen=True, kw_only=True):
     status: str
 
 
-class ThreadUnsubscribe(ClientRequest[UnsubscribeResult], frozen=True, kw_only=True):
+class UnsubscribeThread(ClientRequest[UnsubscribeResult], frozen=True, kw_only=True):
     """Stop receiving the events of a thread; the server unloads it later."""
 
     method: ClassVar[str] = "thread/unsubscribe"
@@ -235,7 +235,7 @@ class ThreadUnsubscribe(ClientRequest[UnsubscribeResult], frozen=True, kw_only=T
     thread_id: str
 
 
-class ThreadArchive(ClientRequest[EmptyResult], frozen=True, kw_only=True):
+class ArchiveThread(ClientRequest[EmptyResult], frozen=True, kw_only=True):
     """Unload and archive a thread."""
 
     method: ClassVar[str] = "thread/archive"
@@ -244,7 +244,7 @@ class ThreadArchive(ClientRequest[EmptyResult], frozen=True, kw_only=True):
     thread_id: str
 
 
-class ThreadCompact(ClientRequest[EmptyResult], frozen=True, kw_only=True):
+class CompactThread(ClientRequest[EmptyResult], frozen=True, kw_only=True):
     """Compact a thread natively; the compaction is reported as a turn."""
 
     method: ClassVar[str] = "thread/compact/start"
@@ -253,17 +253,17 @@ class ThreadCompact(ClientRequest[EmptyResult], frozen=True, kw_only=True):
     thread_id: str
 
 
-class ThreadReadResult(WireStruct, frozen=True, kw_only=True):
+class ReadThreadResult(WireStruct, frozen=True, kw_only=True):
     """A stored thread."""
 
     thread: CodexThreadInfo
 
 
-class ThreadRead(ClientRequest[ThreadReadResult], frozen=True, kw_only=True):
+class ReadThread(ClientRequest[ReadThreadResult], frozen=True, kw_only=True):
     """Read a thread, loaded or not. Injected items are not included."""
 
     method: ClassVar[str] = "thread/read"
-    result_type: ClassVar[type[Any]] = ThreadReadResult
+    result_type: ClassVar[type[Any]] = ReadThreadResult
 
     thread_id: str
     include_turns: bool = False
@@ -289,17 +289,17 @@ class ImageInput(WireStruct, frozen=True, kw_only=True, tag="image"):
 UserInput: TypeAlias = TextInput | ImageInput
 
 
-class TurnStartResult(WireStruct, frozen=True, kw_only=True):
+class StartTurnResult(WireStruct, frozen=True, kw_only=True):
     """The turn that was started, or queued after the running one."""
 
     turn: CodexTurnInfo
 
 
-class TurnStart(ClientRequest[TurnStartResult], frozen=True, kw_only=True):
+class StartTurn(ClientRequest[StartTurnResult], frozen=True, kw_only=True):
     """Start a turn; without input the model continues the history as it is."""
 
     method: ClassVar[str] = "turn/start"
-    result_type: ClassVar[type[Any]] = TurnStartResult
+    result_type: ClassVar[type[Any]] = StartTurnResult
 
     thread_id: str
     input: tuple[UserInput, ...]
@@ -313,17 +313,17 @@ class TurnStart(ClientRequest[TurnStartResult], frozen=True, kw_only=True):
     collaboration_mode: dict[str, Any] | None = None
 
 
-class TurnSteerResult(WireStruct, frozen=True, kw_only=True):
+class SteerTurnResult(WireStruct, frozen=True, kw_only=True):
     """The turn that accepted the text."""
 
     turn_id: str
 
 
-class TurnSteer(ClientRequest[TurnSteerResult], frozen=True, kw_only=True):
+class SteerTurn(ClientRequest[SteerTurnResult], frozen=True, kw_only=True):
     """Add text to the running turn; the response in flight is discarded."""
 
     method: ClassVar[str] = "turn/steer"
-    result_type: ClassVar[type[Any]] = TurnSteerResult
+    result_type: ClassVar[type[Any]] = SteerTurnResult
 
     thread_id: str
     expected_turn_id: str
@@ -336,7 +336,7 @@ class TerminateResult(WireStruct, frozen=True, kw_only=True):
     terminated: bool = False
 
 
-class TerminalTerminate(ClientRequest[TerminateResult], frozen=True, kw_only=True):
+class TerminateCommand(ClientRequest[TerminateResult], frozen=True, kw_only=True):
     """Stop a command that still runs."""
 
     method: ClassVar[str] = "thread/backgroundTerminals/terminate"
@@ -346,7 +346,7 @@ class TerminalTerminate(ClientRequest[TerminateResult], frozen=True, kw_only=Tru
     process_id: str
 
 
-class TurnInterrupt(ClientRequest[EmptyResult], frozen=True, kw_only=True):
+class InterruptTurn(ClientRequest[EmptyResult], frozen=True, kw_only=True):
     """Stop the running turn."""
 
     method: ClassVar[str] = "turn/interrupt"
