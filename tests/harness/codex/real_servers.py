@@ -8,10 +8,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from treadle.harness.codex.app_server import AppServer
+from treadle.harness.codex.app_server import AppServer, ServerCommand
 from treadle.harness.codex.codex_home import CodexHome
 from treadle.harness.codex.server_access import ProviderRoute
-from treadle.harness.codex.server_process import ServerCommand
 from treadle.prompt.codex import find_codex
 
 __all__ = ["private_environ", "real_command", "serving", "wait_until_gone"]

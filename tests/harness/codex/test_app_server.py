@@ -12,7 +12,7 @@ from inline_snapshot import snapshot
 from msgspec import Raw
 from msgspec.structs import replace
 
-from treadle.harness.codex.app_server import AppServer, RestartPolicy
+from treadle.harness.codex.app_server import AppServer, RestartPolicy, ServerCommand, ServerProcess
 from treadle.harness.codex.errors import (
     AppServerDied,
     AppServerUnavailable,
@@ -53,7 +53,6 @@ from treadle.harness.codex.protocol.server_requests import (
 )
 from treadle.harness.codex.server_access import ProviderRoute
 from treadle.harness.codex.server_connection import IgnoredMessages
-from treadle.harness.codex.server_process import ServerCommand, ServerProcess
 from treadle.harness.codex.subscription import Subscription
 from treadle.harness.codex.version import SUPPORTED_VERSIONS
 from treadle.models.retry import Backoff

@@ -27,9 +27,9 @@ from ...core.files import replace_file
 from ...core.redact import add_secrets
 from ...prompt.codex import bundled_models
 from ...sandbox.environment_variables import is_secret
+from .app_server import ServerCommand
 from .errors import CodexMissing
 from .server_access import PROVIDER, ProviderRoute
-from .server_process import ServerCommand
 
 __all__ = [
     "UNKNOWN_MODEL",

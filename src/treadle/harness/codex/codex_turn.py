@@ -26,7 +26,7 @@ from ..attempt_facts import AttemptFacts
 from ..compaction import make_room
 from ..contract import Outcome, TurnRun
 from ..events import Retrying
-from .codex_thread import CodexThread, TypedInput
+from .codex_threads import CodexThread, CodexThreads, TypedInput
 from .errors import CodexError, Disconnected, RequestFailed, is_auth_error, turn_failure
 from .mirror import LOG_ERRORS, DeferredLog, Echo
 from .native_compaction import NativeCompactions
@@ -36,7 +36,6 @@ from .reconcile import reconcile
 from .request_handler import RequestHandler, ToolRunner
 from .start_requests import SentSettings, turn_start
 from .steering import Steering
-from .threads import CodexThreads
 from .turn_events import TurnEvents
 
 __all__ = ["CodexTurn"]

@@ -38,7 +38,7 @@ from ..contract import (
     nobody,
 )
 from ..events import Event, RateLimitsReported
-from .codex_thread import preview_text
+from .codex_threads import CodexThreads, preview_text
 from .codex_turn import CodexTurn
 from .manual_compact import COMPACT_SECONDS, compact_manually
 from .mirror import LOG_ERRORS
@@ -51,7 +51,6 @@ from .protocol.types import LimitWindow
 from .reconcile import reconcile
 from .rollout_reader import wait_until_settled
 from .server_pool import ServerPool
-from .threads import CodexThreads
 
 __all__ = ["CodexHarness", "reported_limits", "seconds_until_reset"]
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from ...core.aio import finish_uncancelled
 from ...core.errors import TreadleError
 from ..contract import NativeCompaction, TurnRun
-from .codex_thread import CodexThread
+from .codex_threads import CodexThread
 from .errors import CodexError
 from .mirror import DeferredLog
 from .native_compaction import BACKEND, COMPACTED, NativeCompactions

@@ -26,7 +26,7 @@ from ...log.thread_log import ThreadLog
 from ..contract import NativeCompaction, TurnRun
 from ..events import CompactionFinished, CompactionStarted
 from .binding import fingerprint
-from .codex_thread import CodexThread
+from .codex_threads import CodexThread
 from .mirror import Mirror
 from .native_projection import rows_to_send, thread_instructions
 from .rollout_reader import newest_compaction

@@ -1,9 +1,9 @@
 """The requests of Codex during a turn: tool calls, approvals and questions.
 
-Owns the dynamic tools that Codex is offered, and passing its requests to Treadle's
-tools and to the host. Invariants: a call of a Treadle tool uses the same hooks, sandbox
-and approvals as in Treadle's own loop, and its result is durable before Codex gets it; a
-command or a patch of Codex runs only if the host approves it.
+Owns passing them on to Treadle's tools and to the host. Invariants: a call of a Treadle
+tool uses the same hooks, sandbox and approvals as in Treadle's own loop, and its result is
+durable before Codex gets it; a command or a patch of Codex runs only if the host approves
+it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Raw
 
 from ...core.items import CustomToolCall, FunctionCall, FunctionCallOutput, InputImage, Output
-from ...core.specs import CustomTool, FunctionTool, Namespace, ToolSpec, parameters, spec_name
+from ...core.specs import CustomTool, Namespace
 from ...sandbox.approvals import Ask, Decision, ForPrefix, ForThread, No, NoAndStop, Once
 from ...tools.contract import AnswerOption, CallItem, Tool, ToolCall, UserQuestion
 from ...tools.dispatch import Dispatch, FinishedCall, call_of, tools_by_name
@@ -27,7 +27,6 @@ from ..contract import CALL, TurnRun
 from ..event_stream import call_finished
 from ..events import ToolStarted
 from .mirror import LOG_ERRORS
-from .protocol.client_requests import DynamicFunction, DynamicNamespace, DynamicTool
 from .protocol.server_requests import (
     AcceptWithRule,
     ApprovalDecision,
@@ -50,45 +49,10 @@ from .protocol.server_requests import (
     UserInputReply,
     UserInputRequest,
 )
+from .start_requests import FREEFORM_INPUT
 from .steering import Steering
 
-__all__ = ["RequestHandler", "ToolRunner", "dynamic_tools"]
-
-_INPUT = "input"
-"""The one parameter of a freeform tool, which Codex knows as a function."""
-_FREEFORM = parameters({_INPUT: {"type": "string"}}, required=(_INPUT,))
-
-
-def dynamic_tools(specs: Sequence[ToolSpec]) -> tuple[tuple[DynamicTool, ...], tuple[str, ...]]:
-    """Return the dynamic tools for `specs`, and the names of tools that only a provider runs."""
-    offered: list[DynamicTool] = []
-    omitted: list[str] = []
-    for spec in specs:
-        if isinstance(spec, Namespace):
-            members = tuple(_dynamic_functions(spec.tools))
-            offered.append(
-                DynamicNamespace(name=spec.name, description=spec.description, tools=members)
-            )
-        elif functions := tuple(_dynamic_functions((spec,))):
-            offered += functions
-        else:
-            omitted.append(spec_name(spec))
-    return tuple(offered), tuple(omitted)
-
-
-def _dynamic_functions(specs: Sequence[ToolSpec]) -> Iterator[DynamicFunction]:
-    for spec in specs:
-        if isinstance(spec, FunctionTool):
-            yield DynamicFunction(
-                name=spec.name,
-                description=spec.description,
-                input_schema=spec.parameters,
-                defer_loading=spec.defer_loading or False,
-            )
-        elif isinstance(spec, CustomTool):
-            yield DynamicFunction(
-                name=spec.name, description=spec.description, input_schema=_FREEFORM
-            )
+__all__ = ["RequestHandler", "ToolRunner"]
 
 
 @dataclass(slots=True)
@@ -178,7 +142,7 @@ def _freeform_names(tools: Sequence[Tool]) -> Iterator[tuple[str | None, str]]:
 
 def _freeform_input(arguments: Raw) -> str:
     decoded = msgspec.json.decode(arguments)
-    text = decoded.get(_INPUT, "") if isinstance(decoded, dict) else decoded
+    text = decoded.get(FREEFORM_INPUT, "") if isinstance(decoded, dict) else decoded
     return text if isinstance(text, str) else msgspec.json.encode(text).decode()
 
 

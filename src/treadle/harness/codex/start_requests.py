@@ -1,23 +1,26 @@
 """The requests that start a Codex thread and a turn on it.
 
-Owns the translation of Treadle's settings to Codex's. Invariant: Codex never gets more
+Owns the translation of Treadle's settings and tools to Codex's. Invariant: Codex never gets more
 rights than the settings allow, and no file of Codex's can give it more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
 from msgspec import UNSET, Struct
 
+from ...core.specs import CustomTool, FunctionTool, Namespace, ToolSpec, parameters, spec_name
 from ...log.thread_log import ThreadLog
 from ...prompt.observation import CollaborationMode, PromptContext
 from .codex_home import UNLIMITED
 from .native_projection import thread_instructions
 from .protocol.client_requests import (
     CommandEnvironment,
+    DynamicFunction,
+    DynamicNamespace,
     DynamicTool,
     StartThread,
     StartTurn,
@@ -27,15 +30,21 @@ from .protocol.types import CodexApprovalPolicy, CodexSandboxMode
 from .server_access import PROVIDER
 
 __all__ = [
+    "FREEFORM_INPUT",
     "SentSettings",
     "approval_policy",
     "collaboration_mode",
+    "dynamic_tools",
     "sandbox_config",
     "sandbox_mode",
     "sandbox_policy",
     "thread_start",
     "turn_start",
 ]
+
+FREEFORM_INPUT = "input"
+"""The one parameter of a freeform tool, which Codex knows as a function."""
+_FREEFORM_SCHEMA = parameters({FREEFORM_INPUT: {"type": "string"}}, required=(FREEFORM_INPUT,))
 
 _POLICY_TYPES: dict[CodexSandboxMode, str] = {
     "read-only": "readOnly",
@@ -120,6 +129,38 @@ def turn_start(
         output_schema=None if schema is UNSET else msgspec.json.decode(schema),
         collaboration_mode=mode,
     )
+
+
+def dynamic_tools(specs: Sequence[ToolSpec]) -> tuple[tuple[DynamicTool, ...], tuple[str, ...]]:
+    """Return the dynamic tools for `specs`, and the names of tools that only a provider runs."""
+    offered: list[DynamicTool] = []
+    omitted: list[str] = []
+    for spec in specs:
+        if isinstance(spec, Namespace):
+            members = tuple(_dynamic_functions(spec.tools))
+            offered.append(
+                DynamicNamespace(name=spec.name, description=spec.description, tools=members)
+            )
+        elif functions := tuple(_dynamic_functions((spec,))):
+            offered += functions
+        else:
+            omitted.append(spec_name(spec))
+    return tuple(offered), tuple(omitted)
+
+
+def _dynamic_functions(specs: Sequence[ToolSpec]) -> Iterator[DynamicFunction]:
+    for spec in specs:
+        if isinstance(spec, FunctionTool):
+            yield DynamicFunction(
+                name=spec.name,
+                description=spec.description,
+                input_schema=spec.parameters,
+                defer_loading=spec.defer_loading or False,
+            )
+        elif isinstance(spec, CustomTool):
+            yield DynamicFunction(
+                name=spec.name, description=spec.description, input_schema=_FREEFORM_SCHEMA
+            )
 
 
 def approval_policy(settings: PromptContext) -> CodexApprovalPolicy:

@@ -21,7 +21,7 @@ from ...log.thread_log import ThreadLog
 from ...prompt.input import user_message
 from ...store.contract import InboxDraft, InboxMessage
 from ..contract import TurnRun
-from .codex_thread import CodexThread
+from .codex_threads import CodexThread
 from .errors import CodexError
 from .mirror import Echo
 from .native_projection import typed_message

@@ -34,7 +34,7 @@ from ..events import (
     ToolStarted,
     UsageReported,
 )
-from .codex_thread import CodexThread
+from .codex_threads import CodexThread
 from .mirror import DeferredLog, MirrorResult
 from .native_compaction import NativeCompactions
 from .native_projection import is_model_output

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from ...core.errors import ConfigError
-from ...harness.codex.server_process import ServerCommand
+from ...harness.codex.app_server import ServerCommand
 
 __all__ = [
     "AppFault",
