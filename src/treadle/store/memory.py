@@ -16,7 +16,6 @@ import msgspec
 from ..core.entries import Entry
 from ..core.errors import IllegalCut, LeaseLost, NotFound, StoreClosed, ThreadBusy, TurnConflict
 from ..core.ids import new_id
-from .ancestry import Link, RowRange, clip_ranges, row_ranges
 from .contract import (
     Admission,
     Change,
@@ -31,7 +30,7 @@ from .contract import (
 )
 from .lease import this_process
 from .memory_log import MemoryLog, StagedChange
-from .rows import blob_digest, rollback_cut
+from .rows import Link, RowRange, blob_digest, clip_ranges, rollback_cut, row_ranges
 
 __all__ = ["MemoryStore"]
 

@@ -13,7 +13,6 @@ import msgspec
 
 from ..core.entries import Draft, Entry
 from ..core.errors import NotFound, TurnConflict
-from .ancestry import Link
 from .contract import (
     ENDED_STATES,
     THIS_TURN,
@@ -28,7 +27,7 @@ from .contract import (
     Turn,
     TurnEnd,
 )
-from .rows import item_id
+from .rows import Link, item_id
 
 __all__ = ["MemoryLog", "StagedChange"]
 

@@ -13,10 +13,13 @@ from itertools import islice
 
 from ..core.entries import Entry
 from ..core.errors import NotFound, StoreCorrupt
-from .ancestry import MAX_SEQ, Link, RowRange, clip_ranges, row_ranges
 from .contract import InboxMessage, OutboxRow, Span, ThreadInfo, Turn
 from .rows import (
+    MAX_SEQ,
+    Link,
+    RowRange,
     blob_digest,
+    clip_ranges,
     decode_entry,
     decode_message,
     decode_outbox_row,
@@ -24,6 +27,7 @@ from .rows import (
     decode_turn,
     rollback_cut,
     row_id,
+    row_ranges,
 )
 
 __all__ = [

@@ -1,31 +1,36 @@
-"""Rows: how values become columns and come back.
+"""Rows of `log.db`: their ids, which of them make up a log, and how values become columns.
 
-Owns the encoding of every column that is not a plain number or text. Invariant:
-what is empty is stored as null, and reading a row gives back an equal value.
+Owns the arithmetic of forks: a fork holds only what came after its cut; the rest is read
+from its ancestors. Invariants: row ranges are disjoint, ordered, and cover the log from the
+first entry on; what is empty is stored as null, and reading a row gives back an equal value.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import lru_cache
 from typing import Any, TypeAlias
 
 import msgspec
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from ..core.entries import Draft, Entry, Flags, FragmentMark, Origin, Rollback
 from ..core.ids import item_prefix, new_id
 from ..core.provenance import InputProvenance, InternalEvent
 from ..core.usage import TokenUsage
 from ..core.wire import Json, json_bytes
-from .ancestry import MAX_SEQ
 from .contract import InboxMessage, OutboxRow, ThreadInfo, Turn
 
 __all__ = [
+    "MAX_SEQ",
+    "Link",
     "Row",
+    "RowRange",
     "blob_digest",
+    "clip_ranges",
     "decode_entry",
     "decode_message",
     "decode_outbox_row",
@@ -36,9 +41,13 @@ __all__ = [
     "raw_or_null",
     "rollback_cut",
     "row_id",
+    "row_ranges",
 ]
 
 Row: TypeAlias = tuple[Any, ...]
+
+MAX_SEQ = (1 << 32) - 1
+"""The highest sequence or turn number a thread can reach."""
 
 _FLAGS = tuple(Flags(bits) for bits in range(8))
 
@@ -53,6 +62,51 @@ _event = msgspec.json.Decoder(InternalEvent).decode
 _elements = msgspec.json.Decoder(list[Raw]).decode
 _provenance = msgspec.json.Decoder(InputProvenance).decode
 _tagged = msgspec.json.Decoder(_Tagged).decode
+
+
+class Link(Struct, frozen=True):
+    """A thread's place in its family."""
+
+    number: int
+    id: str
+    parent: int | None
+    cut: int
+    turn_cut: int
+
+
+class RowRange(Struct, frozen=True):
+    """The rows of one thread that belong to a log; bounds are included."""
+
+    number: int
+    id: str
+    first: int
+    last: int
+    first_turn: int
+    last_turn: int
+
+
+def row_ranges(line: Iterable[Link]) -> list[RowRange]:
+    """Return the row ranges of the first thread of `line`, oldest first.
+
+    `line` goes from that thread over its parent up to the root. A cut inside a
+    prefix that the parent itself shares reaches through to the grandparent.
+    """
+    found: list[RowRange] = []
+    seq = turn = MAX_SEQ
+    for link in line:
+        found.append(RowRange(link.number, link.id, link.cut + 1, seq, link.turn_cut + 1, turn))
+        seq, turn = min(seq, link.cut), min(turn, link.turn_cut)
+    found.reverse()
+    return [s for s in found if s.first <= s.last or s.first_turn <= s.last_turn]
+
+
+def clip_ranges(ranges: Iterable[RowRange], first: int, last: int | None) -> Iterator[RowRange]:
+    """Yield the parts of the ranges that hold entries `first` to `last`."""
+    end = MAX_SEQ if last is None else last
+    for part in ranges:
+        low, high = max(part.first, first), min(part.last, end)
+        if low <= high:
+            yield replace(part, first=low, last=high)
 
 
 def rollback_cut(entry: Entry) -> tuple[int, int]:

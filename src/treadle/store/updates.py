@@ -19,7 +19,6 @@ from ..core.entries import Draft, Entry, Origin
 from ..core.errors import IllegalCut, LeaseLost, NotFound, TurnConflict
 from ..core.ids import new_id
 from ..core.wire import json_bytes
-from .ancestry import Link, row_ranges
 from .contract import (
     ENDED_STATES,
     THIS_TURN,
@@ -43,7 +42,17 @@ from .queries import (
     thread_number,
     thread_ranges,
 )
-from .rows import Row, blob_digest, decode_message, item_id, json_or_null, raw_or_null, row_id
+from .rows import (
+    Link,
+    Row,
+    blob_digest,
+    decode_message,
+    item_id,
+    json_or_null,
+    raw_or_null,
+    row_id,
+    row_ranges,
+)
 
 __all__ = [
     "INLINE_BYTES",

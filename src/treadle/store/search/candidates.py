@@ -15,8 +15,7 @@ from collections.abc import Iterable, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
-from ..ancestry import MAX_SEQ
-from ..rows import row_id
+from ..rows import MAX_SEQ, row_id
 from .query import Search
 from .scope import Scope, match_documents
 from .tables import Totals, read_totals

@@ -11,8 +11,7 @@ import sqlite3
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ..ancestry import MAX_SEQ
-from ..rows import row_id
+from ..rows import MAX_SEQ, row_id
 from .tables import label_term
 from .terms import quote_term
 

@@ -13,10 +13,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import lru_cache
 from typing import NamedTuple, Protocol, TypeVar
 
-from ..ancestry import MAX_SEQ
 from ..contract import Span, ThreadInfo
 from ..index_tables import ensure_thread_number, find_thread_number
-from ..rows import row_id
+from ..rows import MAX_SEQ, row_id
 
 __all__ = [
     "TABLES",
