@@ -336,9 +336,9 @@ async def quietly(place: Path, engine: Probe, **options: Any) -> list[list[str]]
 
 def spoilt(given: AssembleParams) -> AssembleResult:
     """Everything that can be reached is changed, as far as it lets itself be changed."""
-    with pytest.raises(TypeError):
-        object.__setattr__(given.items[0], "body", b"{}")
     answer = AssembleResult(items=tuple(map(msgspec.structs.replace, given.items)))
+    with suppress(TypeError):  # some versions of Python let it be changed this way, too
+        object.__setattr__(given.items[0], "body", b"{}")
     force = msgspec.structs.force_setattr
     for item in given.items:
         force(item, "body", b"{}")

@@ -169,7 +169,7 @@ def test_a_method_may_take_more_than_it_is_given_and_be_any_async_callable():
     async def bound(self, given, *, extra=1): ...
 
     assert defects(small(ingest=bound, maintain=Called())) == ()
-    assert defects(small(ingest=functools.partial(bound, None))) == ()
+    assert defects(small(ingest=staticmethod(functools.partial(bound, None)))) == ()
 
 
 def test_a_power_that_is_none_is_not_there():

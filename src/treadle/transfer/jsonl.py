@@ -13,11 +13,13 @@ from typing import Any, BinaryIO, NamedTuple, TypeVar
 
 import msgspec
 
+from ..core.wire import is_nested_deeper
 from .import_report import ImportCounts
 
 __all__ = [
     "CHUNK_BYTES",
     "LONGEST_LINE",
+    "MOST_LEVELS",
     "JsonLine",
     "decode_object",
     "iso_time",
@@ -28,6 +30,9 @@ __all__ = [
     "strict_decoder",
     "take_chunk",
 ]
+
+MOST_LEVELS = 900
+"""How deep a record may nest; none that an agent writes comes near."""
 
 LONGEST_LINE = 32 * 1024 * 1024
 """A longer line is skipped, and reported."""
@@ -91,6 +96,7 @@ def read_objects(
     """Yield each line with what `decode` returns for it; count and report unreadable lines."""
     for line in read_lines(path, counts):
         try:
+            _check_depth(line.data)
             yield line, decode(line.data)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             if line.whole:
@@ -156,3 +162,9 @@ def iso_time(value: int) -> str:
     """Return a time of the log, in milliseconds, in ISO 8601."""
     moment = datetime.fromtimestamp(value / 1000, UTC)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _check_depth(data: bytes) -> None:
+    """Raise for a record that nests too deep; decoders of each Python have other limits."""
+    if is_nested_deeper(data, MOST_LEVELS):
+        raise msgspec.DecodeError(f"it nests deeper than {MOST_LEVELS:,} levels")

@@ -143,7 +143,11 @@ def _opened(path: Path | None) -> sqlite3.Connection:
     place = path or ":memory:"
     db = sqlite3.connect(place, timeout=10, isolation_level=None, check_same_thread=False)
     # Whoever hears "committed" forgets the turn, so it has to survive a power cut too.
-    db.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;" + _TABLES)
+    try:
+        db.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;" + _TABLES)
+    except BaseException:
+        db.close()
+        raise
     return db
 
 
