@@ -13,7 +13,7 @@ from itertools import repeat
 from pathlib import Path
 from typing import cast
 
-from tests.models.adapters.asking import request
+from tests.models.requests import request
 from tests.models.transport.servers import Peer, serving
 from treadle.models.contract import ModelError
 from treadle.models.profile import ModelProfile

@@ -22,7 +22,7 @@ from treadle.models.item_reader import FreeformDeltas
 from treadle.testing.contracts.answers import broken, collect, completed, done
 from treadle.testing.script import Answer
 
-from .asking import answering, request
+from .requests import answering, request
 
 SSE = {"content-type": "text/event-stream"}
 

@@ -12,7 +12,7 @@ from treadle.models.transport import AsyncTransport
 from treadle.testing.fake import FakeServer
 from treadle.testing.script import Answer, Script
 
-from ..formats.samples import body, head, user
+from .formats.samples import body, head, user
 
 
 @asynccontextmanager

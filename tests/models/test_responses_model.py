@@ -25,8 +25,8 @@ from treadle.models.contract import (
 from treadle.testing.contracts.answers import broken, collect, completed, done, messages
 from treadle.testing.script import Answer, Break, Failure
 
-from ..formats.samples import said, user
-from .asking import answering, request
+from .formats.samples import said, user
+from .requests import answering, request
 
 SSE = {"content-type": "text/event-stream"}
 

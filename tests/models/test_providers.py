@@ -20,7 +20,7 @@ from treadle.testing.contracts.answers import collect, messages
 from treadle.testing.fake import FakeServer
 from treadle.testing.script import Answer, Script
 
-from .asking import request
+from .requests import request
 
 KEYS = {
     "OPENAI_API_KEY": "sk-openai-secret",

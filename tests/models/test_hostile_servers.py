@@ -12,8 +12,8 @@ from treadle.models.providers import Api, ProviderConfig, connect
 from treadle.models.transport import AsyncTransport
 from treadle.testing.contracts.answers import broken
 
-from ..transport.servers import Peer, serving
-from .asking import request
+from .requests import request
+from .transport.servers import Peer, serving
 
 APIS: tuple[Api, ...] = ("responses", "chat", "messages")
 STREAM = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n"

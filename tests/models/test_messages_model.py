@@ -12,7 +12,7 @@ from treadle.models.formats.messages import thinking_block
 from treadle.testing.contracts.answers import broken, collect, completed, done
 from treadle.testing.script import Answer, Failure
 
-from .asking import answering, request
+from .requests import answering, request
 
 SSE = {"content-type": "text/event-stream"}
 
