@@ -6,7 +6,7 @@ from msgspec import Raw
 
 from fuzz.answers import STREAM_WORDS, check_answer
 from treadle.models.chat_model import ChatReader
-from treadle.models.formats.shared import FlatTool
+from treadle.models.formats.function_calls import FlatTool
 
 __all__ = ["TOOLS", "WORDS", "check"]
 

@@ -14,7 +14,7 @@ from treadle.core.errors import HookFailed
 from treadle.core.items import FunctionCall, encode_item
 from treadle.core.wire import json_bytes
 from treadle.hooks.common_form import call_from_common, call_to_common
-from treadle.models.formats.shared import freeform_input
+from treadle.models.formats.function_calls import freeform_input
 from treadle.models.item_reader import FreeformDeltas
 from treadle.tools.arguments import InvalidArguments, parse_arguments
 

@@ -19,7 +19,7 @@ from ..core.wire import UNREADABLE
 from .contract import ModelError, ModelEvent, ModelRequest
 from .endpoint import HttpModel
 from .formats.chat import ChatFormat
-from .formats.shared import FlatTool, flat_tools
+from .formats.function_calls import FlatTool, flat_tools
 from .item_reader import CallInProgress, ItemReader
 
 __all__ = ["ChatModel", "ChatReader"]

@@ -36,7 +36,7 @@ from ..core.stream import (
 from ..core.usage import WireUsage
 from ..core.wire import UNREADABLE
 from .contract import ModelError, ModelEvent, StreamCut
-from .formats.shared import INPUT, FlatTool, call_item
+from .formats.function_calls import INPUT, FlatTool, call_item
 from .item_checks import ItemChecker
 from .provider_errors import error_in_stream, parse_error_body
 

@@ -19,8 +19,8 @@ from ..core.usage import InputDetails, OutputDetails, WireUsage
 from ..core.wire import UNREADABLE, json_bytes
 from .contract import ContextOverflow, ModelError, ModelEvent, ModelRequest
 from .endpoint import HttpModel
+from .formats.function_calls import FlatTool, flat_tools
 from .formats.messages import THINKING, MessagesFormat, reasoning_item
-from .formats.shared import FlatTool, flat_tools
 from .item_reader import CallInProgress, ItemReader
 
 __all__ = ["MessagesModel", "MessagesReader"]

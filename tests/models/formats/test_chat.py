@@ -20,7 +20,7 @@ from treadle.core.items import (
     WebSearchCall,
 )
 from treadle.models.formats.chat import ChatFormat
-from treadle.models.formats.shared import call_item, flat_tools
+from treadle.models.formats.function_calls import call_item, flat_tools
 
 from .samples import ENCODED, PIXEL, body, call, head, output, payload, said, thought, user
 

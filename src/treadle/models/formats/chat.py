@@ -36,7 +36,7 @@ from ...core.items import (
 )
 from ...core.wire import json_bytes
 from ..contract import HeadPart
-from .shared import (
+from .function_calls import (
     FlatTool,
     StepOrder,
     answered_call_id,

@@ -40,7 +40,7 @@ from ...core.items import (
 )
 from ...core.wire import json_bytes
 from ..contract import HeadPart
-from .shared import (
+from .function_calls import (
     INPUT,
     FlatTool,
     StepOrder,

@@ -31,7 +31,7 @@ from .errors import (
     TransportClosed,
 )
 from .exchange import Exchange
-from .request import HttpRequest, deadline_in, prepare
+from .http_request import HttpRequest, deadline_in, prepare
 from .tls import TlsContext, TlsTrust
 
 __all__ = ["AsyncTransport", "Pool", "StreamedResponse"]

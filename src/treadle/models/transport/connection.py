@@ -16,7 +16,7 @@ from typing import Protocol, cast
 from .contract import Timeouts
 from .errors import Phase, TimedOut, TransportClosed
 from .exchange import Exchange
-from .request import HttpRequest
+from .http_request import HttpRequest
 
 __all__ = ["ConnectionOwner", "ExchangeTimers", "HttpConnection"]
 

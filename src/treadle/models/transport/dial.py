@@ -26,7 +26,7 @@ from .errors import (
     TlsFailed,
     TransportError,
 )
-from .request import HttpRequest
+from .http_request import HttpRequest
 from .tls import TlsContext
 
 __all__ = ["dial"]

@@ -13,7 +13,7 @@ from treadle.models.transport import (
     TransportError,
 )
 from treadle.models.transport.address import Address, HttpOrigin, parse_url
-from treadle.models.transport.request import encode_fields, prepare
+from treadle.models.transport.http_request import encode_fields, prepare
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from treadle.core.items import Item, encode_item
-from treadle.models.formats.shared import StepOrder
+from treadle.models.formats.function_calls import StepOrder
 
 from .samples import call, output, said, user
 
