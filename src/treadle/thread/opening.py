@@ -38,7 +38,7 @@ from ..prompt.contributions import installed_overlays
 from ..prompt.registry import Registry, installed_registry
 from ..store.contract import Index, Store, ThreadInfo
 from ..store.index import SqliteIndex
-from ..store.shared import open_shared
+from ..store.shared_store import open_shared
 from ..subagents import Kinship
 from .options import HarnessOptions, PromptOptions, Rights, ThreadOptions
 

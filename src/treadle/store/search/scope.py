@@ -15,12 +15,12 @@ from ..rows import MAX_SEQ, row_id
 from .tables import label_term
 from .terms import quote_term
 
-__all__ = ["EntryRange", "Scope", "match_documents"]
+__all__ = ["Scope", "ScopeRange", "match_documents"]
 
 _FOREVER = 1 << 62
 
 
-class EntryRange(NamedTuple):
+class ScopeRange(NamedTuple):
     """Entries `first` to `last` of the thread stored under `number`."""
 
     number: int
@@ -33,7 +33,7 @@ class EntryRange(NamedTuple):
 class Scope(NamedTuple):
     """Where to look. None and empty mean no restriction."""
 
-    ranges: tuple[EntryRange, ...] | None = None
+    ranges: tuple[ScopeRange, ...] | None = None
     roles: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
     since: int | None = None

@@ -19,7 +19,7 @@ from .indexer import Indexer
 from .query import Hits, Search
 from .reader import EntryReader
 from .scan import scan_texts
-from .scope import EntryRange, Scope
+from .scope import Scope, ScopeRange
 from .tables import RunJob, complete_threads, forget_thread, indexed_threads
 from .word_search import search_words
 
@@ -140,7 +140,7 @@ class _SomeThreads:
         known, upto = await self.indexer.read_index(complete_threads), self.upto
         return all(known.get(thread, -1) >= upto for thread in self.threads)
 
-    async def ranges(self) -> tuple[EntryRange, ...]:
+    async def ranges(self) -> tuple[ScopeRange, ...]:
         """Return where the entries of these threads are."""
         spans: dict[str, list[tuple[Span, str]]] = defaultdict(list)
         cut: set[Span] = set()
@@ -154,7 +154,7 @@ class _SomeThreads:
             lambda db: {writer: find_thread_number(db, writer) for writer in spans}
         )
         return tuple(
-            EntryRange(numbers[writer], span.first, span.last, cut=span in cut)
+            ScopeRange(numbers[writer], span.first, span.last, cut=span in cut)
             for writer, listed in spans.items()
             for span, _ in listed
         )

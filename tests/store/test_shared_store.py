@@ -11,11 +11,11 @@ import pytest
 from tests.harness.scenes import hear, last, opened, scripted
 from tests.store.children import Child
 from treadle.core.errors import StoreClosed, StoreCorrupt, ThreadBusy
-from treadle.store.shared import open_shared
+from treadle.store.shared_store import open_shared
 from treadle.testing.script import Answer
 
 FOREIGN = """
-from treadle.store.shared import open_shared
+from treadle.store.shared_store import open_shared
 
 if os.getuid() == 0:
     os.chown(directory, 65534, 65534)
