@@ -29,8 +29,7 @@ from msgspec import Raw
 from treadle import Thread
 from treadle.context.compose import item_draft
 from treadle.core.items import Message, OutputText, encode_item
-from treadle.engines.info import EngineInfo
-from treadle.engines.recall import recall_item
+from treadle.engines.contract import EngineInfo
 from treadle.engines.values import (
     AssembleParams,
     AssembleResult,
@@ -38,6 +37,7 @@ from treadle.engines.values import (
     CompactResult,
     IngestParams,
     IngestResult,
+    recall_item,
 )
 from treadle.harness.codex.harness import CodexHarness
 from treadle.harness.codex.options import CodexOptions, ProjectionMode

@@ -35,10 +35,9 @@ from treadle.core.items import (
     OutputText,
     encode_item,
 )
+from treadle.engines.loading import EngineChoice, EngineContext
 from treadle.engines.lossless.engine import create_engine
-from treadle.engines.offers import EngineContext
 from treadle.engines.session import EngineSession
-from treadle.engines.slot import EngineChoice
 from treadle.log.turn_input import TurnInput
 from treadle.prompt.input import user_message
 from treadle.store.contract import THIS_TURN, Change, PastTurn

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from .thread.thread import Thread as AsyncThread
 
 if TYPE_CHECKING:
-    from .engines.linear import CompactionOutcome
+    from .engines.compaction import CompactionOutcome
     from .harness.events import Event
     from .policy.turn_plan import TurnPlan
     from .prompt.input import UserPart

@@ -28,8 +28,8 @@ async def mute(offer):
     return Mute()
 """
 ENGINE = """\
-from treadle.engines.info import EngineInfo
-from treadle.engines.plain import LinearEngine
+from treadle.engines.contract import EngineInfo
+from treadle.engines.linear import LinearEngine
 
 class Mine(LinearEngine):
     info = EngineInfo(id="mine", name="Mine")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from inline_snapshot import snapshot
 
-from treadle.engines.health import EngineHealth
+from treadle.engines.reports import EngineHealth
 
 from ..engines.packages import ENGINE, install, install_engine
 from .scripts import scripted

@@ -1,4 +1,7 @@
+import asyncio
+import json
 import sys
+import threading
 from collections.abc import Iterable
 from importlib.metadata import Distribution, entry_points
 from pathlib import Path
@@ -6,7 +9,8 @@ from zipfile import ZipFile
 
 import pytest
 
-from treadle.core.plugins import installed_points
+from treadle.core.errors import ConfigError
+from treadle.core.plugins import PluginGroup, call_within, installed_points
 
 GROUP = "treadle.trial"
 POINTS = f"[{GROUP}]\nsecond = house:Second\nfirst = house:First\n"
@@ -31,6 +35,30 @@ def test_a_package_that_is_installed_is_found_in_the_order_of_names(
     monkeypatch.syspath_prepend(tmp_path)
     assert names() == ["first", "second"]
     assert {*installed_points(GROUP)} == {*entry_points(group=GROUP)}
+
+
+def test_a_broken_package_is_named_and_does_not_stop_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    points = f"[{GROUP}]\nfirst = nowhere_at_all:First\nsecond = json:dumps\n"
+    offered(tmp_path, points=points)
+    monkeypatch.syspath_prepend(tmp_path)
+    group, used = PluginGroup(GROUP, "trial"), list[object]()
+    problem = (
+        "trial 'first' cannot be loaded from 'nowhere_at_all:First' of 'house': "
+        "ModuleNotFoundError: No module named 'nowhere_at_all'; update or remove 'house'"
+    )
+    with pytest.raises(ConfigError) as caught:
+        group.use_all(used.append)
+    assert (str(caught.value), used) == (problem, [json.dumps])
+    with pytest.raises(ConfigError) as caught:
+        group.load("first")
+    assert str(caught.value) == problem
+    assert (group.names(), group.load("second"), group.load("third")) == (
+        ("first", "second"),
+        json.dumps,
+        None,
+    )
 
 
 def test_one_that_is_installed_later_is_found_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -81,3 +109,22 @@ def test_packages_of_a_finder_that_knows_no_directory_are_found(
 
     monkeypatch.setattr(sys, "meta_path", [*sys.meta_path, Elsewhere()])
     assert names() == ["first", "second"]
+
+
+async def test_a_cancellation_that_meets_the_result_is_not_swallowed():
+    loop = asyncio.get_running_loop()
+
+    def cancel_after_the_result(worker: threading.Thread) -> None:
+        while worker.is_alive():
+            pass
+        # The result waits to be taken over by now; this comes right behind it.
+        loop.call_soon(waiting.cancel)
+
+    def work() -> str:
+        loop.call_soon_threadsafe(cancel_after_the_result, threading.current_thread())
+        return "a result"
+
+    waiting = asyncio.create_task(call_within(work, 60))
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert waiting.cancelled()

@@ -10,7 +10,7 @@ import msgspec
 from treadle_retrieval import RetrievalEngine
 from treadle_retrieval.memory import Memory
 
-from treadle.engines.registry import EngineContext
+from treadle.engines.loading import EngineContext
 from treadle.engines.values import (
     AssembleParams,
     AssembleResult,

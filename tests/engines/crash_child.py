@@ -18,7 +18,7 @@ from pathlib import Path
 
 from tests.engines.notebook import Notebook
 from treadle import Rights, Thread
-from treadle.engines.info import MaintenanceMode
+from treadle.engines.contract import MaintenanceMode
 from treadle.harness.events import StepStarted, TextDelta
 from treadle.models.contract import ModelEvent, ModelRequest
 from treadle.store.contract import Change, ChangeResult, Lease

@@ -13,8 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from treadle.engines.info import EngineInfo, MaintenanceMode, TranscriptPromise
-from treadle.engines.recall import recall_item
+from treadle.engines.contract import EngineInfo, MaintenanceMode, TranscriptPromise
 from treadle.engines.values import (
     AssembleParams,
     AssembleResult,
@@ -29,6 +28,7 @@ from treadle.engines.values import (
     MaintainParams,
     MaintainResult,
     ResetParams,
+    recall_item,
 )
 
 __all__ = ["Notebook", "Noted"]

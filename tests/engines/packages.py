@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 ENGINE = """\
-from treadle.engines.info import EngineInfo, Requirement
+from treadle.engines.contract import EngineInfo, Requirement
 from treadle.engines.values import AssembleResult, CommitResult, CompactResult, IngestResult
 
 

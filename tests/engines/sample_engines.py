@@ -8,11 +8,9 @@ from pathlib import Path
 
 import msgspec
 
-from treadle.engines.contract import Rollback
-from treadle.engines.info import EngineInfo
-from treadle.engines.plain import LinearEngine
-from treadle.engines.recall import recall_item
-from treadle.engines.registry import EngineContext
+from treadle.engines.contract import EngineInfo, Rollback
+from treadle.engines.linear import LinearEngine
+from treadle.engines.loading import EngineContext
 from treadle.engines.values import (
     AfterTurnParams,
     AssembleParams,
@@ -32,6 +30,7 @@ from treadle.engines.values import (
     Rebase,
     SpawnParams,
     SubagentEndedParams,
+    recall_item,
 )
 from treadle.prompt.summary import summary_message
 
@@ -163,5 +162,15 @@ def summing(_: EngineContext) -> SummingEngine:
     return SummingEngine()
 
 
+class ToldOfTurns(LinearEngine):
+    """The linear engine, told of every turn although it keeps nothing."""
+
+    info = msgspec.structs.replace(LinearEngine.info, passive=False)
+
+
 def linear(_: EngineContext) -> LinearEngine:
     return LinearEngine()
+
+
+def told_of_turns(_: EngineContext) -> LinearEngine:
+    return ToldOfTurns()

@@ -24,8 +24,7 @@ from treadle.core.items import (
     text_of,
 )
 from treadle.core.loopback import LoopbackRequest
-from treadle.engines.contract import Rollback
-from treadle.engines.info import EngineInfo
+from treadle.engines.contract import EngineInfo, Rollback
 from treadle.engines.values import (
     AfterTurnParams,
     AssembleParams,

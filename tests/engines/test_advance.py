@@ -22,7 +22,7 @@ from tests.engines.scenes import (
 )
 from tests.harness.scenes import call, hear, last, opened, scripted
 from treadle.engines.advance import AT_ONCE
-from treadle.engines.registry import EngineRegistry
+from treadle.engines.loading import EngineRegistry
 from treadle.engines.values import CommitParams, CommitResult
 from treadle.testing.script import Answer, Failure
 from treadle.tools.decorator import tool

@@ -11,10 +11,9 @@ from tests.engines.scenes import (
     written,
 )
 from tests.harness.scenes import call, hear, last, opened, scripted
-from treadle.engines.frame import answer_reserve
-from treadle.engines.info import EngineInfo
-from treadle.engines.recall import recall_item
-from treadle.engines.values import AssembleParams, AssembleResult
+from treadle.engines.call_context import answer_reserve
+from treadle.engines.contract import EngineInfo
+from treadle.engines.values import AssembleParams, AssembleResult, recall_item
 from treadle.hooks import Hooks
 from treadle.hooks.payloads import BeforePromptBuild, HookAnswer
 from treadle.testing.script import Answer, Tokens

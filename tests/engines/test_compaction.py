@@ -8,7 +8,7 @@ from tests.harness.scenes import call, calls_answered_once, hear, last, of, open
 from treadle.core.entries import Reason
 from treadle.core.errors import CannotCompact, TooLong
 from treadle.core.loopback import LoopbackRequest
-from treadle.engines.retain import RETAINED_TOKENS
+from treadle.engines.linear import RETAINED_TOKENS
 from treadle.harness.events import CompactionFinished, CompactionStarted, NoticeRaised
 from treadle.models.contract import ModelError
 from treadle.prompt.instructions import compaction_prompt, summary_prefix

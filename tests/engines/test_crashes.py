@@ -21,7 +21,7 @@ from treadle.context.ledger import watch
 from treadle.context.rebuild import rebuild_ledger
 from treadle.context.row import Row
 from treadle.core.entries import Entry
-from treadle.engines.log import visible_rows
+from treadle.engines.conversation import visible_rows
 from treadle.harness.events import TurnCompleted
 from treadle.prompt.recall import Recall
 from treadle.store import SqliteStore

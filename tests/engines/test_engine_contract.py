@@ -11,6 +11,10 @@ class TestLinear(ContextEngineContract):
     factory = "tests.engines.sample_engines:linear"
 
 
+class TestToldOfTurns(ContextEngineContract):
+    factory = "tests.engines.sample_engines:told_of_turns"
+
+
 class TestMinimal(ContextEngineContract):
     factory = "tests.engines.sample_engines:minimal"
 

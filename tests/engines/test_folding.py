@@ -20,8 +20,8 @@ from tests.engines.scenes import (
 )
 from tests.harness.scenes import call, hear, last, log, of, opened, scripted
 from treadle.core.errors import CannotCompact, EngineFailed
-from treadle.engines.info import EngineInfo
-from treadle.engines.session import EngineTimeouts
+from treadle.engines.contract import EngineInfo
+from treadle.engines.guard import EngineTimeouts
 from treadle.engines.values import (
     AssembleResult,
     CompactParams,

@@ -12,7 +12,7 @@ from tests.engines.scenes import Following, Probe, actions, notices, past, shows
 from tests.harness.scenes import call, hear, last, opened, scripted
 from treadle import Thread
 from treadle.context.row import Row
-from treadle.engines.info import EngineInfo
+from treadle.engines.contract import EngineInfo
 from treadle.engines.values import AssembleParams, AssembleResult
 from treadle.harness.events import Event, StepStarted
 from treadle.store.contract import Change, ChangeResult, Lease, Turn

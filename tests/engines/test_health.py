@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from treadle.engines.health import EngineFailure, EngineHealth
-from treadle.engines.words import brief
+from treadle.core.redact import one_line
+from treadle.engines.reports import EngineFailure, EngineHealth
 
 
 def without_times(health: EngineHealth) -> dict[str, EngineFailure]:
@@ -113,11 +113,11 @@ async def test_a_place_that_cannot_be_written_breaks_nothing(tmp_path, caplog):
     ],
 )
 def test_a_reason_is_one_line_without_secrets(reason, kept):
-    assert brief(reason) == kept
+    assert one_line(reason) == kept
 
 
 @given(st.text(max_size=2000))
 def test_a_reason_is_short_and_on_one_line(reason):
-    line = brief(reason)
+    line = one_line(reason)
     assert len(line) <= 300
     assert len(line.splitlines()) <= 1

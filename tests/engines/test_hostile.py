@@ -15,9 +15,8 @@ from tests.harness.scenes import call, hear, last, opened, scripted, unanswered
 from treadle import Thread
 from treadle.context.rebuild import rebuild_ledger
 from treadle.core.items import FunctionCall, FunctionCallOutput, Message, OutputText, Reasoning
-from treadle.engines.info import EngineInfo
-from treadle.engines.recall import recall_item
-from treadle.engines.session import EngineTimeouts
+from treadle.engines.contract import EngineInfo
+from treadle.engines.guard import EngineTimeouts
 from treadle.engines.values import (
     AssembleParams,
     AssembleResult,
@@ -26,6 +25,7 @@ from treadle.engines.values import (
     MaintainResult,
     Projection,
     Rebase,
+    recall_item,
 )
 from treadle.harness.events import Event
 from treadle.testing.script import Answer

@@ -19,8 +19,8 @@ from tests.engines.scenes import (
 )
 from tests.harness.scenes import call, hear, last, opened, scripted
 from treadle.core.items import FunctionCall, FunctionCallOutput, InputText, Message, encode_item
-from treadle.engines.info import EngineInfo
-from treadle.engines.session import EngineTimeouts
+from treadle.engines.contract import EngineInfo
+from treadle.engines.guard import EngineTimeouts
 from treadle.engines.values import AssembleParams, AssembleResult, ContextItem
 from treadle.testing.script import Answer
 from treadle.tools.decorator import tool

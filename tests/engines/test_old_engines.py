@@ -11,10 +11,8 @@ from msgspec import Struct
 from tests.engines.scenes import Twins, epochs, written
 from tests.harness.scenes import call, hear, scripted
 from treadle.core.provenance import InputProvenance, InternalEvent
-from treadle.engines.contract import ContextEngine
-from treadle.engines.info import EngineInfo
-from treadle.engines.plain import LinearEngine
-from treadle.engines.recall import recall_item
+from treadle.engines.contract import ContextEngine, EngineInfo
+from treadle.engines.linear import LinearEngine
 from treadle.engines.values import (
     AssembleParams,
     AssembleResult,
@@ -24,6 +22,7 @@ from treadle.engines.values import (
     IngestParams,
     IngestResult,
     ThreadRef,
+    recall_item,
 )
 from treadle.prompt.instructions import compaction_prompt
 from treadle.testing.script import Answer

@@ -14,7 +14,7 @@ from treadle import Thread
 from treadle.context.rebuild import rebuild_ledger
 from treadle.core.entries import Epoch, Reason
 from treadle.core.errors import IllegalCut, StoreClosed
-from treadle.engines.log import visible_rows
+from treadle.engines.conversation import visible_rows
 from treadle.harness.events import Event, StepStarted
 from treadle.store.contract import Change, ChangeResult, Lease
 from treadle.store.sqlite import SqliteStore

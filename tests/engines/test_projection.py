@@ -6,7 +6,7 @@ from tests.engines.scenes import Probe, actions, epochs, notices, past, shows, w
 from tests.harness.scenes import hear, last, of, opened, scripted
 from treadle import Thread
 from treadle.core.entries import Epoch, ProjectionMark
-from treadle.engines.info import EngineInfo
+from treadle.engines.contract import EngineInfo
 from treadle.engines.values import (
     AssembleParams,
     AssembleResult,

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from treadle.core.errors import ConfigError, EngineConflict, EngineFailed
-from treadle.engines.info import EngineInfo
-from treadle.engines.plain import LinearEngine
-from treadle.engines.registry import (
+from treadle.engines.contract import EngineInfo
+from treadle.engines.linear import LinearEngine
+from treadle.engines.loading import (
     EngineContext,
     EngineProblem,
     EngineRegistry,
@@ -145,7 +145,7 @@ def test_reserved_ids_are_nobody_else_s(registry, name):
 def test_an_id_is_plain(registry, name):
     with pytest.raises(ConfigError, match="must start with a lower-case letter"):
         registry.register(name, Mine)
-    assert [offer.id for offer in registry.engines()] == ["linear", "lossless"]
+    assert [plugin.name for plugin in registry.engines()] == ["linear", "lossless"]
 
 
 def test_the_process_has_one_registry():
@@ -167,7 +167,7 @@ async def test_a_package_offers_an_engine_by_entry_point(registry, site):
     assert (resolved.id, resolved.owner, resolved.problem) == ("found", "treadle-found", None)
     assert resolved.engine is not None
     assert resolved.engine.info.version == "1.2"
-    offers = [(offer.id, offer.owner, offer.target) for offer in registry.engines()]
+    offers = [(plugin.name, plugin.owner, plugin.target) for plugin in registry.engines()]
     assert offers == [
         ("linear", "treadle", ""),
         ("lossless", "treadle", ""),
@@ -268,7 +268,8 @@ async def test_a_package_that_cannot_be_loaded_is_named(registry, site, target, 
     install(site, "treadle-broken", {"broken": target}, {module: text} if text else {})
     assert await problem(registry, "broken") == EngineProblem(
         kind="import",
-        cause=f"context engine 'broken' cannot be loaded from {target!r}: {why}",
+        cause=f"context engine 'broken' cannot be loaded from {target!r} "
+        f"of 'treadle-broken': {why}",
         remedy="update or remove 'treadle-broken', or choose another engine",
     )
 
@@ -279,7 +280,10 @@ async def test_an_import_that_hangs_is_left_alone(registry, site):
     found = await problem(registry, "stuck")
     assert (found.kind, found.cause) == (
         "import",
-        "context engine 'stuck' cannot be loaded from 'pkg_stuck_:Engine': no end within 0.05 s",
+        (
+            "context engine 'stuck' cannot be loaded from 'pkg_stuck_:Engine' of "
+            "'treadle-stuck': no end within 0.05 s"
+        ),
     )
 
 
@@ -287,8 +291,8 @@ async def test_metadata_that_cannot_be_read_is_told_with_what_is_missing(registr
     about = install_engine(site, "found") / "treadle_found-1.0.dist-info"
     (about / "entry_points.txt").write_bytes(b"[treadle.engines]\n\xff\xfe = x:y\n")
     found = await problem(registry, "found")
-    assert (found.kind, "mend or remove the package" in found.message) == ("missing", True)
-    with pytest.raises(ConfigError, match="cannot be searched for engines"):
+    assert (found.kind, "repair or remove the package" in found.message) == ("missing", True)
+    with pytest.raises(ConfigError, match="cannot be searched for 'treadle"):
         registry.engines()
     assert (await registry.resolve("linear", CONTEXT)).engine is not None
 

@@ -11,7 +11,7 @@ from treadle.core.entries import Flags
 from treadle.core.items import FunctionCall, FunctionCallOutput, InputText, Item, Message, text_of
 from treadle.core.provenance import InputProvenance, InternalEvent
 from treadle.core.text import approx_tokens
-from treadle.engines.retain import (
+from treadle.engines.linear import (
     LIVE_TOKENS,
     foldable_rows,
     live_announcements,

@@ -14,7 +14,7 @@ from treadle_retrieval import RetrievalEngine, engine
 
 from treadle.core.items import Message, text_of
 from treadle.core.provenance import InputProvenance
-from treadle.engines.registry import EngineContext
+from treadle.engines.loading import EngineContext
 from treadle.engines.values import AssembleResult, BootstrapParams, CommitParams, ResetParams
 from treadle.testing.contracts.engine_scenes import ANNOUNCED, ANNOUNCEMENT, Past, shown
 

@@ -11,7 +11,7 @@ from inline_snapshot import snapshot
 
 from tests.harness.scenes import call, hear, last, of, opened, scripted
 from treadle import Thread
-from treadle.engines.registry import EngineContext, EngineRegistry
+from treadle.engines.loading import EngineContext, EngineRegistry
 from treadle.engines.reports import EngineReported
 from treadle.harness.events import StepStarted, ToolFinished
 from treadle.testing import layout

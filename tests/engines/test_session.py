@@ -22,7 +22,7 @@ from tests.engines.scenes import (
     written,
 )
 from tests.harness.scenes import call, hear, last, opened, scripted
-from treadle.engines.health import EngineHealth
+from treadle.engines.reports import EngineHealth
 from treadle.engines.values import (
     BootstrapResult,
     CommitResult,

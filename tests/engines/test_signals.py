@@ -23,8 +23,8 @@ from tests.engines.scenes import (
 from tests.harness.scenes import call, hear, last, opened, scripted
 from tests.subagents.scenes import Gates, crew, spawn
 from treadle.core.provenance import InputProvenance, InternalEvent
-from treadle.engines.info import EngineInfo, Requirement
-from treadle.engines.registry import EngineContext, EngineRegistry
+from treadle.engines.contract import EngineInfo, Requirement
+from treadle.engines.loading import EngineContext, EngineRegistry
 from treadle.engines.values import AssembleParams, AssembleResult, CommitParams, ContextItem
 from treadle.testing.script import Answer, Failure
 from treadle.tools.decorator import tool

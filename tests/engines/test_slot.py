@@ -19,9 +19,9 @@ from tests.engines.scenes import (
 )
 from tests.harness.scenes import call, hear, last, opened, scripted
 from treadle.core.errors import CannotCompact
-from treadle.engines.info import EngineInfo, Requirement
-from treadle.engines.registry import EngineContext, EngineRegistry
-from treadle.engines.session import EngineTimeouts
+from treadle.engines.contract import EngineInfo, Requirement
+from treadle.engines.guard import EngineTimeouts
+from treadle.engines.loading import EngineContext, EngineRegistry
 from treadle.engines.values import MaintainParams, MaintainResult, Rebase
 from treadle.testing.script import Answer
 from treadle.tools.decorator import tool

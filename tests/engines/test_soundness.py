@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
-from treadle.engines.info import EngineInfo, Requirement, TranscriptPromise
-from treadle.engines.plain import LinearEngine
-from treadle.engines.soundness import POWERS, defects, delivery_promise, guarantee, optional_powers
+from treadle.engines.contract import EngineInfo, Requirement, TranscriptPromise
+from treadle.engines.defects import POWERS, defects, delivery_promise, guarantee, optional_powers
+from treadle.engines.linear import LinearEngine
 
 
 class Small(LinearEngine):

@@ -12,7 +12,7 @@ from tests.engines.scenes import (
     written,
 )
 from tests.harness.scenes import call, hear, last, opened, scripted
-from treadle.engines.info import EngineInfo
+from treadle.engines.contract import EngineInfo
 from treadle.engines.values import AssembleParams, AssembleResult
 from treadle.testing.script import Answer
 from treadle.tools.decorator import tool

@@ -18,8 +18,8 @@ from tests.engines.scenes import (
     written,
 )
 from tests.harness.scenes import call, hear, last, log, opened, scripted
-from treadle.engines.info import EngineInfo
-from treadle.engines.session import EngineTimeouts
+from treadle.engines.contract import EngineInfo
+from treadle.engines.guard import EngineTimeouts
 from treadle.engines.values import MaintainParams, MaintainResult, Rebase
 from treadle.testing.script import Answer
 from treadle.tools.decorator import tool

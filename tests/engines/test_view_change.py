@@ -18,12 +18,16 @@ from tests.strategies import context_changes
 from treadle.context.rules import Pairing
 from treadle.context.view import View, load_view
 from treadle.core.items import FunctionCall, FunctionCallOutput, InputText, Message
+from treadle.engines.contract import EngineInfo
 from treadle.engines.conversation import conversation_fields, named_rows
-from treadle.engines.info import EngineInfo
-from treadle.engines.publish import publish
-from treadle.engines.recall import recall_item
-from treadle.engines.values import AssembleParams, AssembleResult, ContextItem, EntryRange
-from treadle.engines.view_change import InvalidEngineOutput, added_drafts, view_change
+from treadle.engines.values import (
+    AssembleParams,
+    AssembleResult,
+    ContextItem,
+    EntryRange,
+    recall_item,
+)
+from treadle.engines.view_change import InvalidEngineOutput, added_drafts, publish, view_change
 from treadle.harness.events import StepStarted
 from treadle.prompt.state import Baseline, Known
 from treadle.testing.script import Answer

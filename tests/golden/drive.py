@@ -20,7 +20,7 @@ import treadle
 from treadle import Choices, Hooks, InputProvenance, InternalEvent, PromptContext, tool
 from treadle.core.loopback import LoopbackRequest
 from treadle.delivery.channel import Delivery, Receipt
-from treadle.engines.registry import EngineRegistry
+from treadle.engines.loading import EngineRegistry
 from treadle.harness.codex.harness import CodexHarness
 from treadle.harness.codex.options import CodexOptions
 from treadle.harness.events import (
@@ -358,8 +358,7 @@ def failing_engine() -> Any:
 def folding_engine() -> Any:
     """An engine that goes through a list of plans, one for each turn."""
     from tests.engines.scenes import Probe, written
-    from treadle.engines.recall import recall_item
-    from treadle.engines.values import AssembleResult
+    from treadle.engines.values import AssembleResult, recall_item
 
     turns = 0
 

@@ -8,7 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from treadle.core.usage import TokenUsage
-from treadle.engines.info import Capability
+from treadle.engines.contract import Capability
 from treadle.harness.contract import Outcome, Traits, TurnRun
 from treadle.harness.events import ItemCompleted, NoticeRaised, TurnCompleted
 from treadle.harness.loop import LoopHarness

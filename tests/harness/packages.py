@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from treadle.core.items import Message, OutputText
-from treadle.engines.info import Capability
+from treadle.engines.contract import Capability
 from treadle.harness.contract import Outcome, Traits, TurnRun
 from treadle.harness.events import TextDelta
 

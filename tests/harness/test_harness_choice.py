@@ -11,8 +11,8 @@ import pytest
 from treadle import Thread
 from treadle.core.errors import ConfigError, MissingHarness, UnsupportedHarness
 from treadle.core.specs import spec_name
-from treadle.engines.info import EngineInfo, Requirement
-from treadle.engines.plain import LinearEngine
+from treadle.engines.contract import EngineInfo, Requirement
+from treadle.engines.linear import LinearEngine
 from treadle.harness.contract import Identifies, Traits, nobody
 from treadle.harness.events import NoticeRaised, TurnStarted
 from treadle.harness.loop import LoopHarness

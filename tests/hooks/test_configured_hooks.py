@@ -211,6 +211,7 @@ async def test_installed_packages_register_hooks(place: Place, site: Path):
 def test_a_package_whose_hooks_cannot_be_had_is_named(site: Path):
     install(site, "raise ImportError('half installed')")
     with pytest.raises(
-        ConfigError, match=r"'greeter' \(treadle_greeter:register\).*half installed"
+        ConfigError,
+        match=r"'greeter' .*'treadle_greeter:register' of 'treadle-greeter': .*half installed",
     ):
         register_installed(Hooks())

@@ -196,5 +196,5 @@ def test_packages_offer_overlays(tmp_path, monkeypatch):
 def test_a_package_that_cannot_be_loaded_is_named(tmp_path, monkeypatch):
     offer(tmp_path, "broken_overlay_for_treadle", "House = 5\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    with pytest.raises(FragmentError, match=r"entry point 'house' .* cannot be used"):
+    with pytest.raises(FragmentError, match=r"overlay 'house' cannot be loaded from .*TypeError"):
         installed_overlays()

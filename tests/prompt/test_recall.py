@@ -3,8 +3,7 @@ from __future__ import annotations
 from inline_snapshot import snapshot
 
 from treadle.core.items import Message, text_of
-from treadle.engines.recall import recall_item
-from treadle.engines.values import ContextItem
+from treadle.engines.values import ContextItem, recall_item
 from treadle.prompt import default_registry
 from treadle.prompt.recall import Recall
 

@@ -259,7 +259,8 @@ def test_installed_packages_offer_fragments(package_path: Path):
 def test_a_broken_package_is_named(package_path: Path):
     offer(package_path, PACKAGE, "weather_for_treadle:Wether")
     with pytest.raises(
-        FragmentError, match=r"entry point 'weather' \(weather_for_treadle:Wether\)"
+        FragmentError,
+        match=r"fragment 'weather' cannot be loaded from 'weather_for_treadle:Wether'",
     ):
         default_registry().load_entry_points()
 

@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 from inline_snapshot import snapshot
 
-from treadle.sandbox.environment_variables import command_environment, is_secret
+from treadle.core.redact import is_secret
+from treadle.sandbox.environment_variables import command_environment
 
 
 def test_a_command_gets_a_plain_environment():

@@ -6,7 +6,7 @@ import pytest
 
 from tests.engines.sample_engines import MinimalEngine, SummingEngine
 from treadle.engines.contract import CommitsTurns, ContextEngine, FollowsTurns
-from treadle.engines.soundness import defects, optional_powers
+from treadle.engines.defects import defects, optional_powers
 from treadle.testing.contracts.engine_scenes import Past
 from treadle.testing.wrapping import Calls, Work, wrapped
 

@@ -17,8 +17,7 @@ import click
 import msgspec
 
 from ..engines.contract import Disposes
-from ..engines.offers import EngineContext
-from ..engines.registry import DEFAULT, engine_registry
+from ..engines.loading import DEFAULT, EngineContext, engine_registry
 from ..policy.auth.auth_state import AuthState, ProfileFacts
 from ..policy.auth.order import Pin
 from ..store.contract import Lease, Store

@@ -19,13 +19,17 @@ from msgspec import Struct
 from ..config import Settings
 from ..core.errors import EngineFailed
 from ..engines.advance import topic_of
-from ..engines.contract import ContextEngine, Disposes
+from ..engines.contract import (
+    LOOP_CAPABILITIES,
+    ContextEngine,
+    Disposes,
+    EngineInfo,
+    unmet_requirement,
+)
+from ..engines.defects import delivery_promise, guarantee, optional_powers
 from ..engines.guard import EngineGuard
-from ..engines.health import EngineFailure, EngineHealth
-from ..engines.info import LOOP_CAPABILITIES, EngineInfo, unmet_requirement
-from ..engines.making import ProblemKind
-from ..engines.registry import EngineContext, EngineRegistry, Resolution, canonical_name
-from ..engines.soundness import delivery_promise, guarantee, optional_powers
+from ..engines.loading import EngineContext, EngineRegistry, ProblemKind, Resolution, canonical_name
+from ..engines.reports import EngineFailure, EngineHealth
 from ..store.contract import OutboxRow, Store
 
 __all__ = [
@@ -92,12 +96,12 @@ async def engine_states(
     registry: EngineRegistry, settings: Settings, home: Path, cwd: Path, store: Store
 ) -> list[EngineState]:
     """Every engine that is offered, chosen, or still has turns waiting for it."""
-    offers = await asyncio.to_thread(registry.engines)
+    plugins = await asyncio.to_thread(registry.engines)
     failures = await asyncio.to_thread(EngineHealth(home).read)
     rows = await store.outbox()
     selected = canonical_name(settings.engine)
     left = sorted(row.topic.removeprefix(topic_of("")) for row in rows if _is_ours(row))
-    known = dict.fromkeys([*(canonical_name(offer.id) for offer in offers), selected, *left])
+    known = dict.fromkeys([*(canonical_name(plugin.name) for plugin in plugins), selected, *left])
     return [
         msgspec.structs.replace(
             await inspect_engine(registry, engine, settings.engines.get(engine, {}), cwd),

@@ -234,7 +234,7 @@ def prompt_settings(settings: Settings) -> PromptContext:
 
 def engine_options(settings: Settings) -> EngineOptions:
     """Return the engine that is chosen, as threads are opened with it."""
-    from ..engines.registry import canonical_name
+    from ..engines.loading import canonical_name
     from ..thread.options import EngineOptions
 
     engine = canonical_name(settings.engine)

@@ -14,6 +14,7 @@ import threading
 from collections.abc import Iterable
 from urllib.parse import quote
 
+from .text import word_set
 from .wire import json_bytes
 
 __all__ = [
@@ -21,7 +22,10 @@ __all__ = [
     "RedactingFilter",
     "Redactor",
     "add_secrets",
+    "describe_error",
     "forget_secrets",
+    "is_secret",
+    "one_line",
     "redact",
     "redact_known",
     "redact_logs",
@@ -32,6 +36,8 @@ BLANK = "…"
 
 _SHORTEST = 6
 """Shorter values are words that occur anywhere; no provider gives them out as secrets."""
+
+_LONGEST_LINE = 300
 
 _MOST = 4096
 """How many secrets are known at a time; the oldest are forgotten first."""
@@ -164,3 +170,64 @@ def _spellings(secret: str) -> tuple[str, ...]:
     coded = base64.b64encode(data).decode().rstrip("=")
     escaped = json_bytes(data.decode(errors="replace"))[1:-1].decode()
     return tuple(dict.fromkeys((secret, quote(data, safe=""), escaped, coded)))
+
+
+_SECRET_WORDS = word_set(
+    "KEY KEYS APIKEY TOKEN TOKENS SECRET SECRETS PASSWORD PASSWORDS PASSWD PASSPHRASE PASS "
+    "CREDENTIAL CREDENTIALS CREDS AUTH BEARER JWT PAT COOKIE COOKIES DSN WEBHOOK"
+)
+_SECRET_ENDINGS = tuple(
+    word_set("APIKEY SECRETKEY PRIVATEKEY ACCESSKEY TOKEN SECRET PASSWORD PASSWD PASSPHRASE")
+)
+_SECRET_NAMES = word_set(
+    "SSH_AUTH_SOCK SSH_AGENT_PID GPG_AGENT_INFO DBUS_SESSION_BUS_ADDRESS DOCKER_HOST "
+    "DOCKER_AUTH_CONFIG DATABASE_URL PGPASSFILE SSHPASS KUBECONFIG NETRC XAUTHORITY"
+)
+_URL_WITH_LOGIN = r"://[^/\s:@]*:[^/\s@]+@"
+_ASSIGNED_NAME = r"([A-Za-z][\w-]*)[\"']?\s*[=:]\s*[\"']?"
+_ASSIGNED_VALUE = r"[^\s\"',;&]+"
+
+
+def is_secret(name: str, value: str = "") -> bool:
+    """Return whether a variable holds a secret, or gives access to one.
+
+    >>> is_secret("OPENAI_API_KEY"), is_secret("TOKENIZERS_PARALLELISM")
+    (True, False)
+    """
+    words = name.upper().split("_")
+    return (
+        name.upper() in _SECRET_NAMES
+        or name.upper().endswith("_PWD")
+        or not _SECRET_WORDS.isdisjoint(words)
+        or any(word.endswith(_SECRET_ENDINGS) for word in words)
+        or re.search(_URL_WITH_LOGIN, value) is not None
+    )
+
+
+def one_line(text: str) -> str:
+    """Return `text` on one line, short, and without what looks like a secret."""
+    redacted = redact(text[: _LONGEST_LINE * 64])
+    line = " ".join(redacted[: _LONGEST_LINE * 8].split()).encode(errors="replace").decode()
+    line = _without_values(line)
+    return line if len(line) <= _LONGEST_LINE else line[: _LONGEST_LINE - 1] + "…"
+
+
+def describe_error(error: BaseException) -> str:
+    """Return an error in one line."""
+    try:
+        message = one_line(str(error))
+    except Exception:  # noqa: BLE001 - an error's own code may raise anything
+        message = ""
+    return one_line(f"{type(error).__name__}: {message or 'no message'}")
+
+
+def _without_values(line: str) -> str:
+    """Return `line` without what stands behind the names of secrets."""
+    value_pattern = re.compile(_ASSIGNED_VALUE)
+    kept, done = [], 0
+    for name in re.finditer(_ASSIGNED_NAME, line):
+        value = value_pattern.match(line, name.end())
+        if value and name.start() >= done and is_secret(name[1].replace("-", "_")):
+            kept += [line[done : name.end()], BLANK]
+            done = value.end()
+    return "".join([*kept, line[done:]])

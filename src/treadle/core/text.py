@@ -21,6 +21,7 @@ __all__ = [
     "truncate_ends",
     "truncate_output",
     "truncate_text",
+    "word_set",
 ]
 
 BYTES_PER_TOKEN = 4
@@ -132,3 +133,8 @@ def _whole_suffix(data: bytes, size: int) -> str:
 def _bytes(text: str) -> bytes:
     """Return `text` in UTF-8, also if a host has put half a character in it."""
     return text.encode(errors="surrogatepass")
+
+
+def word_set(text: str) -> frozenset[str]:
+    """Return the words of `text`, as a set: a closed list of names, written as running text."""
+    return frozenset(text.split())

@@ -1,16 +1,17 @@
 """Advancing an engine: from a turn's end to the engine's knowledge of it, through the outbox.
 
 Owns the way of a row ``engine:<id>``: admitted with the turn, accepted with its end, ready
-once its range is fixed, gone once the engine has it. Invariants: rows are handed over in
-order and stay until the engine has them; a turn that failed or was aborted advances
-nothing, and its items travel, marked, with the next accepted turn; and a turn that was
-seen to its end is handed over as it was seen, with one write.
+once its range is fixed, gone once the engine has it. Invariants: a turn leaves its row whether
+or not the engine can be reached; rows are handed over in order and stay until the engine has
+them; a turn that failed or was aborted advances nothing, and its items travel, marked, with
+the next accepted turn; and a turn that was seen to its end is handed over with one write.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import takewhile
+from typing import Literal
 
 import msgspec
 from msgspec import Raw, Struct
@@ -19,15 +20,14 @@ from ..context.row import Row
 from ..context.view import load_view
 from ..core.entries import Epoch, Reason
 from ..core.errors import EngineFailed, NotFound, StoreCorrupt, StoreTooNew
-from ..core.wire import json_bytes
+from ..core.ids import new_id
+from ..core.wire import Json, json_bytes
 from ..log.thread_log import ThreadLog
-from ..store.contract import OutboxDraft, OutboxRow, Store, Turn
+from ..store.contract import Admission, OutboxDraft, OutboxRow, Store, Turn, TurnEnd
+from .call_context import CallContext, CallFields
 from .contract import CommitsTurns, ContextEngine, FollowsTurns, IngestsBatches, Resets
-from .conversation import ConversationFields, conversation_fields, named_rows
-from .following import EngineFollower, EngineWork, decode_work, topic_of
-from .frame import CallContext, CallFields
+from .conversation import ConversationFields, conversation_fields, named_rows, visible_rows
 from .guard import EngineGuard
-from .log import visible_rows
 from .values import (
     AfterTurnParams,
     CommitParams,
@@ -40,16 +40,94 @@ from .values import (
     TurnOutcome,
 )
 
-__all__ = ["AdvanceResult", "TurnAdvancer", "topic_of"]
+__all__ = [
+    "AdvanceResult",
+    "EngineFollower",
+    "EngineWork",
+    "TurnAdvancer",
+    "decode_work",
+    "topic_of",
+]
 
 AT_ONCE = 16
 """How many rows are handed over in one go."""
 
-_SECONDS = 60.0
-_FATES: dict[str, TurnOutcome] = {"failed": "failed", "aborted": "aborted"}
+_OUTCOMES: dict[str, TurnOutcome] = {"failed": "failed", "aborted": "aborted"}
 
 
-class _Done(Struct, frozen=True):
+class EngineWork(Struct, frozen=True, omit_defaults=True):
+    """What a row says."""
+
+    turn: str = ""
+    number: int = 0
+    carried: tuple[int, ...] = ()
+    """Turns before it that advanced nothing."""
+    first: int = 0
+    last: int = 0
+    hidden: Literal["reset", "rollback"] | None = None
+    """Not a turn: these entries were hidden."""
+
+
+def decode_work(body: Json) -> EngineWork:
+    """Return the work that a row of the outbox asks for."""
+    return msgspec.json.decode(body, type=EngineWork)
+
+
+def topic_of(engine: str) -> str:
+    """Return the outbox topic of an engine."""
+    return f"engine:{engine}"
+
+
+class TurnStart(Struct, frozen=True):
+    """The turn that was admitted last, if it was new: its number, and where it begins."""
+
+    number: int = 0
+    first: int = 0
+
+
+class EngineFollower(Struct):
+    """Leaves rows for one thread's engine, in the transactions of the thread's turns."""
+
+    engine: str
+    log: ThreadLog
+    left: int = 0
+    """How many rows were left so far, or may have been."""
+    newest: TurnStart = TurnStart()
+    _turn: str = ""
+
+    def rows_on_admission(self, admission: Admission) -> tuple[OutboxDraft, ...]:
+        """Return the row of a turn that may advance the engine."""
+        self._turn = admission.id
+        # A turn that was admitted before keeps its number, so this one will not be its.
+        self.newest = TurnStart(self.log.turn + 1, self.log.view.upto + 1)
+        return (self._row(f"turn:{admission.id}", EngineWork(admission.id)),)
+
+    def rows_on_end(self, end: TurnEnd) -> tuple[OutboxDraft, ...]:
+        """Return the row of a turn that will advance the engine, if it was completed."""
+        if end.state != "completed" or not self._turn:
+            return ()
+        work = EngineWork(self._turn, end.number)
+        return (self._row(f"turn:{self._turn}", work, "accepted"),)
+
+    def rows_on_hiding(
+        self, first: int, last: int, reason: Literal["reset", "rollback"]
+    ) -> tuple[OutboxDraft, ...]:
+        """Return the row that makes the engine forget these entries."""
+        work = EngineWork(first=first, last=last, hidden=reason)
+        return (self._row(new_id("hide"), work, "ready"),)
+
+    def _row(
+        self,
+        key: str,
+        work: EngineWork,
+        state: Literal["admitted", "accepted", "ready", "blocked"] = "admitted",
+    ) -> OutboxDraft:
+        self.left += 1
+        body = Raw(json_bytes(work))
+        return OutboxDraft(topic=topic_of(self.engine), key=key, body=body, state=state)
+
+
+class _RowResult(Struct, frozen=True):
     """What a row came to."""
 
     operation: str
@@ -57,7 +135,7 @@ class _Done(Struct, frozen=True):
     items: int = 0
 
 
-class _Marked(ConversationFields):
+class _MarkedFields(ConversationFields):
     """A conversation, and what became of each item's turn."""
 
     outcomes: tuple[TurnOutcome, ...]
@@ -84,14 +162,14 @@ class TurnAdvancer(Struct):
 
     engine: ContextEngine
     guard: EngineGuard
-    frame: CallContext
+    context: CallContext
     follower: EngineFollower
-    seconds: float = _SECONDS
+    seconds: float
     _handed: int = 0
     """The newest turn that was handed over."""
     _clean: int = -1
     """How many rows had been left when none waited any more."""
-    _fates: dict[int, TurnOutcome] = {}
+    _outcomes: dict[int, TurnOutcome] = {}
     """What became of the turns in view; all of them have ended."""
 
     async def drain(self, most: int = AT_ONCE) -> AdvanceResult:
@@ -99,16 +177,22 @@ class TurnAdvancer(Struct):
         left = self.follower.left
         if left == self._clean:
             return AdvanceResult()
-        drained = await self._drained(most)
-        if not drained.pending and not drained.open:
+        result = await self._hand_over_waiting(most)
+        if not result.pending and not result.open:
             self._clean = left
-        return drained
+        return result
 
-    async def _drained(self, most: int) -> AdvanceResult:
-        done: list[_Done] = []
+    async def discard(self) -> None:
+        """Remove what waits: the engine does not want to be told of turns."""
+        rows = await self._store.outbox(thread=self._log.id, topic=topic_of(self.guard.info.id))
+        if rows:
+            await self._log.queue(settle=tuple(row.number for row in rows))
+
+    async def _hand_over_waiting(self, most: int) -> AdvanceResult:
+        done: list[_RowResult] = []
         blocked: list[str] = []
         failure: EngineFailed | None = None
-        rows, is_open = await self._rows()
+        rows, is_open = await self._waiting_rows()
         while rows and failure is None and sum(each.turns for each in done) < most:
             try:
                 done.append(await self._advance(rows[0]))
@@ -145,75 +229,74 @@ class TurnAdvancer(Struct):
 
     @property
     def _log(self) -> ThreadLog:
-        return self.frame.log
+        return self.context.log
 
     @property
     def _store(self) -> Store:
         return self._log.store
 
-    async def _rows(self) -> tuple[list[OutboxRow], bool]:
-        """What waits, without rows put aside, and whether a turn is still open."""
+    async def _waiting_rows(self) -> tuple[list[OutboxRow], bool]:
+        """Return what waits, without rows put aside, and whether a turn is still open."""
         rows = await self._store.outbox(thread=self._log.id, topic=topic_of(self.guard.info.id))
         waiting = [row for row in rows if row.state != "blocked"]
         result = []
         for row in waiting:
-            settled = row if row.state != "admitted" else await self._fate(row)
+            settled = row if row.state != "admitted" else await self._settle(row)
             if settled is not None:
                 result.append(settled)
         return result, len(result) < len(waiting)
 
-    async def _fate(self, row: OutboxRow) -> OutboxRow | None:
-        """What became of a turn whose end nobody noted for the engine."""
-        turn = await self._find(decode_work(row.body).turn)
+    async def _settle(self, row: OutboxRow) -> OutboxRow | None:
+        """Find what became of a turn whose end nobody noted for the engine."""
+        turn = await self._find_turn(decode_work(row.body).turn)
         if turn is not None and turn.state == "completed":
             body = Raw(json_bytes(EngineWork(turn.id, turn.number)))
             return msgspec.structs.replace(row, state="accepted", body=body)
-        ended = turn is None or turn.state in _FATES or turn.number < self._log.turn
-        if ended:
+        if turn is None or turn.state in _OUTCOMES or turn.number < self._log.turn:
             await self._log.queue(settle=(row.number,))
         return None
 
-    async def _find(self, turn: str) -> Turn | None:
+    async def _find_turn(self, turn: str) -> Turn | None:
         recent = await self._store.turns(self._log.id, limit=4 * AT_ONCE)
         return next((one for one in reversed(recent) if one.id == turn), None)
 
-    async def _advance(self, row: OutboxRow) -> _Done:
-        """Bring one row to its end."""
+    async def _advance(self, row: OutboxRow) -> _RowResult:
+        """Hand over one row, and remove it."""
         work = decode_work(row.body)
         if work.hidden is not None:
-            await self._hide(work)
+            await self._reset(work)
             await self._log.queue(settle=(row.number,))
-            return _Done("thread_reset")
-        fresh = self._fresh(work) if row.state == "accepted" else None
+            return _RowResult("thread_reset")
+        fresh = self._fresh_rows(work) if row.state == "accepted" else None
         if fresh is not None:
             work = msgspec.structs.replace(
-                work, first=self.follower.begun.first, last=self._log.view.upto
+                work, first=self.follower.newest.first, last=self._log.view.upto
             )
         elif row.state == "accepted":
-            work = await self._ranged(work)
+            work = await self._with_range(work)
             await self._rows_of(work)
-            await self._fix(row, work)
+            await self._fix_range(row, work)
         try:
-            done = await self._hand_over(work, fresh or await self._rows_of(work))
+            result = await self._hand_over(work, fresh or await self._rows_of(work))
         except EngineFailed:
             if fresh is not None:
-                await self._fix(row, work)
+                await self._fix_range(row, work)
             raise
         await self._log.queue(settle=(row.number,))
         self._handed = work.number
-        return done
+        return result
 
-    async def _fix(self, row: OutboxRow, work: EngineWork) -> None:
-        """Keep the range of a turn: however often it is handed over, it is the same."""
+    async def _fix_range(self, row: OutboxRow, work: EngineWork) -> None:
+        """Store the range of a turn: however often it is handed over, it is the same."""
         body = Raw(json_bytes(work))
         await self._log.queue(OutboxDraft(topic=row.topic, key=row.key, body=body, state="ready"))
 
-    def _fresh(self, work: EngineWork) -> list[tuple[Row, TurnOutcome]] | None:
-        """The conversation of the turn that has just ended, where the view shows all of it."""
-        log, begun = self._log, self.follower.begun
-        view, first = log.view, begun.first
-        newest = work.number == begun.number == log.turn
-        if not newest or self._handed != work.number - 1 or view.base >= first:
+    def _fresh_rows(self, work: EngineWork) -> list[tuple[Row, TurnOutcome]] | None:
+        """Return the conversation of the newest turn, where the view shows all of it."""
+        log, newest = self._log, self.follower.newest
+        view, first = log.view, newest.first
+        is_newest = work.number == newest.number == log.turn
+        if not is_newest or self._handed != work.number - 1 or view.base >= first:
             return None
         if any(last >= first for _, last in view.gaps):
             return None
@@ -226,15 +309,15 @@ class TurnAdvancer(Struct):
             OutboxDraft(topic=row.topic, key=row.key, body=row.body, state="blocked")
         )
 
-    async def _ranged(self, work: EngineWork) -> EngineWork:
-        """The entries of a turn, and of those before it that advanced nothing."""
+    async def _with_range(self, work: EngineWork) -> EngineWork:
+        """Find the entries of a turn, and of those before it that advanced nothing."""
         store, thread = self._store, self._log.id
         turn = await store.turn(thread, work.number)
         carried: list[int] = []
         first = turn.first
         while (earlier := work.number - len(carried) - 1) > 0:
             before = await store.turn(thread, earlier)
-            if before.state not in _FATES:
+            if before.state not in _OUTCOMES:
                 break
             carried.insert(0, earlier)
             first = before.first
@@ -244,7 +327,7 @@ class TurnAdvancer(Struct):
         return msgspec.structs.replace(work, carried=tuple(carried), first=first, last=last)
 
     async def _since_reset(self, first: int, last: int) -> int:
-        """Where carried entries begin: what the user has reset since does not come back."""
+        """Return where carried entries begin: what the user has reset does not come back."""
         entries = await self._store.read(self._log.id, first, last)
         controls = [(entry.seq, entry.control) for entry in entries if entry.kind == "epoch"]
         resets = [
@@ -261,107 +344,107 @@ class TurnAdvancer(Struct):
             return self._log.view.upto
 
     async def _rows_of(self, work: EngineWork) -> list[tuple[Row, TurnOutcome]]:
-        """The conversation of a turn and of those it carries, as it was when the turn ended."""
+        """Read the conversation of a turn and of those it carries, as it was at its end."""
         store, thread = self._store, self._log.id
-        fates: dict[int, TurnOutcome] = {work.number: "accepted"}
+        outcomes: dict[int, TurnOutcome] = {work.number: "accepted"}
         for number in work.carried:
-            fates[number] = _FATES[(await store.turn(thread, number)).state]
+            outcomes[number] = _OUTCOMES[(await store.turn(thread, number)).state]
         rows = await visible_rows(store, thread, work.first, work.last, upto=work.last)
-        return [(row, fates[row.turn]) for row in rows if row.turn in fates and not row.contextual]
+        return [
+            (row, outcomes[row.turn]) for row in rows if row.turn in outcomes and not row.contextual
+        ]
 
-    async def _hand_over(self, work: EngineWork, said: Sequence[tuple[Row, TurnOutcome]]) -> _Done:
+    async def _hand_over(
+        self, work: EngineWork, conversation: Sequence[tuple[Row, TurnOutcome]]
+    ) -> _RowResult:
         """Tell the engine of a turn, in the best way it has."""
-        rows = [pair for pair in said if not pair[0].volatile]
+        rows = [pair for pair in conversation if not pair[0].volatile]
         match self.engine:
             case CommitsTurns() as engine:
-                way = "commit_turn"
-                await self._commit(engine, work, rows)
+                await self._commit_turn(engine, work, rows)
             case FollowsTurns() as engine:
-                way = "after_turn"
-                await self._follow(engine, work)
+                await self._after_turn(engine, work)
             case IngestsBatches() as engine:
-                way = "ingest_batch"
-                await self._batch(engine, work, rows)
+                await self._ingest_batch(engine, work, rows)
             case _:
-                way = "ingest"
                 await self._ingest(work, rows)
-        return _Done(way, 1, len(rows))
+        return _RowResult(self.operation, 1, len(rows))
 
-    async def _commit(
+    async def _commit_turn(
         self, engine: CommitsTurns, work: EngineWork, rows: Sequence[tuple[Row, TurnOutcome]]
     ) -> None:
         own = [row.seq for row, _ in rows if row.turn == work.number and row.seq is not None]
-        given = CommitParams(
+        params = CommitParams(
             key=f"{self._log.id}/{work.number}",
             turn=work.turn,
             number=work.number,
             first=min(own, default=work.first),
             last=work.last,
-            **self._named(rows),
-            **self._around(work),
+            **self._marked_fields(rows),
+            **self._call_fields(work),
         )
-        await self.guard.call("commit_turn", engine.commit_turn, given, CommitResult, self.seconds)
+        await self.guard.call("commit_turn", engine.commit_turn, params, CommitResult, self.seconds)
 
-    async def _follow(self, engine: FollowsTurns, work: EngineWork) -> None:
-        """The view as it was when the turn ended, with where the turn began."""
+    async def _after_turn(self, engine: FollowsTurns, work: EngineWork) -> None:
+        """Show the view as it was when the turn ended, and where the turn began."""
         log = self._log
         view = log.view
         if view.upto != work.last:
             view = await load_view(log.store, log.id, log.registry, upto=work.last)
         rows = list(named_rows(log.id, view.rows).items())
-        outcomes = await self._outcomes([row for _, row in rows])
-        begun = next((i for i, (_, row) in enumerate(rows) if row.turn == work.number), len(rows))
-        given = AfterTurnParams(
+        outcomes = await self._outcomes_of([row for _, row in rows])
+        start = next((i for i, (_, row) in enumerate(rows) if row.turn == work.number), len(rows))
+        params = AfterTurnParams(
             turn=work.turn,
-            pre_prompt_count=begun,
+            pre_prompt_count=start,
             outcomes=tuple(outcomes),
-            token_budget=self.frame.budget(),
+            token_budget=self.context.budget(),
             **conversation_fields(rows),
-            **self._around(work),
+            **self._call_fields(work),
         )
-        await self.guard.call("after_turn", engine.after_turn, given, type(None), self.seconds)
+        await self.guard.call("after_turn", engine.after_turn, params, type(None), self.seconds)
 
-    async def _batch(
+    async def _ingest_batch(
         self, engine: IngestsBatches, work: EngineWork, rows: Sequence[tuple[Row, TurnOutcome]]
     ) -> None:
-        given = IngestBatchParams(**self._named(rows), **self._around(work))
+        params = IngestBatchParams(**self._marked_fields(rows), **self._call_fields(work))
         method = engine.ingest_batch
-        await self.guard.call("ingest_batch", method, given, IngestBatchResult, self.seconds)
+        await self.guard.call("ingest_batch", method, params, IngestBatchResult, self.seconds)
 
     async def _ingest(self, work: EngineWork, rows: Sequence[tuple[Row, TurnOutcome]]) -> None:
-        named = self._named(rows)
-        around = self._around(work)
-        for index, item in enumerate(named["items"]):
-            given = IngestParams(
+        marked = self._marked_fields(rows)
+        call_fields = self._call_fields(work)
+        for index, item in enumerate(marked["items"]):
+            params = IngestParams(
                 item=item,
-                provenance=named["provenance"][index],
-                internal_events=named["internal_events"][index],
-                outcome=named["outcomes"][index],
-                **around,
+                provenance=marked["provenance"][index],
+                internal_events=marked["internal_events"][index],
+                outcome=marked["outcomes"][index],
+                **call_fields,
             )
-            await self.guard.call("ingest", self.engine.ingest, given, IngestResult, self.seconds)
+            await self.guard.call("ingest", self.engine.ingest, params, IngestResult, self.seconds)
 
-    async def _outcomes(self, rows: Sequence[Row]) -> list[TurnOutcome]:
+    async def _outcomes_of(self, rows: Sequence[Row]) -> list[TurnOutcome]:
         numbers = {row.turn for row in rows if row.turn}
-        for number in sorted(numbers - self._fates.keys()):
+        for number in sorted(numbers - self._outcomes.keys()):
             turn = await self._store.turn(self._log.id, number)
-            self._fates[number] = _FATES.get(turn.state, "accepted")
-        return [self._fates.get(row.turn, "accepted") for row in rows]
+            self._outcomes[number] = _OUTCOMES.get(turn.state, "accepted")
+        return [self._outcomes.get(row.turn, "accepted") for row in rows]
 
-    async def _hide(self, work: EngineWork) -> None:
+    async def _reset(self, work: EngineWork) -> None:
         if not isinstance(self.engine, Resets):
             return
         assert work.hidden is not None
-        given = ResetParams(
-            reason=work.hidden, first=work.first, last=work.last, **self.frame.fields()
+        params = ResetParams(
+            reason=work.hidden, first=work.first, last=work.last, **self.context.fields()
         )
         method = self.engine.thread_reset
-        await self.guard.call("thread_reset", method, given, type(None), self.seconds)
+        await self.guard.call("thread_reset", method, params, type(None), self.seconds)
 
-    def _around(self, work: EngineWork) -> CallFields:
-        return self.frame.fields("context-engine.after-turn", fence=work.last)
+    def _call_fields(self, work: EngineWork) -> CallFields:
+        return self.context.fields("context-engine.after-turn", fence=work.last)
 
-    def _named(self, rows: Sequence[tuple[Row, TurnOutcome]]) -> _Marked:
-        thread = self._log.id
-        named = named_rows(thread, [row for row, _ in rows]).items()
-        return _Marked(**conversation_fields(named), outcomes=tuple(outcome for _, outcome in rows))
+    def _marked_fields(self, rows: Sequence[tuple[Row, TurnOutcome]]) -> _MarkedFields:
+        named = named_rows(self._log.id, [row for row, _ in rows]).items()
+        outcomes = tuple(outcome for _, outcome in rows)
+        return _MarkedFields(**conversation_fields(named), outcomes=outcomes)

@@ -1,80 +1,60 @@
-"""The guard: an engine's code, held at arm's length.
+"""The guard: calls an engine's code, and lets nothing of it break a turn.
 
-Owns what happens when an engine raises, hangs or answers with something else. Invariant:
-whoever calls through it gets an answer of the right kind that is nobody else's, or
-`EngineFailed`, in bounded time, even from an engine that swallows its cancellation.
+Owns how long an engine may take, and what happens when it raises, hangs or answers with
+something else. Invariants: whoever calls through the guard gets an answer of the right type
+that nobody else can change, or `EngineFailed`, in bounded time, even from an engine that
+swallows its cancellation; and no call may ask the model anything once it is over.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar, cast
 
 import msgspec
 from msgspec import Struct, field
 
 from ..core.aio import start_now
-from ..core.errors import EngineFailed
-from .borrowed import lent
-from .info import HOST_PARAMS, EngineInfo, HostParam
+from ..core.errors import EngineFailed, TreadleError
+from ..core.items import Item
+from ..core.redact import describe_error, one_line
+from .contract import HOST_PARAMS, EngineInfo, HostParam
 from .lazy_sequence import LazySequence
-from .words import brief, describe_error
+from .values import Complete, RuntimeContext
 
-__all__ = ["EngineGuard", "checked_copy", "without_declined"]
+__all__ = ["EngineGuard", "EngineTimeouts", "checked_copy", "without_declined"]
 
 T = TypeVar("T")
 P = TypeVar("P", bound=Struct)
+G = TypeVar("G", bound=Struct | None)
 
-_GRACE = 2.0
-
-_log = logging.getLogger(__name__)
-
-
-def without_declined(
-    info: EngineInfo, given: P, *, always: frozenset[HostParam] = frozenset()
-) -> P:
-    """`given` without the host parameters that the engine declines."""
-    if info.accepted_host_params is None:
-        return given
-    declined = HOST_PARAMS - set(info.accepted_host_params) - always
-    present = declined.intersection(given.__struct_fields__)
-    return msgspec.structs.replace(given, **dict.fromkeys(present)) if present else given
+_logger = logging.getLogger(__name__)
 
 
-def checked_copy(value: object, kind: type[T]) -> T:
-    """A copy of `value` in which every field has the type that `kind` gives it.
+class EngineTimeouts(Struct, frozen=True, kw_only=True):
+    """How many seconds an engine has for each call."""
 
-    Raises `ValueError` where one has not, or holds what cannot be written down.
-    """
-    try:
-        return msgspec.json.decode(msgspec.json.encode(value, enc_hook=_plain), type=kind)
-    except (msgspec.MsgspecError, TypeError, OverflowError, RecursionError) as error:
-        raise ValueError(str(error)) from error
-
-
-def _plain(value: object) -> object:
-    """What JSON has for a value that it does not know."""
-    return tuple(value) if isinstance(value, LazySequence) else repr(value)
-
-
-def _taken(result: Struct, kind: type[T], given: Struct | None) -> T:
-    """An own copy of `result`, but for items that were only handed on: nobody can change them."""
-    items: object = getattr(given, "items", None)
-    if items is None or getattr(result, "items", None) is not items:
-        return checked_copy(result, kind)
-    rest: Any = checked_copy(msgspec.structs.replace(result, items=()), kind)
-    return cast("T", msgspec.structs.replace(rest, items=items))
+    bootstrap: float = 120.0
+    assemble: float = 30.0
+    commit: float = 60.0
+    maintain: float = 60.0
+    compact: float = 180.0
+    spawn: float = 10.0
+    dispose: float = 10.0
+    grace: float = 2.0
+    """For a call that was cancelled to come to its end."""
 
 
 class EngineGuard(Struct):
     """Calls one engine."""
 
     info: EngineInfo
-    grace: float = _GRACE
+    grace: float = EngineTimeouts().grace
     """Seconds that a cancelled call has to come to an end."""
-    _left: set[asyncio.Future[Any]] = field(default_factory=set)
+    _running: set[asyncio.Future[Any]] = field(default_factory=set)
     """Calls that did not end although they were cancelled."""
 
     async def call(
@@ -87,24 +67,24 @@ class EngineGuard(Struct):
         *,
         extended: Callable[[], bool] = lambda: False,
     ) -> T:
-        """What `method` answers to `given`. Raises `EngineFailed`.
+        """Call `method` with `given` and return its answer. Raises `EngineFailed`.
 
         It is cancelled when its caller is, or when its time is up and has not been
         `extended`; where `given` has a signal for that, the signal is set first. What it
-        was lent to ask the model with ends with the call.
+        was given to ask the model with ends with the call.
         """
-        with lent(given) as lending:
-            task = start_now(self._run(operation, method, lending))
+        with _limited_to_call(given) as limited:
+            task = start_now(self._run(operation, method, limited))
             cancelled: asyncio.Event | None = getattr(given, "cancelled", None)
             try:
-                await _over(task, seconds, extended)
+                await _wait(task, seconds, extended)
             except asyncio.CancelledError:
                 await self._stop(task, cancelled)
                 raise
             if not task.done():
                 await self._stop(task, cancelled)
-                raise self._failed(operation, f"no answer within {seconds:g} s")
-        return self._judged(operation, task, expected, given)
+                raise self._failure(operation, f"no answer within {seconds:g} s")
+        return self._result(operation, task, expected, given)
 
     async def _run(
         self, operation: str, method: Callable[..., Awaitable[object]], given: Struct | None
@@ -120,59 +100,132 @@ class EngineGuard(Struct):
             # A task that raises it ends the loop. An interrupt may: it is the user's.
             raise RuntimeError("it tried to end the process") from error
 
-    def _judged(
+    def _result(
         self,
         operation: str,
         task: asyncio.Future[object],
         expected: type[T],
         given: Struct | None,
     ) -> T:
-        """What a call that is over has answered, if that can be used."""
+        """Return the answer of a call that is over, if it can be used."""
         if task.cancelled():
-            raise self._failed(operation, "it cancelled itself")
+            raise self._failure(operation, "it cancelled itself")
         if (error := task.exception()) is not None:
-            raise self._failed(operation, describe_error(error)) from error
+            raise self._failure(operation, describe_error(error)) from error
         result = task.result()
         if not isinstance(result, expected):
             kind = type(result).__name__
-            raise self._failed(operation, f"it answered with {kind}, not {expected.__name__}")
+            raise self._failure(operation, f"it answered with {kind}, not {expected.__name__}")
         if not (isinstance(result, Struct) and issubclass(expected, Struct)):
             return result  # nothing, or an engine, which is no value
         try:
-            return _taken(result, expected, given)
+            return _copy_of_answer(result, expected, given)
         except ValueError as error:
             reason = f"its {expected.__name__} cannot be used: {error}"
-            raise self._failed(operation, brief(reason)) from error
+            raise self._failure(operation, one_line(reason)) from error
 
     async def close(self) -> None:
         """Cancel what is still running, once more."""
-        left = set(self._left)
-        for task in left:
+        running = set(self._running)
+        for task in running:
             task.cancel()
-        if left:
-            await asyncio.wait(left, timeout=self.grace)
+        if running:
+            await asyncio.wait(running, timeout=self.grace)
 
     async def _stop(self, task: asyncio.Future[Any], cancelled: asyncio.Event | None) -> None:
         if cancelled is not None:
             cancelled.set()
         task.cancel()
-        self._left.add(task)
-        task.add_done_callback(self._ended)
+        self._running.add(task)
+        task.add_done_callback(self._forget)
         await asyncio.wait((task,), timeout=self.grace)
 
-    def _ended(self, task: asyncio.Future[Any]) -> None:
-        self._left.discard(task)
+    def _forget(self, task: asyncio.Future[Any]) -> None:
+        self._running.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            _log.debug("a call of engine %r failed after its end: %r", self.info.id, error)
+            _logger.debug("a call of engine %r failed after its end: %r", self.info.id, error)
 
-    def _failed(self, operation: str, reason: str) -> EngineFailed:
+    def _failure(self, operation: str, reason: str) -> EngineFailed:
         return EngineFailed(self.info.id, operation, reason)
 
 
-async def _over(task: asyncio.Future[Any], seconds: float, extended: Callable[[], bool]) -> None:
+def without_declined(
+    info: EngineInfo, given: P, *, always: frozenset[HostParam] = frozenset()
+) -> P:
+    """Return `given` without the host parameters that the engine declines."""
+    if info.accepted_host_params is None:
+        return given
+    declined = HOST_PARAMS - set(info.accepted_host_params) - always
+    present = declined.intersection(given.__struct_fields__)
+    return msgspec.structs.replace(given, **dict.fromkeys(present)) if present else given
+
+
+def checked_copy(value: object, kind: type[T]) -> T:
+    """Return a copy of `value` in which every field has the type that `kind` gives it.
+
+    Raises `ValueError` where one has not, or holds what cannot be written down.
+    """
+    try:
+        return msgspec.json.decode(msgspec.json.encode(value, enc_hook=_encodable), type=kind)
+    except (msgspec.MsgspecError, TypeError, OverflowError, RecursionError) as error:
+        raise ValueError(str(error)) from error
+
+
+def _encodable(value: object) -> object:
+    """Return what JSON has for a value that it does not know."""
+    return tuple(value) if isinstance(value, LazySequence) else repr(value)
+
+
+def _copy_of_answer(result: Struct, kind: type[T], given: Struct | None) -> T:
+    """Copy `result`, but for items that were only handed on: nobody can change them."""
+    items: object = getattr(given, "items", None)
+    if items is None or getattr(result, "items", None) is not items:
+        return checked_copy(result, kind)
+    rest: Any = checked_copy(msgspec.structs.replace(result, items=()), kind)
+    return cast("T", msgspec.structs.replace(rest, items=items))
+
+
+async def _wait(task: asyncio.Future[Any], seconds: float, extended: Callable[[], bool]) -> None:
     """Wait until `task` is done, or its time is up and was not `extended`."""
     if task.done():
         return
     await asyncio.wait((task,), timeout=seconds)
     while not task.done() and extended():
         await asyncio.wait((task,), timeout=seconds)
+
+
+@contextmanager
+def _limited_to_call(given: G) -> Iterator[G]:
+    """Yield `given` with model access that ends with this block."""
+    context: RuntimeContext | None = getattr(given, "context", None)
+    if given is None or context is None or context.complete is None:
+        yield given
+        return
+    complete = _CallComplete(context.complete)
+    context = msgspec.structs.replace(context, complete=complete)
+    try:
+        yield msgspec.structs.replace(given, context=context)
+    finally:
+        complete.is_over = True
+
+
+class _CallComplete(Struct):
+    """Model access for one call of an engine."""
+
+    complete: Complete
+    is_over: bool = False
+
+    @property
+    def purpose(self) -> str:
+        """What it may be used for."""
+        return self.complete.purpose
+
+    async def __call__(
+        self, prompt: str, *, items: Sequence[Item] = (), instructions: str = ""
+    ) -> str:
+        """Return the model's answer. Raises `TreadleError` when the call is over."""
+        if self.is_over:
+            raise TreadleError(
+                f"the call that was given {self.purpose!r} is over; use what the next one is given"
+            )
+        return await self.complete(prompt, items=items, instructions=instructions)

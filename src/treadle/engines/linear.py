@@ -1,72 +1,99 @@
-"""The linear engine's compaction: fold what is old into one summary.
+"""The linear engine: shows the view as it is, and folds what is old into one summary.
 
-Owns the layout ``C0 │ Δ │ retained user messages │ summary │ live rows``; where a
+Owns `LinearEngine`, the compaction that the runtime does for it and for every engine that
+has none, and the layout ``C0 │ Δ │ retained user messages │ summary │ live rows``; where a
 provider folds conversations itself, its sealed item stands where the summary would.
-Invariants: the prompt that asks for a summary is never recorded, a summary is never
-collected as something a person said, and a compaction makes the view strictly smaller
-or fails.
+Invariants: the prompt that asks for a summary is never recorded, a summary is never retained
+as something a person said, and a compaction makes the view strictly smaller or fails.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from typing import Any, TypeAlias
+from pathlib import Path
+from typing import TypeAlias
 
 from msgspec import Raw, Struct
 
 from ..context.recipe import ranges, recipe_tokens
 from ..context.row import Row
+from ..context.rules import legal_cuts
 from ..context.tokens import estimate_item
-from ..core.entries import Inline, Origin, Reason
+from ..core.entries import Inline, Origin, Reason, own_parts
 from ..core.errors import CannotCompact, TooLong
-from ..core.items import Item, Message, encode_item
+from ..core.items import Item, Message, encode_item, text_of
+from ..core.provenance import is_inter_session
+from ..core.text import TruncationPolicy, approx_tokens, truncate_text
 from ..log.thread_log import ThreadLog
 from ..prompt.input import user_message
 from ..prompt.instructions import compaction_prompt
-from ..prompt.summary import summary_message
-from .retain import (
-    PROVIDER_RETAINED_TOKENS,
-    RETAINED_TOKENS,
-    foldable_rows,
-    live_announcements,
-    live_start,
-    retained_messages,
-    without_oldest,
+from ..prompt.summary import is_summary, retained_message, summary_message
+from .compaction import CompactionModel, CompactionOutcome
+from .contract import EngineInfo
+from .values import (
+    AssembleParams,
+    AssembleResult,
+    CompactParams,
+    CompactResult,
+    IngestParams,
+    IngestResult,
 )
 
 __all__ = [
-    "CompactionOutcome",
+    "LIVE_TOKENS",
+    "PROVIDER_RETAINED_TOKENS",
+    "RETAINED_TOKENS",
     "Intercept",
     "LinearCompaction",
-    "ProviderCompaction",
-    "SummariseRows",
+    "LinearEngine",
+    "foldable_rows",
     "inline_part",
+    "live_announcements",
+    "live_start",
+    "retained_messages",
+    "without_oldest",
 ]
 
-SummariseRows: TypeAlias = Callable[[Sequence[Row], Message], Awaitable[str]]
-"""Ask the model about some rows; raises `TooLong` when they do not fit its window."""
+RETAINED_TOKENS = 20_000
+"""How much of what the user said stays word for word."""
 
-ProviderCompaction: TypeAlias = Callable[[Sequence[Row]], Awaitable[Item]]
-"""Let the provider fold rows into one item; raises `TooLong` or `CannotCompact`."""
+PROVIDER_RETAINED_TOKENS = 64_000
+"""The same beside an item that only the provider can read."""
 
+LIVE_TOKENS = 8_000
+"""How much of a turn's earlier steps stays raw beside its newest one, at most."""
+
+_LIVE_SHARE = 4
+"""A window is left at least this many times larger than that."""
 
 Intercept: TypeAlias = Callable[[Sequence[Row]], Awaitable[str | None]]
-"""Somebody else's summary of the rows; None where there is none."""
+"""Returns somebody else's summary of the rows; None where there is none."""
 
 
-class CompactionOutcome(Struct, frozen=True):
-    """What a compaction did."""
+class LinearEngine:
+    """The engine of threads for which nobody chose another one. It keeps nothing.
 
-    tokens_before: int
-    tokens_after: int
-    left_out: int = 0
-    """Rows that did not fit into the request for the summary."""
-    by: str = "linear"
-    """``provider`` where the provider folded."""
-    details: Mapping[str, Any] = {}
-    """What else was done about it, such as ``codexNativeCompaction``."""
+    A request made with it has the bytes that one made without any engine would have.
+    """
+
+    info = EngineInfo(id="linear", name="Linear", version="1", passive=True)
+
+    async def ingest(self, given: IngestParams, /) -> IngestResult:
+        """Keep nothing: the log has it."""
+        del given
+        return IngestResult(ingested=False)
+
+    async def assemble(self, given: AssembleParams, /) -> AssembleResult:
+        """Show the items as they are."""
+        return AssembleResult(items=given.items)
+
+    async def compact(self, given: CompactParams, /) -> CompactResult:
+        """Let the runtime fold the view: a `LinearCompaction`."""
+        if given.delegate is None:
+            return CompactResult(ok=False, reason="the runtime offers no compaction")
+        return await given.delegate()
 
 
 class _Folded(Struct, frozen=True):
@@ -80,8 +107,7 @@ class _Folded(Struct, frozen=True):
 class LinearCompaction(Struct, frozen=True):
     """Folds a thread's view with a model's help."""
 
-    complete: SummariseRows
-    provider: ProviderCompaction | None = None
+    model: CompactionModel
     intercept: Intercept | None = None
 
     async def compact(self, log: ThreadLog, *, live: bool) -> CompactionOutcome:
@@ -97,7 +123,7 @@ class LinearCompaction(Struct, frozen=True):
         # What stands in the recipe was folded before; folding it again is no progress.
         if all(row.contextual or row.volatile or row.seq is None or row in sent for row in old):
             raise CannotCompact(f"thread {log.id!r} has nothing new that could be folded")
-        folded = await self._folded(foldable_rows(old), log)
+        folded = await self._fold(foldable_rows(old), log)
         upto = view.upto
         recipe = log.epochs.plan_base(keep_from, after=[*folded.parts, *ranges(sent, view.gaps)])
         before, after = view.tokens, recipe_tokens(recipe, view)
@@ -111,42 +137,130 @@ class LinearCompaction(Struct, frozen=True):
         )
         return CompactionOutcome(before, after, folded.left_out, folded.by)
 
-    async def _folded(self, rows: Sequence[Row], log: ThreadLog) -> _Folded:
-        """By an engine that wants to, the provider where it can, else by a summary of ours."""
+    async def _fold(self, rows: Sequence[Row], log: ThreadLog) -> _Folded:
+        """Fold rows: by an engine that wants to, the provider where it can, else a summary."""
         if self.intercept is not None and (text := await self.intercept(rows)):
             summary = await asyncio.to_thread(summary_message, text, log.setup.home)
-            kept = await self._kept(rows, log, RETAINED_TOKENS)
+            kept = await self._retain(rows, log, RETAINED_TOKENS)
             return _Folded([*map(inline_part, kept), inline_part(summary)], by="engine")
-        if self.provider is not None:
+        if self.model.compact is not None:
             with suppress(TooLong, CannotCompact):
-                sealed = inline_part(await self.provider(rows), log.origin)
-                kept = await self._kept(rows, log, PROVIDER_RETAINED_TOKENS)
+                sealed = inline_part(await self.model.compact(rows), log.origin)
+                kept = await self._retain(rows, log, PROVIDER_RETAINED_TOKENS)
                 return _Folded([*map(inline_part, kept), sealed], by="provider")
         summary, left_out = await self._summarise(rows, log)
-        kept = await self._kept(rows, log, RETAINED_TOKENS)
+        kept = await self._retain(rows, log, RETAINED_TOKENS)
         return _Folded([*map(inline_part, kept), inline_part(summary)], left_out)
 
-    async def _kept(self, rows: Sequence[Row], log: ThreadLog, budget: int) -> list[Message]:
+    async def _retain(self, rows: Sequence[Row], log: ThreadLog, budget: int) -> list[Message]:
         # Telling summaries from what people said may read imported prompts.
         return await asyncio.to_thread(retained_messages, rows, log.setup.home, budget)
 
     async def _summarise(self, rows: Sequence[Row], log: ThreadLog) -> tuple[Message, int]:
-        prompt = user_message(await asyncio.to_thread(compaction_prompt, log.setup.home))
-        asked = list(rows)
+        home = log.setup.home
+        prompt = user_message(await asyncio.to_thread(compaction_prompt, home))
+        shown = list(rows)
         while True:
             try:
-                text = await self.complete(asked, prompt)
+                text = await self.model.summarise(shown, prompt)
             except TooLong:
-                shorter = without_oldest(asked)
-                if shorter == asked:
+                shorter = without_oldest(shown)
+                if shorter == shown:
                     raise
-                asked = shorter
+                shown = shorter
             else:
-                summary = await asyncio.to_thread(summary_message, text, log.setup.home)
-                return summary, len(rows) - len(asked)
+                summary = await asyncio.to_thread(summary_message, text, home)
+                return summary, len(rows) - len(shown)
 
 
 def inline_part(item: Item, origin: Origin | None = None) -> Inline:
-    """An item as part of a recipe."""
+    """Return an item as part of a recipe."""
     body = encode_item(item)
     return Inline(body=Raw(body), tokens=estimate_item(item, len(body)), origin=origin)
+
+
+def retained_messages(
+    rows: Sequence[Row], home: Path | None, budget: int = RETAINED_TOKENS
+) -> list[Message]:
+    """Return what the user said, newest first; the one that overflows is cut in the middle.
+
+    Only what a person or the thread's own principal said is retained: no context, no earlier
+    summary, nothing that another thread sent or that is volatile.
+    """
+    chosen: list[str] = []
+    for text in reversed(_input_texts(rows, home)):
+        cost = approx_tokens(len(text.encode()))
+        if cost > budget:
+            if budget > 0:
+                chosen.append(truncate_text(text, TruncationPolicy("tokens", budget)))
+            break
+        chosen.append(text)
+        budget -= cost
+    return [retained_message(text) for text in reversed(chosen)]
+
+
+def live_start(rows: Sequence[Row], limit: int | None = None) -> int:
+    """Return where the live rows begin: the newest step, and as many before it as are cheap.
+
+    `limit` is how many tokens a view may have, if there is a limit.
+    """
+    if not rows:
+        return 0
+    newest = (rows[-1].turn, rows[-1].step)
+    cuts = legal_cuts(rows)
+    start = next(i for i, row in enumerate(rows) if (row.turn, row.step) == newest)
+    best = max(cut for cut in cuts if cut <= start)
+    spare = LIVE_TOKENS if limit is None else min(LIVE_TOKENS, limit // _LIVE_SHARE)
+    for cut in reversed([cut for cut in cuts if cut < best]):
+        spare -= sum(row.tokens for row in rows[cut:best])
+        if spare < 0 or rows[cut].turn != newest[0]:
+            break
+        best = cut
+    return best
+
+
+def foldable_rows(rows: Sequence[Row]) -> list[Row]:
+    """Return the rows that a summary may speak of."""
+    return [row for row in rows if not row.volatile]
+
+
+def live_announcements(rows: Sequence[Row], turn: int) -> list[Row]:
+    """Return what others sent to the turn under way: no summary holds it, so it stays."""
+    return [
+        row
+        for row in rows
+        if row.turn == turn and row.seq is not None and _is_input(row) and not _has_authority(row)
+    ]
+
+
+def without_oldest(rows: Sequence[Row]) -> list[Row]:
+    """Return `rows` without the oldest one that is not context, and without its counterpart."""
+    oldest = next((row for row in rows if not row.contextual), None)
+    if oldest is None:
+        return list(rows)
+    call = oldest.shape.call_id
+    return [
+        row for row in rows if row is not oldest and (call is None or row.shape.call_id != call)
+    ]
+
+
+def _input_texts(rows: Sequence[Row], home: Path | None) -> list[str]:
+    texts: list[str] = []
+    for row in rows:
+        if not _is_input(row) or not _has_authority(row):
+            continue
+        item = row.item
+        own = own_parts(item.content, row.fragments) if isinstance(item, Message) else ()
+        text = text_of(own)
+        if text and not is_summary(text, home):
+            texts.append(text)
+    return texts
+
+
+def _is_input(row: Row) -> bool:
+    return row.shape.role == "user" and not row.contextual
+
+
+def _has_authority(row: Row) -> bool:
+    """Whether an input carries the authority of a person or the thread's principal."""
+    return not row.volatile and not is_inter_session(row.provenance)

@@ -12,9 +12,11 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
+from ..context.tokens import estimate_item
 from ..core.items import Item, decode_item, encode_item
 from ..core.provenance import InputProvenance, InternalEvent
 from ..core.usage import TokenUsage
+from ..prompt.recall import Recall
 from ..store.contract import Hits, Search
 
 __all__ = [
@@ -60,6 +62,7 @@ __all__ = [
     "ThreadRef",
     "TokenLimits",
     "TurnOutcome",
+    "recall_item",
 ]
 
 CitationsMode: TypeAlias = Literal["auto", "on", "off"]
@@ -102,15 +105,24 @@ class ContextItem(Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def item(self) -> Item:
-        """The item, decoded."""
+        """The decoded item."""
         return decode_item(self.body)
 
     @classmethod
     def of(
         cls, item: Item, *, tokens: int = 0, covers: EntryRange | None = None, recall: bool = False
     ) -> ContextItem:
-        """An item that the engine wrote; without `tokens` the host estimates them."""
+        """Return an item that the engine wrote; without `tokens` the host estimates them."""
         return cls(body=encode_item(item), tokens=tokens, covers=covers, recall=recall)
+
+
+def recall_item(text: str) -> ContextItem:
+    """Return recalled `text` as an item that stands until the next epoch.
+
+    Whatever the text holds, the item carries its own markers once and stays within its cap.
+    """
+    message = Recall(text).message()
+    return ContextItem.of(message, tokens=estimate_item(message), recall=True)
 
 
 class ThreadRef(Struct, frozen=True, kw_only=True):
@@ -126,38 +138,38 @@ class ThreadRef(Struct, frozen=True, kw_only=True):
 
 
 class LogReader(Protocol):
-    """The thread's conversation, for an engine that wants more of it than the view shows."""
+    """Reads the thread's conversation, for an engine that wants more than the view shows."""
 
     async def read(self, first: int = 1, last: int | None = None) -> Conversation:
-        """The visible conversation between two entries; what is context is left out."""
+        """Return the visible conversation between two entries, without context."""
         ...
 
     async def search(self, query: str, *, limit: int = 20) -> Sequence[tuple[int, str]]:
-        """Entries of this thread that contain the words of `query`, with a snippet each."""
+        """Return the entries of this thread that contain the words of `query`, with snippets."""
         ...
 
     async def spans(self, spans: Sequence[tuple[int, int]]) -> Conversation:
-        """The visible conversation in several stretches of entries; nothing else is read."""
+        """Return the visible conversation in several ranges of entries; read nothing else."""
         ...
 
     async def find(self, query: Search | str, *, limit: int = 20) -> Hits:
-        """Visible entries that answer `query`, in the order that its mode says.
+        """Return the visible entries that match `query`, in the order that its mode says.
 
-        Plain words are looked for in this thread, a search without threads in all that
-        may be read. Raises `SearchRefused`.
+        Plain words are searched in this thread, a search without threads in all that may be
+        read. Raises `SearchRefused`.
         """
         ...
 
     async def end(self) -> int:
-        """The newest entry that can be read."""
+        """Return the number of the newest entry that can be read."""
         ...
 
     async def times(self, entries: Sequence[int]) -> dict[int, int]:
-        """When entries were stored, in milliseconds since 1970; unknown ones are left out."""
+        """Return when entries were stored, in milliseconds since 1970, without unknown ones."""
         ...
 
     async def of(self, thread: str) -> LogReader | None:
-        """The log of another thread; None where this one may not read it."""
+        """Return the log of another thread; None where this one may not read it."""
         ...
 
 
@@ -175,7 +187,7 @@ class Complete(Protocol):
     async def __call__(
         self, prompt: str, *, items: Sequence[Item] = (), instructions: str = ""
     ) -> str:
-        """The model's answer. Raises `TooLong` when it does not fit the model's window."""
+        """Return the model's answer. Raises `TooLong` when the window is too small."""
         ...
 
 
@@ -196,7 +208,7 @@ class EngineSelection(Struct, frozen=True, kw_only=True):
 
 
 class TokenLimits(Struct, frozen=True, kw_only=True):
-    """What fits."""
+    """How many tokens fit."""
 
     prompt_token_budget: int | None = None
     max_output_tokens: int | None = None
@@ -223,7 +235,7 @@ class RuntimeSettings(Struct, frozen=True, kw_only=True):
 
 
 class PromptCacheFacts(Struct, frozen=True, kw_only=True):
-    """What is known of the provider's prompt cache; what nobody said is None."""
+    """What is known of the provider's prompt cache; None is unknown."""
 
     last_usage: TokenUsage | None = None
     broke: bool | None = None
@@ -242,7 +254,7 @@ class RuntimeContext(Struct, frozen=True, kw_only=True):
     complete: Complete | None = None
     """None while the current turn is being prepared."""
     deferred: bool = False
-    """The call runs beside turns; it may take its time."""
+    """The call runs in the background; it may take its time."""
 
 
 class EngineParams(Struct, frozen=True, kw_only=True):
@@ -257,7 +269,7 @@ class EngineParams(Struct, frozen=True, kw_only=True):
 class Conversation(Struct, frozen=True, kw_only=True):
     """Items, and what the runtime knows of each. All four have the same length.
 
-    They read like tuples and never change; what nobody looks at is never made.
+    They read like tuples and never change; a value is made when somebody reads it.
     """
 
     items: Sequence[ContextItem] = ()

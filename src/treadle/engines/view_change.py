@@ -1,28 +1,30 @@
-"""View changes: from the items an engine wants to what must change in the view.
+"""View changes: from the items that an engine wants to what must change in the view.
 
-Owns the one rule of the seam: what extends the view is appended, anything else is a new
-base. Invariant: what comes out pairs every call with its output, names only rows of this
-thread, and keeps the fragments of the runtime where they belong.
+Owns the one rule of engines: what extends the view is appended, anything else is a new base.
+Invariants: the result pairs every call with its output, names only rows of this thread, and
+keeps the fragments of the runtime where they belong; a plan counts only for the epoch it was
+made in, and what was appended since it was made is kept.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 from msgspec import Raw, Struct
 
 from ..context.compose import is_recordable, item_draft
-from ..context.recipe import ranges
+from ..context.recipe import ranges, recipe_tokens
 from ..context.row import Row, Shape, shape_of
 from ..context.rules import Pairing, legal_cuts
 from ..context.tokens import estimate_item
 from ..context.view import View
-from ..core.entries import Draft, Flags, Inline, Node, RecipePart
-from ..core.errors import TreadleError
+from ..core.entries import Draft, Flags, Inline, Node, Reason, Recipe, RecipePart
+from ..core.errors import StaleEpoch, TreadleError
 from ..core.ids import derived_id
 from ..core.items import Message, Unknown
-from ..core.patterns import regex
+from ..log.thread_log import ThreadLog
 from ..store.contract import THIS_TURN
 from .conversation import PROMPT, named_rows
 from .values import ContextItem
@@ -33,14 +35,17 @@ __all__ = [
     "added_drafts",
     "check_live",
     "prompt_name",
+    "publish",
+    "recipe_for",
     "recipe_parts",
     "tokens_of",
+    "view_at",
     "view_change",
 ]
 
 _ADDED = Flags.VOLATILE | Flags.HIDDEN
 _ROLES = ("user", "assistant", "developer")
-_NAME = regex(r"thr_[\w-]{1,64}:[\w.-]{1,128}")
+_NAME = r"thr_[\w-]{1,64}:[\w.-]{1,128}"
 
 
 class InvalidEngineOutput(TreadleError):
@@ -62,14 +67,14 @@ class ViewChange(Struct, frozen=True, kw_only=True):
 
 
 def prompt_name(thread: str) -> str:
-    """The name of an input that is not in the log yet."""
+    """Return the name of an input that is not in the log yet."""
     return f"{thread}:{PROMPT}"
 
 
 def view_change(
     view: View, items: Sequence[ContextItem], *, prompt: str | None = None
 ) -> ViewChange:
-    """What must change so that the view shows `items`. Raises `InvalidEngineOutput`.
+    """Return what must change so that the view shows `items`. Raises `InvalidEngineOutput`.
 
     `prompt` names the present input where it stands among them but not in the view.
     """
@@ -78,13 +83,13 @@ def view_change(
     history, after = _split(items, prompt)
     shown = any(item.id == prompt for item in items) if prompt else True
     names = list(offered)
-    if _unchanged(history[: len(names)], offered) and len(history) >= len(names):
+    if _is_unchanged(history[: len(names)], offered) and len(history) >= len(names):
         added = history[len(names) :]
-        if all(_written(item, offered) and item.covers is None for item in added):
+        if all(_is_written(item, offered) and item.covers is None for item in added):
             if prompt is None:
                 return ViewChange(after=added)
             return ViewChange(before=added, after=after, shows_prompt=shown)
-    memory = _recalled(history) if prompt else ()
+    memory = _memory_at_end(history) if prompt else ()
     base = history[: len(history) - len(memory)]
     keep_from, head = _tail(view, base, offered)
     return ViewChange(
@@ -93,26 +98,26 @@ def view_change(
 
 
 def check_live(view: View, turn: int, items: Sequence[ContextItem]) -> None:
-    """See that `items` keep what was said to the turn under way. Raises `InvalidEngineOutput`."""
+    """Check that `items` keep the inputs of the turn under way. Raises `InvalidEngineOutput`."""
     given = {item.id for item in items}
     for name, row in named_rows(view.thread, view.rows).items():
         # What an engine added itself has no sender and may go.
-        said = row.shape.role == "user" and (not row.volatile or row.provenance is not None)
-        if row.turn == turn and said and name not in given:
+        is_input = row.shape.role == "user" and (not row.volatile or row.provenance is not None)
+        if row.turn == turn and is_input and name not in given:
             raise InvalidEngineOutput("it left out what was said to the turn under way")
 
 
 def tokens_of(items: Sequence[ContextItem], view: View) -> int:
-    """The size of `items`: as the log knows it, or estimated."""
+    """Return the size of `items`: as the log knows it, or estimated."""
     offered = named_rows(view.thread, view.rows)
     return sum(
-        _tokens(item) if _written(item, offered) else offered[item.id or ""].tokens
+        _tokens(item) if _is_written(item, offered) else offered[item.id or ""].tokens
         for item in items
     )
 
 
 def added_drafts(items: Sequence[ContextItem], turn: int = THIS_TURN, step: int = 0) -> list[Draft]:
-    """The drafts of what an engine adds: shown, and never taken for conversation."""
+    """Return the drafts of what an engine adds: shown, and never taken for conversation."""
     return [
         item_draft(
             item.item,
@@ -127,34 +132,34 @@ def added_drafts(items: Sequence[ContextItem], turn: int = THIS_TURN, step: int 
 def recipe_parts(
     head: Sequence[ContextItem], view: View, blobs: Mapping[bytes, str]
 ) -> list[RecipePart]:
-    """What a new base starts with, as parts of a recipe.
+    """Return what a new base starts with, as parts of a recipe.
 
     `blobs` are the digests under which its new summaries are stored.
     """
     offered = named_rows(view.thread, view.rows)
-    kept = {item.id for item in head if not _written(item, offered)}
+    kept = {item.id for item in head if not _is_written(item, offered)}
     gaps = [*view.gaps, *_left_out(view, {offered[name].seq for name in kept if name})]
     result: list[RecipePart] = []
     chunk: list[Row] = []
     for item in head:
         if item.id is not None and item.id in kept:
-            chunk.append(_unmarked(offered[item.id]))
+            chunk.append(_without_states(offered[item.id]))
             continue
         result += [*ranges(chunk, gaps), _part(item, blobs)]
         chunk = []
     return [*result, *ranges(chunk, gaps)]
 
 
-def _unmarked(row: Row) -> Row:
-    """`row` without states that ride on it: behind the difference they would be out of date."""
-    told = tuple(mark for mark in row.fragments if mark.part is not None)
-    if len(told) == len(row.fragments):
+def _without_states(row: Row) -> Row:
+    """Return `row` without the states on it: after the difference they would be out of date."""
+    marks = tuple(mark for mark in row.fragments if mark.part is not None)
+    if len(marks) == len(row.fragments):
         return row
-    return msgspec.structs.replace(row, seq=None, fragments=told)
+    return msgspec.structs.replace(row, seq=None, fragments=marks)
 
 
 def _left_out(view: View, kept: set[int | None]) -> list[tuple[int, int]]:
-    """Every row that is not kept, as a gap that no range may span."""
+    """Return every row that is not kept, as a gap that no range may span."""
     return [(row.seq, row.seq) for row in view.rows if row.seq is not None and row.seq not in kept]
 
 
@@ -172,15 +177,15 @@ def _tokens(item: ContextItem) -> int:
     return estimate_item(item.item, len(item.body))
 
 
-def _written(item: ContextItem, offered: Mapping[str, Row]) -> bool:
+def _is_written(item: ContextItem, offered: Mapping[str, Row]) -> bool:
     """Whether the engine wrote it, or changed it."""
     row = offered.get(item.id or "")
     return row is None or row.body != item.body
 
 
-def _unchanged(items: Sequence[ContextItem], offered: Mapping[str, Row]) -> bool:
+def _is_unchanged(items: Sequence[ContextItem], offered: Mapping[str, Row]) -> bool:
     return all(
-        item.id == name and not _written(item, offered)
+        item.id == name and not _is_written(item, offered)
         for item, name in zip(items, offered, strict=False)
     )
 
@@ -188,7 +193,7 @@ def _unchanged(items: Sequence[ContextItem], offered: Mapping[str, Row]) -> bool
 def _split(
     items: Sequence[ContextItem], prompt: str | None
 ) -> tuple[tuple[ContextItem, ...], tuple[ContextItem, ...]]:
-    """What stands before the input, and after it."""
+    """Return what stands before the input, and after it."""
     names = [item.id for item in items]
     if prompt is None or prompt not in names:
         return tuple(items), ()
@@ -199,8 +204,8 @@ def _split(
     return tuple(items[:at]), after
 
 
-def _recalled(history: Sequence[ContextItem]) -> tuple[ContextItem, ...]:
-    """The memory that stands at the end."""
+def _memory_at_end(history: Sequence[ContextItem]) -> tuple[ContextItem, ...]:
+    """Return the recalled items at the end."""
     count = 0
     for item in reversed(history):
         if not item.recall:
@@ -212,13 +217,13 @@ def _recalled(history: Sequence[ContextItem]) -> tuple[ContextItem, ...]:
 def _tail(
     view: View, items: Sequence[ContextItem], offered: Mapping[str, Row]
 ) -> tuple[int, tuple[ContextItem, ...]]:
-    """How much of the view's end can stay as it is, and what stands before that."""
+    """Return from where the view's end can stay as it is, and what stands before that."""
     positions = {row.seq: index for index, row in enumerate(view.rows) if row.seq is not None}
     cuts = set(legal_cuts(view.rows))
     best, kept = len(view.rows), 0
     pairs = zip(reversed(items), reversed(list(offered.items())), strict=False)
     for count, (item, (name, row)) in enumerate(pairs, start=1):
-        if item.id != name or row.seq is None or _written(item, offered):
+        if item.id != name or row.seq is None or _is_written(item, offered):
             break
         if (cut := _cut_at(view, positions[row.seq], cuts)) is not None:
             best, kept = cut, count
@@ -228,7 +233,7 @@ def _tail(
 
 
 def _cut_at(view: View, index: int, cuts: set[int]) -> int | None:
-    """The legal cut at `index`, or before the runtime's words that lead up to it."""
+    """Return the legal cut at `index`, or before the context rows that lead up to it."""
     while index not in cuts:
         index -= 1
         if index < 0 or not view.rows[index].contextual:
@@ -247,20 +252,20 @@ def _check(
             raise InvalidEngineOutput(f"it gave a {type(item).__name__} among its items")
         if item.id is not None and item.id != prompt and item.id not in offered:
             raise InvalidEngineOutput(
-                f"it named {_told(item.id)}, which is no item of this thread's view"
+                f"it named {_safe_name(item.id)}, which is no item of this thread's view"
             )
         if item.id is not None and item.id in names:
             raise InvalidEngineOutput(f"it gave {item.id!r} twice")
         names.add(item.id or "")
-        if (prompt is None or item.id != prompt) and _written(item, offered):
+        if (prompt is None or item.id != prompt) and _is_written(item, offered):
             _check_written(item, upto)
     _check_summaries(items)
     _check_pairs([item for item in items if item.id != prompt or prompt is None], offered)
 
 
-def _told(name: str) -> str:
-    """What an engine calls an item, if that is a name at all: reports hold no prose."""
-    return repr(name) if _NAME.fullmatch(name) else "something"
+def _safe_name(name: str) -> str:
+    """Return what an engine calls an item, if that is a name: reports hold no prose."""
+    return repr(name) if re.fullmatch(_NAME, name) else "something"
 
 
 def _check_written(item: ContextItem, upto: int) -> None:
@@ -270,15 +275,15 @@ def _check_written(item: ContextItem, upto: int) -> None:
         raise InvalidEngineOutput("one of its items cannot be read") from error
     if not is_recordable(decoded):
         raise InvalidEngineOutput("one of its items is a system message or a control of requests")
-    if isinstance(decoded, Unknown) or (isinstance(decoded, Message) and _strange(decoded)):
+    if isinstance(decoded, Unknown) or (isinstance(decoded, Message) and _is_unreadable(decoded)):
         raise InvalidEngineOutput("one of its items is none that a model could read")
     covers = item.covers
     if covers is not None and not 1 <= covers.first <= covers.last <= upto:
         raise InvalidEngineOutput("one of its summaries covers entries that are not there")
 
 
-def _strange(message: Message) -> bool:
-    """Whether no provider would take it; nobody can vouch for parts that nobody knows."""
+def _is_unreadable(message: Message) -> bool:
+    """Whether no provider would take it; unknown parts count as unreadable."""
     unknown = any(isinstance(part, Unknown) for part in message.content)
     return unknown or message.role not in _ROLES
 
@@ -299,7 +304,57 @@ def _check_pairs(items: Sequence[ContextItem], offered: Mapping[str, Row]) -> No
 
 
 def _faults(shapes: Iterator[Shape]) -> tuple[int, int]:
-    """Orphans and duplicates, and calls that nothing answers."""
+    """Return the number of orphans and duplicates, and of calls without an output."""
     pairing = Pairing()
     orphans = sum(not pairing.admits(shape, at) for at, shape in enumerate(shapes))
     return orphans, len(pairing.open)
+
+
+def view_at(view: View, upto: int) -> View:
+    """Return `view` as it was at entry `upto`, in the same epoch."""
+    if upto >= view.upto:
+        return view
+    rows = [row for row in view.rows if row.seq is None or row.seq <= upto]
+    return msgspec.structs.replace(view, rows=rows, upto=upto)
+
+
+async def recipe_for(log: ThreadLog, change: ViewChange) -> Recipe:
+    """Store new summaries and return the recipe: summaries, then what changed, then the rest."""
+    head = change.head or ()
+    blobs = {
+        item.body: await log.store.put_blob(log.id, item.body)
+        for item in head
+        if item.covers is not None
+    }
+    parts = recipe_parts(head, log.view, blobs)
+    last = max((at for at, part in enumerate(parts) if isinstance(part, Node)), default=-1)
+    return log.epochs.plan_base(change.keep_from, before=parts[: last + 1], after=parts[last + 1 :])
+
+
+async def publish(
+    log: ThreadLog,
+    items: tuple[ContextItem, ...],
+    *,
+    by: str,
+    epoch: int,
+    upto: int,
+    smaller: bool = False,
+    reason: Reason = Reason.PUBLISH,
+) -> tuple[int, int] | None:
+    """Make `items` the conversation; return its size before and after, None for no change.
+
+    `epoch` and `upto` say which view they were planned for; with `smaller` a view that
+    would not shrink stays. Raises `StaleEpoch` and `InvalidEngineOutput`.
+    """
+    if log.view.epoch != epoch:
+        raise StaleEpoch(f"the view of thread {log.id!r} has moved on; plan it again")
+    change = view_change(view_at(log.view, upto), items)
+    if change.head is None:
+        return None
+    recipe = await recipe_for(log, change)
+    view = log.view
+    before, after = view.tokens, recipe_tokens(recipe, view)
+    if smaller and after >= before:
+        return None
+    await log.epochs.publish(recipe, epoch=epoch, upto=view.upto, reason=reason, by=by)
+    return before, after

@@ -7,19 +7,16 @@ left the view as it was.
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
 
 from ..core.errors import CannotCompact, EngineFailed, HookFailed, TooLong
+from ..engines.compaction import CompactionModel, CompactionOutcome
 from ..hooks.payloads import AfterCompaction, BeforeCompaction
 from ..models.contract import ModelError
 from .contract import Compacts, NativeCompaction, TurnRun
 from .events import CompactionFinished, CompactionStarted, NoticeRaised
-
-if TYPE_CHECKING:
-    from ..engines.linear import CompactionOutcome
 
 __all__ = ["compact_natively", "compact_view", "is_full", "make_room", "with_native"]
 
@@ -48,7 +45,7 @@ async def make_room(run: TurnRun, trigger: Trigger, *, live: bool) -> bool:
     except EngineFailed as error:
         run.emit(NoticeRaised(level="warning", text=f"{error}; the runtime folds the view"))
         try:
-            await _compact(run, trigger, live=live, asks_engine=False)
+            await _compact(run, trigger, live=live, by_engine=False)
         except _CANNOT as reason:
             return _warn(run, reason)
     except _CANNOT as error:
@@ -63,9 +60,7 @@ async def compact_view(run: TurnRun, trigger: Trigger, *, live: bool) -> Compact
     hand or by an overflow.
     """
     await _ask_hooks(run, trigger)
-    engine = run.engine
-    asks_engine = engine.serving and (engine.owns_compaction or trigger != "auto")
-    return await _compact(run, trigger, live=live, asks_engine=asks_engine)
+    return await _compact(run, trigger, live=live, by_engine=run.engine.compacts(trigger))
 
 
 async def compact_natively(run: TurnRun, harness: Compacts) -> CompactionOutcome:
@@ -73,8 +68,6 @@ async def compact_natively(run: TurnRun, harness: Compacts) -> CompactionOutcome
 
     The harness tells everybody, as it does where it folds without being asked.
     """
-    from ..engines.linear import CompactionOutcome
-
     await _ask_hooks(run, "manual")
     before = run.log.view.tokens
     native = await harness.compact(run)
@@ -91,19 +84,17 @@ def with_native(done: CompactionOutcome, native: NativeCompaction) -> Compaction
 
 
 async def _compact(
-    run: TurnRun, trigger: Trigger, *, live: bool, asks_engine: bool
+    run: TurnRun, trigger: Trigger, *, live: bool, by_engine: bool
 ) -> CompactionOutcome:
     """Fold, and tell everybody."""
-    log = run.log
+    from .completion import completer, provider_fold  # only for a view that is full
+
+    log, model = run.log, CompactionModel(completer(run), provider_fold(run))
     tokens = log.view.tokens
-    by = run.engine.choice.name if asks_engine else "linear"
+    by = run.engine.name if by_engine else "linear"
     run.emit(CompactionStarted(by=by, tokens=tokens))
-    runtime = partial(_by_runtime, run, trigger, live=live)
     try:
-        if asks_engine:
-            done = await run.engine.compact(trigger, live=live, delegate=runtime)
-        else:
-            done = await runtime()
+        done = await run.engine.compact(trigger, live=live, model=model, by_engine=by_engine)
     except BaseException as error:
         run.emit(
             CompactionFinished(
@@ -133,19 +124,6 @@ async def _ask_hooks(run: TurnRun, trigger: Trigger) -> None:
     for answer in await run.hooks.ask(asked):
         if answer.block is not None:
             raise CannotCompact(f"a hook does not want thread {log.id!r} folded: {answer.block}")
-
-
-async def _by_runtime(run: TurnRun, trigger: Trigger, *, live: bool) -> CompactionOutcome:
-    """The linear fold, with the words of an engine that wants to find them itself."""
-    from ..engines.linear import LinearCompaction
-    from .completion import completer, provider_fold
-
-    linear = LinearCompaction(
-        completer(run),
-        provider_fold(run),
-        lambda rows: run.engine.intercept(rows, trigger),
-    )
-    return await linear.compact(run.log, live=live)
 
 
 def _warn(run: TurnRun, error: Exception) -> bool:

@@ -47,7 +47,7 @@ from .cache_marks import model_request
 from .contract import TurnRun
 
 if TYPE_CHECKING:
-    from ..engines.linear import ProviderCompaction, SummariseRows
+    from ..engines.compaction import ProviderCompaction, SummariseRows
 
 __all__ = ["EngineComplete", "completer", "provider_fold"]
 

@@ -14,7 +14,7 @@ from typing import Literal, Protocol, runtime_checkable
 from msgspec import Struct, field
 
 from ..core.usage import TokenUsage
-from ..engines.info import Capability
+from ..engines.contract import Capability
 from ..engines.session import EngineSession
 from ..hooks.hooks import Hooks
 from ..log.thread_log import ThreadLog

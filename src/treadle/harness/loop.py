@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from ..core.aio import finish_uncancelled
 from ..core.errors import TreadleError
-from ..engines.info import LOOP_CAPABILITIES, Capability
+from ..engines.contract import LOOP_CAPABILITIES, Capability
 from ..models.contract import ContextOverflow, ModelError
 from ..models.retry import Backoff
 from ..policy.failures import failure_of

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec import Struct, field
 
-from ..engines.offers import HOST
+from ..core.plugins import HOST
 
 if TYPE_CHECKING:
     from ..models.providers import ProviderConfig

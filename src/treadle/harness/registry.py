@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
+import re
 from typing import TYPE_CHECKING
 
 from msgspec import field
@@ -17,20 +18,19 @@ from msgspec.structs import replace
 
 from ..core.errors import ConfigError, HarnessConflict, MissingHarness, TreadleError
 from ..core.former_name import LOOP
-from ..core.patterns import regex
+from ..core.plugins import Plugin, PluginGroup
+from ..core.redact import describe_error
 from ..core.service import Service, later
-from ..engines.offers import Offer, installed, seconded
-from ..engines.words import describe_error
 from .builtin import AUTO, BUILT_IN, TREADLE
 from .offers import HarnessOffer, Registration
 
 if TYPE_CHECKING:
     from .contract import Harness
 
-__all__ = ["ENTRY_POINTS", "HarnessRegistry", "canonical", "harness_registry"]
+__all__ = ["HarnessRegistry", "canonical", "harness_registry"]
 
-ENTRY_POINTS = "treadle.harnesses"
-"""The entry point group under which packages offer registrations."""
+_HARNESSES = PluginGroup("treadle.harnesses", "harness")
+"""Packages offer registrations, or functions that make one."""
 
 _ALIASES = {
     "": TREADLE,
@@ -40,7 +40,7 @@ _ALIASES = {
     "default": AUTO,
 }
 _RESERVED = frozenset({AUTO, *_ALIASES})
-_ID = regex(r"[a-z][a-z0-9_-]{0,63}")
+_ID = r"[a-z][a-z0-9_-]{0,63}"
 
 
 def canonical(name: str) -> str:
@@ -112,14 +112,14 @@ class HarnessRegistry(Service):
         if self._loaded:
             return
         try:
-            offers = await asyncio.to_thread(installed, ENTRY_POINTS)
+            plugins = await asyncio.to_thread(_HARNESSES.plugins)
         except ConfigError as error:
-            offers, self._problems["*"] = (), str(error).replace("engines", "harnesses")
-        loaded = [(offer, await self._examine(offer, offers)) for offer in offers]
+            plugins, self._problems["*"] = (), str(error)
+        loaded = [(plugin, await self._examine(plugin, plugins)) for plugin in plugins]
         if not self._loaded:  # somebody else may have been faster
             self._loaded = True
-            for offer, found in loaded:
-                self._take(offer, found)
+            for plugin, found in loaded:
+                self._take(plugin, found)
 
     async def make(self, name: str, offer: HarnessOffer) -> Harness:
         """Make a harness. Raises `TreadleError`; no other harness takes its place."""
@@ -147,10 +147,10 @@ class HarnessRegistry(Service):
         found = self._registered.get(name)
         return found.owner if found else None
 
-    async def _examine(self, offer: Offer, offers: tuple[Offer, ...]) -> Registration | str:
-        """What a package offers, or why it cannot be used."""
-        name = _plain(offer.id)
-        rivals = sorted(each.owner for each in offers if _plain(each.id) == name)
+    async def _examine(self, plugin: Plugin, plugins: tuple[Plugin, ...]) -> Registration | str:
+        """Return what a package offers, or why it cannot be used."""
+        name = _plain(plugin.name)
+        rivals = sorted(each.owner for each in plugins if _plain(each.name) == name)
         if len(rivals) > 1:
             return f"{' and '.join(map(repr, rivals))} offer it: uninstall all but one of them"
         if self._owner(name) is not None:
@@ -158,16 +158,16 @@ class HarnessRegistry(Service):
         if wrong := _id_defect(name):
             return wrong
         try:
-            found = _registration(await seconded(offer.load, self.patience))
+            found = _registration(await plugin.load_within(self.patience))
         except Exception as error:  # noqa: BLE001 - other people's modules may raise anything
-            return f"{offer.target!r} of {offer.owner!r} is none: {describe_error(error)}"
-        return replace(found, id=name, owner=offer.owner)
+            return f"it {plugin.failure(error)}"
+        return replace(found, id=name, owner=plugin.owner)
 
-    def _take(self, offer: Offer, found: Registration | str) -> None:
-        name = _plain(offer.id)
+    def _take(self, plugin: Plugin, found: Registration | str) -> None:
+        name = _plain(plugin.name)
         taken = self._owner(name)
         if taken is not None:
-            self._refused.append(HarnessConflict(name, taken, offer.owner))
+            self._refused.append(HarnessConflict(name, taken, plugin.owner))
         elif isinstance(found, str):
             self._problems[name] = found
         else:
@@ -199,7 +199,7 @@ def _defects(harness: object) -> tuple[str, ...]:
 
 
 def _id_defect(name: str) -> str | None:
-    if _ID.fullmatch(name):
+    if re.fullmatch(_ID, name):
         return None
     return (
         f"harness id {name!r} must start with a letter, followed by up to 63 of "

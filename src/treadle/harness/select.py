@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from ..core.errors import UnsupportedHarness
-from ..engines.words import describe_error
+from ..core.redact import describe_error
 from .builtin import AUTO, TREADLE
 from .offers import Registration, Route, Support
 from .registry import HarnessRegistry, canonical

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import field
 
+from ..core.redact import describe_error
 from ..core.service import Service
-from ..engines.words import describe_error
 from .builtin import AUTO, CODEX
 from .contract import Closes, Forgets, Harness
 from .offers import HarnessOffer, Route

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import get_args
 
@@ -19,15 +19,14 @@ from msgspec import Struct
 from ..config import Config
 from ..config.settings import HookSettings
 from ..config.trusted_files import TrustStore
-from ..core.errors import ConfigError, HookFailed
+from ..core.errors import HookFailed
 from ..core.files import open_regular
-from ..core.plugins import installed_points
+from ..core.plugins import PluginGroup
 from ..core.wire import json_bytes
 from .hooks import Hooks
 from .payloads import COMMON_EVENTS, Hook, HookAnswer, Payload
 
 __all__ = [
-    "ENTRY_POINTS",
     "MOST_SHOWN",
     "ProjectHook",
     "TrustedHook",
@@ -38,8 +37,8 @@ __all__ = [
     "untrusted_hooks",
 ]
 
-ENTRY_POINTS = "treadle.hooks"
-"""The group in which packages offer functions that register their hooks."""
+_HOOKS = PluginGroup("treadle.hooks", "hook")
+"""Packages offer functions that register their hooks."""
 
 MOST_SHOWN = 256 << 10
 """Bytes of a file that a user is asked to read."""
@@ -165,22 +164,12 @@ def untrusted_hooks(config: Config, home: Path) -> tuple[ProjectHook, ...]:
     return tuple(each for each in project_hooks(config) if not each.is_trusted(trust))
 
 
-def register_installed(hooks: Hooks, group: str = ENTRY_POINTS) -> tuple[str, ...]:
+def register_installed(hooks: Hooks) -> tuple[str, ...]:
     """Let installed packages register their hooks; return the names of their entry points.
 
     Raises `ConfigError`: a hook that should guard something is not skipped in silence.
     """
-    points = installed_points(group)
-    for point in points:
-        try:
-            register: Callable[[Hooks], object] = point.load()
-            register(hooks)
-        except Exception as error:
-            raise ConfigError(
-                f"entry point {point.name!r} ({point.value}) in group {group!r} cannot be "
-                f"used: {error}; update or remove the package that offers it"
-            ) from error
-    return tuple(point.name for point in points)
+    return _HOOKS.use_all(lambda register: register(hooks))
 
 
 def _words(command: tuple[str, ...]) -> Iterator[str]:

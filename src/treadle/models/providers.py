@@ -16,7 +16,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct, structs
 
 from ..core.errors import ConfigError
-from ..core.plugins import installed_points
+from ..core.plugins import PluginGroup
 from ..core.redact import add_secrets
 from .catalog import Catalog, nearest_hint
 from .contract import AuthFailed, Capabilities, Model
@@ -27,7 +27,6 @@ from .transport import AsyncTransport, Timeouts, Transport
 
 __all__ = [
     "ANTHROPIC_VERSION",
-    "GROUP",
     "Api",
     "ModelOpener",
     "OpenerContext",
@@ -40,8 +39,8 @@ __all__ = [
     "provider_settings",
 ]
 
-GROUP = "treadle.models"
-"""The entry point group in which third parties name the openers of their providers."""
+_MODELS = PluginGroup("treadle.models", "provider")
+"""Packages offer the openers of their providers."""
 
 Api: TypeAlias = Literal["responses", "chat", "messages"]
 
@@ -200,8 +199,7 @@ def provider_settings(
 
 def provider_names(config: Mapping[str, ProviderConfig] | None = None) -> tuple[str, ...]:
     """Return the names of all providers."""
-    others = {point.name for point in installed_points(GROUP)}
-    return tuple(sorted({*_PROVIDERS, *_OPENERS, *others, *(config or {})}))
+    return tuple(sorted({*_PROVIDERS, *_OPENERS, *_MODELS.names(), *(config or {})}))
 
 
 class ProviderAccess(Struct, frozen=True, kw_only=True):
@@ -260,16 +258,7 @@ def _load_opener(provider: str) -> ModelOpener | None:
         return opener
     if provider in _PROVIDERS:
         return None
-    found = next((point for point in installed_points(GROUP) if point.name == provider), None)
-    if found is None:
-        return None
-    try:
-        loaded: ModelOpener = found.load()
-    except Exception as error:
-        raise ConfigError(
-            f"the provider {provider!r} of the package behind {found.value!r} cannot be loaded: "
-            f"{error}; update or remove that package"
-        ) from error
+    loaded: ModelOpener | None = _MODELS.load(provider)
     return loaded
 
 

@@ -12,13 +12,13 @@ from typing import Literal, Protocol, TypeAlias
 from msgspec import Struct, field
 
 from ..core.errors import FragmentError
-from ..core.plugins import installed_points
+from ..core.plugins import PluginGroup
 from .observation import PromptContext
 
-__all__ = ["ENTRY_POINTS", "Audience", "Contribution", "Overlay", "Section", "installed_overlays"]
+__all__ = ["Audience", "Contribution", "Overlay", "Section", "installed_overlays"]
 
-ENTRY_POINTS = "treadle.overlays"
-"""The entry point group under which packages offer overlays."""
+_OVERLAYS = PluginGroup("treadle.overlays", "overlay")
+"""Packages offer what makes an overlay when it is called."""
 
 Section: TypeAlias = Literal["interaction_style", "tool_call_style", "execution_bias"]
 
@@ -57,18 +57,11 @@ class Overlay(Protocol):
         ...
 
 
-def installed_overlays(group: str = ENTRY_POINTS) -> tuple[Overlay, ...]:
-    """What installed packages offer, in the order of names; each offer makes an overlay.
+def installed_overlays() -> tuple[Overlay, ...]:
+    """Make the overlays that installed packages offer, in the order of names.
 
     Raises `FragmentError` for a package that cannot be used.
     """
     found: list[Overlay] = []
-    for point in installed_points(group):
-        try:
-            found.append(point.load()())
-        except Exception as error:
-            raise FragmentError(
-                f"entry point {point.name!r} ({point.value}) in group {group!r} cannot be used: "
-                f"{error}; update or remove the package that offers it"
-            ) from error
+    _OVERLAYS.use_all(lambda make: found.append(make()), FragmentError)
     return tuple(found)

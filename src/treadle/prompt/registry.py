@@ -14,13 +14,12 @@ from typing import Any, Protocol, TypeAlias
 from ..core.errors import FragmentError
 from ..core.items import InputText, Item, Message
 from ..core.patterns import regex
-from ..core.plugins import installed_points
+from ..core.plugins import PluginGroup
 from .fragment import Fragment
 from .markers import Markers, Vocabulary
 from .state import StateFragment
 
 __all__ = [
-    "ENTRY_POINTS",
     "Recogniser",
     "Registrable",
     "Registry",
@@ -29,8 +28,8 @@ __all__ = [
     "installed_registry",
 ]
 
-ENTRY_POINTS = "treadle.fragments"
-"""The entry point group under which packages offer fragments."""
+_FRAGMENTS = PluginGroup("treadle.fragments", "fragment")
+"""Packages offer fragments, or lists of them."""
 
 _RESERVED = frozenset(
     {"assistant", "compaction", "developer", "message", "summary", "system", "tool", "user"}
@@ -148,18 +147,12 @@ class Registry:
         self._vocabulary = None
         self._by_opening.clear()
 
-    def load_entry_points(self, group: str = ENTRY_POINTS) -> tuple[str, ...]:
-        """Register what installed packages offer; returns the names of the offers."""
-        points = installed_points(group)
-        for point in points:
-            try:
-                self.register(*_offers(point.load()))
-            except Exception as error:
-                raise FragmentError(
-                    f"entry point {point.name!r} ({point.value}) in group {group!r} cannot be "
-                    f"used: {error}; update or remove the package that offers it"
-                ) from error
-        return tuple(point.name for point in points)
+    def load_entry_points(self) -> tuple[str, ...]:
+        """Register what installed packages offer; return the names of their entry points.
+
+        Raises `FragmentError` for a package that cannot be used.
+        """
+        return _FRAGMENTS.use_all(lambda found: self.register(*_offers(found)), FragmentError)
 
     def recognise(self, role: str, text: str) -> str | None:
         """The id of the fragment that an imported text of `role` is, if any."""

@@ -20,7 +20,7 @@ from msgspec import Struct, field
 
 from ..core.errors import ConfigError
 from ..core.files import read_bounded, replace_file
-from .word_set import word_set
+from ..core.text import word_set
 
 __all__ = [
     "MOST_BYTES",

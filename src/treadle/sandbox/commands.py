@@ -16,8 +16,8 @@ from pathlib import PurePath
 import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
 
+from ..core.text import word_set
 from .approvals import Argv
-from .word_set import word_set
 
 __all__ = [
     "LONGEST_SCRIPT",

@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable, Sequence
 from pathlib import PurePath
 
+from ..core.text import word_set
 from .commands import LONGEST_SCRIPT, loose_commands, plain_commands
-from .word_set import word_set
 
 __all__ = ["MOST_WORDS", "is_dangerous", "is_safe_read_only"]
 

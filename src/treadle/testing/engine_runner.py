@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ..engines.contract import ContextEngine
-from ..engines.registry import EngineContext, EngineRegistry
+from ..engines.loading import EngineContext, EngineRegistry
 from .contracts.engine_threads import Stage, run
 from .wrapping import Work
 

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Protocol, TypeAlias, cast
 
 from ..engines.contract import ContextEngine
-from ..engines.soundness import optional_powers
+from ..engines.defects import optional_powers
 
 __all__ = ["Around", "Calls", "Work", "wrapped"]
 

@@ -21,9 +21,9 @@ from ..core.errors import ConfigError
 from ..core.home import home as default_home
 from ..core.home import home_path
 from ..core.redact import redact_logs
-from ..engines.registry import engine_registry
-from ..engines.session import EngineSession, EngineTimeouts
-from ..engines.slot import EngineChoice
+from ..engines.guard import EngineTimeouts
+from ..engines.loading import EngineChoice, engine_registry
+from ..engines.session import EngineSession
 from ..harness.event_stream import EventStream
 from ..harness.registry import harness_registry
 from ..harness.select import HarnessRules
@@ -43,7 +43,7 @@ from ..subagents import Kinship
 from .options import HarnessOptions, PromptOptions, Rights, ThreadOptions
 
 if TYPE_CHECKING:
-    from ..engines.frame import CompleteFactory
+    from ..engines.call_context import CompleteFactory
     from ..tools.executor import ToolExecutor
     from .policy import ThreadPolicy
 

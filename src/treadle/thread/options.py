@@ -18,8 +18,8 @@ from ..context.head import Choices
 from ..core.specs import ToolSpec
 from ..delivery.channel import Channel
 from ..engines.contract import ContextEngine
-from ..engines.registry import EngineRegistry
-from ..engines.session import EngineTimeouts
+from ..engines.guard import EngineTimeouts
+from ..engines.loading import EngineRegistry
 from ..engines.values import CitationsMode
 from ..harness.contract import Harness
 from ..harness.registry import HarnessRegistry

@@ -51,8 +51,8 @@ if TYPE_CHECKING:
     from ..delivery.channel import Channel
     from ..delivery.outgoing import Desk
     from ..delivery.route import Origin
+    from ..engines.compaction import CompactionOutcome
     from ..engines.contract import ContextEngine
-    from ..engines.linear import CompactionOutcome
     from ..harness.contract import Harness
     from ..harness.events import Event
     from ..hooks import Hooks

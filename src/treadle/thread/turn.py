@@ -52,7 +52,7 @@ from ..tools.contract import Progress, ToolCall, ToolContext, ToolResult
 if TYPE_CHECKING:
     from ..delivery.outgoing import Desk
     from ..delivery.route import Origin
-    from ..engines.linear import CompactionOutcome
+    from ..engines.compaction import CompactionOutcome
     from ..harness.completion import EngineComplete
     from ..harness.event_stream import EventStream
     from ..log.thread_log import ThreadLog
@@ -299,24 +299,24 @@ class TurnRunner:
     async def _admit(self, given: Input) -> Turn | TurnCompleted:
         """Return the turn, admitted and opened, or how it ended where it is over already.
 
-        An engine sees the input when it is safe in the log, and hooks see what the engine
-        makes of it; without an engine, hooks come first and the rest is one transaction.
+        An engine that assembles sees the input when it is safe in the log, and hooks see what
+        the engine makes of it; for one that does not, all of it is one transaction.
         """
         log, engine = self.log, self.engine
-        opening = await self._opening(given)
-        if not engine.chosen:
-            hooked = await self._ask_hooks(opening)
-            if isinstance(hooked, str):
-                return TurnCompleted(turn=given.turn_id, status="failed", error=hooked)
-            return _unless_ended(await log.turns.admit(hooked, turn_id=given.turn_id))
-        turn, opened = await log.turns.reserve(given.message, turn_id=given.turn_id)
-        if opened:
-            return _unless_ended(turn)
-        hooked = await self._ask_hooks(await engine.assemble(opening))
+        opening, turn = await self._opening(given), None
+        if engine.assembles:
+            turn, opened = await log.turns.reserve(given.message, turn_id=given.turn_id)
+            if opened:
+                return _unless_ended(turn)
+            opening = await engine.assemble(opening)
+        hooked = await self._ask_hooks(opening)
         if isinstance(hooked, str):
-            await log.turns.finish("failed")
-            await engine.finish("failed")
-            return TurnCompleted(turn=turn.id, status="failed", error=hooked)
+            if turn is not None:
+                await log.turns.finish("failed")
+                await engine.finish("failed")
+            return TurnCompleted(turn=given.turn_id, status="failed", error=hooked)
+        if turn is None:
+            return _unless_ended(await log.turns.admit(hooked, turn_id=given.turn_id))
         context = engine.with_guidance(await log.setup.observe())
         await log.turns.open(turn, hooked, context=context)
         await engine.after_open()

@@ -22,7 +22,7 @@ from treadle.core.items import FunctionCall, Item, Message, OutputText, encode_i
 from treadle.core.provenance import SUBAGENT_ANNOUNCE, InputProvenance, InternalEvent
 from treadle.core.stream import CompletedBody, OutputItemDone, ResponseCompleted
 from treadle.core.wire import Json
-from treadle.engines.log import visible_rows
+from treadle.engines.conversation import visible_rows
 from treadle.engines.lossless.call_limits import CallLimiter, CallLimits
 from treadle.engines.lossless.chunks import Thresholds
 from treadle.engines.lossless.engine import INFO, LosslessEngine

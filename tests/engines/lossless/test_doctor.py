@@ -16,8 +16,7 @@ from treadle.core.entries import Node as RecipeNode
 from treadle.core.entries import Range as Entries
 from treadle.core.errors import StoreTooNew
 from treadle.core.items import encode_item
-from treadle.engines.conversation import conversation_of_rows
-from treadle.engines.log import visible_rows
+from treadle.engines.conversation import conversation_of_rows, visible_rows
 from treadle.engines.lossless.doctor.check_library import CheckResult, check_library
 from treadle.engines.lossless.doctor.inspect_library import (
     KnownTurns,

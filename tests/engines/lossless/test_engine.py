@@ -9,10 +9,10 @@ import pytest
 
 from treadle.core.errors import ConfigError
 from treadle.core.items import Item
+from treadle.engines.loading import EngineContext
 from treadle.engines.lossless.chunks import Thresholds
 from treadle.engines.lossless.engine import LosslessEngine, create_engine, thresholds_from
 from treadle.engines.lossless.library import Library
-from treadle.engines.offers import EngineContext
 from treadle.engines.values import (
     AssembleResult,
     CommitResult,

@@ -12,7 +12,7 @@ from treadle.cli.thread_setup import engine_options
 from treadle.config.settings import Settings as Configured
 from treadle.core.entries import Rollback, SettingsChange, control_draft
 from treadle.core.wire import json_bytes
-from treadle.engines.log import StoredConversationLog
+from treadle.engines.conversation import StoredLogReader
 from treadle.engines.lossless.library import Library
 from treadle.store.contract import Change, Search, Store
 from treadle.store.index import SqliteIndex
@@ -166,10 +166,10 @@ async def test_a_parent_is_read_beyond_the_cut(tmp_path: Path):
     assert NEEDLE in said
 
 
-async def log_of(store: Store, index: SqliteIndex, *texts: str) -> StoredConversationLog:
+async def log_of(store: Store, index: SqliteIndex, *texts: str) -> StoredLogReader:
     thread = (await store.create()).id
     await append(store, thread, Change(entries=tuple(map(says, texts))))
-    return StoredConversationLog(thread, store, index, grants=Kinship(store))
+    return StoredLogReader(thread, store, index, grants=Kinship(store))
 
 
 async def test_a_log_reads_stretches_and_leaves_out_what_is_hidden(tmp_path: Path):
@@ -181,7 +181,7 @@ async def test_a_log_reads_stretches_and_leaves_out_what_is_hidden(tmp_path: Pat
         assert [item.seq for item in read.items] == [8, 1, 2, 4]
         assert read.persist == (True,) * 4
         assert [item.seq for item in (await log.read(3)).items] == [3, 4, 8]
-        fenced = StoredConversationLog(log.thread, store, index, fence=3)
+        fenced = StoredLogReader(log.thread, store, index, fence=3)
         assert [item.seq for item in (await fenced.spans([(2, 8)])).items] == [2, 3]
         assert list(await log.times([1, 8, 99])) == [1, 8]
         assert (await log.end(), await fenced.end()) == (8, 3)
@@ -199,9 +199,7 @@ async def test_a_log_finds_only_what_is_visible_and_may_be_read(tmp_path: Path):
         assert [hit.thread for hit in await log.find(Search("heron"))] == [log.thread]
         named = Search("heron", threads=(other.thread,))
         assert list(await log.find(named)) == []
-        allowed = StoredConversationLog(
-            log.thread, store, index, grants=Kinship(store, (other.thread,))
-        )
+        allowed = StoredLogReader(log.thread, store, index, grants=Kinship(store, (other.thread,)))
         assert [hit.thread for hit in await allowed.find(named)] == [other.thread]
         assert {hit.thread for hit in await allowed.find(Search("heron"))} == {
             log.thread,
@@ -209,8 +207,8 @@ async def test_a_log_finds_only_what_is_visible_and_may_be_read(tmp_path: Path):
         }
         assert await log.of(other.thread) is None
         assert await log.of(log.thread) is log
-        assert await StoredConversationLog(log.thread, store, index).of(other.thread) is None
-        everything = StoredConversationLog(log.thread, store, index, grants=Kinship(store, ("*",)))
+        assert await StoredLogReader(log.thread, store, index).of(other.thread) is None
+        everything = StoredLogReader(log.thread, store, index, grants=Kinship(store, ("*",)))
         assert await everything.of("thr_gone") is None
         await index.close()
 

@@ -20,7 +20,7 @@ from tests.engines.lossless.recalling import (
 )
 from tests.harness.scenes import call, hear, last
 from tests.tools.scenes import Scene
-from treadle.engines.log import StoredConversationLog
+from treadle.engines.conversation import StoredLogReader
 from treadle.engines.lossless.library import Library
 from treadle.engines.lossless.nodes import SummaryNode
 from treadle.engines.lossless.recall.note_tools import MOST_NOTES
@@ -136,7 +136,7 @@ async def test_a_long_past_is_opened_a_page_at_a_time(tmp_path: Path):
     async with await SqliteStore.open(tmp_path / "home") as store:
         drafts = [says(f"entry {n}") if n % 3 else says("") for n in range(1, 1_001)]
         await append(store, name, Change(entries=tuple(drafts)))
-        log = StoredConversationLog(name, store, SqliteIndex(store, None))
+        log = StoredLogReader(name, store, SqliteIndex(store, None))
         spans = ((1, 450), (452, 452), (454, 900))
         read = [each async for each in read_records(ResolvedId(log=log, thread=name, spans=spans))]
     assert [record.seq for record in read] == [

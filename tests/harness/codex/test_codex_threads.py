@@ -20,7 +20,7 @@ from tests.harness.codex.scenes import (
 from tests.harness.codex.view_items import continues, shows_view, start_reasons, thread_reasons
 from treadle import Thread
 from treadle.core.entries import ProjectionMark
-from treadle.engines.info import EngineInfo
+from treadle.engines.contract import EngineInfo
 from treadle.engines.values import AssembleParams, AssembleResult, InterceptResult, Projection
 from treadle.harness.codex.binding import KEY, TOPIC, Binding, read_binding
 from treadle.harness.codex.options import CodexOptions

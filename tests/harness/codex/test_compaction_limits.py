@@ -17,7 +17,7 @@ from tests.harness.codex.scenes import (
 )
 from tests.harness.scenes import log
 from treadle.core.errors import CannotCompact
-from treadle.engines.info import EngineInfo
+from treadle.engines.contract import EngineInfo
 from treadle.engines.values import CompactParams, CompactResult, InterceptResult, Rebase
 from treadle.harness.codex.codex_home import has_model
 from treadle.harness.events import CompactionFinished, CompactionStarted, Event, HarnessReported

@@ -6,9 +6,8 @@ import re
 from inline_snapshot import snapshot
 
 from tests.engines.scenes import Probe
-from treadle.engines.info import EngineInfo
-from treadle.engines.recall import recall_item
-from treadle.engines.values import AssembleParams, AssembleResult
+from treadle.engines.contract import EngineInfo
+from treadle.engines.values import AssembleParams, AssembleResult, recall_item
 from treadle.testing.script import Answer, Call
 
 from .scenes import open_stage, talk

@@ -13,11 +13,11 @@ import treadle_retrieval
 from tests.engines.lossless.scenes import FOREGROUND, check, words
 from treadle import Thread
 from treadle.engines.contract import ContextEngine
+from treadle.engines.loading import EngineContext
 from treadle.engines.lossless.call_limits import CallLimiter, CallLimits
 from treadle.engines.lossless.chunks import Thresholds
 from treadle.engines.lossless.engine import LosslessEngine
 from treadle.engines.lossless.library import Library
-from treadle.engines.registry import EngineContext
 from treadle.harness.events import CompactionFinished, Event, ItemCompleted, StepStarted
 from treadle.testing.script import Answer, Call, Script, Tokens
 from treadle.testing.wrapping import Calls, wrapped

@@ -24,7 +24,7 @@ from treadle import Thread
 from treadle.context.head import Choices
 from treadle.core.errors import CompletionFailed, TooLong
 from treadle.core.items import InputText, Message
-from treadle.engines.info import EngineInfo
+from treadle.engines.contract import EngineInfo
 from treadle.engines.values import AfterTurnParams
 from treadle.harness.events import Event, TextDelta
 from treadle.testing.appserver import AppScript, AppStep, TurnScript, received_messages

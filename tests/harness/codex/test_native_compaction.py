@@ -20,7 +20,7 @@ from tests.harness.codex.scenes import (
 from tests.harness.scenes import log
 from treadle import Thread
 from treadle.core.errors import CannotCompact, EngineFailed
-from treadle.engines.info import EngineInfo
+from treadle.engines.contract import EngineInfo
 from treadle.engines.values import (
     AssembleParams,
     AssembleResult,

@@ -19,8 +19,8 @@ from tests.harness.codex.scenes import (
 )
 from tests.harness.scenes import calls_answered_once, log
 from treadle.core.errors import LeaseLost
-from treadle.engines.info import EngineInfo
-from treadle.engines.session import EngineTimeouts
+from treadle.engines.contract import EngineInfo
+from treadle.engines.guard import EngineTimeouts
 from treadle.engines.values import CompactParams, CompactResult, InterceptResult, Rebase
 from treadle.harness.events import CompactionFinished, Event, HarnessReported
 from treadle.testing.script import Answer, Call, Failure

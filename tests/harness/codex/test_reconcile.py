@@ -14,7 +14,7 @@ import pytest
 from tests.engines.notebook import Notebook
 from tests.harness.scenes import log, processes, unanswered
 from treadle import Thread
-from treadle.engines.log import visible_rows
+from treadle.engines.conversation import visible_rows
 from treadle.harness.codex.rollout_reader import read_turn
 from treadle.harness.events import Retrying
 from treadle.testing.contracts.answers import until

@@ -19,8 +19,7 @@ from treadle.context.compose import item_draft
 from treadle.context.row import Row
 from treadle.core.entries import Draft
 from treadle.core.items import InputText, Message
-from treadle.engines.recall import recall_item
-from treadle.engines.values import AssembleParams, AssembleResult
+from treadle.engines.values import AssembleParams, AssembleResult, recall_item
 from treadle.harness.codex.app_server import AppServer
 from treadle.harness.events import Event, HarnessReported
 

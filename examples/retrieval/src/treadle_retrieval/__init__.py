@@ -6,7 +6,7 @@ the home it is given.
 
 from __future__ import annotations
 
-from treadle.engines.registry import EngineContext
+from treadle.engines.loading import EngineContext
 
 from .engine import RetrievalEngine
 from .memory import Memory

@@ -17,8 +17,7 @@ from msgspec import Meta
 from treadle.core.items import Message, text_of
 from treadle.core.provenance import InputProvenance
 from treadle.core.text import TruncationPolicy, truncate_text
-from treadle.engines.info import EngineInfo, TranscriptPromise
-from treadle.engines.recall import recall_item
+from treadle.engines.contract import EngineInfo, TranscriptPromise
 from treadle.engines.values import (
     AssembleParams,
     AssembleResult,
@@ -33,6 +32,7 @@ from treadle.engines.values import (
     IngestParams,
     IngestResult,
     ResetParams,
+    recall_item,
 )
 from treadle.tools.contract import Tool, ToolContext
 from treadle.tools.decorator import tool

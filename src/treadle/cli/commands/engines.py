@@ -12,7 +12,7 @@ import click
 
 from ...config import Settings, load_config
 from ...core.errors import EngineConflict
-from ...engines.registry import EngineRegistry, canonical_name
+from ...engines.loading import EngineRegistry, canonical_name
 from ..cli_home import Home
 from ..command_options import as_json
 from ..engine_states import (

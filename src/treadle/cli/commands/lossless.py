@@ -18,11 +18,11 @@ from ..lazy_group import examples
 from ..output import Column, iso, say, say_json, table, working
 
 if TYPE_CHECKING:
-    from ...engines.health import EngineFailure
     from ...engines.lossless.doctor.check_library import CheckResult
     from ...engines.lossless.doctor.inspect_library import ThreadStatus
     from ...engines.lossless.doctor.library_rules import DoctorFinding
     from ...engines.lossless.doctor.repair_library import CopiedFile
+    from ...engines.reports import EngineFailure
     from ...store.contract import Store
 
 __all__ = ["command"]
@@ -170,7 +170,7 @@ async def _thread_statuses(home: Home, name: str | None) -> list[ThreadStatus]:
 
 
 def _failure(home: Home) -> EngineFailure | None:
-    from ...engines.health import EngineHealth
+    from ...engines.reports import EngineHealth
 
     return EngineHealth(home.path).read().get("lossless")
 

@@ -15,8 +15,8 @@ import msgspec
 
 from ...core.errors import ConfigError
 from ...tools.contract import Tool
-from ..info import EngineInfo, TranscriptPromise
-from ..offers import EngineContext
+from ..contract import EngineInfo, TranscriptPromise
+from ..loading import EngineContext
 from ..values import (
     AssembleParams,
     AssembleResult,

@@ -25,7 +25,7 @@ import msgspec
 from msgspec import Struct
 
 from ...core.ids import new_id
-from ...engines.words import brief
+from ...core.redact import one_line
 from ...models.retry import Backoff
 from .errors import (
     AppServerDied,
@@ -75,7 +75,7 @@ class ServerCommand(Struct, frozen=True, kw_only=True):
         """Return `text` as one short line, without secrets."""
         for secret in self.secrets:
             text = text.replace(secret, "…") if secret else text
-        return brief(text)
+        return one_line(text)
 
     def __repr__(self) -> str:
         return f"ServerCommand({str(self.binary)!r}, {len(self.environment)} variables)"

@@ -135,7 +135,7 @@ def policy_fingerprint(engine: EngineSession, budget: int | None, most: int) -> 
     info = engine.info
     policy = {
         "version": 1,
-        "engine": engine.choice.name,
+        "engine": engine.name,
         "engine_version": info.version if info else "",
         "owns_compaction": info.owns_compaction if info else False,
         "maintenance": info.turn_maintenance_mode if info else "",

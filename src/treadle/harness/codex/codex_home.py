@@ -24,9 +24,8 @@ from msgspec import Struct
 
 from ...core.errors import ConfigError
 from ...core.files import replace_file
-from ...core.redact import add_secrets
+from ...core.redact import add_secrets, is_secret
 from ...prompt.codex import bundled_models
-from ...sandbox.environment_variables import is_secret
 from .app_server import ServerCommand
 from .errors import CodexMissing
 from .server_access import PROVIDER, ProviderRoute

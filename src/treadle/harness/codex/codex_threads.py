@@ -303,7 +303,7 @@ class CodexThreads:
         return Binding(
             thread=log.id,
             codex="",
-            engine=run.engine.choice.name if run.engine.chosen else "linear",
+            engine=run.engine.name,
             policy=policy_fingerprint(run.engine, model.effective_window, TURN_TEXT_LIMIT),
             tools=tools_fingerprint(log.setup.tools),
             model=f"{model.provider}:{model.slug}",

@@ -13,7 +13,7 @@ from typing import Protocol
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from ...engines.words import brief
+from ...core.redact import one_line
 from .errors import CodexProtocolError, Overloaded, RequestFailed, UnknownMethod
 from .protocol.types import RequestId
 
@@ -132,7 +132,7 @@ def encode_message(message: OutgoingMessage) -> bytes:
 
 def request_error(method: str, error: RpcError) -> RequestFailed:
     """Return the exception for an error that the server sent as the result of `method`."""
-    reason = brief(error.message)
+    reason = one_line(error.message)
     if error.code == OVERLOADED:
         return Overloaded(method, error.code, reason)
     # For an unknown method the server sends another code and lists the methods that it knows.

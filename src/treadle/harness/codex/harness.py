@@ -21,7 +21,7 @@ from ...core.aio import finish_uncancelled
 from ...core.errors import NotFound, TreadleError
 from ...core.items import text_of
 from ...core.usage import RateLimitSnapshot, RateLimitWindow
-from ...engines.info import CAPABILITIES, Capability
+from ...engines.contract import CAPABILITIES, Capability
 from ...log.thread_log import ThreadLog
 from ...log.turn_input import TurnInput
 from ...models.contract import Model

@@ -18,9 +18,8 @@ from typing import Any, TypeAlias, TypeVar, cast
 import msgspec
 from msgspec import Raw, UnsetType
 
-from ...core.redact import redact_known
+from ...core.redact import one_line, redact_known
 from ...core.wire import UNREADABLE, is_nested_deeper
-from ...engines.words import brief
 from ...models.item_checks import is_readable
 from ...models.retry import Backoff
 from .errors import CodexProtocolError, Disconnected, Overloaded, RequestTimeout
@@ -327,11 +326,11 @@ class AppServerConnection:
             notification = _check_item(parse_notification(method, params))
         except UNREADABLE:
             self.ignored.malformed += 1
-            _log.debug("ignored a %s in another shape", brief(method))
+            _log.debug("ignored a %s in another shape", one_line(method))
             return
         if notification is None:
             self.ignored.unknown_notifications += 1
-            _log.debug("ignored a %s", brief(method))
+            _log.debug("ignored a %s", one_line(method))
         elif notification.thread_id is None:
             self._call_listener(notification)
         elif subscription := self._subscriptions.get(notification.thread_id):

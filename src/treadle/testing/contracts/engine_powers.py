@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from ...engines.soundness import optional_powers
+from ...engines.contract import ContextEngine
+from ...engines.defects import optional_powers
 
 __all__ = ["leave_out", "needs"]
 
@@ -19,7 +20,10 @@ T = TypeVar("T", bound=Callable[..., object])
 
 
 def needs(*wanted: str) -> Callable[[T], T]:
-    """Say that a test is for engines with some powers."""
+    """Say that a test is for engines with some powers.
+
+    Engines that are told of turns have ``turns``; the others have ``passive``.
+    """
 
     def marked(test: T) -> T:
         setattr(test, _NEEDED, frozenset(wanted))
@@ -28,9 +32,9 @@ def needs(*wanted: str) -> Callable[[T], T]:
     return marked
 
 
-def leave_out(suite: type, engine: object) -> None:
+def leave_out(suite: type, engine: ContextEngine) -> None:
     """Take out of `suite` the tests that `engine` lacks a power for."""
-    has = set(optional_powers(engine))
+    has = {*optional_powers(engine), "passive" if engine.info.passive else "turns"}
     for name in filter(_is_test, dir(suite)):
         if not getattr(getattr(suite, name), _NEEDED, has) <= has:
             setattr(suite, name, None)

@@ -16,9 +16,9 @@ from typing import Any
 
 from ...core.items import FunctionCall, FunctionCallOutput, decode_item
 from ...engines.contract import ContextEngine, Disposes
-from ...engines.log import StoredConversationLog
-from ...engines.registry import EngineContext, EngineRegistry
-from ...engines.session import EngineTimeouts
+from ...engines.conversation import StoredLogReader
+from ...engines.guard import EngineTimeouts
+from ...engines.loading import EngineContext, EngineRegistry
 from ...harness.events import Event, TurnCompleted
 from ...thread.options import EngineOptions, Rights
 from ...thread.thread import Thread
@@ -109,7 +109,7 @@ class Stage:
 
 async def knowledge(engine: ContextEngine, thread: Thread) -> bytes:
     """What an engine would show if a whole thread were out of sight, less all names."""
-    log = StoredConversationLog(thread.id, thread.store, thread.index)
+    log = StoredLogReader(thread.id, thread.store, thread.index)
     shown = await engine.assemble(Past(thread.id, log=log).asking(SUBJECT, visible=0))
     return _ID.sub(b"NAME", bodies(shown))
 

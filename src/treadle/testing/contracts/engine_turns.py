@@ -18,9 +18,10 @@ from msgspec import Struct, defstruct
 from ...context.ledger import watch
 from ...core.errors import CannotCompact, TreadleError
 from ...engines.contract import ContextEngine
-from ...engines.session import EngineTimeouts
+from ...engines.guard import EngineTimeouts
 from ...store.contract import LedgerRow
 from ..wrapping import Around, Calls, Work
+from .engine_powers import needs
 from .engine_threads import Stage, calls_that_lack_a_result, knowledge, run, through
 
 __all__ = ["TurnsContract", "reached"]
@@ -129,6 +130,17 @@ class TurnsContract(ABC):
         """Where nothing happens to a thread, to compare with."""
         return Stage(tmp_path_factory.mktemp("calm"), self.made)
 
+    @needs("passive")
+    async def test_a_passive_engine_is_asked_nothing(self, stage: Stage) -> None:
+        calls = Calls()
+        with no_unexplained_break():
+            thread = await _lived(stage, calls)
+            async with stage.opened(thread) as opened:
+                await run(opened)
+                assert await opened.store.outbox(thread=thread) == []
+        assert [call for call, _ in calls if call != "dispose"] == []
+
+    @needs("turns")
     async def test_every_turn_reaches_it_in_order(self, stage: Stage) -> None:
         calls = Calls()
         with no_unexplained_break():
@@ -161,6 +173,7 @@ class TurnsContract(ABC):
         expected = await calm.known(await _lived(calm))
         assert [await stage.known(thread) for thread in threads] == [expected] * 3
 
+    @needs("turns")
     @pytest.mark.parametrize("how", ["before", "after", "hangs"])
     async def test_a_turn_outlives_every_failure(
         self, stage: Stage, calm: Stage, call: str, how: How

@@ -20,7 +20,7 @@ from ...engines.contract import (
     OffersTools,
     PreparesSpawns,
 )
-from ...engines.soundness import defects
+from ...engines.defects import defects
 from ...engines.values import (
     AssembleResult,
     CompactParams,

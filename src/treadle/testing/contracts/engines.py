@@ -20,8 +20,8 @@ from typing import Any, ClassVar
 import pytest
 
 from ...engines.contract import ContextEngine
-from ...engines.registry import EngineContext, EngineRegistry
-from ...engines.soundness import optional_powers
+from ...engines.defects import optional_powers
+from ...engines.loading import EngineContext, EngineRegistry
 from .engine_kills import KillsContract
 from .engine_memory import MemoryContract
 from .engine_powers import leave_out

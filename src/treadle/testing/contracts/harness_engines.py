@@ -8,9 +8,8 @@ from typing import Any
 
 from ...core.items import Message, text_of
 from ...core.specs import spec_name
-from ...engines.info import EngineInfo, Requirement
-from ...engines.plain import LinearEngine
-from ...engines.recall import recall_item
+from ...engines.contract import EngineInfo, Requirement
+from ...engines.linear import LinearEngine
 from ...engines.values import (
     AssembleParams,
     AssembleResult,
@@ -18,6 +17,7 @@ from ...engines.values import (
     BootstrapResult,
     CommitParams,
     CommitResult,
+    recall_item,
 )
 from ...harness.events import NoticeRaised
 from ..script import Answer, Failure

@@ -18,7 +18,7 @@ from ...core.entries import Entry
 from ...core.items import Message, decode_item
 from ...core.usage import TokenUsage
 from ...core.wire import json_bytes
-from ...engines.info import CAPABILITIES
+from ...engines.contract import CAPABILITIES
 from ...harness.contract import Harness, Traits
 from ...harness.events import (
     Event,

@@ -134,7 +134,7 @@ async def _registered(name: str, offer: HarnessOffer) -> Harness:
 def _engine(name: str) -> str | EngineMaker:
     if ":" not in name:
         return name
-    from ...engines.offers import EngineContext
+    from ...engines.loading import EngineContext
 
     factory = _found(name)
     return lambda: factory(EngineContext())

@@ -27,7 +27,7 @@ from ....prompt.registry import Registry
 from ....store.contract import OutboxRow, Span, Store, ThreadInfo
 from ....store.database import close_on_error, connect, sqlite_errors
 from ...advance import topic_of
-from ...frame import answer_reserve
+from ...call_context import answer_reserve
 from ..nodes import SummaryNode
 from ..sqlite_file import APPLICATION_ID, VERSION
 

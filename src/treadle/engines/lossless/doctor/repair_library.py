@@ -26,8 +26,7 @@ from ....core.errors import StoreError, StoreReadOnly
 from ....core.wire import json_bytes
 from ....store.contract import Store
 from ....store.database import connect, sqlite_errors
-from ...conversation import conversation_of_rows
-from ...log import visible_rows
+from ...conversation import conversation_of_rows, visible_rows
 from ...values import ContextItem, EntryRange
 from ..library import insert_node
 from ..nodes import SummaryNode, node_from_log

@@ -14,8 +14,7 @@ from msgspec import Struct
 
 from ....store.contract import Search
 from ....store.search.terms import STOP_WORDS, fold, is_unspaced, stem
-from ...recall import recall_item
-from ...values import AssembleParams, ContextItem
+from ...values import AssembleParams, ContextItem, recall_item
 from ..library import Library
 from ..view_state import ConversationStats
 from .records import Record, records_of

@@ -12,9 +12,8 @@ from typing import Any
 from msgspec import Struct, convert
 
 from ....core.items import InputText, Message
-from ....engines.info import EngineInfo
-from ....engines.plain import LinearEngine
-from ....engines.recall import recall_item
+from ....engines.contract import EngineInfo
+from ....engines.linear import LinearEngine
 from ....engines.values import (
     AfterTurnParams,
     AssembleParams,
@@ -35,6 +34,7 @@ from ....engines.values import (
     Projection,
     Rebase,
     ResetParams,
+    recall_item,
 )
 
 __all__ = ["Probe", "probe"]

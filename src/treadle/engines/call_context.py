@@ -1,7 +1,7 @@
-"""The frame: what every call of an engine is told about its surroundings.
+"""The call context: what every call of an engine is told besides the conversation.
 
-Owns thread reference, settings, context and budget. Invariant: within one turn every
-call gets the same settings object, and no call before the turn's end gets `complete`.
+Owns thread reference, settings, runtime context and token budget. Invariant: within one turn
+every call gets the same settings object, and no call before the turn's end gets `complete`.
 """
 
 from __future__ import annotations
@@ -9,12 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypedDict
 
-from msgspec import Struct
-
 from ..context.visible import hidden_stretches
 from ..log.thread_log import ThreadLog
-from .conversation import ViewConversation
-from .log import ReadGrants, StoredConversationLog
+from .conversation import ReadGrants, StoredLogReader, ViewConversation
 from .values import (
     BootstrapParams,
     CitationsMode,
@@ -40,52 +37,68 @@ _RESERVE_SHARE = 4
 
 
 def answer_reserve(window: int) -> int:
-    """Tokens of a window that are kept free for the answer."""
+    """Return how many tokens of a window are kept free for the answer."""
     return min(_RESERVE, window // _RESERVE_SHARE)
 
 
 class CallFields(TypedDict):
-    """The fields that every call's parameters begin with."""
+    """The fields that every call's parameters have."""
 
     thread: ThreadRef
-    log: StoredConversationLog
+    log: StoredLogReader
     settings: RuntimeSettings
     context: RuntimeContext
 
 
-class CallContext(Struct):
-    """The surroundings of one thread's engine."""
+class CallContext:
+    """What the engine of one thread is told in every call."""
 
-    log: ThreadLog
-    engine: str
-    harness: str = "treadle"
-    citations: CitationsMode = "auto"
-    completes: CompleteFactory | None = None
-    grants: ReadGrants | None = None
-    thread: ThreadRef | None = None
-    settings: RuntimeSettings | None = None
-    _spoken: ViewConversation | None = None
+    def __init__(
+        self,
+        log: ThreadLog,
+        engine: str,
+        *,
+        harness: str = "treadle",
+        citations: CitationsMode = "auto",
+        completes: CompleteFactory | None = None,
+        grants: ReadGrants | None = None,
+    ) -> None:
+        self.log = log
+        self.engine = engine
+        self.harness = harness
+        self.citations: CitationsMode = citations
+        self.completes = completes
+        self.grants = grants
+        self._thread: ThreadRef | None = None
+        self._settings: RuntimeSettings | None = None
+        self._conversation: ViewConversation | None = None
+
+    @property
+    def thread(self) -> ThreadRef:
+        """The thread, as `begin_turn` found it."""
+        assert self._thread is not None, "a turn begins before an engine is called"
+        return self._thread
 
     @property
     def conversation(self) -> ViewConversation:
         """The conversation in the present view. Costs what is new in it."""
         view = self.log.view
-        if self._spoken is None or self._spoken.view is not view:
-            self._spoken = ViewConversation(view)
-        return self._spoken.catch_up()
+        if self._conversation is None or self._conversation.view is not view:
+            self._conversation = ViewConversation(view)
+        return self._conversation.catch_up()
 
-    async def renew(self, degraded: str | None = None) -> None:
-        """Look at the thread again; a new turn begins."""
-        log = self.log
+    async def begin_turn(self, degraded: str | None = None) -> None:
+        """Make the settings of a new turn."""
+        setup = self.log.setup
         # Who a thread descends from never changes while somebody writes it.
-        self.thread = self.thread or await self.thread_ref(log.id)
-        profile = log.setup.profile
-        self.settings = RuntimeSettings(
+        self._thread = self._thread or await self.thread_ref(self.log.id)
+        profile = setup.profile
+        self._settings = RuntimeSettings(
             mode="normal" if degraded is None else "degraded",
             harness=self.harness,
             model=ModelFacts(
-                requested=log.setup.model,
-                resolved=log.setup.model,
+                requested=setup.model,
+                resolved=setup.model,
                 provider=profile.provider,
                 family=profile.instructions,
             ),
@@ -95,22 +108,21 @@ class CallContext(Struct):
         )
 
     async def thread_ref(self, thread: str) -> ThreadRef:
-        """A thread of the same store."""
+        """Return the reference of a thread in the same store."""
         info = await self.log.store.info(thread)
         return ThreadRef(id=info.id, root=info.root, parent=info.parent, cut=info.cut, cwd=info.cwd)
 
     def fields(
         self, purpose: str | None = None, *, fence: int | None = None, deferred: bool = False
     ) -> CallFields:
-        """What a call is told; with a `purpose` it may ask the model."""
+        """Return what a call is told; with a `purpose` it may ask the model."""
         log = self.log
-        assert self.thread is not None, "a turn renews its frame"
-        assert self.settings is not None, "a turn renews its frame"
+        assert self._settings is not None, "a turn begins before an engine is called"
         complete = self.completes(purpose) if purpose and self.completes else None
         return CallFields(
             thread=self.thread,
-            log=StoredConversationLog(log.id, log.store, log.index, fence, self.grants),
-            settings=self.settings,
+            log=StoredLogReader(log.id, log.store, log.index, fence, self.grants),
+            settings=self._settings,
             context=RuntimeContext(
                 cwd=str(log.setup.cwd),
                 harness=self.harness,
@@ -123,7 +135,7 @@ class CallContext(Struct):
         )
 
     async def bootstrap_params(self) -> BootstrapParams:
-        """What catching up with the thread is told: its log, and what of it counts no more."""
+        """Return what `bootstrap` is told: the log, and which of it is hidden."""
         log = self.log
         hidden = await hidden_stretches(log.store, log.id)
         return BootstrapParams(
@@ -132,7 +144,7 @@ class CallContext(Struct):
         )
 
     def budget(self, prompt: int = 0) -> int | None:
-        """Tokens for a conversation, beside head, fragments, reserve and `prompt`."""
+        """Return the tokens for a conversation, beside head, fragments, reserve and `prompt`."""
         window = self.log.setup.profile.effective_window
         if window is None:
             return None

@@ -1,16 +1,24 @@
-"""Soundness: whether what a factory made is a context engine.
+"""Defects: whether what a factory made is a context engine, and its tools are tools.
 
-Owns the list of defects and what an engine can expect. Invariant: every defect is found
-in one go, nothing of the candidate is called, and no candidate makes the check raise.
+Owns the list of defects, and which turns an engine can expect. Invariants: every defect is
+found in one go, nothing of an engine is called but `tools`, and no candidate makes a check
+raise; a tool that passes has a spec that can be sent, a name of its own and something to run.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final, Literal, TypeAlias, get_args
 
-from .info import (
+import msgspec
+from msgspec import Struct
+
+from ..core.redact import describe_error, one_line
+from ..core.specs import spec_name
+from ..tools.contract import Tool
+from .contract import (
     CAPABILITIES,
     HOST_PARAMS,
     EngineInfo,
@@ -19,14 +27,21 @@ from .info import (
     Requirement,
     TranscriptPromise,
 )
-from .words import describe_error
 
-__all__ = ["POWERS", "Guarantee", "defects", "delivery_promise", "guarantee", "optional_powers"]
+__all__ = [
+    "POWERS",
+    "Guarantee",
+    "defects",
+    "delivery_promise",
+    "guarantee",
+    "optional_powers",
+    "usable_tools",
+]
 
 Guarantee: TypeAlias = Literal["exactly once", "at least once"]
 
 _REQUIRED = ("ingest", "assemble", "compact")
-_ASKED = (
+_WITH_PARAMS = (
     "bootstrap",
     "maintain",
     "ingest_batch",
@@ -37,18 +52,19 @@ _ASKED = (
     "on_subagent_ended",
     "thread_reset",
 )
-POWERS: Final = (*_ASKED, "tools", "dispose")
-"""What an engine may do besides, in the order of the contract."""
+POWERS: Final = (*_WITH_PARAMS, "tools", "dispose")
+"""The optional powers of an engine, in the order of the contract."""
 
 _MODES: tuple[str, ...] = get_args(MaintenanceMode)
 _OPERATIONS: tuple[str, ...] = get_args(Operation)
 _FENCES = ("before-current-turn-entry-v1",)
 _ADVANCEMENTS = ("atomic-idempotent-v1",)
+_TOOL_NAME = r"[A-Za-z0-9_-]{1,64}"
 _ABSENT: Final = object()
 
 
 def defects(candidate: object) -> tuple[str, ...]:
-    """Everything that is wrong with `candidate`; nothing when it is an engine."""
+    """Return everything that is wrong with `candidate`; nothing when it is an engine."""
     if candidate is None:
         return ("the factory returned nothing; return the engine",)
     if isinstance(candidate, type):
@@ -57,17 +73,17 @@ def defects(candidate: object) -> tuple[str, ...]:
 
 
 def optional_powers(engine: object) -> tuple[str, ...]:
-    """The optional powers that an engine has, in the order of the contract."""
+    """Return the optional powers that an engine has, in the order of the contract."""
     return tuple(name for name in POWERS if _is_there(_read(engine, name)[0]))
 
 
 def guarantee(engine: object) -> Guarantee:
-    """How often an accepted turn reaches the engine."""
+    """Return how often an accepted turn reaches the engine."""
     return "exactly once" if "commit_turn" in optional_powers(engine) else "at least once"
 
 
 def delivery_promise(engine: object) -> str:
-    """The same, as a sentence for people."""
+    """Return the guarantee as a sentence for people."""
     if guarantee(engine) == "exactly once":
         return "every accepted turn advances it exactly once, in order"
     return (
@@ -76,13 +92,44 @@ def delivery_promise(engine: object) -> str:
     )
 
 
+def usable_tools(
+    tools: Iterable[Any], taken: Collection[str]
+) -> tuple[tuple[Tool, ...], list[str]]:
+    """Return the tools that can be offered beside those whose names are `taken`, and problems."""
+    usable: dict[str, Tool] = {}
+    problems: list[str] = []
+    for tool in tools:
+        try:
+            name = _tool_name(tool)
+        except Exception as error:  # noqa: BLE001 - an engine's code may raise anything
+            problems.append(f"a {type(tool).__name__} is no tool: {describe_error(error)}")
+            continue
+        if name in taken or name in usable:
+            problems.append(f"the name {name!r} is taken")
+        else:
+            usable[name] = tool
+    return tuple(usable.values()), [one_line(problem) for problem in problems]
+
+
+def _tool_name(tool: Any) -> str:
+    """Return the name of a tool that can be offered. Raises where it cannot."""
+    spec = tool.spec
+    if not isinstance(spec, Struct) or not callable(tool.run):
+        raise TypeError("it has no spec, or nothing to run")
+    msgspec.json.decode(msgspec.json.encode(spec))
+    name = spec_name(spec)  # type: ignore[arg-type]
+    if not isinstance(name, str) or not re.fullmatch(_TOOL_NAME, name):
+        raise ValueError("a name has letters, digits, '_' and '-', and at most 64 of them")
+    return name
+
+
 def _is_there(attribute: object) -> bool:
     """A class takes an inherited power back by setting it to None."""
     return attribute is not _ABSENT and attribute is not None
 
 
 def _read(candidate: object, name: str) -> tuple[Any, str | None]:
-    """An attribute, `_ABSENT` where there is none, and why it could not be read."""
+    """Return an attribute, `_ABSENT` where there is none, and why it could not be read."""
     try:
         return getattr(candidate, name, _ABSENT), None
     except Exception as error:  # noqa: BLE001 - a property can raise anything
@@ -104,7 +151,7 @@ def _method_defects(candidate: object) -> Iterator[str]:
             yield unreadable
         elif _is_there(method):
             yield from _call_defects(
-                name, method, given=1 if name in _ASKED else 0, awaits=name != "tools"
+                name, method, given=1 if name in _WITH_PARAMS else 0, awaits=name != "tools"
             )
 
 
@@ -148,6 +195,7 @@ def _info_defects(candidate: object) -> Iterator[str]:
         yield from _identity_defects(info)
         yield from _host_defects(info)
         yield from _transcript_defects(info.transcript, candidate)
+        yield from _passive_defects(info, candidate)
 
 
 def _identity_defects(info: Any) -> Iterator[str]:
@@ -160,20 +208,24 @@ def _identity_defects(info: Any) -> Iterator[str]:
         yield f"info.version is no string but {_kind(info.version)}"
     if not isinstance(info.owns_compaction, bool):
         yield f"info.owns_compaction is neither true nor false but {_kind(info.owns_compaction)}"
+    if not isinstance(info.passive, bool):
+        yield f"info.passive is neither true nor false but {_kind(info.passive)}"
     if info.turn_maintenance_mode not in _MODES:
         yield _unknown("info.turn_maintenance_mode", info.turn_maintenance_mode, _MODES)
 
 
 def _host_defects(info: Any) -> Iterator[str]:
     if info.accepted_host_params is not None:
-        yield from _named("info.accepted_host_params", info.accepted_host_params, HOST_PARAMS)
+        yield from _name_defects(
+            "info.accepted_host_params", info.accepted_host_params, HOST_PARAMS
+        )
     if not isinstance(info.host_requirements, Mapping):
         yield f"info.host_requirements is no mapping but {_kind(info.host_requirements)}"
         return
     for operation, requirement in info.host_requirements.items():
         if operation not in _OPERATIONS:
             yield _unknown("info.host_requirements", operation, _OPERATIONS)
-        place = f"info.host_requirements[{_shown(operation)}]"
+        place = f"info.host_requirements[{_describe(operation)}]"
         yield from _requirement_defects(place, requirement)
 
 
@@ -181,7 +233,7 @@ def _requirement_defects(place: str, requirement: Any) -> Iterator[str]:
     if not isinstance(requirement, Requirement):
         yield f"{place} is no Requirement but {_kind(requirement)}"
         return
-    yield from _named(f"{place}.capabilities", requirement.capabilities, CAPABILITIES)
+    yield from _name_defects(f"{place}.capabilities", requirement.capabilities, CAPABILITIES)
     message: object = requirement.message
     if not isinstance(message, str):
         yield f"{place}.message is no string but {_kind(message)}"
@@ -200,8 +252,17 @@ def _transcript_defects(transcript: Any, candidate: object) -> Iterator[str]:
         yield "info.transcript.turn_advancement is declared, but there is no 'commit_turn'"
 
 
-def _named(place: str, names: object, known: frozenset[Any]) -> Iterator[str]:
-    """What is wrong with a list of names of a closed set."""
+def _passive_defects(info: Any, candidate: object) -> Iterator[str]:
+    if info.passive is True:
+        powers = [name for name in optional_powers(candidate) if name in _WITH_PARAMS]
+        if info.owns_compaction is True:
+            yield "info.passive is declared, but so is info.owns_compaction"
+        for name in powers:
+            yield f"info.passive is declared, but there is {name!r}, which would never be called"
+
+
+def _name_defects(place: str, names: object, known: frozenset[Any]) -> Iterator[str]:
+    """Return what is wrong with a list of names of a closed set."""
     if not isinstance(names, tuple | list | set | frozenset):
         yield f"{place} is no tuple but {_kind(names)}"
         return
@@ -211,10 +272,10 @@ def _named(place: str, names: object, known: frozenset[Any]) -> Iterator[str]:
 
 
 def _unknown(place: str, value: object, known: Any) -> str:
-    return f"{place} has {_shown(value)}, which is none of {', '.join(sorted(known))}"
+    return f"{place} has {_describe(value)}, which is none of {', '.join(sorted(known))}"
 
 
-def _shown(value: object) -> str:
+def _describe(value: object) -> str:
     return repr(value) if isinstance(value, str) else _kind(value)
 
 
