@@ -6,7 +6,7 @@ import time
 import pytest
 
 from treadle.core.loopback import LoopbackResponse
-from treadle.delivery.channels.signature import is_signed
+from treadle.delivery.channels.webhook import is_signed
 
 from ..delivery.scenes import Receiver
 from .scripts import scripted, shell

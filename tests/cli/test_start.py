@@ -47,7 +47,7 @@ NOT_YET = {
     "treadle.tools.local.process",
     "treadle.sandbox.bubblewrap", "treadle.sandbox.probe", "treadle.policy.auth.oauth",
     "treadle.hooks.command_hook",
-    "treadle.delivery.deliveries", "treadle.delivery.reasoning", "treadle.delivery.outgoing",
+    "treadle.delivery.deliveries", "treadle.delivery.silence", "treadle.delivery.reply_sender",
     "treadle.engines.lossless.summariser", "treadle.engines.lossless.writing.summarise",
     "treadle.engines.lossless.recall.automatic", "treadle.prompt.soundness", "treadle.cli.repl",
 }  # fmt: skip

@@ -9,11 +9,9 @@ from msgspec import Raw
 from treadle.core.entries import Draft
 from treadle.core.items import Message, OutputText, encode_item
 from treadle.core.loopback import LoopbackListener, LoopbackRequest, LoopbackResponse
-from treadle.delivery.channel import Delivery, Receipt
+from treadle.delivery.channel import Delivery, Receipt, Reply, ReplyOrigin
 from treadle.delivery.decision import TurnFacts
 from treadle.delivery.outbox import DeliveryFollower
-from treadle.delivery.payload import Reply
-from treadle.delivery.route import Origin
 from treadle.store import Change, Store
 from treadle.store.contract import THIS_TURN, Admission, TurnEnd, TurnState
 from treadle.testing.contracts.drafts import append, says
@@ -122,7 +120,7 @@ async def tell(
 ) -> int:
     """A turn that ends with `said` and owes its telling, in one transaction."""
     follower = DeliveryFollower(
-        thread, Origin(channel, to), dispatcher, policy=facts or TurnFacts()
+        thread, ReplyOrigin(channel, to), dispatcher, policy=facts or TurnFacts()
     )
     number = (await store.info(thread)).turns + 1
     admission = Admission(id=f"turn_{thread}_{number}", input=Raw(b'"hello"'))

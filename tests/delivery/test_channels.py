@@ -12,11 +12,10 @@ from msgspec import Raw
 
 from treadle.core.errors import ConfigError
 from treadle.core.loopback import LoopbackListener, LoopbackResponse
-from treadle.delivery.channel import Holds, Receipt
+from treadle.delivery.channel import HoldingChannel, Receipt
 from treadle.delivery.channels.queue import QueueChannel
-from treadle.delivery.channels.signature import is_signed, sign
 from treadle.delivery.channels.terminal import TerminalChannel
-from treadle.delivery.channels.webhook import LONGEST_WISH, WebhookChannel
+from treadle.delivery.channels.webhook import LONGEST_RETRY_AFTER, WebhookChannel, is_signed, sign
 from treadle.models.transport import AsyncTransport, Timeouts
 from treadle.testing.contracts.channels import ChannelContract
 
@@ -89,7 +88,7 @@ async def test_a_terminal_that_is_gone_refuses():
 
 async def test_a_queue_without_an_outbox_cannot_be_acknowledged():
     queue = QueueChannel()
-    assert isinstance(queue, Holds)
+    assert isinstance(queue, HoldingChannel)
     with pytest.raises(ConfigError, match="nobody delivers to this queue"):
         await queue.acknowledge(delivery(1, "Hello"))
 
@@ -209,8 +208,8 @@ async def test_other_refusals_are_for_ever(hooked, status):
         (formatdate(1_700_000_090, usegmt=True), 90.0),
         ("soon", None),
         ("-1", None),
-        ("9" * 5000, LONGEST_WISH),
-        ("Fri, 31 Dec 9999 23:59:59 -2359", LONGEST_WISH),
+        ("9" * 5000, LONGEST_RETRY_AFTER),
+        ("Fri, 31 Dec 9999 23:59:59 -2359", LONGEST_RETRY_AFTER),
         ("Mon, 01 Jan 0001 00:00:00 +2359", 0.0),
     ],
 )

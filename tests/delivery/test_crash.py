@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from treadle.delivery.attempt import Leased
 from treadle.delivery.channels.queue import QueueChannel
 from treadle.delivery.channels.terminal import TerminalChannel
 from treadle.delivery.channels.webhook import WebhookChannel
 from treadle.delivery.deliveries import Deliveries
+from treadle.delivery.outbox import LeasedOutbox
 from treadle.models.transport import AsyncTransport
 from treadle.store import SqliteStore
 
@@ -21,7 +21,7 @@ from .scenes import Receiver, tell
 
 TOOLS = """
 import signal, time
-from treadle.delivery.attempt import Leased
+from treadle.delivery.outbox import LeasedOutbox
 from treadle.delivery.channels.queue import QueueChannel
 from treadle.delivery.channels.terminal import TerminalChannel
 from treadle.delivery.channels.webhook import WebhookChannel
@@ -85,9 +85,9 @@ async def main():
     Dying.moment, Dying.left = sys.argv[4], int(sys.argv[5])
     async with await Dying.open(directory) as store:
         queue = QueueChannel()
-        desk = Deliveries(store, {"queue": queue})
-        desk.attach(thread, Leased(store, await store.acquire(thread)))
-        await desk.drain()
+        deliveries = Deliveries(store, {"queue": queue})
+        deliveries.attach(thread, LeasedOutbox(store, await store.acquire(thread)))
+        await deliveries.drain()
         while queue.waiting:
             delivery = await queue.get()
             await queue.acknowledge(delivery)
@@ -101,14 +101,14 @@ SWEEP = (
     + """
 async def main():
     async with await SqliteStore.open(directory) as store, AsyncTransport() as transport:
-        desk = Deliveries(store, {
+        deliveries = Deliveries(store, {
             "terminal": TerminalChannel(Screen(sys.argv[3])),
             "hook": WebhookChannel(sys.argv[4], "secret", transport, private=True),
         })
         print("ready", flush=True)
         sys.stdin.readline()
         while any(row.state != "blocked" for row in await store.outbox(topic="delivery")):
-            await desk.drain()
+            await deliveries.drain()
 asyncio.run(main())
 """
 )
@@ -149,14 +149,14 @@ async def test_a_terminal_never_shows_twice_what_a_crash_interrupted(tmp_path, m
     async with await SqliteStore.open(home) as store:
         with screen.open("a") as stream:
             report = await Deliveries(store, {"terminal": TerminalChannel(stream)}).drain()
-        aside = {each.key for each in report.aside}
+        blocked = {each.key for each in report.blocked}
     shown = lines(screen)
     assert shown == sorted(set(shown))
     unseen = {f"{thread}.{turn}.final" for turn in range(1, TURNS + 1)} - {
         f"{thread}.{int(line.split()[1]) + 1}.final" for line in shown
     }
-    assert unseen <= aside
-    assert len(aside) <= 1
+    assert unseen <= blocked
+    assert len(blocked) <= 1
 
 
 @pytest.mark.parametrize(("moment", "number"), SETTLING)
@@ -181,9 +181,9 @@ async def test_a_queue_gives_again_only_what_was_not_acknowledged(tmp_path, mome
     acknowledged = await killed(QUEUE, home, thread, "-", moment, number)
     async with await SqliteStore.open(home) as store:
         queue = QueueChannel()
-        desk = Deliveries(store, {"queue": queue})
-        desk.attach(thread, Leased(store, await store.acquire(thread)))
-        await desk.drain()
+        deliveries = Deliveries(store, {"queue": queue})
+        deliveries.attach(thread, LeasedOutbox(store, await store.acquire(thread)))
+        await deliveries.drain()
         again = [(await queue.get()).reply.text for _ in range(queue.waiting)]
     every = [f"reply {turn}" for turn in range(TURNS)]
     assert not set(acknowledged) & set(again)
@@ -211,7 +211,7 @@ async def test_processes_that_drain_at_once_and_are_killed_keep_every_promise(tm
         await swept(arguments, kill_after=None)
         texts = [body["text"] for body in receiver.once.values()]
     async with await SqliteStore.open(home) as store:
-        aside = {each.key for each in await Deliveries(store, {}).aside()}
+        blocked = {each.key for each in await Deliveries(store, {}).list_blocked()}
     shown = lines(screen)
     assert len(shown) == len(set(shown))
     for thread in threads:
@@ -220,8 +220,8 @@ async def test_processes_that_drain_at_once_and_are_killed_keep_every_promise(tm
         seen = [line for line in shown if line.startswith(thread)]
         owed = {f"{thread} {number}": f"{thread}.{number + 1}.final" for number in (0, 2, 4)}
         assert seen == [text for text in owed if text in seen]
-        assert {key for text, key in owed.items() if text not in seen} <= aside
-    assert len(aside) <= 4 * 3
+        assert {key for text, key in owed.items() if text not in seen} <= blocked
+    assert len(blocked) <= 4 * 3
 
 
 async def swept(arguments: Sequence[object], *, kill_after: float | None) -> None:

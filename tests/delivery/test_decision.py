@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from treadle.delivery.channel import Reply
 from treadle.delivery.decision import (
     CONTINUING,
     NO_VISIBLE_REPLY,
@@ -12,18 +13,17 @@ from treadle.delivery.decision import (
     Decision,
     Deliver,
     Retry,
-    Sent,
+    SentByTool,
     Suppress,
     TurnFacts,
     decide,
 )
-from treadle.delivery.payload import Reply
 
 IMAGE = "https://example.com/a.png"
 ANSWER = Reply(text="The answer is 4.")
 MARKED = Reply(text="On my way.", always=True)
 REJECTED = Reply(text="The upload was refused.", is_error=True)
-PROGRESS = Sent(text="Half done.", final=False)
+PROGRESS = SentByTool(text="Half done.", final=False)
 
 
 def notice(text: str, *, is_error: bool = False) -> Deliver:
@@ -48,7 +48,7 @@ ROWS: dict[str, tuple[TurnFacts, Decision]] = {
         turn(Reply(text="NO_REPLY", media=(IMAGE,))),
         Deliver((Reply(media=(IMAGE,)),)),
     ),
-    "FU-1": (turn(ANSWER, sent=(Sent(text=ANSWER.text),)), SILENT),
+    "FU-1": (turn(ANSWER, sent=(SentByTool(text=ANSWER.text),)), SILENT),
     "FU-7": (turn(pending=True), notice(CONTINUING)),
     "FU-8": (turn(Reply(text="NO_REPLY"), pending=True), notice(CONTINUING)),
     "FU-9": (turn(Reply(text="On my way."), pending=True), Deliver((Reply(text="On my way."),))),
@@ -83,7 +83,7 @@ ROWS: dict[str, tuple[TurnFacts, Decision]] = {
         private(
             ANSWER,
             Reply(media=(IMAGE,), always=True),
-            sent=(Sent(media=(IMAGE,), final=False),),
+            sent=(SentByTool(media=(IMAGE,), final=False),),
         ),
         Retry(),
     ),
@@ -95,13 +95,13 @@ ROWS: dict[str, tuple[TurnFacts, Decision]] = {
     "FU-37": (turn(expected="optional", **FAILED), FAILURE),
     "FU-38": (turn(**FAILED), FAILURE),
     "FU-39": (turn(status="failed", failure="NO_REPLY"), SILENT),
-    "FU-40": (turn(sent=(Sent(text="Done."),), **FAILED), SILENT),
+    "FU-40": (turn(sent=(SentByTool(text="Done."),), **FAILED), SILENT),
     "FU-41": (turn(pending=True, **FAILED), SILENT),
     "FU-42": (turn(asked=True, **FAILED), SILENT),
     "FU-43": (turn(ANSWER, REJECTED, **FAILED), Deliver((ANSWER,))),
     "FU-44": (turn(sent=(PROGRESS,)), notice(NO_VISIBLE_REPLY)),
-    "FU-47": (turn(sent=(Sent(text="x", to_origin=False),)), notice(NO_VISIBLE_REPLY)),
-    "FU-48": (turn(sent=(Sent(text="Done."),)), SILENT),
+    "FU-47": (turn(sent=(SentByTool(text="x", to_origin=False),)), notice(NO_VISIBLE_REPLY)),
+    "FU-48": (turn(sent=(SentByTool(text="Done."),)), SILENT),
     "FU-50": (turn(asked=True), SILENT),
     "FU-51": (turn(pending=True, sent=(PROGRESS,)), SILENT),
     "FU-52": (private(pending=True, sent=(PROGRESS,)), SILENT),
@@ -118,11 +118,11 @@ ROWS: dict[str, tuple[TurnFacts, Decision]] = {
     ),
     "part-of-a-failed-turn": (turn(Reply(text="part", kind="block"), **FAILED), FAILURE),
     "sent-medium": (
-        turn(Reply(text="Look", media=(IMAGE,)), sent=(Sent(media=(IMAGE,)),)),
+        turn(Reply(text="Look", media=(IMAGE,)), sent=(SentByTool(media=(IMAGE,)),)),
         Deliver((Reply(text="Look"),)),
     ),
     "sent-elsewhere": (
-        turn(ANSWER, sent=(Sent(text=ANSWER.text, to_origin=False),)),
+        turn(ANSWER, sent=(SentByTool(text=ANSWER.text, to_origin=False),)),
         Deliver((ANSWER,)),
     ),
     "own-token": (turn(Reply(text="QUIET"), token="QUIET"), SILENT),

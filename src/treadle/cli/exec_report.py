@@ -16,7 +16,7 @@ from .activity import activity
 from .output import printable, say_json
 
 if TYPE_CHECKING:
-    from ..delivery.hold import Hold
+    from ..delivery.silence import SilenceFilter
 
 __all__ = ["ExecFailed", "ExecStarted", "JsonReport", "PlainReport", "TurnReport"]
 
@@ -86,7 +86,7 @@ class PlainReport(Struct):
     """False where a channel shows the answer."""
     _text: str = ""
     """What was shown since the last line break; where nothing is live, what was written."""
-    _hold: Hold | None = None
+    _filter: SilenceFilter | None = None
     """Keeps back what may turn out to say nothing, once the model writes."""
 
     def __post_init__(self) -> None:
@@ -108,7 +108,7 @@ class PlainReport(Struct):
 
     def show_continuation(self, event: TurnCompleted) -> None:
         """Tell what was said so far; it is not the answer yet."""
-        self._flush_hold()
+        self._flush_filter()
         self._break_line()
         if not self.live:
             _note(_visible_text(event.text).strip())
@@ -117,30 +117,30 @@ class PlainReport(Struct):
     def show_failure(self, message: str) -> None:
         """Leave the line that was begun; the message follows from elsewhere."""
         del message
-        self._flush_hold()
+        self._flush_filter()
         self._break_line()
 
     def _show_text(self, text: str) -> None:
-        shown = self._open_hold().feed(text) if self.live else text
+        shown = self._open_filter().feed(text) if self.live else text
         self._text += shown
         if self.live:
             click.echo(printable(shown), nl=False)
 
-    def _open_hold(self) -> Hold:
-        from ..delivery.hold import Hold
+    def _open_filter(self) -> SilenceFilter:
+        from ..delivery.silence import SilenceFilter
 
-        self._hold = self._hold or Hold()
-        return self._hold
+        self._filter = self._filter or SilenceFilter()
+        return self._filter
 
-    def _flush_hold(self) -> None:
+    def _flush_filter(self) -> None:
         """Print the rest of a message of the model that is complete."""
-        if self._hold and (rest := self._hold.end()):
+        if self._filter and (rest := self._filter.end()):
             self._text += rest
             click.echo(printable(rest), nl=False)
 
     def _show_activity(self, event: Event) -> None:
         if isinstance(event, ToolStarted | StepStarted):
-            self._flush_hold()
+            self._flush_filter()
         if isinstance(event, ToolStarted) and not self.live:
             _note(_visible_text(self._text).strip())
             self._text = ""
@@ -149,7 +149,7 @@ class PlainReport(Struct):
             _note(line)
 
     def _show_end(self, event: TurnCompleted) -> None:
-        self._flush_hold()
+        self._flush_filter()
         self._break_line()
         answer = _visible_text(event.text) if self.answers and not self.live else ""
         if event.status == "completed" and answer:
@@ -167,7 +167,7 @@ class PlainReport(Struct):
 
 def _visible_text(text: str) -> str:
     """Return the text that the user sees; empty for a silent reply."""
-    from ..delivery.silent import is_artifact, is_silent_text
+    from ..delivery.silence import is_artifact, is_silent_text
 
     return "" if is_silent_text(text) or is_artifact(text) else text.rstrip("\n")
 

@@ -1,1 +1,1 @@
-"""Delivery: the way of a reply from a turn to whoever should hear it."""
+"""Delivery: the way of a reply from a turn to its receiver."""

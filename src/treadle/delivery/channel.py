@@ -1,8 +1,8 @@
-"""The channel seam: what carries a reply out of Treadle.
+"""Channels: the protocol that carries a reply out of Treadle, and the values it uses.
 
-Owns the `Channel` Protocol and the values it speaks. `treadle.testing.contracts` has the suite
-that shows whether a channel keeps it. Invariant: one delivery has one key for ever, however
-often and from whichever process it is tried.
+`treadle.testing.contracts` has the suite that shows whether a channel keeps the contract.
+Invariant: one delivery has one key for ever, however often and from whichever process it
+is tried.
 """
 
 from __future__ import annotations
@@ -10,54 +10,109 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
-from .payload import Reply
+from ..core.wire import Json
 
-__all__ = ["Channel", "Delivery", "Holds", "Receipt", "ReceiptState"]
+__all__ = [
+    "NO_REPLY",
+    "Channel",
+    "Delivery",
+    "HoldingChannel",
+    "Receipt",
+    "ReceiptState",
+    "Reply",
+    "ReplyKind",
+    "ReplyOrigin",
+]
+
+NO_REPLY = "NO_REPLY"
+"""The token that a model answers when nobody should get a reply."""
+
+ReplyKind: TypeAlias = Literal["final", "block", "status"]
+"""The answer of a turn, a part that came before it, or a message about its status."""
 
 ReceiptState: TypeAlias = Literal["delivered", "held", "failed", "refused"]
 
 
+class Reply(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One message to deliver."""
+
+    text: str = ""
+    media: tuple[str, ...] = ()
+    """URLs and paths of media to show or play, in order."""
+    content: Json | UnsetType = UNSET
+    """Content that only some channels can show: cards, choices, their own data."""
+    kind: ReplyKind = "final"
+    is_error: bool = False
+    is_reasoning: bool = False
+    reply_to: str = ""
+    """The message that this answers, as the channel names it; ``current`` for the last one."""
+    as_voice: bool = False
+    always: bool = False
+    """Delivered although the turn's own text is not."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it has no content at all."""
+        return not (self.text.strip() or self.media or self.content is not UNSET)
+
+
+class ReplyOrigin(Struct, frozen=True, omit_defaults=True):
+    """Where a turn came from, and so where its reply goes."""
+
+    channel: str = ""
+    """The name of a channel."""
+    to: str = ""
+    """The receiver there, as the channel names it."""
+    routable: bool = True
+    """Whether this process can write to that channel."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether a reply can be sent back."""
+        return bool(self.channel and self.to and self.routable)
+
+
 class Delivery(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A reply on its way."""
+    """A reply on its way to a channel."""
 
     key: str
     """Thread, turn and kind: the same for every attempt."""
     thread: str
     turn: int
     to: str = ""
-    """Whom it is for, as the channel names it."""
+    """The receiver, as the channel names it."""
     reply: Reply
 
 
 class Receipt(Struct, frozen=True):
-    """What became of an attempt.
+    """The result of an attempt.
 
-    ``held``: the channel has it, and whoever takes it will acknowledge it. ``failed``: nobody
+    ``held``: the channel has it, and the receiver will acknowledge it. ``failed``: nobody
     has seen it, and a later attempt may succeed. ``refused``: none will.
     """
 
     state: ReceiptState
     detail: str = ""
-    """Why not, for a person; without secrets."""
+    """Why it failed, for a person; without secrets."""
     retry_after: float | None = None
-    """Seconds that the other side asked us to wait."""
+    """Seconds that the receiver asked us to wait."""
 
 
 class Channel(Protocol):
     """Carries replies to somebody.
 
     `deliver` is called for one delivery of a thread at a time, in order; several threads may
-    deliver at once. It answers with a receipt; what it raises counts as ``failed`` where
-    repeats are recognised, and is left in doubt where they are not. It may be called again
-    with a key it has seen, after a crash of ours or of the network. Never put a secret into
-    a receipt or an error.
+    deliver at once. It returns a receipt; an exception counts as ``failed`` where repeats
+    are recognised, and is left in doubt where they are not. It may be called again with a
+    key it has seen, after a crash of ours or of the network. Never put a secret into a
+    receipt or an error.
     """
 
     @property
     def kind(self) -> str:
-        """What sort of channel it is, such as ``terminal``."""
+        """The kind of channel, such as ``terminal``."""
         ...
 
     @property
@@ -75,16 +130,16 @@ class Channel(Protocol):
 
 
 @runtime_checkable
-class Holds(Protocol):
+class HoldingChannel(Protocol):
     """A channel whose deliveries are done when somebody acknowledges them.
 
     It serves the threads that are open in its process, and no others.
     """
 
     def bind(self, acknowledge: Callable[[Delivery], Awaitable[None]], /) -> None:
-        """Call this, and wait for it, when a delivery was acknowledged."""
+        """Call `acknowledge`, and wait for it, when a delivery was acknowledged."""
         ...
 
     def withdraw(self, thread: str, /) -> None:
-        """Forget what nobody has taken yet of a thread that is closed here."""
+        """Forget the deliveries of a closed thread that nobody has taken yet."""
         ...

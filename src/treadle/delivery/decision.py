@@ -1,7 +1,8 @@
-"""What a turn tells: all it has to say, some of it, a notice, or nothing.
+"""What a turn delivers: its replies, some of them, a notice, or nothing; and where to.
 
-Owns the decision, from the facts of a turn that has ended. Invariant: a turn that was
-expected to say something and did not is told of, unless somebody chose its silence.
+Owns the decision, from the facts of an ended turn and from no other source. Invariants: a
+turn that should have replied and did not delivers a notice, unless somebody chose its
+silence; and a reply that is dropped has a reason.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct, structs
 
-from .payload import Reply, each_once, is_silent, prepared
-from .silent import NO_REPLY
+from .channel import NO_REPLY, Reply, ReplyOrigin
+from .replies import is_silent, visible_replies, without_repeated_media
 
 __all__ = [
     "CONTINUING",
@@ -20,15 +21,19 @@ __all__ = [
     "STALLED",
     "Decision",
     "Deliver",
+    "Destination",
+    "DestinationKind",
     "Retry",
-    "Sent",
+    "SentByTool",
     "Suppress",
     "Suppression",
     "TurnFacts",
+    "choose_destination",
     "decide",
 ]
 
 Suppression: TypeAlias = Literal["silent", "send-policy", "aborted", "tool-only"]
+DestinationKind: TypeAlias = Literal["origin", "dispatcher", "drop"]
 
 CONTINUING = "Still at work on this; more will follow."
 NO_VISIBLE_REPLY = "The turn ended, but did not produce a visible reply."
@@ -37,33 +42,40 @@ STALLED = "The turn stalled again and was ended. Ask again to go on."
 
 
 class Deliver(Struct, frozen=True):
-    """Tell these, in order."""
+    """Deliver these, in order."""
 
     replies: tuple[Reply, ...]
 
 
 class Suppress(Struct, frozen=True):
-    """Tell nothing."""
+    """Deliver nothing."""
 
     reason: Suppression
 
 
 class Retry(Struct, frozen=True):
-    """Run the turn once more, for its answer was left where nobody sees it."""
+    """Run the turn once more, for nobody can see its answer."""
 
 
 Decision: TypeAlias = Deliver | Suppress | Retry
 
 
-class Sent(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Something that a tool of the turn has sent already."""
+class Destination(Struct, frozen=True):
+    """Where one reply goes."""
+
+    kind: DestinationKind
+    reason: str = ""
+
+
+class SentByTool(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A message that a tool of the turn has sent already."""
 
     text: str = ""
     media: tuple[str, ...] = ()
     to_origin: bool = True
     """Whether it went to where the turn came from."""
     final: bool = True
-    """Whether it was the answer, and no word on how things stand."""
+    """Whether it was the answer, and not a message about the status."""
 
 
 class TurnFacts(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -72,97 +84,122 @@ class TurnFacts(Struct, frozen=True, kw_only=True, omit_defaults=True):
     replies: tuple[Reply, ...] = ()
     status: Literal["completed", "failed", "aborted"] = "completed"
     failure: str = ""
-    """Why it failed, in words for a person."""
+    """Why it failed, for a person."""
     stalled: bool = False
-    """It was broken off because nothing came any more."""
+    """It was stopped because the model sent nothing any more."""
     recovering: bool = False
-    """It was itself an attempt to go on after a stall."""
+    """It was itself an attempt to continue after a stall."""
     sends: Literal["allow", "deny"] = "allow"
     visible: Literal["automatic", "tool-only"] = "automatic"
-    """Whether what the model says is told, or only what it sends by a tool."""
+    """Whether the model's text is delivered, or only what it sends by a tool."""
     expected: Literal["required", "optional"] = "required"
     internal: bool = False
-    """Its input came from the runtime, not from anybody."""
-    sent: tuple[Sent, ...] = ()
+    """Its input came from the runtime, not from a person or agent."""
+    sent: tuple[SentByTool, ...] = ()
     pending: bool = False
-    """It goes on later: it yielded, or waits for agents."""
+    """It continues later: it yielded, or waits for agents."""
     asked: bool = False
-    """Somebody was asked something, or a call is still open: the answer will follow."""
+    """It asked somebody a question, or a call is still open: the answer will follow."""
     retried: bool = False
     """It was run once more already, because its answer was not sent."""
     token: str = NO_REPLY
 
 
 def decide(turn: TurnFacts) -> Decision:
-    """What to tell of a turn."""
+    """Decide what to deliver of a turn."""
     if turn.sends == "deny":
         return Suppress("send-policy")
     if turn.status == "aborted":
-        stalls = turn.stalled and turn.recovering
-        return _notice(STALLED, is_error=True) if stalls else Suppress("aborted")
-    if turn.internal and not _marked(turn):
+        has_stalled = turn.stalled and turn.recovering
+        return _notice(STALLED, is_error=True) if has_stalled else Suppress("aborted")
+    if turn.internal and not _forced_replies(turn):
         return Suppress("silent")
     if turn.status == "failed":
-        return _failed(turn)
-    return _private(turn) if turn.visible == "tool-only" else _automatic(turn)
+        return _decide_failed(turn)
+    return _decide_tool_only(turn) if turn.visible == "tool-only" else _decide_automatic(turn)
 
 
-def _automatic(turn: TurnFacts) -> Decision:
-    heard = _heard(turn)
-    if heard:
-        return Deliver(heard)
+def choose_destination(
+    reply: Reply,
+    origin: ReplyOrigin | None,
+    *,
+    dispatcher_available: bool,
+    preferred: DestinationKind | None = None,
+) -> Destination:
+    """Return where `reply` goes: to its origin if that is complete, else to the dispatcher.
+
+    `preferred` is what the owner of the channel prefers; it is followed where possible.
+    """
+    if is_silent(reply) or reply.is_empty:
+        return Destination("drop", "silent")
+    if preferred == "drop":
+        return Destination("drop", "channel")
+    can_return = origin is not None and origin.is_complete
+    if can_return and not (preferred == "dispatcher" and dispatcher_available):
+        return Destination("origin")
+    if dispatcher_available:
+        reason = "channel" if preferred == "dispatcher" else "origin-incomplete"
+        return Destination("dispatcher", reason)
+    return Destination("drop", "no-route")
+
+
+def _decide_automatic(turn: TurnFacts) -> Decision:
+    replies = _unsent_replies(turn)
+    if replies:
+        return Deliver(replies)
     if turn.pending:
-        return _continuing(turn)
-    return Suppress("silent") if _chose_silence(turn) else _unheard(turn)
+        return _decide_pending(turn)
+    return Suppress("silent") if _chose_silence(turn) else _decide_empty(turn)
 
 
-def _private(turn: TurnFacts) -> Decision:
-    """Only what was sent, or marked as to be told, leaves the turn."""
-    if marked := _marked(turn):
-        return Deliver(marked)
+def _decide_tool_only(turn: TurnFacts) -> Decision:
+    """Deliver only replies that are always delivered; tools send the others."""
+    if forced := _forced_replies(turn):
+        return Deliver(forced)
     if turn.pending:
-        return _continuing(turn)
+        return _decide_pending(turn)
     if _chose_silence(turn) or _is_settled(turn):
         return Suppress("silent")
-    heard = _heard(turn)
-    if not heard:
-        return _unheard(turn)
-    if all(reply.is_error for reply in heard):
+    replies = _unsent_replies(turn)
+    if not replies:
+        return _decide_empty(turn)
+    if all(reply.is_error for reply in replies):
         return Suppress("tool-only")
     return _notice(NOT_DELIVERED, is_error=True) if turn.retried else Retry()
 
 
-def _failed(turn: TurnFacts) -> Decision:
-    if _answered(turn) or turn.pending or turn.asked:
+def _decide_failed(turn: TurnFacts) -> Decision:
+    if _has_answered(turn) or turn.pending or turn.asked:
         return Suppress("silent")
-    heard = _marked(turn) if turn.visible == "tool-only" else _heard(turn)
-    answers = tuple(reply for reply in heard if reply.kind == "final" and not reply.is_error)
+    replies = _forced_replies(turn) if turn.visible == "tool-only" else _unsent_replies(turn)
+    answers = tuple(reply for reply in replies if reply.kind == "final" and not reply.is_error)
     if answers:
         return Deliver(answers)
     failure = Reply(text=turn.failure, is_error=True, kind="status", always=True)
     if is_silent(failure, turn.token):
         return Suppress("silent")
-    errors = tuple(reply for reply in heard if reply.is_error)
+    errors = tuple(reply for reply in replies if reply.is_error)
     return Deliver(errors or (structs.replace(failure, text=turn.failure or NO_VISIBLE_REPLY),))
 
 
-def _heard(turn: TurnFacts) -> tuple[Reply, ...]:
-    """What is to be told and was not sent before."""
-    spoken = tuple(reply for reply in turn.replies if not reply.is_reasoning)
+def _unsent_replies(turn: TurnFacts) -> tuple[Reply, ...]:
+    """Return the visible replies that no tool has sent before."""
+    replies = tuple(reply for reply in turn.replies if not reply.is_reasoning)
     sent = [each for each in turn.sent if each.to_origin]
     texts = {each.text.strip() for each in sent if each.text.strip()}
     left = (
         structs.replace(reply, text="") if reply.text.strip() in texts else reply
-        for reply in prepared(spoken, turn.token)
+        for reply in visible_replies(replies, turn.token)
     )
-    return tuple(each_once(left, (ref for each in sent for ref in each.media)))
+    media = (ref for each in sent for ref in each.media)
+    return tuple(without_repeated_media(left, media))
 
 
-def _marked(turn: TurnFacts) -> tuple[Reply, ...]:
-    return tuple(reply for reply in _heard(turn) if reply.always)
+def _forced_replies(turn: TurnFacts) -> tuple[Reply, ...]:
+    return tuple(reply for reply in _unsent_replies(turn) if reply.always)
 
 
-def _answered(turn: TurnFacts) -> bool:
+def _has_answered(turn: TurnFacts) -> bool:
     return any(each.to_origin and each.final for each in turn.sent)
 
 
@@ -170,19 +207,19 @@ def _chose_silence(turn: TurnFacts) -> bool:
     return any(is_silent(reply, turn.token) for reply in turn.replies)
 
 
-def _unheard(turn: TurnFacts) -> Decision:
-    """Nothing was said at all: that is told, unless it is as it should be."""
+def _decide_empty(turn: TurnFacts) -> Decision:
+    """Deliver a notice for a turn without a reply, unless it needs none."""
     return Suppress("silent") if _is_settled(turn) else _notice(NO_VISIBLE_REPLY)
 
 
 def _is_settled(turn: TurnFacts) -> bool:
-    return _answered(turn) or turn.asked or turn.expected == "optional"
+    return _has_answered(turn) or turn.asked or turn.expected == "optional"
 
 
-def _continuing(turn: TurnFacts) -> Decision:
-    """Who heard of progress needs no word that there is some."""
-    told = any(each.to_origin for each in turn.sent)
-    return Suppress("silent") if told else _notice(CONTINUING)
+def _decide_pending(turn: TurnFacts) -> Decision:
+    """Deliver a notice that the turn continues, unless a tool has sent a message."""
+    has_sent = any(each.to_origin for each in turn.sent)
+    return Suppress("silent") if has_sent else _notice(CONTINUING)
 
 
 def _notice(text: str, *, is_error: bool = False) -> Deliver:

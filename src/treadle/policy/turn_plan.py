@@ -14,7 +14,7 @@ from msgspec import Struct
 from ..context.mending import Repair
 from ..core.entries import Head
 from ..core.specs import SPECS
-from ..delivery.token import NO_REPLY
+from ..delivery.channel import NO_REPLY
 from .fallback import Chain
 from .overlays import Overlaid
 from .schema import Inventory

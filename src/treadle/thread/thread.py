@@ -48,9 +48,8 @@ if TYPE_CHECKING:
     from ..context.request import Request
     from ..context.view import View
     from ..core.specs import ToolSpec
-    from ..delivery.channel import Channel
-    from ..delivery.outgoing import Desk
-    from ..delivery.route import Origin
+    from ..delivery.channel import Channel, ReplyOrigin
+    from ..delivery.reply_sender import ReplySender
     from ..engines.compaction import CompactionOutcome
     from ..engines.contract import ContextEngine
     from ..harness.contract import Harness
@@ -104,7 +103,7 @@ class Thread:
         self.engine = open_engine(parts, lambda purpose: self._turn_runner().complete(purpose))
         """Who decides what the model sees of the conversation."""
         self.subagents.watcher = self.engine
-        self._delivery: Desk | None = None
+        self._delivery: ReplySender | None = None
         self._runner: TurnRunner | None = None
         self._turns = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
@@ -231,7 +230,7 @@ class Thread:
         schema: Json | UnsetType = UNSET,
         provenance: InputProvenance | None = None,
         events: Sequence[InternalEvent] = (),
-        origin: Origin | None = None,
+        origin: ReplyOrigin | None = None,
     ) -> AsyncGenerator[Event, None]:
         """Run a turn and yield what happens, until `TurnCompleted`.
 
@@ -277,7 +276,7 @@ class Thread:
                 self._events.listener = self._task = None
 
     async def _run_turn(
-        self, given: Input | None, turn_id: str | None, origin: Origin | None
+        self, given: Input | None, turn_id: str | None, origin: ReplyOrigin | None
     ) -> None:
         runner = self._turn_runner()
         try:
@@ -435,9 +434,9 @@ class Thread:
     async def _open_delivery(self) -> None:
         """Have replies delivered, first those that were left undelivered."""
         if channels := self.policy.options.channels:
-            from ..delivery.outgoing import Desk
+            from ..delivery.reply_sender import ReplySender
 
-            self._delivery = Desk(self.log, channels, self._events.warn)
+            self._delivery = ReplySender(self.log, channels, self._events.warn)
             await self._delivery.send()
 
     async def _stop_turn(self) -> None:
@@ -462,7 +461,7 @@ def _by_name(channel: Channel | Mapping[str, Channel] | None) -> Mapping[str, Ch
     """Return channels by the names that replies call them."""
     if channel is None or isinstance(channel, Mapping):
         return channel or {}
-    from ..delivery.outgoing import HOST
+    from ..delivery.reply_sender import HOST
 
     return {HOST: channel}
 

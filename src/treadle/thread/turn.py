@@ -50,8 +50,8 @@ from ..store.contract import InboxMessage, Store, Turn
 from ..tools.contract import Progress, ToolCall, ToolContext, ToolResult
 
 if TYPE_CHECKING:
-    from ..delivery.outgoing import Desk
-    from ..delivery.route import Origin
+    from ..delivery.channel import ReplyOrigin
+    from ..delivery.reply_sender import ReplySender
     from ..engines.compaction import CompactionOutcome
     from ..harness.completion import EngineComplete
     from ..harness.event_stream import EventStream
@@ -109,7 +109,7 @@ class TurnRunner:
         approvals: Approvals,
         questions: Questions,
         subagents: Subagents,
-        delivery: Desk | None,
+        delivery: ReplySender | None,
         events: EventStream,
     ) -> None:
         self.log = log
@@ -136,7 +136,7 @@ class TurnRunner:
         """The model that was asked for, while another one answers."""
 
     async def run(
-        self, given: Input | None, *, turn_id: str | None = None, origin: Origin | None = None
+        self, given: Input | None, *, turn_id: str | None = None, origin: ReplyOrigin | None = None
     ) -> None:
         """Run one turn to its end, and deliver what it says; the host hears of it by events.
 

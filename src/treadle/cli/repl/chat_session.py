@@ -16,7 +16,7 @@ from typing import Any
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 
 from ...core.errors import NothingToSend, TreadleError
-from ...delivery.hold import Hold
+from ...delivery.silence import SilenceFilter
 from ...harness.events import (
     AgentReported,
     ApprovalRequested,
@@ -54,7 +54,7 @@ class ChatSession:
     live: Live = field(init=False, default_factory=Live)
     interview: Interview = field(init=False)
     _blocks: Blocks = field(init=False, default_factory=Blocks)
-    _hold: Hold = field(init=False, default_factory=Hold)
+    _filter: SilenceFilter = field(init=False, default_factory=SilenceFilter)
     _work: asyncio.Task[None] | None = field(init=False, default=None)
     _turn_runs: bool = field(init=False, default=False)
 
@@ -148,7 +148,7 @@ class ChatSession:
     def _show(self, event: Event) -> None:
         match event:
             case TextDelta(text=text):
-                self._show_text(self._hold.feed(text))
+                self._show_text(self._filter.feed(text))
             case ToolStarted() | StepStarted():
                 self._flush()
             case ToolFinished():
@@ -213,7 +213,7 @@ class ChatSession:
 
     def _flush(self) -> None:
         """A message of the model's is over: show what is left of it, unless it is silent."""
-        self._show_text(self._hold.end())
+        self._show_text(self._filter.end())
         if rest := self._blocks.rest():
             self.screen.markdown(rest)
         self.live.tail = ""

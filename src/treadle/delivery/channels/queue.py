@@ -1,7 +1,7 @@
 """A queue in the host's own process, as a channel.
 
-Invariant: a delivery is handed out once in the life of the process, and is owed until the
-host has acknowledged it; what a crash leaves unacknowledged is handed out again.
+Invariant: a delivery is handed out once in the life of the process, and stays in the outbox
+until the host has acknowledged it; after a crash it is handed out again.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from ..channel import Delivery, Receipt
 
 __all__ = ["QueueChannel"]
 
-_REMEMBERED = 10_000
-"""Acknowledged keys that are known again, for a pass that had read them just before."""
+_MOST_DONE = 10_000
+"""Acknowledged keys that are remembered, for a pass that has just read their rows."""
 
 
 @dataclass(slots=True, eq=False)
 class QueueChannel:
-    """Hands replies to a host, which acknowledges each when it has dealt with it.
+    """Hands replies to a host, which acknowledges each when it is done with it.
 
     `async for delivery in queue` never ends; leave it with ``break``.
     """
@@ -33,25 +33,25 @@ class QueueChannel:
 
     @property
     def kind(self) -> str:
-        """A queue."""
+        """Return ``queue``."""
         return "queue"
 
     @property
     def deduplicates(self) -> bool:
-        """A key is handed out once."""
+        """Return True: a key is handed out once."""
         return True
 
     @property
     def waiting(self) -> int:
-        """How many replies nobody has taken yet."""
+        """The number of replies that nobody has taken yet."""
         return self._waiting.qsize()
 
     def bind(self, acknowledge: Callable[[Delivery], Awaitable[None]], /) -> None:
-        """Whom to tell of acknowledgements."""
+        """Call `acknowledge` for each acknowledged delivery."""
         self._acknowledge = acknowledge
 
     def withdraw(self, thread: str, /) -> None:
-        """Take back what nobody has taken yet of `thread`."""
+        """Forget the deliveries of `thread` that nobody has taken yet."""
         left = [self._waiting.get_nowait() for _ in range(self._waiting.qsize())]
         for delivery in left:
             if delivery.thread == thread:
@@ -60,7 +60,7 @@ class QueueChannel:
                 self._waiting.put_nowait(delivery)
 
     async def deliver(self, delivery: Delivery, /) -> Receipt:
-        """Take one reply in, unless it is known."""
+        """Add one reply, unless it is known."""
         if delivery.key in self._done:
             return Receipt("delivered")
         if delivery.key not in self._held:
@@ -69,7 +69,7 @@ class QueueChannel:
         return Receipt("held")
 
     async def get(self) -> Delivery:
-        """The next reply; waits for one."""
+        """Wait for the next reply and return it."""
         return await self._waiting.get()
 
     def __aiter__(self) -> AsyncIterator[Delivery]:
@@ -79,11 +79,11 @@ class QueueChannel:
         return await self.get()
 
     async def acknowledge(self, delivery: Delivery) -> None:
-        """The host has it: when this returns it never comes again. Harmless when called twice."""
+        """Acknowledge a reply; it never comes again after this. May be called twice."""
         if self._acknowledge is None:
             raise ConfigError("nobody delivers to this queue; give it to `Deliveries` first")
         await self._acknowledge(delivery)
         self._held.pop(delivery.key, None)
         self._done[delivery.key] = None
-        if len(self._done) > _REMEMBERED:
+        if len(self._done) > _MOST_DONE:
             del self._done[next(iter(self._done))]

@@ -1,6 +1,6 @@
 """The terminal as a channel.
 
-Invariant: what a model wrote cannot steer the terminal, and a reply is written in one go.
+Invariant: a model's text cannot control the terminal, and a reply is written in one piece.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from typing import TextIO
 
 from ...core.provenance import plain_text
-from ..channel import Delivery, Receipt
-from ..payload import Reply
+from ..channel import Delivery, Receipt, Reply
 
 __all__ = ["TerminalChannel"]
 
@@ -22,22 +21,22 @@ class TerminalChannel:
     """Writes replies to a stream, standard output by default."""
 
     stream: TextIO | None = None
-    _writing: asyncio.Lock = field(init=False, default_factory=asyncio.Lock, repr=False)
+    _lock: asyncio.Lock = field(init=False, default_factory=asyncio.Lock, repr=False)
 
     @property
     def kind(self) -> str:
-        """A terminal."""
+        """Return ``terminal``."""
         return "terminal"
 
     @property
     def deduplicates(self) -> bool:
-        """What was written stays written."""
+        """Return False: a text that comes twice is written twice."""
         return False
 
     async def deliver(self, delivery: Delivery, /) -> Receipt:
-        """Write one reply; without a terminal it is refused."""
+        """Write one reply; refuse it without a terminal."""
         try:
-            async with self._writing:
+            async with self._lock:
                 await asyncio.to_thread(self._write, _lines(delivery.reply))
         except (OSError, ValueError):
             return Receipt("refused", "the terminal is gone; read the reply in its thread")

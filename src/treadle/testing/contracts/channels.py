@@ -19,8 +19,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any
 
-from ...delivery.channel import Channel, Delivery
-from ...delivery.payload import Reply
+from ...delivery.channel import Channel, Delivery, Reply
 
 __all__ = ["ChannelContract"]
 

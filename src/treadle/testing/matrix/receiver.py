@@ -11,8 +11,7 @@ import time
 from collections.abc import Sequence
 
 from ...core.loopback import LoopbackListener
-from ...delivery.channels.signature import is_signed
-from ...delivery.channels.webhook import IDEMPOTENCY_HEADER
+from ...delivery.channels.webhook import IDEMPOTENCY_HEADER, is_signed
 from ..fake.http import Reply, read_request
 
 __all__ = ["Receiver"]

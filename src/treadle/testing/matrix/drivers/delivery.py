@@ -1,4 +1,4 @@
-"""Drivers of delivery's rules: what is silent, what a turn tells, and which way it goes.
+"""Drivers of delivery's rules: what is silent, what a turn tells, and where it goes.
 
 Invariant: nothing here leaves the process but what `post` sends to a receiver on loopback.
 """
@@ -13,17 +13,18 @@ from msgspec import Raw
 
 from ....core.errors import ConfigError
 from ....core.wire import json_bytes
-from ....delivery.channel import Delivery
-from ....delivery.channels.signature import is_signed, signed_headers
-from ....delivery.channels.webhook import IDEMPOTENCY_HEADER, WebhookChannel
-from ....delivery.decision import Deliver, Suppress, TurnFacts
+from ....delivery.channel import NO_REPLY, Delivery, Reply, ReplyOrigin
+from ....delivery.channels.webhook import (
+    IDEMPOTENCY_HEADER,
+    WebhookChannel,
+    is_signed,
+    signature_headers,
+)
+from ....delivery.decision import Deliver, Suppress, TurnFacts, choose_destination
 from ....delivery.decision import decide as decided
-from ....delivery.hold import Hold
-from ....delivery.media import read_directives
-from ....delivery.payload import Reply, is_silent, prepared
-from ....delivery.route import Origin, resolve_route
-from ....delivery.silent import (
-    NO_REPLY,
+from ....delivery.replies import is_silent, parse_directives, visible_replies
+from ....delivery.silence import (
+    SilenceFilter,
     is_artifact,
     is_envelope,
     is_held_prefix,
@@ -71,34 +72,37 @@ async def silence(given: Given, stage: object) -> Given:
 async def stream(given: Given, stage: object) -> Given:
     """What is shown while a reply comes in pieces, and at its end."""
     del stage
-    hold = Hold(given.get("token", NO_REPLY))
-    return {"shown": [hold.feed(delta) for delta in given["deltas"]], "end": hold.end()}
+    stream_filter = SilenceFilter(given.get("token", NO_REPLY))
+    return {
+        "shown": [stream_filter.feed(delta) for delta in given["deltas"]],
+        "end": stream_filter.end(),
+    }
 
 
 async def prepare(given: Given, stage: object) -> Given:
     """What is left to tell of replies."""
     del stage
-    return {"left": _shown(prepared(map(_reply, given["replies"])))}
+    return {"left": _shown(visible_replies(map(_reply, given["replies"])))}
 
 
 async def direct(given: Given, stage: object) -> Given:
     """What last words say to the channel."""
     del stage
     files = frozenset(given.get("readable", ()))
-    found = read_directives(given["text"], files.__contains__ if files else None)
+    found = parse_directives(given["text"], files.__contains__ if files else None)
     return {name: getattr(found, name) for name in found.__struct_fields__}
 
 
 async def route(given: Given, stage: object) -> Given:
-    """The way of a reply."""
+    """Where a reply goes."""
     del stage
-    found = resolve_route(
+    found = choose_destination(
         _reply(given.get("reply", {"text": "Hello."})),
-        msgspec.convert(given["origin"], Origin) if "origin" in given else None,
+        msgspec.convert(given["origin"], ReplyOrigin) if "origin" in given else None,
         dispatcher_available=given.get("dispatcher", False),
-        wish=given.get("wish"),
+        preferred=given.get("preferred"),
     )
-    return {"way": found.way, "reason": found.reason}
+    return {"destination": found.kind, "reason": found.reason}
 
 
 async def decide(given: Given, stage: object) -> Given:
@@ -142,7 +146,7 @@ async def post(given: Given, stage: object) -> Given:
 async def verify(given: Given, stage: object) -> Given:
     """Whether a receiver takes a request that was changed on its way, or comes late."""
     del stage
-    headers = signed_headers(given.get("secret", _SECRET), 1_000_000, b'{"text":"hello"}')
+    headers = signature_headers(given.get("secret", _SECRET), 1_000_000, b'{"text":"hello"}')
     headers |= given.get("headers", {})
     body = given.get("body", '{"text":"hello"}').encode()
     return {"taken": is_signed(_SECRET, headers, body, now=1_000_000 + given.get("late", 0))}

@@ -17,15 +17,13 @@ import msgspec
 
 from ....core.items import Message, decode_item, text_of
 from ....core.provenance import InputProvenance
-from ....delivery.channel import Channel, Delivery, Receipt
+from ....delivery.channel import Channel, Delivery, Receipt, ReplyOrigin
 from ....delivery.channels.queue import QueueChannel
 from ....delivery.channels.terminal import TerminalChannel
 from ....delivery.channels.webhook import WebhookChannel
 from ....delivery.deliveries import Deliveries
-from ....delivery.outbox import TOPIC
-from ....delivery.outgoing import HOST
-from ....delivery.reports import Drained
-from ....delivery.route import Origin
+from ....delivery.outbox import TOPIC, DeliveryReport
+from ....delivery.reply_sender import HOST
 from ....harness.events import Event, NoticeRaised, TextDelta, TurnCompleted
 from ....models.transport import AsyncTransport
 from ....store import SqliteStore
@@ -142,10 +140,10 @@ async def webhook(given: Given, stage: Stage) -> Given:
             events = await stage.turn(thread, "Go on.")
             name, at_once = thread.id, len(receiver.taken)
         down = given.get("down_for", 0)
-        drained = await _drained(stage, name, hook, clock, down)
+        report = await _drained(stage, name, hook, clock, down)
         receiver.statuses = [200]
         if down:
-            drained = await _drained(stage, name, hook, clock, None)
+            report = await _drained(stage, name, hook, clock, None)
     end = events[-1]
     assert isinstance(end, TurnCompleted)
     return {
@@ -155,8 +153,8 @@ async def webhook(given: Given, stage: Stage) -> Given:
         "keys": len(receiver.keys),
         "own_key": receiver.keys == [f"{name}.1.final"],
         "signed": receiver.all_signed(SECRET),
-        "aside": len(drained.aside),
-        "pending": drained.pending,
+        "blocked": len(report.blocked),
+        "pending": report.pending,
         "waited_it_out": clock.passed >= down,
     }
 
@@ -175,7 +173,7 @@ async def crash(given: Given, stage: Stage) -> Given:
     )
     code = await died.wait()
     board = _Board(deduplicates=repeats)
-    drained = await _drained(stage, name, board, _Clock(), None)
+    report = await _drained(stage, name, board, _Clock(), None)
     again = await _drained(stage, name, board, _Clock(), None)
     before = await asyncio.to_thread(_lines, screen)
     after = [each.key for each in board.taken]
@@ -184,7 +182,7 @@ async def crash(given: Given, stage: Stage) -> Given:
         "before": len(before),
         "after": len(after),
         "keys": len({*before, *after}),
-        "aside": len(drained.aside),
+        "blocked": len(report.blocked),
         "again": again.delivered,
     }
 
@@ -209,17 +207,17 @@ class _Clock:
 
 async def _drained(
     stage: Stage, thread: str, channel: Channel, clock: _Clock, patience: float | None
-) -> Drained:
+) -> DeliveryReport:
     """What draining the stage's home comes to, in a time of its own."""
     async with await SqliteStore.open(stage.place / "treadle", clock=clock) as store:
         deliveries = Deliveries(store, {HOST: channel}, clock=clock, sleep=clock.sleep)
-        return await deliveries.run(thread, patience=patience)
+        return await deliveries.run(thread, timeout=patience)
 
 
 def _options(given: Given) -> dict[str, Any]:
     options: dict[str, Any] = {}
     if "origin" in given:
-        options["origin"] = msgspec.convert(given["origin"], Origin)
+        options["origin"] = msgspec.convert(given["origin"], ReplyOrigin)
     if given.get("internal"):
         options["provenance"] = InputProvenance(kind="internal_system")
     return options

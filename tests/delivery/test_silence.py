@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treadle.core.errors import ConfigError
-from treadle.delivery.hold import Hold
-from treadle.delivery.silent import (
+from treadle.delivery.silence import (
+    SilenceFilter,
     could_become_silent,
     is_artifact,
     is_envelope,
@@ -217,34 +217,46 @@ def test_every_beginning_of_a_silent_reply_may_become_one(text):
 def test_a_stream_shows_all_of_a_reply_or_nothing_of_a_silent_one(text, cuts):
     places = [0, *sorted(min(cut, len(text)) for cut in cuts), len(text)]
     deltas = [text[a:b] for a, b in pairwise(places)]
-    hold = Hold()
-    shown = [hold.feed(delta) for delta in deltas]
-    early, whole = "".join(shown), "".join((*shown, hold.end()))
+    stream_filter = SilenceFilter()
+    shown = [stream_filter.feed(delta) for delta in deltas]
+    early, whole = "".join(shown), "".join((*shown, stream_filter.end()))
     silent = is_silent_text(text) or is_artifact(text)
     assert whole == ("" if silent else text)
     assert text.startswith(early)
-    assert hold.held == ""
+    assert stream_filter.pending == ""
 
 
 @pytest.mark.parametrize(
     "start", ["Hello", "No, ", "The ", '{"answer"', "<div", "Thoughts", "NO_X"]
 )
 def test_an_answer_is_shown_as_soon_as_it_cannot_be_silent(start):
-    hold = Hold()
-    assert (hold.feed(start), hold.feed(" and on"), hold.end()) == (start, " and on", "")
+    stream_filter = SilenceFilter()
+    assert (stream_filter.feed(start), stream_filter.feed(" and on"), stream_filter.end()) == (
+        start,
+        " and on",
+        "",
+    )
 
 
-def test_one_hold_serves_one_reply_after_the_other():
-    hold = Hold()
-    assert (hold.feed("Hello"), hold.end()) == ("Hello", "")
-    assert (hold.feed("NO_"), hold.feed("REPLY"), hold.end()) == ("", "", "")
-    assert (hold.feed("NO_"), hold.feed("TE"), hold.end()) == ("", "NO_TE", "")
+def test_one_filter_serves_one_reply_after_the_other():
+    stream_filter = SilenceFilter()
+    assert (stream_filter.feed("Hello"), stream_filter.end()) == ("Hello", "")
+    assert (stream_filter.feed("NO_"), stream_filter.feed("REPLY"), stream_filter.end()) == (
+        "",
+        "",
+        "",
+    )
+    assert (stream_filter.feed("NO_"), stream_filter.feed("TE"), stream_filter.end()) == (
+        "",
+        "NO_TE",
+        "",
+    )
 
 
 @pytest.mark.parametrize("text", [*EXACT, *ENVELOPES, *REASONED, "<|channel|>final", "───\n"])
 def test_nothing_of_a_silent_reply_is_shown_letter_by_letter(text):
-    hold = Hold()
-    assert ("".join(map(hold.feed, text)), hold.end()) == ("", "")
+    stream_filter = SilenceFilter()
+    assert ("".join(map(stream_filter.feed, text)), stream_filter.end()) == ("", "")
 
 
 def test_a_long_hostile_text_is_looked_at_in_linear_time():

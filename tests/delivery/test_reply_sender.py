@@ -4,9 +4,9 @@ import io
 
 from tests.harness.scenes import hear, last, of, opened, scripted
 from treadle.core.provenance import InputProvenance
+from treadle.delivery.channel import ReplyOrigin
 from treadle.delivery.channels.queue import QueueChannel
 from treadle.delivery.channels.terminal import TerminalChannel
-from treadle.delivery.route import Origin
 from treadle.harness.events import NoticeRaised
 from treadle.testing.script import Answer, Failure
 
@@ -39,7 +39,7 @@ async def test_a_reply_goes_back_to_where_its_input_came_from(tmp_path):
     here, there = QueueChannel(), QueueChannel()
     model = scripted(Answer(text="one"), Answer(text="two"))
     async with opened(tmp_path, model, channel={"here": here, "there": there}) as thread:
-        await hear(thread, "hi", origin=Origin(channel="there", to="ada"))
+        await hear(thread, "hi", origin=ReplyOrigin(channel="there", to="ada"))
         await hear(thread, "hi again")
         answer = await there.get()
         assert (answer.reply.text, answer.to) == ("one", "ada")

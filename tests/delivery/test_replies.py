@@ -3,9 +3,17 @@ from __future__ import annotations
 import pytest
 from msgspec import Raw
 
-from treadle.delivery.media import Directives, is_public_url, read_directives
-from treadle.delivery.payload import Reply, each_once, final_reply, is_silent, prepared
-from treadle.delivery.route import Origin, Route, resolve_route
+from treadle.delivery.channel import Reply, ReplyOrigin
+from treadle.delivery.decision import Destination, choose_destination
+from treadle.delivery.replies import (
+    Directives,
+    final_reply,
+    is_public_url,
+    is_silent,
+    parse_directives,
+    visible_replies,
+    without_repeated_media,
+)
 
 IMAGE = "https://example.com/a.png"
 ENVELOPE = '{"action":"NO_REPLY"}'
@@ -33,7 +41,7 @@ def test_what_is_left_of_replies_has_no_silence_no_tokens_and_no_medium_twice():
         Reply(text="───"),
         Reply(media=(IMAGE,)),
     )
-    assert prepared(replies) == (
+    assert visible_replies(replies) == (
         Reply(text="Look", media=(IMAGE,), kind="block"),
         Reply(media=("https://example.com/b.png",)),
         Reply(text="Done."),
@@ -41,9 +49,9 @@ def test_what_is_left_of_replies_has_no_silence_no_tokens_and_no_medium_twice():
 
 
 def test_media_that_were_sent_are_not_sent_again():
-    assert each_once([Reply(text="a", media=(IMAGE,)), Reply(media=(IMAGE,))], [IMAGE]) == [
-        Reply(text="a")
-    ]
+    assert without_repeated_media(
+        [Reply(text="a", media=(IMAGE,)), Reply(media=(IMAGE,))], [IMAGE]
+    ) == [Reply(text="a")]
 
 
 def test_a_final_reply_keeps_its_media_apart_from_its_words():
@@ -65,7 +73,7 @@ def test_a_final_reply_keeps_its_media_apart_from_its_words():
     ],
 )
 def test_a_line_of_its_own_names_a_medium(line, ref):
-    assert read_directives(f"a\n{line}\nb") == Directives("a\nb", (ref,))
+    assert parse_directives(f"a\n{line}\nb") == Directives("a\nb", (ref,))
 
 
 @pytest.mark.parametrize(
@@ -93,12 +101,12 @@ def test_a_line_of_its_own_names_a_medium(line, ref):
     ],
 )
 def test_other_lines_stay_as_they_are(text):
-    assert read_directives(text) == Directives(text)
+    assert parse_directives(text) == Directives(text)
 
 
 def test_a_local_file_is_named_only_where_it_may_be_read():
     text = 'MEDIA:/work/a.png\nMEDIA:"/work/my b.png"\nMEDIA:/etc/passwd'
-    assert read_directives(text, lambda path: path.startswith("/work/")) == Directives(
+    assert parse_directives(text, lambda path: path.startswith("/work/")) == Directives(
         "MEDIA:/etc/passwd", ("/work/a.png", "/work/my b.png")
     )
 
@@ -132,33 +140,44 @@ def test_a_name_or_address_in_the_open_is_public():
 
 
 HELLO = Reply(text="Hello")
-HOME = Origin("chat", "room-1")
+HOME = ReplyOrigin("chat", "room-1")
 
 
 @pytest.mark.parametrize(
-    ("reply", "origin", "dispatcher", "wish", "route"),
+    ("reply", "origin", "dispatcher", "preferred", "destination"),
     [
-        (HELLO, HOME, True, None, Route("origin")),
-        (HELLO, HOME, False, None, Route("origin")),
-        (HELLO, Origin("chat"), True, None, Route("dispatcher", "origin-incomplete")),
-        (HELLO, Origin("", "room-1"), True, None, Route("dispatcher", "origin-incomplete")),
+        (HELLO, HOME, True, None, Destination("origin")),
+        (HELLO, HOME, False, None, Destination("origin")),
+        (HELLO, ReplyOrigin("chat"), True, None, Destination("dispatcher", "origin-incomplete")),
         (
             HELLO,
-            Origin("chat", "room-1", routable=False),
+            ReplyOrigin("", "room-1"),
             True,
             None,
-            Route("dispatcher", "origin-incomplete"),
+            Destination("dispatcher", "origin-incomplete"),
         ),
-        (HELLO, None, True, None, Route("dispatcher", "origin-incomplete")),
-        (HELLO, Origin("chat"), False, None, Route("drop", "no-route")),
-        (HELLO, HOME, True, "dispatcher", Route("dispatcher", "channel")),
-        (HELLO, HOME, False, "dispatcher", Route("origin")),
-        (HELLO, HOME, True, "drop", Route("drop", "channel")),
-        (HELLO, None, True, "origin", Route("dispatcher", "origin-incomplete")),
-        (Reply(text="NO_REPLY"), HOME, True, None, Route("drop", "silent")),
-        (Reply(text="NO_REPLY", media=(IMAGE,)), HOME, True, None, Route("origin")),
-        (Reply(), HOME, True, None, Route("drop", "silent")),
+        (
+            HELLO,
+            ReplyOrigin("chat", "room-1", routable=False),
+            True,
+            None,
+            Destination("dispatcher", "origin-incomplete"),
+        ),
+        (HELLO, None, True, None, Destination("dispatcher", "origin-incomplete")),
+        (HELLO, ReplyOrigin("chat"), False, None, Destination("drop", "no-route")),
+        (HELLO, HOME, True, "dispatcher", Destination("dispatcher", "channel")),
+        (HELLO, HOME, False, "dispatcher", Destination("origin")),
+        (HELLO, HOME, True, "drop", Destination("drop", "channel")),
+        (HELLO, None, True, "origin", Destination("dispatcher", "origin-incomplete")),
+        (Reply(text="NO_REPLY"), HOME, True, None, Destination("drop", "silent")),
+        (Reply(text="NO_REPLY", media=(IMAGE,)), HOME, True, None, Destination("origin")),
+        (Reply(), HOME, True, None, Destination("drop", "silent")),
     ],
 )
-def test_a_reply_goes_home_or_to_the_dispatcher_or_nowhere(reply, origin, dispatcher, wish, route):
-    assert resolve_route(reply, origin, dispatcher_available=dispatcher, wish=wish) == route
+def test_a_reply_goes_home_or_to_the_dispatcher_or_nowhere(
+    reply, origin, dispatcher, preferred, destination
+):
+    assert (
+        choose_destination(reply, origin, dispatcher_available=dispatcher, preferred=preferred)
+        == destination
+    )
