@@ -152,7 +152,7 @@ async def test_treadle_is_no_way_to_a_codex_model(tmp_path):
 async def test_a_codex_model_without_codex_is_a_clear_error(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setitem(__import__("sys").modules, "codex_cli_bin", None)
-    with pytest.raises(ConfigError, match=r"no Codex was found.*treadle\[codex\]"):
+    with pytest.raises(ConfigError, match=r"no Codex was found.*\[codex\]"):
         async with opened(tmp_path, Cage(), model="codex:gpt-5.5"):
             pass
 

@@ -24,7 +24,7 @@ IN_A_ROW = 5
 CHILD = """
 import asyncio, sys
 from pathlib import Path
-from treadle import Thread
+from treadle import Rights, Thread
 from treadle.harness.events import ItemCompleted
 from treadle.testing.script import Answer, Call, Script
 from treadle.testing.scripted import ScriptedModel
@@ -52,7 +52,7 @@ async def main():
     model = ScriptedModel(Script(answers=(WORKING,), loop=True))
     try:
         async with Thread.open(thread, model=model, home=place / "home", cwd=place / "project",
-                               sandbox="workspace-write", approval="never") as opened:
+                               rights=Rights(sandbox="workspace-write", approval="never")) as opened:
             print(opened.id, flush=True)
             async for event in opened.run("work"):
                 if isinstance(event, ItemCompleted):
