@@ -37,6 +37,7 @@ def run(cmd, wait):
     return Call(name="exec_command", arguments=arguments)
 
 
+RIGHTS = Rights(sandbox="workspace-write", approval="never")
 WORKING = Answer(
     reasoning="on and on",
     text="working",
@@ -52,7 +53,7 @@ async def main():
     model = ScriptedModel(Script(answers=(WORKING,), loop=True))
     try:
         async with Thread.open(thread, model=model, home=place / "home", cwd=place / "project",
-                               rights=Rights(sandbox="workspace-write", approval="never")) as opened:
+                               rights=RIGHTS) as opened:
             print(opened.id, flush=True)
             async for event in opened.run("work"):
                 if isinstance(event, ItemCompleted):
