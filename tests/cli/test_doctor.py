@@ -163,5 +163,5 @@ def test_fragments_of_a_package_that_cannot_be_loaded_fail(treadle, tmp_path):
     (package / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n")
     (package / "entry_points.txt").write_text("[treadle.fragments]\nmine = nowhere:Mine\n")
     check = status(treadle, code=1, PYTHONPATH=str(package.parent))["fragments"]
-    assert "entry point 'mine' (nowhere:Mine)" in check["detail"]
+    assert "fragment 'mine' cannot be loaded from 'nowhere:Mine' of 'broken'" in check["detail"]
     assert check["remedy"] == "update or remove the package that offers it"

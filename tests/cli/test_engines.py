@@ -172,7 +172,7 @@ def test_whatever_is_wrong_is_told_and_the_list_goes_on(treadle, site):
     assert [line for line in told if line.startswith("  ")] == snapshot(
         [
             "  failing: context engine 'failing' failed at factory: OSError: token=… the disk is away; check its settings, or choose another engine",  # noqa: E501
-            "  gone: context engine 'gone' cannot be loaded from 'nowhere:engine': ModuleNotFoundError: No module named 'nowhere'; update or remove 'treadle-gone', or choose another engine",  # noqa: E501
+            "  gone: context engine 'gone' cannot be loaded from 'nowhere:engine' of 'treadle-gone': ModuleNotFoundError: No module named 'nowhere'; update or remove 'treadle-gone', or choose another engine",  # noqa: E501
             "  poor: context engine 'poor' is not sound: 'ingest' is missing, and 'compact' is missing; update it, or choose another engine",  # noqa: E501
             "  twice: context engine 'twice' is offered by 'aardvark' and 'zebra'; uninstall all but one of them",  # noqa: E501
             "  missing: no context engine 'missing' is installed; `treadle engines` lists what there is; install it, or choose another",  # noqa: E501

@@ -80,15 +80,15 @@ def test_the_list_says_whose_models_each_takes_and_what_is_wrong(treadle, site):
     treadle.environ["TREADLE_HARNESS"] = "parrot"
     assert treadle("harnesses", "--model", "openai:gpt-5.5").text == snapshot(
         """\
-HARNESS  OWNER        UNDER AUTO    WHAT IT IS
+HARNESS  OWNER           UNDER AUTO    WHAT IT IS
 codex    treadle         codex:*       Codex app-server
-treadle     treadle         what is left  Treadle's own loop
+treadle  treadle         what is left  Treadle's own loop
 parrot*  treadle-parrot  -             A parrot
 
 openai:gpt-5.5 runs on parrot (forced_plugin)
 
 what to know:
-  gone: 'harness_of_treadle_gone:harness' of 'treadle-gone' is none: ModuleNotFoundError: No module named 'nowhere'
+  gone: it cannot be loaded from 'harness_of_treadle_gone:harness' of 'treadle-gone': ModuleNotFoundError: No module named 'nowhere'
   harness 'treadle' belongs to 'treadle', so 'greedy' cannot register it; choose another id, or remove one of the two
 """  # noqa: E501 - one line for each
     )
