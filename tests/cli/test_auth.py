@@ -106,7 +106,9 @@ def test_what_is_no_secret_is_refused_without_being_shown(treadle):
     assert "planted" not in "".join(said)
     assert "there is no keyring to use" in said[4]
     assert not (treadle.home / "auth.json").exists()
-    assert "either" in treadle.refused("auth", "add", "openai", "--token", "--oauth", code=2)
+    assert "exclude each other" in treadle.refused(
+        "auth", "add", "openai", "--token", "--oauth", code=2
+    )
 
 
 def test_the_order_of_profiles_is_shown_set_and_left_to_treadle_again(treadle):

@@ -47,7 +47,7 @@ from treadle.models.providers import open_model
 
 def model(base_url):
     reached = ProviderConfig(api="chat", base_url=base_url, key="sk-mine", retries=0)
-    catalog = Catalog.load().knowing(["mine"])
+    catalog = Catalog.load().with_providers(["mine"])
     return open_model("mine:model", environ={}, catalog=catalog, config={"mine": reached})
 """
 

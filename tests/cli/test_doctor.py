@@ -164,4 +164,4 @@ def test_fragments_of_a_package_that_cannot_be_loaded_fail(treadle, tmp_path):
     (package / "entry_points.txt").write_text("[treadle.fragments]\nmine = nowhere:Mine\n")
     check = status(treadle, code=1, PYTHONPATH=str(package.parent))["fragments"]
     assert "fragment 'mine' cannot be loaded from 'nowhere:Mine' of 'broken'" in check["detail"]
-    assert check["remedy"] == "update or remove the package that offers it"
+    assert check["remedy"] == "update or remove 'broken'"

@@ -129,7 +129,5 @@ def test_the_binary_on_the_search_path_comes_first(tmp_path, monkeypatch):
 def test_without_any_codex_the_message_says_how_to_get_one(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setitem(sys.modules, "codex_cli_bin", None)
-    with pytest.raises(
-        ConfigError, match=r"no Codex was found; .* `pip install 'treadle\[codex\]'`"
-    ):
+    with pytest.raises(ConfigError, match=r"no Codex was found; .* `pip install '\.\[codex\]'`"):
         find_codex()

@@ -38,7 +38,7 @@ async def merge(given: Given, stage: Stage | None) -> Given:
         "prompt": told.prompt.replace(MARKER, "{marker}"),
         "merged": told.merged,
         "shown": told.shown,
-        "describe_parts": describe_parts(parts),
+        "described": describe_parts(parts),
         "bytes": "base64" in told.prompt,
         "again": again.merged,
     }
