@@ -1,8 +1,8 @@
-"""Columns: what is known of each row of a conversation, made where somebody looks.
+"""Lazy sequences: one value for each row of a conversation, made when somebody reads it.
 
-Owns the sequences that an engine is given. Invariants: a column reads like the tuple it
-stands for and never changes, although the view behind it grows; handing one on costs
-nothing; and what is made of a row is its reader's own, so that nobody else sees it change.
+Owns the sequences that an engine is given. Invariants: one reads like the tuple it stands for
+and never changes, although the view behind it grows; handing it on costs nothing; and a value
+belongs to its reader, so that nobody else sees it change.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ __all__ = ["LazySequence", "starts_with"]
 T_co = TypeVar("T_co", covariant=True)
 
 
-class _Made(Generic[T_co]):
-    """What was made of the first rows. Replaced whole: its readers may be threads."""
+class _Cache(Generic[T_co]):
+    """The values of the first rows. Replaced whole: its readers may be threads."""
 
     __slots__ = ("values",)
 
@@ -28,7 +28,7 @@ class _Made(Generic[T_co]):
 class LazySequence(Sequence[T_co]):
     """One value for each row of a conversation, in order."""
 
-    __slots__ = ("_count", "_made", "_make", "_more", "_positions", "_whole")
+    __slots__ = ("_cache", "_count", "_make", "_more", "_positions", "_whole")
 
     def __init__(
         self,
@@ -36,15 +36,15 @@ class LazySequence(Sequence[T_co]):
         make: Callable[[int], T_co],
         count: int | None = None,
         more: tuple[T_co, ...] = (),
-        made: _Made[T_co] | None = None,
+        cache: _Cache[T_co] | None = None,
     ) -> None:
         self._positions = positions
-        """Where the rows stand; others may append to it."""
+        """The positions of the rows; others may append to it."""
         self._make = make
         self._count = len(positions) if count is None else count
         self._more = more
-        self._made: _Made[T_co] = _Made() if made is None else made
-        """Columns that its reader cuts from it share it."""
+        self._cache: _Cache[T_co] = _Cache() if cache is None else cache
+        """Shared with the sequences that its reader cuts from this one."""
         self._whole: tuple[T_co, ...] | None = None
 
     def __len__(self) -> int:
@@ -82,7 +82,7 @@ class LazySequence(Sequence[T_co]):
         return repr(self._all())
 
     def is_prefix_of(self, other: LazySequence[Any]) -> bool:
-        """Whether `other` is of the same view and shows these rows first. Reads none of them."""
+        """Whether `other` is of the same view and has these rows first. Reads none of them."""
         return (
             self._positions is other._positions
             and self._make is other._make
@@ -93,7 +93,7 @@ class LazySequence(Sequence[T_co]):
     def _at(self, index: int) -> T_co:
         if index >= self._count:
             return self._more[index - self._count]
-        if index < len(made := self._made.values):
+        if index < len(made := self._cache.values):
             return made[index]
         return self._make(self._positions[index])
 
@@ -101,21 +101,21 @@ class LazySequence(Sequence[T_co]):
         if wanted == range(len(self)):
             return self
         if wanted.step == 1 and wanted.start == 0 and wanted.stop <= self._count:
-            return LazySequence(self._positions, self._make, len(wanted), made=self._made)
+            return LazySequence(self._positions, self._make, len(wanted), cache=self._cache)
         return tuple(map(self._at, wanted))
 
     def _all(self) -> tuple[T_co, ...]:
         if self._whole is None:
-            made = self._made.values
+            made = self._cache.values
             if len(made) < self._count:
                 missing = islice(self._positions, len(made), self._count)
-                self._made.values = made = (*made, *map(self._make, missing))
+                self._cache.values = made = (*made, *map(self._make, missing))
             self._whole = (*made[: self._count], *self._more)
         return self._whole
 
 
 def starts_with(items: Sequence[T_co], earlier: Sequence[T_co]) -> bool:
-    """Whether `items` begin with all of `earlier`; of one and the same view, at no cost."""
+    """Whether `items` begin with all of `earlier`; within one view, without reading them."""
     if (
         isinstance(items, LazySequence)
         and isinstance(earlier, LazySequence)

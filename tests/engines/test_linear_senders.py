@@ -8,7 +8,7 @@ from treadle.harness.events import CompactionFinished
 from treadle.testing import layout
 from treadle.testing.script import Answer
 
-from .test_compaction import FULL, LIMIT, LONG, look
+from .test_linear import FULL, LIMIT, LONG, look
 
 ANNOUNCED = InputProvenance(
     kind="inter_session", source_thread="thr_child", source_tool="subagent_announce"
