@@ -60,9 +60,9 @@ if TYPE_CHECKING:
     from .hooks.hooks import Hooks
     from .models.contract import Model, ModelError
     from .prompt.fragment import Fragment
-    from .prompt.observation import PromptContext
+    from .prompt.prompt_context import PromptContext
     from .prompt.registry import Registry
-    from .prompt.state import StateFragment
+    from .prompt.state_fragment import StateFragment
     from .sandbox.approvals import ForPrefix, ForThread, No, NoAndStop, Once
     from .store.contract import Store
     from .store.memory import MemoryStore

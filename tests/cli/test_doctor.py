@@ -4,7 +4,7 @@ import json
 import stat
 import subprocess
 
-from treadle.prompt.imported import ImportedPrompts
+from treadle.prompt.imported_prompts import ImportedPrompts
 
 from .terminal import SCRIPT, Treadle
 

@@ -13,7 +13,7 @@ from treadle.context.head import Choices
 from treadle.core.items import FunctionCall
 from treadle.core.specs import FunctionTool
 from treadle.core.wire import Json
-from treadle.prompt.observation import PromptContext
+from treadle.prompt.prompt_context import PromptContext
 from treadle.subagents import AgentLimits
 from treadle.thread.thread import Thread
 

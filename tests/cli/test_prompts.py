@@ -6,7 +6,7 @@ import sys
 from inline_snapshot import snapshot
 
 from treadle.models.catalog import Catalog
-from treadle.prompt.imported import ImportedPrompts
+from treadle.prompt.imported_prompts import ImportedPrompts
 from treadle.prompt.instructions import base_instructions, compaction_prompt
 
 TEXTS = {

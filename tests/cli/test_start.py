@@ -49,7 +49,7 @@ NOT_YET = {
     "treadle.hooks.command_hook",
     "treadle.delivery.deliveries", "treadle.delivery.silence", "treadle.delivery.reply_sender",
     "treadle.engines.lossless.summariser", "treadle.engines.lossless.writing.summarise",
-    "treadle.engines.lossless.recall.automatic", "treadle.prompt.soundness", "treadle.cli.repl",
+    "treadle.engines.lossless.recall.automatic", "treadle.cli.repl",
 }  # fmt: skip
 
 MOST = 300

@@ -32,7 +32,7 @@ from treadle.engines.values import (
     SubagentEndedParams,
     recall_item,
 )
-from treadle.prompt.summary import summary_message
+from treadle.prompt.instructions import summary_message
 
 
 class MinimalEngine:

@@ -23,7 +23,7 @@ from treadle.context.row import Row
 from treadle.core.entries import Entry
 from treadle.engines.conversation import visible_rows
 from treadle.harness.events import TurnCompleted
-from treadle.prompt.recall import Recall
+from treadle.prompt.engine_fragments import Recall
 from treadle.store import SqliteStore
 from treadle.store.contract import LedgerRow
 from treadle.testing.wrapping import Around, Work, wrapped

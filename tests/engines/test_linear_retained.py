@@ -20,7 +20,7 @@ from treadle.engines.linear import (
     without_oldest,
 )
 from treadle.prompt import default_registry
-from treadle.prompt.summary import summary_message
+from treadle.prompt.instructions import summary_message
 
 
 def user(text: str) -> Message:

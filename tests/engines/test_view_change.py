@@ -29,7 +29,7 @@ from treadle.engines.values import (
 )
 from treadle.engines.view_change import InvalidEngineOutput, added_drafts, publish, view_change
 from treadle.harness.events import StepStarted
-from treadle.prompt.state import Baseline, Known
+from treadle.prompt.state_fragment import Baseline, Known
 from treadle.testing.script import Answer
 from treadle.thread.thread import Thread
 from treadle.tools.decorator import tool

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.prompt.test_forging import hostile, occurrences
 from treadle.core.text import TruncationPolicy, truncate_text
 from treadle.prompt import default_registry
-from treadle.prompt.discovery import MOST_BYTES, discover
+from treadle.prompt.machine import MOST_BYTES, discover
 from treadle.thread.thread import Thread
 
 REGISTRY = default_registry()

@@ -51,7 +51,7 @@ from treadle.policy.auth.credential_store import CredentialStore
 from treadle.policy.overlays import Overlays
 from treadle.prompt.contributions import Contribution
 from treadle.prompt.input import LocalImage
-from treadle.prompt.observation import CollaborationMode, ContextValue, PlanStep, Task
+from treadle.prompt.prompt_context import CollaborationMode, ContextValue, PlanStep, Task
 from treadle.sandbox.approvals import ForPrefix, ForThread, No, NoAndStop, Once
 from treadle.subagents import AgentLimits, post_message
 from treadle.testing import FakeServer, ScriptedModel

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from treadle.prompt.codex import find_codex
+from treadle.prompt.codex_import import find_codex
 from treadle.testing.fake import FakeServer
 from treadle.testing.script import Answer, Call, Script
 

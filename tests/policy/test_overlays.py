@@ -10,9 +10,8 @@ from treadle.core.errors import FragmentError
 from treadle.policy.overlays import MOST_TOKENS, Overlaid, Overlays, add_contribution
 from treadle.prompt import PromptContext
 from treadle.prompt.contributions import Audience, Contribution, Section, installed_overlays
-from treadle.prompt.overlay import OverlaySuffixState
-from treadle.prompt.state import Absent, Known
-from treadle.prompt.text import TextSnapshot
+from treadle.prompt.standing_instructions import OverlaySuffixState
+from treadle.prompt.state_fragment import Absent, Known, TextSnapshot
 
 HERE = PromptContext(cwd="/repo", developer_instructions="Be brief.")
 OPENAI = Audience(provider="openai", model="gpt-5.5")

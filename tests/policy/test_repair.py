@@ -41,8 +41,7 @@ from treadle.policy.repair import (
     repairs_for,
     unanswered_message,
 )
-from treadle.prompt.events import TurnAborted
-from treadle.prompt.unanswered import Unanswered
+from treadle.prompt.announcements import TurnAborted, Unanswered
 
 POLICIES: list[tuple[Repair, ...]] = [
     (),

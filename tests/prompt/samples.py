@@ -9,24 +9,31 @@ from msgspec import Raw
 from treadle.core.provenance import Attachment, InputProvenance, InternalEvent
 from treadle.core.wire import json_bytes
 from treadle.prompt import Fragment, PlanStep, Subagent, Task
-from treadle.prompt.additional import ApplicationContext, ExternalContext
-from treadle.prompt.agents_md import AgentsMdFragment
-from treadle.prompt.collaboration import Collaboration
-from treadle.prompt.completion import TaskCompletion
-from treadle.prompt.developer import DeveloperInstructions
-from treadle.prompt.environment import EnvironmentFragment, SandboxFacts
-from treadle.prompt.events import HookContext, Skill, TurnAborted, UserShellCommand
-from treadle.prompt.guidance import Guidance
-from treadle.prompt.history import History
-from treadle.prompt.inter_session import InterSession, InterSessionEnd
-from treadle.prompt.model_switch import ModelSwitch
-from treadle.prompt.overlay import OverlaySuffix
-from treadle.prompt.permissions import ApprovedPrefixes, Permissions
-from treadle.prompt.personality import Personality
-from treadle.prompt.recall import Recall
-from treadle.prompt.subagents import SubagentNotification, SubagentsFragment
-from treadle.prompt.task import TaskFragment
-from treadle.prompt.unanswered import Unanswered
+from treadle.prompt.additional_context import ApplicationContext, ExternalContext
+from treadle.prompt.announcements import (
+    HookContext,
+    Skill,
+    SubagentNotification,
+    TurnAborted,
+    Unanswered,
+    UserShellCommand,
+)
+from treadle.prompt.engine_fragments import Guidance, History, Recall
+from treadle.prompt.signals import InterSession, InterSessionEnd, TaskCompletion
+from treadle.prompt.standing_instructions import (
+    AgentsMdFragment,
+    Collaboration,
+    DeveloperInstructions,
+    OverlaySuffix,
+    Personality,
+)
+from treadle.prompt.thread_state import ModelSwitch, SubagentsFragment, TaskFragment
+from treadle.prompt.working_environment import (
+    ApprovedPrefixes,
+    EnvironmentFragment,
+    Permissions,
+    SandboxFacts,
+)
 
 SAMPLES: dict[str, Callable[[str], Fragment]] = {
     "agents_md": lambda text: AgentsMdFragment(text, "replaced", text),

@@ -7,7 +7,7 @@ from treadle.core.errors import ConfigError, FragmentError
 from treadle.core.items import InputText
 from treadle.prompt import ContextValue, take_snapshots
 
-from .voices import CTX, REGISTRY, said, told, with_
+from .state_texts import CTX, REGISTRY, said, told, with_
 
 
 def test_additional_context_speaks_with_two_voices():

@@ -12,8 +12,8 @@ import pytest
 
 from treadle.core.errors import ConfigError
 from treadle.models.catalog import Catalog
-from treadle.prompt.codex import find_codex, import_prompts
-from treadle.prompt.imported import ImportedPrompts
+from treadle.prompt.codex_import import find_codex, import_prompts
+from treadle.prompt.imported_prompts import ImportedPrompts
 from treadle.prompt.instructions import base_instructions, compaction_prompt, summary_prefix
 
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from treadle.core.text import approx_tokens
 from treadle.prompt import Fragment, Markers, default_registry
-from treadle.prompt.environment import EnvironmentFragment
-from treadle.prompt.events import HookContext, Skill, UserShellCommand
+from treadle.prompt.announcements import HookContext, Skill, UserShellCommand
+from treadle.prompt.working_environment import EnvironmentFragment
 
 from .samples import SAMPLES
 

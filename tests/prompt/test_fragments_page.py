@@ -20,7 +20,7 @@ def row(cls: type[Fragment]) -> str:
 
 def _told(cls: type[Fragment]) -> str | None:
     state_id = REGISTRY.state_of(cls.id)
-    return next((state.told for state in REGISTRY.states if state.id == state_id), None)
+    return next((state.when for state in REGISTRY.states if state.id == state_id), None)
 
 
 def _shown(markers: Markers | None) -> str:

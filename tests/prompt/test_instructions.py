@@ -4,7 +4,7 @@ import pytest
 
 from treadle.core.errors import ConfigError
 from treadle.models.catalog import Catalog
-from treadle.prompt.imported import ImportedPrompt, ImportedPrompts
+from treadle.prompt.imported_prompts import ImportedPrompt, ImportedPrompts
 from treadle.prompt.instructions import (
     FAMILIES,
     base_instructions,

@@ -4,9 +4,9 @@ import pytest
 from inline_snapshot import snapshot
 
 from treadle.prompt import ContextUpdate
-from treadle.prompt.permissions import prefix_lines
+from treadle.prompt.working_environment import prefix_lines
 
-from .voices import said, told, with_
+from .state_texts import said, told, with_
 
 
 def test_permissions_whole():

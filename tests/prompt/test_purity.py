@@ -10,16 +10,7 @@ import pytest
 import treadle.prompt
 
 PACKAGE = Path(treadle.prompt.__file__).parent
-READING = {
-    "codex",
-    "discovery",
-    "imported",
-    "input",
-    "instructions",
-    "machine",
-    "registry",
-    "summary",
-}
+READING = {"codex_import", "imported_prompts", "input", "instructions", "machine"}
 """Modules that read files on purpose, before or beside rendering."""
 RENDERING = sorted({path.stem for path in PACKAGE.glob("*.py")} - READING)
 IMPURE = {"datetime", "io", "os", "pathlib", "platform", "random", "secrets", "shutil", "socket"}

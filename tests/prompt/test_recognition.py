@@ -8,7 +8,7 @@ from treadle.core.entries import Draft, Flags, FragmentMark
 from treadle.core.errors import FragmentError
 from treadle.core.items import FunctionCall, InputImage, InputText, Message, encode_item
 from treadle.prompt import Fragment, Markers, default_registry
-from treadle.prompt.events import HookContext, TurnAborted
+from treadle.prompt.announcements import HookContext, TurnAborted
 
 REGISTRY = default_registry()
 

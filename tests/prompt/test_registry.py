@@ -25,10 +25,10 @@ from treadle.prompt import (
     default_registry,
     take_snapshots,
 )
-from treadle.prompt.builtin import ANNOUNCEMENTS, STATES
-from treadle.prompt.environment import EnvironmentFragment, EnvironmentState
-from treadle.prompt.events import HookContext, Skill
+from treadle.prompt.announcements import HookContext, Skill
 from treadle.prompt.fragment import FragmentRole
+from treadle.prompt.registry import ANNOUNCEMENTS, STATES
+from treadle.prompt.working_environment import EnvironmentFragment, EnvironmentState
 
 
 class Plain(Fragment, frozen=True):

@@ -5,7 +5,7 @@ from msgspec import Raw
 
 from treadle.prompt import AgentsDocs, CollaborationMode, ContextUpdate, PlanStep, Subagent, Task
 
-from .voices import CTX, said, said_after_unknown, told, with_
+from .state_texts import CTX, said, said_after_unknown, told, with_
 
 
 def test_developer_instructions_whole_replaced_and_removed():

@@ -28,7 +28,7 @@ from treadle.hooks import Hooks
 from treadle.hooks.payloads import BeforePromptBuild, HookAnswer
 from treadle.log.turn_input import TurnInput
 from treadle.models.contract import ModelError, ModelEvent, ModelRequest
-from treadle.prompt.events import HookContext
+from treadle.prompt.announcements import HookContext
 from treadle.prompt.input import user_message
 from treadle.testing.script import Answer
 from treadle.testing.scripted import ScriptedModel

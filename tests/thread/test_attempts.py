@@ -19,7 +19,7 @@ from treadle.policy.auth.credential_store import CredentialStore
 from treadle.policy.fallback import Attempt, Tried
 from treadle.policy.overlays import Overlays
 from treadle.prompt.contributions import Audience, Contribution
-from treadle.prompt.observation import PromptContext
+from treadle.prompt.prompt_context import PromptContext
 from treadle.testing.fake import FakeServer
 from treadle.testing.options import grouped
 from treadle.testing.script import Answer, Failure, Script

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from treadle.prompt.codex import find_codex
+from treadle.prompt.codex_import import find_codex
 from treadle.store.memory import MemoryStore
 from treadle.testing.fake import FakeServer
 from treadle.testing.script import Answer, Call, Script

@@ -21,7 +21,7 @@ from ..harness.codex.binding import KEY, TOPIC, Binding, read_binding
 from ..harness.codex.codex_home import CodexHome
 from ..harness.codex.errors import CodexError
 from ..harness.codex.version import SUPPORTED_VERSIONS, probe_version, version_problem
-from ..prompt.codex import find_codex
+from ..prompt.codex_import import find_codex
 from ..store.contract import Store
 
 __all__ = ["CodexState", "ThreadBinding", "bindings", "codex_state"]

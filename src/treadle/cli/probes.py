@@ -186,7 +186,7 @@ def _models(path: Path) -> Check:
 
 
 def _prompts(home: Path) -> Check:
-    from ..prompt.imported import ImportedPrompts
+    from ..prompt.imported_prompts import ImportedPrompts
 
     imported = ImportedPrompts(home)
     manifest = imported.manifest()

@@ -24,12 +24,12 @@ from ..models.catalog import Catalog
 from ..models.profile import ModelProfile
 from ..policy.overlays import add_contribution
 from ..policy.turn_plan import TurnPlan
+from ..prompt.context_changes import take_snapshots
 from ..prompt.input import user_message
 from ..prompt.instructions import base_instructions
 from ..prompt.machine import observe_machine
-from ..prompt.observation import PromptContext
+from ..prompt.prompt_context import PromptContext
 from ..prompt.registry import Registry
-from ..prompt.tell import take_snapshots
 from ..store.contract import Store
 from ..subagents import told_of
 from .dry_run import open_dry_run

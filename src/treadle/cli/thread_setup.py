@@ -20,8 +20,8 @@ from ..config import Config, Settings, load_config
 from ..config.settings import ModelSettings, ProviderSettings
 from ..context.head import Choices
 from ..models.providers import ProviderConfig
-from ..prompt.discovery import DocsRules
-from ..prompt.observation import PromptContext
+from ..prompt.machine import DocsRules
+from ..prompt.prompt_context import PromptContext
 from ..store.contract import ThreadInfo
 from .chosen_channels import chosen_channels
 from .cli_home import Home, find_thread

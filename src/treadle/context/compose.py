@@ -34,10 +34,10 @@ from ..core.provenance import (
 )
 from ..core.text import OUTPUT_SLACK, TruncationPolicy, truncate_output
 from ..core.wire import Json
-from ..prompt.agents_md import AgentsMdFragment
+from ..prompt.context_changes import ContextUpdate, context_update
 from ..prompt.registry import Registry
 from ..prompt.signals import annotate
-from ..prompt.tell import ContextUpdate, context_update
+from ..prompt.standing_instructions import AgentsMdFragment
 from ..store.contract import THIS_TURN, InboxMessage
 from .rules import OUTCOME_UNKNOWN, synthetic_output
 from .tokens import audio_tokens, estimate_item

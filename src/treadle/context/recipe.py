@@ -16,9 +16,9 @@ from ..core.entries import Flags, Inline, Node, Range, Recipe, RecipePart, Snaps
 from ..core.errors import IllegalCut
 from ..core.items import encode_item
 from ..core.wire import Json
+from ..prompt.context_changes import context_update
 from ..prompt.registry import Registry
-from ..prompt.state import Baseline, Known
-from ..prompt.tell import context_update
+from ..prompt.state_fragment import Baseline, Known
 from .row import Row
 from .rules import legal_cuts
 from .tokens import estimate_item

@@ -15,8 +15,8 @@ from msgspec import Raw, Struct
 
 from ..core.items import CustomToolCallOutput, FunctionCall, FunctionCallOutput, text_of
 from ..core.wire import NULL, Json, json_bytes
-from ..prompt.observation import PlanStep, Task
-from ..prompt.state import Known
+from ..prompt.prompt_context import PlanStep, Task
+from ..prompt.state_fragment import Known
 from .row import Row
 from .view import View
 

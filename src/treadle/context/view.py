@@ -33,7 +33,7 @@ from ..core.entries import (
 )
 from ..core.wire import Json
 from ..prompt.registry import Registry
-from ..prompt.state import Baseline, Known, Unrecorded
+from ..prompt.state_fragment import Baseline, Known, Unrecorded
 from ..store.contract import Store, ThreadInfo
 from .row import Row
 from .rules import Pairing

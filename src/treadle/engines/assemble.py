@@ -20,8 +20,8 @@ from ..core.redact import one_line
 from ..core.specs import spec_name
 from ..log.thread_log import ThreadLog
 from ..log.turn_input import TurnInput
-from ..prompt.guidance import Guidance
-from ..prompt.observation import PromptContext
+from ..prompt.engine_fragments import Guidance
+from ..prompt.prompt_context import PromptContext
 from ..store.contract import THIS_TURN
 from .call_context import CallContext
 from .contract import ContextEngine

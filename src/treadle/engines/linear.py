@@ -28,8 +28,7 @@ from ..core.provenance import is_inter_session
 from ..core.text import TruncationPolicy, approx_tokens, truncate_text
 from ..log.thread_log import ThreadLog
 from ..prompt.input import user_message
-from ..prompt.instructions import compaction_prompt
-from ..prompt.summary import is_summary, retained_message, summary_message
+from ..prompt.instructions import compaction_prompt, is_summary, retained_message, summary_message
 from .compaction import CompactionModel, CompactionOutcome
 from .contract import EngineInfo
 from .values import (

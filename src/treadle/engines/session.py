@@ -21,8 +21,8 @@ from ..core.errors import CannotCompact, EngineFailed
 from ..core.redact import describe_error, one_line
 from ..log.thread_log import ThreadLog
 from ..log.turn_input import TurnInput
-from ..prompt.guidance import Guidance
-from ..prompt.observation import PromptContext
+from ..prompt.engine_fragments import Guidance
+from ..prompt.prompt_context import PromptContext
 from ..tools.contract import Tool
 from .advance import EngineFollower, TurnAdvancer
 from .assemble import Assembler, with_guidance

@@ -16,7 +16,7 @@ from ..context.tokens import estimate_item
 from ..core.items import Item, decode_item, encode_item
 from ..core.provenance import InputProvenance, InternalEvent
 from ..core.usage import TokenUsage
-from ..prompt.recall import Recall
+from ..prompt.engine_fragments import Recall
 from ..store.contract import Hits, Search
 
 __all__ = [

@@ -58,7 +58,7 @@ def _treadle(offer: HarnessOffer) -> Harness:
 
 
 async def _codex(offer: HarnessOffer) -> Harness:
-    from ..prompt.codex import find_codex
+    from ..prompt.codex_import import find_codex
     from .codex.harness import CodexHarness
 
     options = codex_options(offer)

@@ -18,7 +18,7 @@ from ..engines.contract import LOOP_CAPABILITIES, Capability
 from ..models.contract import ContextOverflow, ModelError
 from ..models.retry import Backoff
 from ..policy.failures import failure_of
-from ..prompt.events import TurnAborted
+from ..prompt.announcements import TurnAborted
 from .attempt_facts import AttemptFacts
 from .compaction import is_full, make_room
 from .contract import STREAM_PATIENCE, Outcome, Traits, TurnRun

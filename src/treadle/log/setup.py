@@ -18,10 +18,9 @@ from ..core.entries import Head
 from ..core.specs import ToolSpec
 from ..models.catalog import Catalog
 from ..models.profile import ModelProfile
-from ..prompt.discovery import DocsRules
 from ..prompt.instructions import base_instructions
-from ..prompt.machine import observe_machine
-from ..prompt.observation import PromptContext
+from ..prompt.machine import DocsRules, observe_machine
+from ..prompt.prompt_context import PromptContext
 
 __all__ = ["RequestSetup"]
 

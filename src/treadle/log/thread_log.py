@@ -31,10 +31,10 @@ from ..core.entries import (
 from ..core.items import Item
 from ..core.text import approx_tokens
 from ..core.wire import Json, json_bytes
+from ..prompt.context_changes import take_snapshots
 from ..prompt.fragment import Fragment
-from ..prompt.observation import PromptContext
+from ..prompt.prompt_context import PromptContext
 from ..prompt.registry import Registry
-from ..prompt.tell import take_snapshots
 from ..store.contract import (
     Change,
     ChangeResult,

@@ -21,9 +21,9 @@ from ..core.items import Message, encode_item
 from ..core.provenance import InputProvenance, InternalEvent
 from ..core.usage import TokenUsage
 from ..core.wire import Json
-from ..prompt.events import TurnAborted
+from ..prompt.announcements import TurnAborted
 from ..prompt.input import user_message
-from ..prompt.observation import PromptContext
+from ..prompt.prompt_context import PromptContext
 from ..store.contract import (
     ENDED_STATES,
     THIS_TURN,

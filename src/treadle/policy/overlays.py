@@ -17,7 +17,7 @@ from ..core.errors import FragmentError
 from ..core.redact import redact
 from ..core.text import approx_tokens
 from ..prompt.contributions import Audience, Contribution, Overlay, Section
-from ..prompt.observation import PromptContext
+from ..prompt.prompt_context import PromptContext
 
 __all__ = ["MOST_TOKENS", "Overlaid", "Overlays", "add_contribution"]
 

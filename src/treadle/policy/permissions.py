@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from ..prompt.observation import ApprovalPolicy, PromptContext, SandboxMode
+from ..prompt.prompt_context import ApprovalPolicy, PromptContext, SandboxMode
 
 if TYPE_CHECKING:
     from ..sandbox.approvals import ApprovalPolicy as Enforced

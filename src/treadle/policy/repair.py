@@ -17,8 +17,7 @@ from ..context.rules import normalise
 from ..core.entries import own_parts
 from ..core.items import Message, Part
 from ..core.provenance import InputProvenance
-from ..prompt.events import TurnAborted
-from ..prompt.unanswered import Unanswered
+from ..prompt.announcements import TurnAborted, Unanswered
 
 __all__ = [
     "MARKER",

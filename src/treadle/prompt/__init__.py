@@ -1,14 +1,14 @@
-"""Prompt: every word the runtime itself says to the model.
+"""The prompt: all text that the runtime itself sends to the model.
 
 Owns the fragments, how their change is told, and how a person's input becomes a
-message. Nothing outside this package builds a developer or user message by hand.
+message. Nothing outside this package builds a developer or user message.
 """
 
-from .discovery import DocsRules, discover
+from .context_changes import ContextMessage, ContextUpdate, context_update, take_snapshots
 from .fragment import Fragment, FragmentRole, Markers, Vocabulary
 from .input import Image, LocalImage, UserPart, user_message
-from .machine import observe_machine
-from .observation import (
+from .machine import DocsRules, discover, observe_machine
+from .prompt_context import (
     AgentsDocs,
     CollaborationMode,
     ContextValue,
@@ -18,8 +18,7 @@ from .observation import (
     Task,
 )
 from .registry import Registry, default_registry
-from .state import Absent, Baseline, Known, StateFragment, Unrecorded
-from .tell import ContextMessage, ContextUpdate, context_update, take_snapshots
+from .state_fragment import Absent, Baseline, Known, StateFragment, Unrecorded
 
 __all__ = [
     "Absent",

@@ -1,8 +1,8 @@
 """Contributions: what an overlay may add to the prompt of some models.
 
-Owns the seam for overlays and how packages offer them. Invariant: an overlay knows who
-answers and what is set, and nothing of the harness that runs the turn, so that a model
-is told the same on all of them.
+Owns the contract for overlays and how packages offer them. Invariant: an overlay knows the
+model and the settings, and nothing of the harness that runs the turn, so that a model
+reads the same on all of them.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from msgspec import Struct, field
 
 from ..core.errors import FragmentError
 from ..core.plugins import PluginGroup
-from .observation import PromptContext
+from .prompt_context import PromptContext
 
 __all__ = ["Audience", "Contribution", "Overlay", "Section", "installed_overlays"]
 
 _OVERLAYS = PluginGroup("treadle.overlays", "overlay")
-"""Packages offer what makes an overlay when it is called."""
+"""Packages offer callables that return an overlay."""
 
 Section: TypeAlias = Literal["interaction_style", "tool_call_style", "execution_bias"]
 
 
 class Audience(Struct, frozen=True, kw_only=True):
-    """Who is told: a model, by the provider it is asked through."""
+    """The model that reads the prompt, and its provider."""
 
     provider: str
     model: str
@@ -34,31 +34,31 @@ class Contribution(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What an overlay adds. A blank text adds nothing."""
 
     stable_prefix: str = ""
-    """Opens the first developer text; should be the same for the life of a thread."""
+    """Starts the first developer text; should be the same for the life of a thread."""
     dynamic_suffix: str = ""
-    """May change from turn to turn; its changes are told when they happen."""
+    """May change from turn to turn; a change is told when it happens."""
     section_overrides: dict[Section, str] = field(default_factory=dict)
-    """What holds in place of a part of the instructions."""
+    """Texts that replace parts of the instructions."""
 
 
 class Overlay(Protocol):
-    """Adds to the prompt of the models it is for.
+    """Adds to the prompt of some models.
 
     `contribute` is pure: the same audience and settings give the same contribution.
     """
 
     @property
     def id(self) -> str:
-        """What it is called."""
+        """Its name."""
         ...
 
     def contribute(self, audience: Audience, settings: PromptContext) -> Contribution | None:
-        """What it adds for `audience`; None for models that it is not for."""
+        """Return what it adds for `audience`; None for other models."""
         ...
 
 
 def installed_overlays() -> tuple[Overlay, ...]:
-    """Make the overlays that installed packages offer, in the order of names.
+    """Make the overlays that installed packages offer, in the order of their names.
 
     Raises `FragmentError` for a package that cannot be used.
     """

@@ -1,7 +1,7 @@
-"""Input: a person's words and images as the one user message of a turn.
+"""Input: a person's text and images as the one user message of a turn.
 
 Owns the shape of that message, the only one of role `user` that is not a
-fragment. Invariant: the person's text is passed on as it is, tags and all; the
+fragment. Invariant: the person's text is passed on unchanged, tags included; the
 stored flags say that it is theirs.
 """
 
@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from ..core.errors import ConfigError
 from ..core.items import ImageDetail, InputImage, InputText, Message, Part
-from .discovery import printable
+from .machine import printable
 
 __all__ = ["MAX_INPUT_CHARS", "Image", "LocalImage", "UserPart", "past_message", "user_message"]
 
@@ -44,7 +44,7 @@ UserPart: TypeAlias = str | Image | LocalImage
 
 
 def user_message(*parts: UserPart) -> Message:
-    """What a person says, as one message. Reads the files of local images.
+    """Return a person's input as one message. Reads the files of local images.
 
     An image that cannot be read becomes a sentence that says so. Raises
     `ConfigError` when there is nothing to say, or too much.
@@ -65,7 +65,7 @@ def user_message(*parts: UserPart) -> Message:
 
 
 def past_message(parts: tuple[Part, ...]) -> Message:
-    """What was said to another agent, as the one message it was."""
+    """Return an imported user message."""
     return Message(role="user", content=parts)
 
 
@@ -87,7 +87,7 @@ def _check(parts: tuple[UserPart, ...]) -> None:
 
 
 def _encodable(text: str) -> str:
-    """`text` without halves of characters, which a command line or a host may let in."""
+    """Return `text` without half characters, which a command line or a host may let in."""
     if text.isascii():
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
@@ -117,7 +117,7 @@ def _data_url(path: Path) -> str:
 
 
 def _media_type(data: bytes) -> str:
-    """By the first bytes, which cannot be wrong about a name."""
+    """Return the media type by the first bytes; a file name may be wrong."""
     if data.startswith(b"\x89PNG\r\n\x1a\n"):
         return "image/png"
     if data.startswith(b"\xff\xd8\xff"):

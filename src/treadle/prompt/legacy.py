@@ -1,18 +1,48 @@
-"""Texts of other systems and earlier times: recognised when read, never written.
+"""Texts of other systems and earlier versions: recognised when read, never written.
 
-Owns the tags and openings by which an imported message is known to be context
-and not a person's words. Invariant: nothing here can render.
+Owns the `Recogniser` contract, and the tags and openings by which an imported message is
+known to be context and not a person's words. Invariant: nothing here can render.
 """
 
 from __future__ import annotations
 
 import re
 from functools import cached_property
-from typing import Literal
+from typing import Literal, Protocol
 
 from .markers import Markers
 
-__all__ = ["LEGACY", "LegacyOpening", "LegacyTag"]
+__all__ = ["LEGACY", "LegacyOpening", "LegacyTag", "Recogniser"]
+
+
+class Recogniser(Protocol):
+    """Recognises texts that others wrote and we never do.
+
+    It may also have an `opening`: the character, in lower case, that all of them begin with.
+    """
+
+    @property
+    def id(self) -> str:
+        """The name of such a text."""
+        ...
+
+    @property
+    def role(self) -> str:
+        """The role that it comes with."""
+        ...
+
+    @property
+    def state_id(self) -> str | None:
+        """The state of ours that it stands for."""
+        ...
+
+    def matches(self, text: str) -> bool:
+        """Return whether `text` is one of them."""
+        ...
+
+    def reserved_markers(self) -> Markers | None:
+        """Return markers that our data may not imitate either."""
+        ...
 
 
 class LegacyTag:
@@ -25,22 +55,20 @@ class LegacyTag:
         self.opening = "<"
 
     @cached_property
-    def _shape(self) -> re.Pattern[str]:
-        return re.compile(
-            rf"\s*<{self.id}(?:\s[^<>]*)?>.*</{self.id}>\s*", re.IGNORECASE | re.DOTALL
-        )
+    def _pattern(self) -> re.Pattern[str]:
+        return re.compile(rf"(?is)\s*<{self.id}(?:\s[^<>]*)?>.*</{self.id}>\s*")
 
     def matches(self, text: str) -> bool:
-        """Whether `text` stands inside the tag."""
-        return self._shape.fullmatch(text) is not None
+        """Return whether `text` stands inside the tag."""
+        return self._pattern.fullmatch(text) is not None
 
     def reserved_markers(self) -> Markers:
-        """The tag, which our data may not imitate either."""
+        """Return the tag."""
         return Markers(f"<{self.id}>", f"</{self.id}>")
 
 
 class LegacyOpening:
-    """A text known by how it opens."""
+    """A text known by its first words."""
 
     state_id: str | None = None
 
@@ -50,13 +78,13 @@ class LegacyOpening:
         self.opening = self._opening[0]
 
     def matches(self, text: str) -> bool:
-        """Whether `text` opens, and ends where that matters, the known way."""
-        said = text.strip()
-        opens = said[: len(self._opening)].lower().startswith(self._opening)
-        return opens and said.lower().endswith(self._ending)
+        """Return whether `text` begins, and ends where that matters, the known way."""
+        stripped = text.strip()
+        opens = stripped[: len(self._opening)].lower().startswith(self._opening)
+        return opens and stripped.lower().endswith(self._ending)
 
     def reserved_markers(self) -> None:
-        """Nothing: our user-role texts all open with a marker of their own."""
+        """Return nothing: our user-role texts all begin with a marker of their own."""
 
 
 LEGACY: tuple[LegacyTag | LegacyOpening, ...] = (
@@ -91,4 +119,4 @@ LEGACY: tuple[LegacyTag | LegacyOpening, ...] = (
     ),
     LegacyOpening("account_warning", "Warning: Your account was flagged"),
 )
-"""Every reader; `state_id` names the state of ours that such a text stands for."""
+"""Every recogniser; `state_id` names the state of ours that such a text stands for."""

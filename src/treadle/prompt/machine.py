@@ -1,24 +1,49 @@
-"""The machine: taking the picture that fragments look at.
+"""Reads the machine for the prompt: the shell, and the AGENTS.md files of a directory.
 
-Owns every read of the environment and the file system on the prompt's behalf.
-Invariant: it reads and never writes, and what it cannot read it reports in
-`agents_docs.problems` instead of failing.
+Owns every read of the environment and the file system on the prompt's behalf: which files,
+in which order, and how much of them. Invariant: it reads and never writes; a strange file
+(unreadable, endless, binary, a loop of links, a pipe) never stops a turn: it is left out, and
+`problems` says so.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import stat
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
+from msgspec import Struct, field
 
-from .discovery import DocsRules, discover, printable
-from .observation import PromptContext
+from .prompt_context import AgentsDocs, PromptContext
 
-__all__ = ["detect_shell", "observe_machine"]
+__all__ = [
+    "MOST_BYTES",
+    "DocsRules",
+    "detect_shell",
+    "discover",
+    "observe_machine",
+    "printable",
+]
 
+MOST_BYTES = 32 * 1024
+"""Bytes of all files of a project together, and of the user's own."""
+
+_OVERRIDE, _PLAIN = "AGENTS.override.md", "AGENTS.md"
 _SAME_SHELL = {"pwsh": "powershell"}
+_SEPARATOR = "\n\n--- project-doc ---\n\n"
+
+
+class DocsRules(Struct, frozen=True):
+    """Where to look and how much to read."""
+
+    root_markers: tuple[str, ...] = (".git",)
+    """A directory that holds one of these is a project's root; none: look in `cwd` only."""
+    fallback_names: tuple[str, ...] = ()
+    """Names to try where there is no AGENTS.md."""
+    max_bytes: int = MOST_BYTES
+    """For all project files together; 0 ignores them."""
 
 
 def observe_machine(
@@ -29,25 +54,136 @@ def observe_machine(
     environ: Mapping[str, str] | None = None,
     rules: DocsRules | None = None,
 ) -> PromptContext:
-    """`settings` with what the machine says about `cwd` filled in. Blocks on files.
+    """Return `settings` with the facts of the machine about `cwd`. Blocks on files.
 
-    `home` is where the user's own AGENTS.md lies. None for `cwd` and `environ`
+    `home` is the directory of the user's own AGENTS.md. None for `cwd` and `environ`
     means those of this process.
     """
     place = Path(os.path.abspath(cwd or "."))  # noqa: PTH100 - `resolve` fails on loops of links
-    seen = os.environ if environ is None else environ
+    variables = os.environ if environ is None else environ
     return msgspec.structs.replace(
         settings or PromptContext(cwd=""),
         cwd=printable(place),
-        shell=detect_shell(seen),
+        shell=detect_shell(variables),
         agents_docs=discover(place, home=home, rules=rules),
     )
 
 
 def detect_shell(environ: Mapping[str, str]) -> str:
-    """The name of the user's shell, as the model is told it."""
+    """Return the name of the user's shell, as the model reads it."""
     path = environ.get("SHELL", "")
     if not path:
         return "powershell" if os.name == "nt" else "sh"
     name = path.replace("\\", "/").rsplit("/", 1)[-1].removesuffix(".exe")
     return _SAME_SHELL.get(name, name) or "sh"
+
+
+def discover(
+    cwd: Path, *, home: Path | None = None, rules: DocsRules | None = None
+) -> AgentsDocs | None:
+    """Read the instructions for `cwd`: the user's own from `home`, then root to `cwd`.
+
+    None when there is neither a text nor a problem to report.
+    """
+    rules = rules or DocsRules()
+    cwd = Path(os.path.abspath(cwd))  # noqa: PTH100 - `resolve` fails on loops of links
+    reader = _DocsReader(rules.max_bytes)
+    own = _read_own(home) if home else _DocsReader(0)
+    for directory in _directories(cwd, rules.root_markers) if rules.max_bytes else ():
+        reader.read_first(directory, (_OVERRIDE, _PLAIN, *rules.fallback_names))
+    blocks = ["\n\n".join(own.texts), "\n\n".join(reader.texts)]
+    text = _SEPARATOR.join(filter(None, blocks))
+    problems = (*own.problems, *reader.problems)
+    return AgentsDocs(printable(cwd), text, problems) if text or problems else None
+
+
+def printable(path: Path) -> str:
+    """Return `path` as text that can be encoded, whatever bytes its name has."""
+    return os.fsencode(path).decode(errors="replace")
+
+
+def _read_own(home: Path) -> _DocsReader:
+    """Read the user's own file: the first that is not blank."""
+    for name in (_OVERRIDE, _PLAIN):
+        reader = _DocsReader(DocsRules().max_bytes)
+        reader.read_first(home, (name,))
+        if reader.texts or reader.problems:
+            reader.texts = [text.strip() for text in reader.texts]
+            return reader
+    return _DocsReader(0)
+
+
+def _directories(cwd: Path, root_markers: Sequence[str]) -> Iterator[Path]:
+    """Return the directories from the project's root down to `cwd`."""
+    line = [cwd, *cwd.parents]
+    for depth, directory in enumerate(line):
+        if any(os.path.lexists(directory / marker) for marker in root_markers):
+            return iter(reversed(line[: depth + 1]))
+    return iter([cwd])
+
+
+class _DocsReader(Struct):
+    """Reads files until its bytes are used up."""
+
+    left: int
+    texts: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+    def read_first(self, directory: Path, names: Sequence[str]) -> None:
+        """Read the first of `names` that is there and can be read."""
+        for name in names:
+            path = directory / name
+            if not os.path.lexists(path):
+                continue
+            try:
+                self._keep(path, _read_head(path, self.left + 1))
+            except OSError as error:
+                self._report(path, f"cannot be read ({error.strerror or error})")
+            else:
+                return
+
+    def _keep(self, path: Path, data: bytes) -> None:
+        if b"\0" in data:
+            self._report(path, "is not text")
+        elif data.strip():
+            self._add(path, self._cut(path, data))
+
+    def _cut(self, path: Path, data: bytes) -> bytes:
+        if len(data) <= self.left:
+            self.left -= len(data)
+            return data
+        what = f"was cut to {self.left} bytes" if self.left else "was left out"
+        self._report(path, f"{what}; the files together are too long")
+        data, self.left = _without_cut_character(data[: self.left]), 0
+        return data
+
+    def _add(self, path: Path, data: bytes) -> None:
+        try:
+            text = data.decode()
+        except UnicodeDecodeError:
+            text = data.decode(errors="replace")
+            self._report(path, "is not all UTF-8; odd bytes were replaced")
+        if text.strip():
+            self.texts.append(text)
+
+    def _report(self, path: Path, what: str) -> None:
+        self.problems.append(f"{printable(path)!r} {what}")
+
+
+def _read_head(path: Path, size: int) -> bytes:
+    """Return the first `size` bytes of a regular file. A pipe is opened without waiting."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(descriptor, "rb") as file:  # noqa: PTH123 - it is a descriptor
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError("not a regular file")
+        return file.read(size)
+
+
+def _without_cut_character(data: bytes) -> bytes:
+    """Return `data` without a character that was cut at its end."""
+    for back in range(1, min(4, len(data)) + 1):
+        byte = data[-back]
+        if byte & 0b1100_0000 != 0b1000_0000:
+            length = 1 if byte < 0xC0 else 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
+            return data[:-back] if length > back else data
+    return data

@@ -1,4 +1,4 @@
-"""Markers: what a fragment's text starts and ends with, and how nobody else can.
+"""Markers: the start and end of a fragment's text, which no other text may imitate.
 
 Owns recognition by markers and the quoting of data. Invariant: text that went
 through `Vocabulary.quote` holds nothing that reads as a known marker, and text
@@ -33,23 +33,23 @@ class Markers(Struct, frozen=True):
     end: str
 
     def matches(self, text: str) -> bool:
-        """Whether `text` stands between these markers; blank markers match nothing."""
+        """Return whether `text` stands between these markers; blank markers match nothing."""
         if not self.start.strip() or not self.end.strip():
             return False
-        said = text.strip()
-        # Only the ends are folded: most texts are long, and none of these.
+        stripped = text.strip()
+        # Only the ends become lower case: most texts are long, and few match.
         return (
-            said[: len(self.start)].lower().startswith(self.start.lower())
-            and said[-len(self.end) :].lower().endswith(self.end.lower())
-            and len(said) >= len(self.start) + len(self.end)
+            stripped[: len(self.start)].lower().startswith(self.start.lower())
+            and stripped[-len(self.end) :].lower().endswith(self.end.lower())
+            and len(stripped) >= len(self.start) + len(self.end)
         )
 
     def wrap(self, body: str) -> str:
-        """`body` between the markers; it brings its own line breaks."""
+        """Return `body` between the markers; it has its own line breaks."""
         return f"{self.start}{body}{self.end}"
 
     def clashes_with(self, other: Markers) -> bool:
-        """Whether a side of one could be taken for a side of the other."""
+        """Return whether a side of one could be taken for a side of the other."""
         return any(
             mine.startswith(theirs) or theirs.startswith(mine)
             for mine in _shapes(self)
@@ -67,7 +67,7 @@ class Vocabulary(Struct, frozen=True):
 
     @classmethod
     def of(cls, markers: Iterable[Markers]) -> Vocabulary:
-        """The vocabulary of these markers."""
+        """Return the vocabulary of these markers."""
         tags, stems, phrases = set(), set(), set()
         for marker in (side for pair in markers for side in (pair.start, pair.end) if side):
             if not marker.startswith("<"):
@@ -79,7 +79,7 @@ class Vocabulary(Struct, frozen=True):
         return cls(frozenset(tags), frozenset(stems), frozenset(phrases))
 
     def with_own(self, markers: Markers | None, inner: Iterable[str]) -> Vocabulary:
-        """This vocabulary, plus what one fragment's own data may not imitate.
+        """Return this vocabulary, plus what one fragment's own data may not imitate.
 
         Of the `inner` tags of a body only the closing forms matter: data that cannot
         close its element cannot open another beside it.
@@ -93,7 +93,7 @@ class Vocabulary(Struct, frozen=True):
         )
 
     def knows(self, markers: Markers) -> bool:
-        """Whether the start marker is one of these, or of one of these families."""
+        """Return whether the start marker is one of these, or of one of these families."""
         start = markers.start.lower()
         if not start.startswith("<"):
             return start in self.phrases
@@ -101,19 +101,19 @@ class Vocabulary(Struct, frozen=True):
         return name in self.tags or any(name.startswith(stem) for stem in self.stems)
 
     def quote(self, text: str) -> str:
-        """`text` with the first character of every look-alike turned into an entity."""
+        """Return `text` with the first character of every look-alike as an entity."""
         if "<" in text and (tags := _tag_pattern(self)):
             text = tags.sub(_entity, text)
         phrases = _phrase_pattern(self)
         return phrases.sub(_entity, text) if phrases else text
 
     def quote_all(self, value: T) -> T:
-        """`value` with every text in it quoted, however deep."""
+        """Return `value` with every text in it quoted, however deep."""
         return cast("T", _map_text(value, self.quote))
 
 
 def _shapes(markers: Markers) -> set[str]:
-    """Both sides in one spelling: opening and closing tags look the same."""
+    """Return both sides in one spelling: opening and closing tags look the same."""
     sides = filter(None, (markers.start, markers.end))
     return {
         f"<{_tag_name(side)}{'>' * side.endswith('>')}" if side[0] == "<" else side.lower()
@@ -127,7 +127,7 @@ def _tag_name(marker: str) -> str:
 
 @functools.lru_cache(maxsize=256)
 def _tag_pattern(words: Vocabulary) -> re.Pattern[str] | None:
-    """Matches the character to quote; looks ahead for the rest of the tag."""
+    """Return a pattern for the character to quote; it looks ahead for the rest of the tag."""
     return _either(
         [
             *_any(r"<(?=\s*+(?:/\s*+)?(?:{})(?![\w.:-]))", words.tags),
@@ -139,9 +139,9 @@ def _tag_pattern(words: Vocabulary) -> re.Pattern[str] | None:
 
 @functools.lru_cache(maxsize=256)
 def _phrase_pattern(words: Vocabulary) -> re.Pattern[str] | None:
-    """Matches up to the character to quote; looks ahead for the rest of the phrase."""
+    """Return a pattern up to the character to quote; it looks ahead for the rest."""
     phrases = sorted(words.phrases)
-    return _either([rf"^[^\S\n]*+{re.escape(p[0])}(?={_spaced(p[1:])})" for p in phrases])
+    return _either([rf"^[^\S\n]*+{re.escape(p[0])}(?={_with_any_space(p[1:])})" for p in phrases])
 
 
 def _either(shapes: list[str]) -> re.Pattern[str] | None:
@@ -149,12 +149,12 @@ def _either(shapes: list[str]) -> re.Pattern[str] | None:
 
 
 def _any(shape: str, names: Iterable[str]) -> list[str]:
-    """`shape` around the alternatives, if there are any."""
-    found = "|".join(_spaced(name) for name in sorted(names))
+    """Return `shape` around the alternatives, if there are any."""
+    found = "|".join(_with_any_space(name) for name in sorted(names))
     return [shape.replace("{}", found)] if found else []
 
 
-def _spaced(words: str) -> str:
+def _with_any_space(words: str) -> str:
     return re.sub(r"(?:\\ )+", lambda _: r"\s+", re.escape(words))
 
 

@@ -1,7 +1,9 @@
 """The registry: which fragments exist, in which order states are told, what a text is.
 
-Owns registration and recognition. Invariant: ids and markers are unique, and
-every user-role fragment can be told from what a person typed.
+Owns the built-in fragments, registration and recognition. Invariants: ids and markers are
+unique; every user-role fragment can be told from what a person typed; developer instructions
+and permissions come first, and of the user-role states AGENTS.md first and the environment
+second.
 """
 
 from __future__ import annotations
@@ -9,18 +11,39 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 from ..core.errors import FragmentError
 from ..core.items import InputText, Item, Message
-from ..core.patterns import regex
 from ..core.plugins import PluginGroup
-from .fragment import Fragment
-from .markers import Markers, Vocabulary
-from .state import StateFragment
+from .additional_context import AdditionalContextState
+from .announcements import (
+    HookContext,
+    Skill,
+    SubagentNotification,
+    TurnAborted,
+    Unanswered,
+    UserShellCommand,
+)
+from .engine_fragments import GuidanceState, History, Recall
+from .fragment import Fragment, check_apart, check_fragment, has_own_matcher
+from .legacy import LEGACY, Recogniser
+from .markers import Vocabulary
+from .signals import InterSession, InterSessionEnd, TaskCompletion
+from .standing_instructions import (
+    AgentsMdState,
+    CollaborationState,
+    DeveloperInstructionsState,
+    OverlaySuffixState,
+    PersonalityState,
+)
+from .state_fragment import StateFragment
+from .thread_state import ModelState, SubagentsState, TaskState
+from .working_environment import EnvironmentState, PermissionsState
 
 __all__ = [
-    "Recogniser",
+    "ANNOUNCEMENTS",
+    "STATES",
     "Registrable",
     "Registry",
     "builtin_vocabulary",
@@ -34,40 +57,41 @@ _FRAGMENTS = PluginGroup("treadle.fragments", "fragment")
 _RESERVED = frozenset(
     {"assistant", "compaction", "developer", "message", "summary", "system", "tool", "user"}
 )
-_ID = regex(r"[a-z][a-z0-9_.-]{0,63}")
-
-
-class Recogniser(Protocol):
-    """Recognises texts that others wrote and we never do."""
-
-    @property
-    def id(self) -> str:
-        """What such a text is called."""
-        ...
-
-    @property
-    def role(self) -> str:
-        """The role it comes with."""
-        ...
-
-    @property
-    def state_id(self) -> str | None:
-        """The state of ours that it stands for."""
-        ...
-
-    def matches(self, text: str) -> bool:
-        """Whether `text` is one of them."""
-        ...
-
-    def reserved_markers(self) -> Markers | None:
-        """Markers that our data may not imitate either."""
-        ...
-
-    # A reader may also have an `opening`: the character, in lower case, that all begin with.
-
+_ID = r"[a-z][a-z0-9_.-]{0,63}"
 
 Registrable: TypeAlias = type[Fragment] | StateFragment[Any] | type[StateFragment[Any]]
 """A fragment class, or a state fragment with the classes it tells."""
+
+STATES: tuple[type[StateFragment[Any]], ...] = (
+    DeveloperInstructionsState,
+    PermissionsState,
+    ModelState,
+    PersonalityState,
+    CollaborationState,
+    GuidanceState,
+    OverlaySuffixState,
+    AgentsMdState,
+    EnvironmentState,
+    SubagentsState,
+    AdditionalContextState,
+    TaskState,
+)
+"""Lasting context, told by difference."""
+
+ANNOUNCEMENTS: tuple[type[Fragment], ...] = (
+    Skill,
+    UserShellCommand,
+    TurnAborted,
+    Unanswered,
+    SubagentNotification,
+    InterSession,
+    InterSessionEnd,
+    TaskCompletion,
+    HookContext,
+    Recall,
+    History,
+)
+"""Fragments that are sent once, when something happens."""
 
 
 class Registry:
@@ -77,7 +101,7 @@ class Registry:
         self._fragments: dict[str, type[Fragment]] = {}
         self._states: dict[str, StateFragment[Any]] = {}
         self._owners: dict[str, str] = {}
-        self._readers: dict[str, Recogniser] = {}
+        self._recognisers: dict[str, Recogniser] = {}
         self._vocabulary: Vocabulary | None = None
         self._by_role: dict[str, tuple[tuple[type[Fragment], ...], tuple[type[Fragment], ...]]] = {}
         self._openings: dict[str, re.Pattern[str]] = {}
@@ -90,7 +114,7 @@ class Registry:
 
     @property
     def states(self) -> tuple[StateFragment[Any], ...]:
-        """Every state fragment, in telling order, which is the order of registration."""
+        """Every state fragment, in the order in which they are told and were registered."""
         return tuple(self._states.values())
 
     @property
@@ -98,12 +122,12 @@ class Registry:
         """The markers that no data may imitate."""
         if self._vocabulary is None:
             own = [cls.markers for cls in self._fragments.values()]
-            read = [reader.reserved_markers() for reader in self._readers.values()]
+            read = [recogniser.reserved_markers() for recogniser in self._recognisers.values()]
             self._vocabulary = Vocabulary.of(m for m in (*own, *read) if m is not None)
         return self._vocabulary
 
     def register(self, *offers: Registrable) -> None:
-        """Add fragment classes, or states with the classes they tell.
+        """Register fragment classes, or states with the classes they tell.
 
         Raises `FragmentError` and registers nothing of an offer that does not fit.
         """
@@ -121,29 +145,29 @@ class Registry:
                 )
 
     def copy(self) -> Registry:
-        """One that knows the same and learns apart."""
+        """Return an independent registry with the same fragments."""
         copied = Registry()
         copied._fragments, copied._states = {**self._fragments}, {**self._states}
-        copied._owners, copied._readers = {**self._owners}, {**self._readers}
+        copied._owners, copied._recognisers = {**self._owners}, {**self._recognisers}
         copied._vocabulary = self.vocabulary
         return copied
 
     def register_trusted(
-        self, states: Iterable[type[StateFragment[Any]]], said: Iterable[type[Fragment]]
+        self, states: Iterable[type[StateFragment[Any]]], classes: Iterable[type[Fragment]]
     ) -> None:
-        """Add what is known to fit, as the built-in ones are, for checking takes its time."""
+        """Register built-in fragments without checks: they are known to fit."""
         for state in (make() for make in states):
             self._states[state.id] = state
-            classes = {cls.id: cls for cls in state.fragments}
-            self._owners.update(dict.fromkeys(classes, state.id))
-            self._add(classes)
-        self._add({cls.id: cls for cls in said})
+            own = {cls.id: cls for cls in state.fragments}
+            self._owners.update(dict.fromkeys(own, state.id))
+            self._add(own)
+        self._add({cls.id: cls for cls in classes})
 
-    def register_recogniser(self, reader: Recogniser) -> None:
-        """Recognise texts of another system."""
-        if reader.id in self._fragments or reader.id in self._readers:
-            raise FragmentError(f"fragment id {reader.id!r} is taken; choose another")
-        self._readers[reader.id] = reader
+    def register_recogniser(self, recogniser: Recogniser) -> None:
+        """Register a recogniser of texts from another system."""
+        if recogniser.id in self._fragments or recogniser.id in self._recognisers:
+            raise FragmentError(f"fragment id {recogniser.id!r} is taken; choose another")
+        self._recognisers[recogniser.id] = recogniser
         self._vocabulary = None
         self._by_opening.clear()
 
@@ -155,66 +179,68 @@ class Registry:
         return _FRAGMENTS.use_all(lambda found: self.register(*_offers(found)), FragmentError)
 
     def recognise(self, role: str, text: str) -> str | None:
-        """The id of the fragment that an imported text of `role` is, if any."""
-        marked, others = self._recognisers(role)
-        for cls in marked if self._opens(role).match(text) else others:
+        """Return the id of the fragment that an imported text of `role` is, if any."""
+        marked, others = self._classes_of(role)
+        for cls in marked if self._marker_pattern(role).match(text) else others:
             if cls.matches(text):
                 return cls.id
-        for reader in self._readers_of(role, text):
-            if reader.matches(text):
-                return reader.id
+        for recogniser in self._recognisers_of(role, text):
+            if recogniser.matches(text):
+                return recogniser.id
         return None
 
-    def _readers_of(self, role: str, text: str) -> tuple[Recogniser, ...]:
-        """The readers of a role that may know a text; most say how theirs open."""
+    def _recognisers_of(self, role: str, text: str) -> tuple[Recogniser, ...]:
+        """Return the recognisers of a role that may know a text; most have an `opening`."""
         if role not in self._by_opening:
-            readers = [reader for reader in self._readers.values() if reader.role == role]
-            openings = {getattr(reader, "opening", "") for reader in readers} | {""}
+            recognisers = [
+                recogniser for recogniser in self._recognisers.values() if recogniser.role == role
+            ]
+            openings = {getattr(recogniser, "opening", "") for recogniser in recognisers} | {""}
             self._by_opening[role] = {
-                opening: tuple(r for r in readers if getattr(r, "opening", "") in ("", opening))
+                opening: tuple(r for r in recognisers if getattr(r, "opening", "") in ("", opening))
                 for opening in openings
             }
         table = self._by_opening[role]
         return table.get(text.lstrip()[:1].lower(), table[""])
 
-    def _recognisers(
+    def _classes_of(
         self, role: str
     ) -> tuple[tuple[type[Fragment], ...], tuple[type[Fragment], ...]]:
-        """Those of a role, and those among them that markers alone do not tell."""
+        """Return the classes of a role, and those of them that markers alone do not tell."""
         if role not in self._by_role:
             every = tuple(cls for cls in self._fragments.values() if cls.role == role)
-            self._by_role[role] = every, tuple(cls for cls in every if not _by_markers(cls))
+            self._by_role[role] = every, tuple(cls for cls in every if has_own_matcher(cls))
         return self._by_role[role]
 
-    def _opens(self, role: str) -> re.Pattern[str]:
-        """Matches where a text opens like one that markers tell; hardly any text does."""
+    def _marker_pattern(self, role: str) -> re.Pattern[str]:
+        """Return a pattern for texts that begin with a marker of the role; hardly any text does."""
         if role not in self._openings:
-            marked = [cls.markers for cls in self._recognisers(role)[0] if _by_markers(cls)]
+            marked = [cls.markers for cls in self._classes_of(role)[0] if not has_own_matcher(cls)]
             starts = [re.escape(markers.start.lower()) for markers in marked if markers]
             pattern = rf"\s*(?:{'|'.join(starts)})" if starts else r"(?!)"
             self._openings[role] = re.compile(pattern, re.IGNORECASE)
         return self._openings[role]
 
     def recognise_parts(self, item: Item) -> tuple[str, ...]:
-        """The ids of the fragments that a message's parts are, in order."""
+        """Return the ids of the fragments that a message's parts are, in order."""
         if not isinstance(item, Message):
             return ()
         texts = [part.text for part in item.content if isinstance(part, InputText)]
         return tuple(filter(None, (self.recognise(item.role, text) for text in texts)))
 
     def recognise_states(self, item: Item) -> tuple[str, ...]:
-        """The ids of the states that an imported item tells."""
+        """Return the ids of the states that an imported item tells."""
         states = map(self.state_of, self.recognise_parts(item))
         return tuple(dict.fromkeys(filter(None, states)))
 
     def is_contextual(self, item: Item) -> bool:
-        """Whether an imported item is context: one recognised part is enough."""
+        """Return whether an imported item is context: one recognised part is enough."""
         return bool(self.recognise_parts(item))
 
     def state_of(self, fragment_id: str) -> str | None:
-        """The id of the state that the fragment tells, if it tells one."""
-        reader = self._readers.get(fragment_id)
-        return reader.state_id if reader else self._owners.get(fragment_id)
+        """Return the id of the state that the fragment tells, if it tells one."""
+        recogniser = self._recognisers.get(fragment_id)
+        return recogniser.state_id if recogniser else self._owners.get(fragment_id)
 
     def _register_state(self, state: StateFragment[Any]) -> None:
         self._check_id(state.id)
@@ -235,11 +261,9 @@ class Registry:
         self._openings.clear()
 
     def _check(self, cls: type[Fragment], others: Mapping[str, type[Fragment]]) -> None:
-        from .soundness import check_apart, check_fragment
-
         check_fragment(cls)
         self._check_id(cls.id)
-        if cls.id in others or cls.id in self._readers or cls.id in self._states:
+        if cls.id in others or cls.id in self._recognisers or cls.id in self._states:
             raise FragmentError(f"fragment id {cls.id!r} is taken; choose another")
         for other in others.values():
             check_apart(cls, other)
@@ -247,7 +271,7 @@ class Registry:
     def _check_id(self, fragment_id: str) -> None:
         if fragment_id in _RESERVED:
             raise FragmentError(f"fragment id {fragment_id!r} is reserved; choose another")
-        if not _ID.fullmatch(fragment_id):
+        if not re.fullmatch(_ID, fragment_id):
             raise FragmentError(
                 f"fragment id {fragment_id!r} must start with a lower-case letter, followed by "
                 "up to 63 of a-z, 0-9, '_', '.' and '-'; rename it"
@@ -255,23 +279,21 @@ class Registry:
 
 
 def default_registry() -> Registry:
-    """A registry with the built-in fragments; packages add theirs by `load_entry_points`."""
+    """Return a registry with the built-in fragments; `load_entry_points` adds those of packages."""
     return _built_in().copy()
 
 
 @functools.cache
 def _built_in() -> Registry:
-    from .builtin import ANNOUNCEMENTS, RECOGNISERS, STATES
-
     registry = Registry()
     registry.register_trusted(STATES, ANNOUNCEMENTS)
-    for reader in RECOGNISERS:
-        registry.register_recogniser(reader)
+    for recogniser in LEGACY:
+        registry.register_recogniser(recogniser)
     return registry
 
 
 def installed_registry() -> Registry:
-    """A registry with the built-in fragments and those of installed packages."""
+    """Return a registry with the built-in fragments and those of installed packages."""
     registry = default_registry()
     registry.load_entry_points()
     return registry
@@ -279,14 +301,8 @@ def installed_registry() -> Registry:
 
 @functools.cache
 def builtin_vocabulary() -> Vocabulary:
-    """The markers of the built-in fragments."""
+    """Return the markers of the built-in fragments."""
     return _built_in().vocabulary
-
-
-def _by_markers(cls: type[Fragment]) -> bool:
-    """Whether its markers alone tell a fragment."""
-    # A class method is bound anew at each look; the function behind it is not.
-    return cls.matches.__func__ is Fragment.matches.__func__  # type: ignore[attr-defined]
 
 
 def _offers(loaded: Any) -> Iterable[Registrable]:

@@ -21,7 +21,7 @@ from ..core.errors import NotFound, TreadleError
 from ..core.ids import new_id
 from ..harness.events import AgentReported, Event
 from ..log.thread_log import ThreadLog
-from ..prompt.observation import PromptContext, Subagent
+from ..prompt.prompt_context import PromptContext, Subagent
 from ..store.contract import Change, InboxMessage
 from ..tools.agents import AgentInfo, AgentRefusal, AgentStatus, SpawnRequest, WaitResult
 from .asked import Asked

@@ -19,7 +19,7 @@ from ..core.items import Message
 from ..core.provenance import InputProvenance
 from ..core.wire import Json, json_bytes
 from ..harness.events import Event
-from ..prompt.observation import PromptContext, Subagent
+from ..prompt.prompt_context import PromptContext, Subagent
 from ..store.contract import OutboxDraft, OutboxRow
 
 if TYPE_CHECKING:

@@ -29,8 +29,8 @@ from ..models.contract import Model
 from ..models.providers import ProviderConfig
 from ..policy.auth.credential_store import CredentialStore
 from ..policy.overlays import Overlays
-from ..prompt.discovery import DocsRules
-from ..prompt.observation import ApprovalPolicy, PromptContext, SandboxMode
+from ..prompt.machine import DocsRules
+from ..prompt.prompt_context import ApprovalPolicy, PromptContext, SandboxMode
 from ..prompt.registry import Registry
 from ..store.contract import Index, Store
 from ..subagents import AgentLimits

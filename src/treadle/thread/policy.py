@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ..policy.overlays import Overlays
     from ..policy.routes import Routes
     from ..policy.turn_plan import TurnPlan
-    from ..prompt.observation import PromptContext
+    from ..prompt.prompt_context import PromptContext
     from ..sandbox.approvals import ApprovalPolicy
     from ..sandbox.policy import SandboxPolicy
     from ..subagents import Subagents

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from ..hooks import Hooks
     from ..models.contract import Model
     from ..policy.turn_plan import TurnPlan
-    from ..prompt.observation import PromptContext
+    from ..prompt.prompt_context import PromptContext
     from ..prompt.registry import Registry
     from ..sandbox.approvals import Decision
     from ..store.contract import Index, Store

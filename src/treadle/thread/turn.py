@@ -41,10 +41,9 @@ from ..log.turn_input import TurnInput
 from ..policy.fallback import Attempt, Chain, Tried
 from ..policy.outcome import Facts, Fallback, classify
 from ..policy.repair import note_for
-from ..prompt.developer import DeveloperInstructionsState
-from ..prompt.events import HookContext
-from ..prompt.model_switch import ModelState
-from ..prompt.overlay import OverlaySuffixState
+from ..prompt.announcements import HookContext
+from ..prompt.standing_instructions import DeveloperInstructionsState, OverlaySuffixState
+from ..prompt.thread_state import ModelState
 from ..sandbox.approvals import Approvals
 from ..store.contract import InboxMessage, Store, Turn
 from ..tools.contract import Progress, ToolCall, ToolContext, ToolResult
@@ -58,7 +57,7 @@ if TYPE_CHECKING:
     from ..log.thread_log import ThreadLog
     from ..models.contract import Model
     from ..policy.turn_plan import TurnPlan
-    from ..prompt.unanswered import Unanswered
+    from ..prompt.announcements import Unanswered
     from ..subagents import Subagents
     from ..tools.executor import ToolExecutor
     from .policy import ThreadPolicy

@@ -28,7 +28,7 @@ from treadle.engines.lossless.doctor.repair_library import repair_library
 from treadle.engines.lossless.library import LEASE_MS, Library, SummaryJob
 from treadle.engines.lossless.nodes import SummaryNode, node_from_log
 from treadle.engines.values import ContextItem, EntryRange
-from treadle.prompt.history import history_message
+from treadle.prompt.engine_fragments import history_message
 from treadle.prompt.registry import builtin_vocabulary
 from treadle.store import Change, SqliteStore
 from treadle.store.contract import OutboxDraft

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from treadle.core.items import text_of
 from treadle.engines.lossless.nodes import SummaryNode, node_id, node_key
 from treadle.engines.values import ContextItem, EntryRange
-from treadle.prompt.history import History, history_message, parse_history
+from treadle.prompt.engine_fragments import History, history_message, parse_history
 
 from .samples import user
 

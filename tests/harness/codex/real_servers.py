@@ -11,7 +11,7 @@ from pathlib import Path
 from treadle.harness.codex.app_server import AppServer, ServerCommand
 from treadle.harness.codex.codex_home import CodexHome
 from treadle.harness.codex.server_access import ProviderRoute
-from treadle.prompt.codex import find_codex
+from treadle.prompt.codex_import import find_codex
 
 __all__ = ["private_environ", "real_command", "serving", "wait_until_gone"]
 

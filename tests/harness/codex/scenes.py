@@ -16,7 +16,7 @@ from treadle import Thread
 from treadle.harness.codex.harness import CodexHarness
 from treadle.harness.codex.options import CodexOptions
 from treadle.models.providers import ProviderConfig
-from treadle.prompt.codex import find_codex
+from treadle.prompt.codex_import import find_codex
 from treadle.testing.appserver import AppScript, scripted_command
 from treadle.testing.fake import FakeServer
 from treadle.testing.options import grouped

@@ -8,7 +8,7 @@ from tests.harness.scenes import log, unanswered
 from treadle import Thread
 from treadle.harness.codex.options import CodexOptions
 from treadle.harness.events import ApprovalRequested, Event, QuestionsAsked, ToolFinished
-from treadle.prompt.observation import CollaborationMode, PromptContext
+from treadle.prompt.prompt_context import CollaborationMode, PromptContext
 from treadle.sandbox.approvals import Ask, Decision, ForPrefix, ForThread, No, NoAndStop, Once
 from treadle.testing.script import Answer, Call
 from treadle.tools.contract import AnswerOption, ToolContext, ToolResult, UserQuestion

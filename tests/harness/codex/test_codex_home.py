@@ -33,7 +33,7 @@ from treadle.harness.codex.protocol.server_requests import ClientReply, ServerRe
 from treadle.harness.codex.protocol.types import CommandItem, parse_item
 from treadle.harness.codex.server_access import ProviderRoute
 from treadle.harness.codex.server_connection import AppServerConnection
-from treadle.prompt.codex import find_codex
+from treadle.prompt.codex_import import find_codex
 from treadle.testing.fake import FakeServer
 from treadle.testing.script import Answer as Said
 from treadle.testing.script import Call, Script

@@ -23,7 +23,7 @@ from treadle.harness.events import (
     UsageReported,
 )
 from treadle.prompt.input import LocalImage
-from treadle.prompt.observation import PromptContext
+from treadle.prompt.prompt_context import PromptContext
 from treadle.testing.script import Answer, Call, Tokens
 
 from .scenes import hear, last, of, open_stage, request_items, roles_and_texts

@@ -9,7 +9,7 @@ from tests.engines.scenes import Probe, notices
 from tests.harness.scenes import log, unanswered
 from treadle.harness.codex.options import CodexOptions
 from treadle.harness.events import Retrying, TextDelta
-from treadle.prompt.unanswered import Unanswered
+from treadle.prompt.announcements import Unanswered
 from treadle.testing.appserver import AppFault, AppScript
 from treadle.testing.script import Answer, Break, Call, Failure
 

@@ -17,7 +17,7 @@ from tests.harness.codex.view_items import (
 )
 from treadle.core.items import FunctionCall
 from treadle.engines.values import AssembleParams, AssembleResult
-from treadle.prompt.observation import PromptContext
+from treadle.prompt.prompt_context import PromptContext
 from treadle.testing.script import Answer, Call
 from treadle.tools.decorator import tool
 

@@ -11,7 +11,7 @@ from treadle.engines.values import AssembleResult
 from treadle.harness.loop import LoopHarness
 from treadle.hooks import Hooks
 from treadle.hooks.payloads import BeforePromptBuild, HookAnswer
-from treadle.prompt.observation import ContextValue, PromptContext, Subagent
+from treadle.prompt.prompt_context import ContextValue, PromptContext, Subagent
 
 from .scenes import Stage, hear, open_stage
 

@@ -47,7 +47,7 @@ from treadle.harness.codex.protocol.types import (
     TokenCounts,
     parse_item,
 )
-from treadle.prompt.codex import find_codex
+from treadle.prompt.codex_import import find_codex
 
 from .real_servers import private_environ
 

@@ -9,7 +9,7 @@ from treadle.harness.codex.start_requests import (
     sandbox_mode,
     sandbox_policy,
 )
-from treadle.prompt.observation import CollaborationMode, PromptContext
+from treadle.prompt.prompt_context import CollaborationMode, PromptContext
 
 WRITER = PromptContext(
     cwd="", sandbox_mode="workspace-write", writable_roots=("/srv",), network_access=True

@@ -12,7 +12,7 @@ from treadle.harness.codex.version import (
     probe_version,
     version_problem,
 )
-from treadle.prompt.codex import find_codex
+from treadle.prompt.codex_import import find_codex
 
 
 @pytest.mark.parametrize(

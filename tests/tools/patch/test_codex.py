@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.prompt.codex import find_codex
+from treadle.prompt.codex_import import find_codex
 from treadle.tools.patch import InvalidPatch, PatchError, apply_patch
 
 from .test_parser import ERRORS

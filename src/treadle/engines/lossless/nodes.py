@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from ...core.items import Message, text_of
-from ...prompt.history import parse_history
+from ...prompt.engine_fragments import parse_history
 from ..values import ContextItem, EntryRange
 
 __all__ = [

@@ -15,7 +15,7 @@ from collections.abc import Set as AbstractSet
 
 from ...context.tokens import estimate_item
 from ...core.items import encode_item
-from ...prompt.history import history_message
+from ...prompt.engine_fragments import history_message
 from ...prompt.registry import builtin_vocabulary
 from ..values import Complete, ContextItem
 from .call_limits import CallLimiter

@@ -25,7 +25,7 @@ from msgspec import Struct
 from ...core.errors import ConfigError
 from ...core.files import replace_file
 from ...core.redact import add_secrets, is_secret
-from ...prompt.codex import bundled_models
+from ...prompt.codex_import import bundled_models
 from .app_server import ServerCommand
 from .errors import CodexMissing
 from .server_access import PROVIDER, ProviderRoute

@@ -19,7 +19,7 @@ from ...core.usage import TokenUsage
 from ...log.thread_log import ThreadLog
 from ...policy.auth.credential import AuthError
 from ...policy.failures import Failure, failure_of
-from ...prompt.events import TurnAborted
+from ...prompt.announcements import TurnAborted
 from ...store.contract import TurnState
 from ...tools.dispatch import tools_by_name
 from ..attempt_facts import AttemptFacts

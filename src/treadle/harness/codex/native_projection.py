@@ -24,17 +24,18 @@ from ...core.entries import FragmentMark, Head
 from ...core.ids import derived_id, item_prefix
 from ...core.items import InputImage, InputText, Message, encode_item, text_of
 from ...core.wire import json_bytes
-from ...prompt.agents_md import AgentsMdState
-from ...prompt.collaboration import CollaborationState
-from ...prompt.developer import DeveloperInstructionsState
-from ...prompt.environment import EnvironmentState
-from ...prompt.events import TurnAborted
-from ...prompt.guidance import GuidanceState
-from ...prompt.model_switch import ModelState
-from ...prompt.permissions import PermissionsState
+from ...prompt.announcements import TurnAborted
+from ...prompt.context_changes import context_update
+from ...prompt.engine_fragments import GuidanceState
 from ...prompt.registry import Registry
-from ...prompt.state import Known
-from ...prompt.tell import context_update
+from ...prompt.standing_instructions import (
+    AgentsMdState,
+    CollaborationState,
+    DeveloperInstructionsState,
+)
+from ...prompt.state_fragment import Known
+from ...prompt.thread_state import ModelState
+from ...prompt.working_environment import EnvironmentState, PermissionsState
 from .binding import fingerprint
 from .protocol.client_requests import TURN_TEXT_LIMIT, ImageInput, TextInput, UserInput
 

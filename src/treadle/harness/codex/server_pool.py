@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ...models.providers import ProviderConfig
-from ...prompt.codex import find_codex
+from ...prompt.codex_import import find_codex
 from ..contract import Identity
 from .app_server import AppServer
 from .codex_home import UNKNOWN_MODEL, CodexHome, ExtraModel, has_model, write_catalog

@@ -14,7 +14,7 @@ from msgspec import UNSET, Struct
 
 from ...core.specs import CustomTool, FunctionTool, Namespace, ToolSpec, parameters, spec_name
 from ...log.thread_log import ThreadLog
-from ...prompt.observation import CollaborationMode, PromptContext
+from ...prompt.prompt_context import CollaborationMode, PromptContext
 from .codex_home import UNLIMITED
 from .native_projection import thread_instructions
 from .protocol.client_requests import (

@@ -1,8 +1,9 @@
-"""Base instructions: what every request tells the model about its work.
+"""Base instructions, and the texts around a compaction.
 
-Owns our own texts, one Markdown file per section, and which sections make up
-the instructions of each family. Invariant: where the user imported a Codex's
-own text for a model, that text is used, byte for byte.
+Owns our own texts, one Markdown file per section, which sections make up the instructions
+of each family, and the message that shows a summary to the model. Invariants: where the user
+imported a Codex's own text for a model, that text is used, byte for byte; a summary is told
+from a user's message by its fixed first sentence.
 """
 
 from __future__ import annotations
@@ -12,9 +13,21 @@ from pathlib import Path
 from typing import Protocol
 
 from ...core.errors import ConfigError
-from ..imported import ImportedPrompts
+from ...core.items import InputText, Message
+from ..imported_prompts import ImportedPrompts
 
-__all__ = ["FAMILIES", "Instructed", "base_instructions", "compaction_prompt", "summary_prefix"]
+__all__ = [
+    "FAMILIES",
+    "Instructed",
+    "base_instructions",
+    "compaction_prompt",
+    "is_summary",
+    "retained_message",
+    "summary_message",
+    "summary_prefix",
+]
+
+_NO_SUMMARY = "(no summary available)"
 
 _COMMON = ("commands", "permissions", "verifying", "answering")
 
@@ -32,7 +45,7 @@ class Instructed(Protocol):
 
     @property
     def slug(self) -> str:
-        """The model's name as it was asked for."""
+        """The model's name in the request."""
         ...
 
     @property
@@ -47,7 +60,7 @@ class Instructed(Protocol):
 
 
 def base_instructions(profile: Instructed, home: Path | None = None) -> str:
-    """The instructions for a model: imported ones if `home` holds any, else our own."""
+    """Return the instructions for a model: imported ones if `home` holds any, else our own."""
     if home is not None:
         imported = ImportedPrompts(home)
         for name in (profile.slug, profile.entry):
@@ -57,21 +70,40 @@ def base_instructions(profile: Instructed, home: Path | None = None) -> str:
 
 
 def compaction_prompt(home: Path | None = None) -> str:
-    """What asks a model for a summary of the conversation."""
+    """Return the text that asks a model for a summary of the conversation."""
     imported = ImportedPrompts(home).text("compact.md") if home is not None else None
     return _section("compact") if imported is None else imported
 
 
 def summary_prefix(home: Path | None = None) -> str:
-    """What stands before such a summary, a newline between them."""
+    """Return the text before such a summary, a newline between them."""
     imported = ImportedPrompts(home).text("summary_prefix.md") if home is not None else None
     return _section("summary_prefix") if imported is None else imported
+
+
+def summary_message(summary: str, home: Path | None = None) -> Message:
+    """Return a summary as the message that the next model reads.
+
+    `home` is the directory of imported prompts; None means our own words.
+    """
+    text = f"{summary_prefix(home)}\n{summary.strip() or _NO_SUMMARY}"
+    return Message(role="user", content=(InputText(text),))
+
+
+def retained_message(text: str) -> Message:
+    """Return a user's text, kept word for word beside a summary."""
+    return Message(role="user", content=(InputText(text),))
+
+
+def is_summary(text: str, home: Path | None = None) -> bool:
+    """Return whether `text` is the text of a summary message."""
+    return text.startswith(f"{summary_prefix(home)}\n")
 
 
 @cache
 def _family(name: str) -> str:
     if name not in FAMILIES:
-        import difflib
+        import difflib  # only for an error: it keeps the cold start short
 
         close = difflib.get_close_matches(name, FAMILIES, n=1)
         hint = f"; did you mean {close[0]!r}?" if close else ""

@@ -88,7 +88,7 @@ def scenery(engine: str | None = None, model: str | None = None) -> Scenery | No
 
 async def no_codex() -> str | None:
     """Why Codex cannot play here; None where it can."""
-    from ...prompt.codex import find_codex
+    from ...prompt.codex_import import find_codex
 
     try:
         await asyncio.to_thread(find_codex)

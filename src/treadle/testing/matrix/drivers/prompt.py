@@ -12,7 +12,7 @@ from ....core.errors import FragmentError
 from ....harness.events import HarnessReported, NoticeRaised, TurnCompleted
 from ....policy.overlays import Overlays, add_contribution
 from ....prompt.contributions import Audience, Contribution
-from ....prompt.observation import PromptContext
+from ....prompt.prompt_context import PromptContext
 from ..stage import Stage, answers
 from .wire import extends, found, shown
 

@@ -1,17 +1,25 @@
-"""What happened beside the conversation: a skill, a command of the user's, an abort, a hook.
+"""Announcements: what happened beside the conversation, sent once.
 
-Owns the fragments that are said once and then stand in the log. Invariant: none
-of them has a state, so none is ever said again on its own.
+Owns the fragments for a skill, a command of the user's, an abort, an input without an answer,
+the end of an agent and a hook's text. Invariant: none of them has a state, so none is ever
+sent again on its own.
 """
 
 from __future__ import annotations
 
 from typing import ClassVar
 
-from ..core.wire import Json
+from ..core.wire import Json, json_bytes
 from .fragment import Fragment, FragmentRole, Markers
 
-__all__ = ["HookContext", "Skill", "TurnAborted", "UserShellCommand"]
+__all__ = [
+    "HookContext",
+    "Skill",
+    "SubagentNotification",
+    "TurnAborted",
+    "Unanswered",
+    "UserShellCommand",
+]
 
 
 class Skill(Fragment, frozen=True, kw_only=True):
@@ -28,7 +36,7 @@ class Skill(Fragment, frozen=True, kw_only=True):
     resource_access: Json | None = None
 
     def body(self) -> str:
-        """Name and path, then the skill as its file has it."""
+        """Return name and path, then the skill as in its file."""
         access = ""
         if self.resource_access is not None:
             access = f"\n<resource_access>{bytes(self.resource_access).decode()}</resource_access>"
@@ -51,7 +59,7 @@ class UserShellCommand(Fragment, frozen=True, kw_only=True):
     output: str
 
     def body(self) -> str:
-        """The command and its result."""
+        """Return the command and its result."""
         return (
             f"\n<command>\n{self.command}\n</command>\n<result>\nExit code: {self.exit_code}\n"
             f"Duration: {self.seconds:.4f} seconds\nOutput:\n{self.output}\n</result>\n"
@@ -72,8 +80,45 @@ class TurnAborted(Fragment, frozen=True):
     )
 
     def body(self) -> str:
-        """What to make of it."""
+        """Return the guidance."""
         return f"\n{self.guidance}\n"
+
+
+class Unanswered(Fragment, frozen=True):
+    """The last user message above has no answer, and gets none now; it stays where it is."""
+
+    id: ClassVar[str] = "unanswered_input"
+    role: ClassVar[FragmentRole] = "user"
+    markers: ClassVar[Markers | None] = Markers("<unanswered_input>", "</unanswered_input>")
+    cap_tokens: ClassVar[int] = 100
+
+    def body(self) -> str:
+        """Return how the earlier message is to be taken."""
+        return (
+            "\nThe last user message above came in a turn that ended without an answer. "
+            "It is kept as context only; go on with the message below.\n"
+        )
+
+
+class SubagentNotification(Fragment, frozen=True):
+    """An agent changed its status, perhaps with an answer."""
+
+    id: ClassVar[str] = "subagent_notification"
+    role: ClassVar[FragmentRole] = "user"
+    markers: ClassVar[Markers | None] = Markers(
+        "<subagent_notification>", "</subagent_notification>"
+    )
+    cap_tokens: ClassVar[int] = 2_000
+
+    agent_path: str
+    status: str
+    answer: str | None = None
+
+    def body(self) -> str:
+        """Return one line of JSON; an answer stands under its status."""
+        status = self.status if self.answer is None else {self.status: self.answer}
+        news = json_bytes({"agent_path": self.agent_path, "status": status}).decode()
+        return f"\n{news}\n"
 
 
 class HookContext(Fragment, frozen=True):
@@ -86,5 +131,5 @@ class HookContext(Fragment, frozen=True):
     text: str
 
     def body(self) -> str:
-        """The hook's text."""
+        """Return the hook's text."""
         return self.text

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from inline_snapshot import snapshot
 
-from .voices import CTX, said, told, with_
+from .state_texts import CTX, said, told, with_
 
 
 def test_environment_whole():

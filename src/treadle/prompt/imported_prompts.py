@@ -1,4 +1,4 @@
-"""Imported prompts: texts of a locally installed Codex, kept in the user's home.
+"""Imported prompts: texts of a locally installed Codex, stored in the user's home.
 
 Owns ``<home>/prompts/codex`` and its manifest. Invariant: the directory is
 replaced as a whole, so that a reader finds one complete import or none; the
@@ -8,6 +8,7 @@ texts are the bytes that the source gave.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -16,19 +17,18 @@ from msgspec import Struct
 
 from ..core.errors import ConfigError
 from ..core.files import read_bounded
-from ..core.patterns import regex
 
 __all__ = ["MOST_BYTES", "PLAIN_NAME", "ImportedPrompt", "ImportedPrompts", "Manifest"]
 
 MOST_BYTES = 4 << 20
 """The longest text that is read."""
 
-PLAIN_NAME = regex(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-"""Names that are safe as file names."""
+PLAIN_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"
+"""Matches names that are safe as file names."""
 
 
 class Manifest(Struct, frozen=True, kw_only=True):
-    """What was imported, and from where."""
+    """What was imported, and its source."""
 
     source: str
     version: str
@@ -37,7 +37,7 @@ class Manifest(Struct, frozen=True, kw_only=True):
 
 
 class ImportedPrompt(Struct, frozen=True):
-    """One imported text; `intact` is False once someone has changed or removed it."""
+    """One imported text; `intact` is False after someone changed or removed it."""
 
     name: str
     size: int
@@ -46,17 +46,17 @@ class ImportedPrompt(Struct, frozen=True):
 
 
 class ImportedPrompts(Struct, frozen=True):
-    """The prompts imported into one home; reading needs no import to exist."""
+    """The prompts imported into one home; reading works without an import too."""
 
     home: Path
 
     @property
     def directory(self) -> Path:
-        """Where they are kept."""
+        """Where they are stored."""
         return self.home / "prompts" / "codex"
 
     def manifest(self) -> Manifest | None:
-        """What was imported; None when nothing was. Raises `ConfigError` when unreadable."""
+        """Return what was imported; None when nothing was. Raises `ConfigError` when unreadable."""
         file = self.directory / "manifest.json"
         try:
             return msgspec.json.decode(read_bounded(file, MOST_BYTES), type=Manifest)
@@ -68,11 +68,11 @@ class ImportedPrompts(Struct, frozen=True):
             ) from error
 
     def instructions(self, model: str) -> str | None:
-        """The base instructions imported for exactly this model."""
-        return self.text(f"models/{model}.md") if PLAIN_NAME.fullmatch(model) else None
+        """Return the base instructions imported for exactly this model."""
+        return self.text(f"models/{model}.md") if re.fullmatch(PLAIN_NAME, model) else None
 
     def text(self, name: str) -> str | None:
-        """One imported text; None when there is none of that name."""
+        """Return one imported text; None when there is none of that name."""
         try:
             return read_bounded(self.directory / name, MOST_BYTES).decode()
         except (FileNotFoundError, NotADirectoryError):
@@ -84,13 +84,13 @@ class ImportedPrompts(Struct, frozen=True):
             ) from error
 
     def all(self) -> list[ImportedPrompt]:
-        """Every text of the manifest as it is now, in the order of their names."""
+        """Return every text of the manifest as it is now, in the order of their names."""
         manifest = self.manifest()
         digests = manifest.digests if manifest else {}
-        return [self._look(name, digest) for name, digest in sorted(digests.items())]
+        return [self._check(name, digest) for name, digest in sorted(digests.items())]
 
     def replace(self, texts: Mapping[str, str], *, source: str, version: str) -> Manifest:
-        """Put `texts` by file name in the place of what was imported before."""
+        """Replace what was imported before with `texts` by file name."""
         bodies = {name: text.encode() for name, text in texts.items()}
         digests = {name: _digest(body) for name, body in sorted(bodies.items())}
         manifest = Manifest(source=source, version=version, digests=digests)
@@ -104,15 +104,15 @@ class ImportedPrompts(Struct, frozen=True):
         return manifest
 
     def remove(self) -> bool:
-        """Forget every imported text; whether there were any."""
-        import shutil
+        """Delete every imported text; return whether there were any."""
+        import shutil  # only here: it keeps the cold start short
 
         if not self.directory.exists():
             return False
         shutil.rmtree(self.directory)
         return True
 
-    def _look(self, name: str, digest: str) -> ImportedPrompt:
+    def _check(self, name: str, digest: str) -> ImportedPrompt:
         try:
             body = read_bounded(self.directory / name, MOST_BYTES)
         except OSError:
@@ -120,7 +120,7 @@ class ImportedPrompts(Struct, frozen=True):
         return ImportedPrompt(name, len(body), digest, intact=_digest(body) == digest)
 
     def _swap(self, files: Mapping[str, bytes]) -> None:
-        import tempfile
+        import tempfile  # only here: it keeps the cold start short
 
         parent = self.directory.parent
         parent.mkdir(parents=True, exist_ok=True)

@@ -1,8 +1,8 @@
-"""Additional context: values a host adds under keys of its own.
+"""Additional context: values that a host adds under keys of its own.
 
-Owns `<KEY>` for values the host vouches for (developer) and `<external_KEY>` for
+Owns `<KEY>` for values that the host trusts (developer) and `<external_KEY>` for
 those it does not (user). Invariant: only keys whose value changed are told, and
-an untrusted value never speaks with the developer's voice.
+an untrusted value never gets the developer role.
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ from typing import ClassVar, Literal
 from msgspec import Struct
 
 from ..core.errors import ConfigError
-from ..core.patterns import regex
 from .fragment import Fragment, FragmentRole, Markers
-from .observation import ContextValue, PromptContext
-from .state import Absent, Known, StateFragment, Unrecorded, fingerprint
+from .prompt_context import ContextValue, PromptContext
+from .state_fragment import Absent, Known, StateFragment, Unrecorded, fingerprint
 
 __all__ = [
     "AdditionalContextState",
@@ -26,16 +25,16 @@ __all__ = [
     "ValueSnapshot",
 ]
 
-_KEY = regex(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
-_EXTERNAL = regex(r"\s*<(external_[a-z][a-z0-9_-]*)>.*</\1>\s*", re.IGNORECASE | re.DOTALL)
+_KEY = r"[A-Za-z][A-Za-z0-9_-]{0,63}"
+_EXTERNAL = r"(?is)\s*<(external_[a-z][a-z0-9_-]*)>.*</\1>\s*"
 
 _WITHDRAWN = "This value was withdrawn; do not rely on it."
 
 
 class ApplicationContext(Fragment, frozen=True):
-    """A value the host vouches for.
+    """A value that the host trusts.
 
-    Any tag can be its own, so an imported one is not told from other developer text.
+    Any tag can be its own, so an imported one cannot be told from other developer text.
     """
 
     id: ClassVar[str] = "application_context"
@@ -46,16 +45,16 @@ class ApplicationContext(Fragment, frozen=True):
     value: str
 
     def body(self) -> str:
-        """The value as given."""
+        """Return the value as given."""
         return self.value
 
     def wrapper(self) -> Markers:
-        """The key as a tag."""
+        """Return the key as a tag."""
         return Markers(f"<{self.key}>", f"</{self.key}>")
 
 
 class ExternalContext(Fragment, frozen=True):
-    """A value from somewhere the host does not vouch for."""
+    """A value that the host does not trust."""
 
     id: ClassVar[str] = "external_context"
     role: ClassVar[FragmentRole] = "user"
@@ -66,17 +65,17 @@ class ExternalContext(Fragment, frozen=True):
     value: str
 
     def body(self) -> str:
-        """The value as given."""
+        """Return the value as given."""
         return self.value
 
     def wrapper(self) -> Markers:
-        """The key as a tag of its family."""
+        """Return the key as a tag of its family."""
         return Markers(f"<external_{self.key}>", f"</external_{self.key}>")
 
     @classmethod
     def matches(cls, text: str) -> bool:
-        """By the same tag of its family at both ends."""
-        return _EXTERNAL.fullmatch(text) is not None
+        """Return whether `text` has the same tag of its family at both ends."""
+        return re.fullmatch(_EXTERNAL, text) is not None
 
 
 class ValueSnapshot(Struct, frozen=True, omit_defaults=True):
@@ -95,29 +94,29 @@ class AdditionalContextState(StateFragment[dict[str, ValueSnapshot]]):
     fragments = (ApplicationContext, ExternalContext)
 
     def snapshot(self, ctx: PromptContext) -> dict[str, ValueSnapshot] | None:
-        """The values of `ctx` in the order of their keys.
+        """Return the values of `ctx` in the order of their keys.
 
         Raises `ConfigError` for a key that cannot be a tag.
         """
         given = sorted(ctx.additional_context.items())
-        return {_checked(key): _snapshot(value) for key, value in given} or None
+        return {_check_key(key): _snapshot(value) for key, value in given} or None
 
     def comparable(self, snapshot: dict[str, ValueSnapshot]) -> dict[str, ValueSnapshot]:
-        """Kinds and digests."""
-        return {key: ValueSnapshot(told.kind, told.digest) for key, told in snapshot.items()}
+        """Return kinds and digests."""
+        return {key: ValueSnapshot(value.kind, value.digest) for key, value in snapshot.items()}
 
     def difference(
         self,
         previous: Absent | Unrecorded | Known[dict[str, ValueSnapshot] | None],
         current: dict[str, ValueSnapshot] | None,
     ) -> Sequence[Fragment]:
-        """Withdrawals first, then new and changed values."""
+        """Return withdrawals first, then new and changed values."""
         before = (previous.snapshot if isinstance(previous, Known) else None) or {}
         now = current or {}
         gone = [
-            _fragment(key, told.kind, _WITHDRAWN)
-            for key, told in before.items()
-            if key not in now or now[key].kind != told.kind
+            _fragment(key, value.kind, _WITHDRAWN)
+            for key, value in before.items()
+            if key not in now or now[key].kind != value.kind
         ]
         new = [
             _fragment(key, value.kind, value.value)
@@ -128,8 +127,8 @@ class AdditionalContextState(StateFragment[dict[str, ValueSnapshot]]):
         return (*gone, *new)
 
 
-def _checked(key: str) -> str:
-    if not _KEY.fullmatch(key):
+def _check_key(key: str) -> str:
+    if not re.fullmatch(_KEY, key):
         raise ConfigError(
             f"additional context key {key!r} cannot be a tag; use a letter followed by up to 63 "
             "letters, digits, '_' or '-'"

@@ -1,7 +1,7 @@
-"""Telling: from what the view knows and what is true now to the messages in between.
+"""Context changes: the messages between what the view knows and what is true now.
 
 Owns the one path by which lasting context reaches the model; the initial context
-is the difference to nothing. Invariant: where nothing changed, nothing is said.
+is the difference to nothing. Invariant: where nothing changed, nothing is sent.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from ..core.entries import FragmentMark
 from ..core.items import InputText, Message
 from ..core.wire import Json, json_bytes
 from .fragment import Fragment, FragmentRole, Vocabulary
-from .observation import PromptContext
+from .prompt_context import PromptContext
 from .registry import Registry
-from .state import Absent, Baseline, Known, StateFragment, Unrecorded
+from .state_fragment import Absent, Baseline, Known, StateFragment, Unrecorded
 
 __all__ = ["ContextMessage", "ContextUpdate", "context_update", "take_snapshots"]
 
 
 class ContextMessage(Struct, frozen=True):
-    """A message of the runtime's, and which state each of its parts tells."""
+    """A message of the runtime, and which state each of its parts tells."""
 
     message: Message
     marks: tuple[FragmentMark, ...]
@@ -33,7 +33,7 @@ class ContextMessage(Struct, frozen=True):
 class ContextUpdate(Struct, frozen=True):
     """What to append so that the view knows the present.
 
-    `silent` are states to remember without words, `cut` the ids of fragments that
+    `silent` are states to record without words, `cut` the ids of fragments that
     did not fit their cap.
     """
 
@@ -43,7 +43,7 @@ class ContextUpdate(Struct, frozen=True):
 
 
 def take_snapshots(registry: Registry, ctx: PromptContext) -> dict[str, Json | None]:
-    """The snapshot of every state now; None for a state there is nothing of."""
+    """Take the snapshot of every state now; None for a state that has no value."""
     snapshots = {state.id: state.snapshot(ctx) for state in registry.states}
     return {
         state_id: None if snapshot is None else Raw(json_bytes(snapshot))
@@ -58,30 +58,30 @@ def context_update(
     *,
     rebase: bool = False,
 ) -> ContextUpdate:
-    """The difference between what the view knows and `snapshots`.
+    """Return the difference between what the view knows and `snapshots`.
 
-    A state without a baseline is `Absent`; one that is not in `snapshots` is left alone.
-    States told at a `rebase` only are left alone otherwise. Developer fragments
+    A state without a baseline is `Absent`; one that is not in `snapshots` is skipped.
+    States that are told at a `rebase` only are skipped otherwise. Developer fragments
     come first and share a message, separate ones follow, then one message for each
     user fragment.
     """
-    page = _Page(registry.vocabulary)
+    layout = _Layout(registry.vocabulary)
     for state in registry.states:
-        if state.id not in snapshots or (state.told == "rebase" and not rebase):
+        if state.id not in snapshots or (state.when == "rebase" and not rebase):
             continue
         baseline, snapshot = baselines.get(state.id, Absent()), snapshots[state.id]
         if _is_known(baseline, snapshot):
             continue
-        previous = _known(state, baseline)
-        current = _decoded(state, snapshot)
-        if not _same(state, previous, current):
-            said = state.difference(previous, current)
-            page.add(_mark(state, current, told=bool(said)), said)
-    return page.telling()
+        previous = _decode_baseline(state, baseline)
+        current = _decode(state, snapshot)
+        if not _is_same(state, previous, current):
+            fragments = state.difference(previous, current)
+            layout.add(_mark(state, current, is_told=bool(fragments)), fragments)
+    return layout.update()
 
 
-class _Page(Struct):
-    """Collects what is told and lays it out as messages."""
+class _Layout(Struct):
+    """Collects fragments and lays them out as messages."""
 
     vocabulary: Vocabulary
     shared: list[tuple[InputText, FragmentMark]] = field(default_factory=list)
@@ -94,34 +94,34 @@ class _Page(Struct):
         if not fragments:
             self.silent.append(mark)
         for fragment in fragments:
-            rendered = fragment.rendering(self.vocabulary)
-            if rendered.cut:
+            rendering = fragment.rendering(self.vocabulary)
+            if rendering.cut:
                 self.cut.append(fragment.id)
-            said = InputText(text=rendered.text), mark
+            part = InputText(text=rendering.text), mark
             if fragment.role == "user":
-                self.user.append(_message("user", [said]))
+                self.user.append(_message("user", [part]))
             elif fragment.separate:
-                self.separate.append(_message("developer", [said]))
+                self.separate.append(_message("developer", [part]))
             else:
-                self.shared.append(said)
+                self.shared.append(part)
 
-    def telling(self) -> ContextUpdate:
+    def update(self) -> ContextUpdate:
         shared = [_message("developer", self.shared)] if self.shared else []
         messages = (*shared, *self.separate, *self.user)
         return ContextUpdate(messages, tuple(self.silent), tuple(self.cut))
 
 
-def _message(role: FragmentRole, said: Sequence[tuple[InputText, FragmentMark]]) -> ContextMessage:
+def _message(role: FragmentRole, parts: Sequence[tuple[InputText, FragmentMark]]) -> ContextMessage:
     marks = (
-        FragmentMark(id=mark.id, snapshot=mark.snapshot, part=part)
-        for part, (_, mark) in enumerate(said)
+        FragmentMark(id=mark.id, snapshot=mark.snapshot, part=number)
+        for number, (_, mark) in enumerate(parts)
     )
-    content = tuple(text for text, _ in said)
+    content = tuple(text for text, _ in parts)
     return ContextMessage(Message(role=role, content=content), tuple(marks))
 
 
 def _is_known(baseline: Baseline, snapshot: Json | None) -> bool:
-    """Whether the view was told exactly this; most states are the same in most turns."""
+    """Return whether the view knows exactly this; most states are the same in most turns."""
     if isinstance(baseline, Known):
         known = baseline.snapshot
         return (
@@ -132,24 +132,26 @@ def _is_known(baseline: Baseline, snapshot: Json | None) -> bool:
     return isinstance(baseline, Absent) and snapshot is None
 
 
-def _known(state: StateFragment[Any], baseline: Baseline) -> Absent | Unrecorded | Known[Any]:
+def _decode_baseline(
+    state: StateFragment[Any], baseline: Baseline
+) -> Absent | Unrecorded | Known[Any]:
     if not isinstance(baseline, Known):
         return baseline
     try:
-        snapshot = _decoded(state, baseline.snapshot)
+        snapshot = _decode(state, baseline.snapshot)
     except msgspec.ValidationError:
-        # An older version wrote it: the view tells something, we cannot say what.
+        # An older version wrote it: the view tells something, but we cannot know what.
         return Unrecorded()
     return Known(None if snapshot is None else state.comparable(snapshot))
 
 
-def _decoded(state: StateFragment[Any], snapshot: Json | None) -> Any:
+def _decode(state: StateFragment[Any], snapshot: Json | None) -> Any:
     if snapshot is None:
         return None
     return msgspec.json.decode(snapshot, type=state.snapshot_type | None)
 
 
-def _same(
+def _is_same(
     state: StateFragment[Any], previous: Absent | Unrecorded | Known[Any], current: Any
 ) -> bool:
     if isinstance(previous, Unrecorded):
@@ -158,7 +160,7 @@ def _same(
     return bool(known == (None if current is None else state.comparable(current)))
 
 
-def _mark(state: StateFragment[Any], current: Any, *, told: bool) -> FragmentMark:
-    """What was told is kept whole, so that a later base can tell it again from the log."""
-    kept = current if told or current is None else state.comparable(current)
+def _mark(state: StateFragment[Any], current: Any, *, is_told: bool) -> FragmentMark:
+    """Return the mark; it keeps what is told whole, so that a later base can repeat it."""
+    kept = current if is_told or current is None else state.comparable(current)
     return FragmentMark(id=state.id, snapshot=Raw(json_bytes(kept)))

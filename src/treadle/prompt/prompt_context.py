@@ -1,7 +1,7 @@
-"""What fragments may look at: one frozen picture of the machine and the settings.
+"""The prompt context: all facts about the machine and the settings that fragments may use.
 
-Owns the shape of that picture, not how it is taken. Invariant: rendering reads
-nothing else, so the same picture always gives the same bytes.
+Owns the shape of these facts, not how they are read. Invariant: rendering reads
+nothing else, so the same context always gives the same bytes.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ SandboxMode: TypeAlias = Literal[
 
 
 class AgentsDocs(Struct, frozen=True):
-    """What the AGENTS.md files say, joined.
+    """The joined text of the AGENTS.md files.
 
-    `problems` tells people which files were left out or cut; the model never sees it.
+    `problems` names for people the files that were left out or cut; the model never sees it.
     """
 
     directory: str
@@ -56,14 +56,14 @@ class Subagent(Struct, frozen=True):
 
 
 class ContextValue(Struct, frozen=True):
-    """A value that a host adds under a key, and whether the host vouches for it."""
+    """A value that a host adds under a key, and whether the host trusts it."""
 
     value: str
     kind: Literal["application", "untrusted"] = "untrusted"
 
 
 class PlanStep(Struct, frozen=True):
-    """One step of the plan the model keeps."""
+    """One step of the model's plan."""
 
     text: str
     status: Literal["pending", "in_progress", "completed"] = "pending"
@@ -85,14 +85,14 @@ class PromptContext(Struct, frozen=True, kw_only=True):
     approval_policy: ApprovalPolicy = "on-request"
     sandbox_mode: SandboxMode = "read-only"
     network_access: bool = False
-    """Whether the sandbox lets commands out, where its mode leaves that open."""
+    """Whether commands may use the network, where the sandbox mode leaves that open."""
     writable_roots: tuple[str, ...] = ()
     approved_prefixes: tuple[tuple[str, ...], ...] = ()
     developer_instructions: str | None = None
     agents_docs: AgentsDocs | None = None
     guidance: str | None = None
     overlay_suffix: str | None = None
-    """What overlays say for the time being."""
+    """What overlays say now."""
     personality: str | None = None
     collaboration_mode: CollaborationMode | None = None
     model: str = ""

@@ -1,8 +1,10 @@
-"""Permissions: what the sandbox allows, and when the user is asked.
+"""The working environment: where the model works, what it may touch, when the user is asked.
 
-Owns `<permissions instructions>` and the note about newly approved prefixes.
-Invariant: a prefix that is merely added is told as one short note; every other
-change tells the whole block again.
+Owns `<environment_context>` (its tags, their order, indentation and omissions),
+`<permissions instructions>` and the note about newly approved prefixes. Invariants: a
+difference of the environment names only the groups that changed, and always the shell; a
+prefix that is only added is told as one short note, every other change of the permissions
+tells the whole block again.
 """
 
 from __future__ import annotations
@@ -13,17 +15,21 @@ from typing import ClassVar
 from msgspec import Struct
 
 from ..core.wire import json_bytes
-from .environment import SandboxFacts, sandbox_facts
 from .fragment import Fragment, FragmentRole, Markers
-from .observation import PromptContext
-from .state import Absent, Known, StateFragment, Unrecorded
+from .prompt_context import PromptContext
+from .state_fragment import Absent, Known, StateFragment, Unrecorded
 
 __all__ = [
     "ApprovedPrefixes",
+    "EnvironmentFragment",
+    "EnvironmentSnapshot",
+    "EnvironmentState",
     "Permissions",
     "PermissionsSnapshot",
     "PermissionsState",
+    "SandboxFacts",
     "prefix_lines",
+    "sandbox_facts",
 ]
 
 Prefix = tuple[str, ...]
@@ -63,8 +69,130 @@ When the sandbox stops a command, find another way or report what is missing."""
 }
 
 
+class SandboxFacts(Struct, frozen=True, omit_defaults=True):
+    """The sandbox as the model is told of it; told as one group."""
+
+    mode: str
+    network_access: str
+    writable_roots: tuple[str, ...] = ()
+
+
+class EnvironmentFragment(Fragment, frozen=True, kw_only=True):
+    """Where the model works; a group that is None is left out."""
+
+    id: ClassVar[str] = "environment"
+    role: ClassVar[FragmentRole] = "user"
+    markers: ClassVar[Markers | None] = Markers("<environment_context>", "</environment_context>")
+    cap_tokens: ClassVar[int] = 2_000
+    inner: ClassVar[tuple[str, ...]] = (
+        "cwd",
+        "approval_policy",
+        "sandbox_mode",
+        "network_access",
+        "writable_roots",
+        "root",
+        "shell",
+    )
+
+    cwd: str | None = None
+    approval_policy: str | None = None
+    sandbox: SandboxFacts | None = None
+    shell: str
+
+    def body(self) -> str:
+        """Return one element a line, two spaces deep."""
+        lines = [
+            *_element("cwd", self.cwd),
+            *_element("approval_policy", self.approval_policy),
+            *_sandbox_lines(self.sandbox),
+            *_element("shell", self.shell),
+        ]
+        return "\n" + "".join(f"  {line}\n" for line in lines)
+
+
+class EnvironmentSnapshot(Struct, frozen=True):
+    """The environment that was told."""
+
+    cwd: str
+    approval_policy: str
+    sandbox: SandboxFacts
+    shell: str
+
+
+class EnvironmentState(StateFragment[EnvironmentSnapshot]):
+    """Tells the environment, then the groups that changed. A new shell alone is not told."""
+
+    id = EnvironmentFragment.id
+    snapshot_type = EnvironmentSnapshot
+    fragments = (EnvironmentFragment,)
+
+    def snapshot(self, ctx: PromptContext) -> EnvironmentSnapshot:
+        """Return the environment of `ctx`."""
+        return EnvironmentSnapshot(ctx.cwd, ctx.approval_policy, sandbox_facts(ctx), ctx.shell)
+
+    def difference(
+        self,
+        previous: Absent | Unrecorded | Known[EnvironmentSnapshot | None],
+        current: EnvironmentSnapshot | None,
+    ) -> Sequence[Fragment]:
+        """Return all of it at first, later the changed groups."""
+        if current is None:
+            return ()
+        known = previous.snapshot if isinstance(previous, Known) else None
+        fragment = _all_groups(current) if known is None else _changed_groups(known, current)
+        return () if fragment == EnvironmentFragment(shell=current.shell) else (fragment,)
+
+
+def sandbox_facts(ctx: PromptContext) -> SandboxFacts:
+    """Return what `ctx` says about the sandbox, with what its mode implies."""
+    flag = "enabled" if ctx.network_access else "restricted"
+    match ctx.sandbox_mode:
+        case "danger-full-access":
+            return SandboxFacts("danger-full-access", "enabled")
+        case "external-sandbox":
+            return SandboxFacts("danger-full-access", flag)
+        case "workspace-write":
+            return SandboxFacts("workspace-write", flag, ctx.writable_roots)
+        case _:
+            return SandboxFacts("read-only", "restricted")
+
+
+def _all_groups(now: EnvironmentSnapshot) -> EnvironmentFragment:
+    return EnvironmentFragment(
+        cwd=now.cwd, approval_policy=now.approval_policy, sandbox=now.sandbox, shell=now.shell
+    )
+
+
+def _changed_groups(before: EnvironmentSnapshot, now: EnvironmentSnapshot) -> EnvironmentFragment:
+    return EnvironmentFragment(
+        cwd=None if now.cwd == before.cwd else now.cwd,
+        approval_policy=(
+            None if now.approval_policy == before.approval_policy else now.approval_policy
+        ),
+        sandbox=None if now.sandbox == before.sandbox else now.sandbox,
+        shell=now.shell,
+    )
+
+
+def _element(tag: str, value: str | None) -> list[str]:
+    return [] if value is None else [f"<{tag}>{value}</{tag}>"]
+
+
+def _sandbox_lines(sandbox: SandboxFacts | None) -> list[str]:
+    if sandbox is None:
+        return []
+    lines = [
+        f"<sandbox_mode>{sandbox.mode}</sandbox_mode>",
+        f"<network_access>{sandbox.network_access}</network_access>",
+    ]
+    if sandbox.writable_roots:
+        roots = [f"  <root>{root}</root>" for root in sandbox.writable_roots]
+        lines += ["<writable_roots>", *roots, "</writable_roots>"]
+    return lines
+
+
 class Permissions(Fragment, frozen=True, kw_only=True):
-    """The whole of what the model may do."""
+    """All that the model may do."""
 
     id: ClassVar[str] = "permissions"
     role: ClassVar[FragmentRole] = "developer"
@@ -78,7 +206,7 @@ class Permissions(Fragment, frozen=True, kw_only=True):
     approved_prefixes: tuple[Prefix, ...] = ()
 
     def body(self) -> str:
-        """One paragraph each for the sandbox, approvals and approved prefixes."""
+        """Return one paragraph each for the sandbox, approvals and approved prefixes."""
         sandbox = [
             _SANDBOX.get(self.sandbox.mode, f"`sandbox_mode` is `{self.sandbox.mode}`."),
             _NETWORK.get(self.sandbox.network_access, ""),
@@ -108,12 +236,12 @@ class ApprovedPrefixes(Fragment, frozen=True):
     prefixes: tuple[Prefix, ...]
 
     def body(self) -> str:
-        """One line a prefix."""
+        """Return one line a prefix."""
         return "\n" + prefix_lines(self.prefixes)
 
     @classmethod
     def matches(cls, text: str) -> bool:
-        """By its opening phrase; there is nothing at the end to look for."""
+        """Return whether `text` has the opening phrase; there is no end marker."""
         return text.lstrip().lower().startswith("approved command prefix saved:")
 
 
@@ -133,7 +261,7 @@ class PermissionsState(StateFragment[PermissionsSnapshot]):
     fragments = (Permissions, ApprovedPrefixes)
 
     def snapshot(self, ctx: PromptContext) -> PermissionsSnapshot:
-        """The permissions of `ctx`."""
+        """Return the permissions of `ctx`."""
         prefixes = tuple(sorted(set(ctx.approved_prefixes), key=_prefix_order))
         return PermissionsSnapshot(ctx.approval_policy, sandbox_facts(ctx), prefixes)
 
@@ -142,11 +270,11 @@ class PermissionsState(StateFragment[PermissionsSnapshot]):
         previous: Absent | Unrecorded | Known[PermissionsSnapshot | None],
         current: PermissionsSnapshot | None,
     ) -> Sequence[Fragment]:
-        """The new prefixes if nothing else changed, otherwise the whole block."""
+        """Return the new prefixes if nothing else changed, otherwise the whole block."""
         if current is None:
             return ()
         if isinstance(previous, Known) and previous.snapshot is not None:
-            added = _only_added(previous.snapshot, current)
+            added = _added_prefixes(previous.snapshot, current)
             if added:
                 return (ApprovedPrefixes(added),)
         return (
@@ -159,7 +287,7 @@ class PermissionsState(StateFragment[PermissionsSnapshot]):
 
 
 def prefix_lines(prefixes: Iterable[Prefix]) -> str:
-    """Prefixes as lines such as ``- ["git", "pull"]``, shortest first, visibly bounded."""
+    """Return prefixes as lines such as ``- ["git", "pull"]``, shortest first, visibly bounded."""
     ordered = sorted(prefixes, key=_prefix_order)
     lines = "\n".join(f"- [{', '.join(map(_json, p))}]" for p in ordered[:_MAX_PREFIXES])
     if len(ordered) <= _MAX_PREFIXES and len(lines) <= _MAX_PREFIX_CHARS:
@@ -167,7 +295,7 @@ def prefix_lines(prefixes: Iterable[Prefix]) -> str:
     return lines[:_MAX_PREFIX_CHARS] + _MORE_PREFIXES
 
 
-def _only_added(before: PermissionsSnapshot, now: PermissionsSnapshot) -> tuple[Prefix, ...]:
+def _added_prefixes(before: PermissionsSnapshot, now: PermissionsSnapshot) -> tuple[Prefix, ...]:
     same_rules = (before.approval_policy, before.sandbox) == (now.approval_policy, now.sandbox)
     if not same_rules or not set(before.approved_prefixes) <= set(now.approved_prefixes):
         return ()

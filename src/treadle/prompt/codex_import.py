@@ -1,9 +1,8 @@
-"""Importing prompts: asks a locally installed Codex for its own texts.
+"""The import of prompts: asks a locally installed Codex for its own texts.
 
-Owns the conversation with the binary: its bundled model list, and one real
-compaction against a loopback server that shows the prompt and the summary
-prefix on the wire. Invariant: the binary runs in a private home, is offered
-nothing but 127.0.0.1, and is gone when the import ends.
+Owns the runs of the binary: its bundled model list, and one real compaction against a
+loopback server, whose requests show the prompt and the summary prefix. Invariant: the binary
+runs in a private home, reaches nothing but 127.0.0.1, and has ended when the import ends.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ import asyncio
 import contextlib
 import importlib
 import os
+import re
 import shutil
 import signal
 import tempfile
@@ -26,19 +26,19 @@ from msgspec import Struct
 from ..core.errors import ConfigError
 from ..core.install import install_command
 from ..core.loopback import LoopbackRequest, LoopbackResponse, LoopbackServer, text_response
-from .imported import PLAIN_NAME, ImportedPrompts
+from .imported_prompts import PLAIN_NAME, ImportedPrompts
 
 __all__ = ["Progress", "PromptImport", "bundled_models", "find_codex", "import_prompts"]
 
 Progress: TypeAlias = Callable[[str], None]
-"""Told what is being done, in a few words."""
+"""Called with what is being done, in a few words."""
 
-_PATIENCE = 60.0
+_TIMEOUT = 60.0
 _SUMMARY = "Nothing has happened yet; this line stands for a summary."
 _FULL = 10_000_000
 """Tokens that fill any window, so that the next turn begins with a compaction."""
 
-# A model the binary has never heard of takes the plain wire format in every version.
+# A model that the binary does not know uses the plain wire format in every version.
 _CONFIG = """\
 model = "treadle-probe"
 model_provider = "treadle"
@@ -69,7 +69,7 @@ unbounded_connection_retries = false
 
 
 class PromptImport(Struct, frozen=True, kw_only=True):
-    """What an import brought."""
+    """The result of an import."""
 
     binary: str
     version: str
@@ -88,7 +88,7 @@ class _Listing(Struct):
 
 
 def find_codex() -> Path:
-    """The Codex binary on the search path, else the one in the installed extra."""
+    """Return the Codex binary on the search path, else the one in the installed extra."""
     if (found := shutil.which("codex")) is not None:
         return Path(found)
     try:
@@ -101,20 +101,20 @@ def find_codex() -> Path:
 
 
 async def bundled_models(binary: Path) -> bytes:
-    """The list of models that `binary` brings, as it prints it. Raises `ConfigError`."""
-    async with _private(binary) as codex:
+    """Return the list of models in `binary`, as it prints it. Raises `ConfigError`."""
+    async with _in_private_home(binary) as codex:
         return await codex.run("debug", "models", "--bundled")
 
 
 async def import_prompts(
     binary: Path, home: Path, progress: Progress = lambda _: None
 ) -> PromptImport:
-    """Read the prompts of `binary` and keep them in `home`, in the place of earlier ones.
+    """Read the prompts of `binary` and store them in `home` instead of earlier ones.
 
     Raises `ConfigError` when the binary cannot be run or answers in another shape;
     what was imported before is then untouched.
     """
-    async with _private(binary) as codex:
+    async with _in_private_home(binary) as codex:
         version = (await codex.run("--version")).decode(errors="replace").strip()
         progress(f"reading the models of {version}")
         models = _instructions(await codex.run("debug", "models", "--bundled"), version)
@@ -146,7 +146,7 @@ class _Codex:
         await asyncio.to_thread((self.scratch / "codex/config.toml").write_text, config)
 
     async def run(self, *arguments: str) -> bytes:
-        """What the binary prints. Its whole process group ends with this call."""
+        """Run the binary and return what it prints. Its whole process group ends with this call."""
         try:
             process = await asyncio.create_subprocess_exec(
                 str(self.binary),
@@ -163,19 +163,19 @@ class _Codex:
                 f"cannot run {str(self.binary)!r}: {error.strerror}; name a working Codex"
             ) from error
         try:
-            async with asyncio.timeout(_PATIENCE):
-                output, complaint = await process.communicate()
+            async with asyncio.timeout(_TIMEOUT):
+                output, error_text = await process.communicate()
         except TimeoutError as error:
-            raise ConfigError(self._failed(arguments, "did not end in time")) from error
+            raise ConfigError(self._failure_text(arguments, "did not end in time")) from error
         finally:
             await _end(process)
         if process.returncode != 0:
-            last = complaint.decode(errors="replace").strip().rpartition("\n")[2]
+            last = error_text.decode(errors="replace").strip().rpartition("\n")[2]
             what = f"ended with {process.returncode}: {last[:300]}"
-            raise ConfigError(self._failed(arguments, what))
+            raise ConfigError(self._failure_text(arguments, what))
         return output
 
-    def _failed(self, arguments: Sequence[str], what: str) -> str:
+    def _failure_text(self, arguments: Sequence[str], what: str) -> str:
         return f"`{self.binary} {' '.join(arguments)}` {what}; try another version of Codex"
 
     def _environment(self) -> dict[str, str]:
@@ -184,8 +184,8 @@ class _Codex:
 
 
 @contextlib.asynccontextmanager
-async def _private(binary: Path) -> AsyncIterator[_Codex]:
-    """`binary` with a home that is gone afterwards."""
+async def _in_private_home(binary: Path) -> AsyncIterator[_Codex]:
+    """Yield `binary` with a home that is deleted afterwards."""
     scratch = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="treadle-"))
     try:
         for name in ("home", "codex", "work"):
@@ -203,24 +203,24 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 
 
 def _instructions(listing: bytes, version: str) -> dict[str, str]:
-    """Base instructions by model, from the bundled list."""
+    """Return base instructions by model, from the bundled list."""
     try:
         models = msgspec.json.decode(listing, type=_Listing).models
     except msgspec.DecodeError as error:
         raise ConfigError(
-            _foreign(version, f"a model list that cannot be read ({error})")
+            _unexpected(version, f"a model list that cannot be read ({error})")
         ) from error
     for model in models:
-        if not PLAIN_NAME.fullmatch(model.slug):
-            raise ConfigError(_foreign(version, f"a model named {model.slug!r}"))
+        if not re.fullmatch(PLAIN_NAME, model.slug):
+            raise ConfigError(_unexpected(version, f"a model named {model.slug!r}"))
     found = {model.slug: model.base_instructions for model in models if model.base_instructions}
     if not found:
-        raise ConfigError(_foreign(version, "a model list without instructions"))
+        raise ConfigError(_unexpected(version, "a model list without instructions"))
     return found
 
 
 async def _capture(codex: _Codex, version: str) -> tuple[str, str]:
-    """The compaction prompt and the summary prefix, as the binary really sends them."""
+    """Return the compaction prompt and the summary prefix that the binary sends."""
     async with LoopbackServer(_reply) as server:
         await codex.configure(_CONFIG.format(base_url=server.base_url))
         options = ("--skip-git-repo-check", "--json")
@@ -229,7 +229,9 @@ async def _capture(codex: _Codex, version: str) -> tuple[str, str]:
         requests = [r for r in server.requests if r.method == "POST"]
     kinds = [_kind(request) for request in requests]
     if kinds != ["turn", "compaction", "turn"]:
-        raise ConfigError(_foreign(version, f"the requests {kinds!r} where a compaction was due"))
+        raise ConfigError(
+            _unexpected(version, f"the requests {kinds!r} where a compaction was due")
+        )
     prompt = _user_texts(requests[1])[-1:]
     prefixes = [
         text.removesuffix(f"\n{_SUMMARY}")
@@ -237,7 +239,7 @@ async def _capture(codex: _Codex, version: str) -> tuple[str, str]:
         if text.endswith(f"\n{_SUMMARY}")
     ]
     if not prompt or len(prefixes) != 1:
-        raise ConfigError(_foreign(version, "a compaction without its prompt or summary"))
+        raise ConfigError(_unexpected(version, "a compaction without its prompt or summary"))
     return prompt[0], prefixes[0]
 
 
@@ -250,7 +252,7 @@ def _reply(request: LoopbackRequest) -> LoopbackResponse:
 
 
 def _kind(request: LoopbackRequest) -> str:
-    """What the binary says a request is for."""
+    """Return the purpose of a request, according to the binary."""
     try:
         metadata = msgspec.json.decode(request.headers.get("x-codex-turn-metadata", "{}"))
     except msgspec.DecodeError:
@@ -259,11 +261,11 @@ def _kind(request: LoopbackRequest) -> str:
 
 
 def _user_texts(request: LoopbackRequest) -> list[str]:
-    """The texts of the user messages in a request, in order."""
+    """Return the texts of the user messages in a request, in order."""
     items: list[dict[str, Any]] = request.payload.get("input", [])
     users = (item for item in items if item.get("role") == "user")
     return [part["text"] for item in users for part in item["content"] if "text" in part]
 
 
-def _foreign(version: str, found: str) -> str:
+def _unexpected(version: str, found: str) -> str:
     return f"{version or 'the binary'} gave {found}; Treadle knows 0.163 to 0.166: try one of those"
