@@ -1,10 +1,9 @@
 from __future__ import annotations
 
 from inline_snapshot import snapshot
-from treadle.engines.recall import recall_item
 
 from treadle.core.items import Message, text_of
-from treadle.engines.values import ContextItem
+from treadle.engines.values import ContextItem, recall_item
 from treadle.prompt import Markers, Vocabulary, default_registry
 from treadle.prompt.engine_fragments import Recall, history_message
 
