@@ -76,9 +76,6 @@ async def _engine(setup: Setup, options: EngineOptions) -> AsyncIterator[str | C
     """Make the chosen engine without a directory for its files."""
     name = options.engine
     assert isinstance(name, str), "settings name engines"
-    if name == DEFAULT:
-        yield name
-        return
     context = EngineContext(config=dict(options.config), cwd=setup.cwd)
     made = await engine_registry().resolve(name, context)
     if made.problem is not None:

@@ -106,7 +106,7 @@ class Assembler:
         )
 
     async def publish_replacement(self) -> None:
-        """Where the engine has other items for the input that is now in the log, show those."""
+        """Show the items that the engine has instead of the input that is now in the log."""
         items, self._replacement = self._replacement, None
         if items is None:
             return

@@ -124,7 +124,7 @@ def _tool_name(tool: Any) -> str:
 
 
 def _is_there(attribute: object) -> bool:
-    """A class takes an inherited power back by setting it to None."""
+    """Whether there is such a power; a class takes an inherited one back by setting it to None."""
     return attribute is not _ABSENT and attribute is not None
 
 
