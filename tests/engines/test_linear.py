@@ -7,6 +7,7 @@ from inline_snapshot import snapshot
 from tests.harness.scenes import call, calls_answered_once, hear, last, of, opened, scripted
 from treadle.core.entries import Reason
 from treadle.core.errors import CannotCompact, TooLong
+from treadle.core.items import FunctionCall
 from treadle.core.loopback import LoopbackRequest
 from treadle.engines.linear import RETAINED_TOKENS
 from treadle.harness.events import CompactionFinished, CompactionStarted, NoticeRaised
@@ -325,3 +326,23 @@ async def test_a_summary_is_prose_whatever_the_answer_must_be(tmp_path):
         await hear(thread, "two", schema=schema)
     formats = ["format" in request.payload.get("text", {}) for request in model.requests]
     assert formats == [True, False, True]
+
+
+@pytest.mark.parametrize("how", ["by hand", "because the view is full"])
+async def test_a_thread_that_crashed_in_a_call_can_be_folded(tmp_path, how):
+    model = scripted(Answer(text=LONG * 2))
+    async with opened(tmp_path, model, facts=LIMIT) as thread:
+        await hear(thread, "write much")
+        await thread.log.turns.admit("and look", turn_id="crashed")
+        await thread.log.requests.record(thread.request())
+        lost = FunctionCall(id="fc_1", call_id="call_1", name="look", arguments="{}")
+        await thread.log.requests.record_answer([lost])
+        name = thread.id
+    model = scripted(Answer(text="Much was written."), Answer(text="Here I am."))
+    async with opened(tmp_path, model, thread=name, facts=LIMIT) as thread:
+        if how == "by hand":
+            await thread.compact()
+        heard = await hear(thread, "go on")
+        assert last(heard).text == "Here I am."
+        assert len(of(heard, CompactionFinished)) == (how != "by hand")
+        assert await calls_answered_once(thread)

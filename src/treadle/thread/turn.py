@@ -286,6 +286,8 @@ class TurnRunner:
         harness = self.policy.harness
         if isinstance(harness, Resumes):
             await harness.resume(self._turn_run())
+        # A view with open calls cannot be folded, and that may be the next thing to do.
+        await self.log.turns.recover()
         await self.engine.begin()
 
     @property
