@@ -89,7 +89,7 @@ def test_a_state_with_two_fragments_of_one_id_registers_neither():
 
 def test_a_user_fragment_without_detection_is_refused():
     assert refused(variant(role="user")) == (
-        "user-role fragment 'variant' cannot be told from what a person typed; "
+        "user-role fragment 'variant' cannot be distinguished from what a person typed; "
         "give it markers or its own matches()"
     )
 
@@ -138,7 +138,7 @@ def test_roles_of_others_are_refused():
     ],
 )
 def test_markers_that_could_be_taken_for_anothers_are_refused(markers: Markers):
-    assert "cannot be told apart" in refused(variant(markers=markers))
+    assert "cannot be distinguished" in refused(variant(markers=markers))
 
 
 @pytest.mark.parametrize(

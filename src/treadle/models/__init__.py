@@ -1,1 +1,1 @@
-"""Models: what is known about each of them, and how they are asked."""
+"""Models: the facts about each of them, and the adapters that send requests to them."""

@@ -1,6 +1,6 @@
 """The prompt: all text that the runtime itself sends to the model.
 
-Owns the fragments, how their change is told, and how a person's input becomes a
+Owns the fragments, how their change is sent, and how a person's input becomes a
 message. Nothing outside this package builds a developer or user message.
 """
 

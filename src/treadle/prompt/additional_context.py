@@ -1,7 +1,7 @@
 """Additional context: values that a host adds under keys of its own.
 
 Owns `<KEY>` for values that the host trusts (developer) and `<external_KEY>` for
-those it does not (user). Invariant: only keys whose value changed are told, and
+those it does not (user). Invariant: only keys whose value changed are sent, and
 an untrusted value never gets the developer role.
 """
 
@@ -34,7 +34,7 @@ _WITHDRAWN = "This value was withdrawn; do not rely on it."
 class ApplicationContext(Fragment, frozen=True):
     """A value that the host trusts.
 
-    Any tag can be its own, so an imported one cannot be told from other developer text.
+    Any tag can be its own, so an imported one cannot be distinguished from other developer text.
     """
 
     id: ClassVar[str] = "application_context"
@@ -87,7 +87,7 @@ class ValueSnapshot(Struct, frozen=True, omit_defaults=True):
 
 
 class AdditionalContextState(StateFragment[dict[str, ValueSnapshot]]):
-    """Tells the values that changed, and those that were withdrawn."""
+    """Sends the values that changed, and those that were withdrawn."""
 
     id = "additional_context"
     snapshot_type = dict[str, ValueSnapshot]

@@ -208,14 +208,14 @@ def _instructions(listing: bytes, version: str) -> dict[str, str]:
         models = msgspec.json.decode(listing, type=_Listing).models
     except msgspec.DecodeError as error:
         raise ConfigError(
-            _unexpected(version, f"a model list that cannot be read ({error})")
+            _unexpected_text(version, f"a model list that cannot be read ({error})")
         ) from error
     for model in models:
         if not re.fullmatch(PLAIN_NAME, model.slug):
-            raise ConfigError(_unexpected(version, f"a model named {model.slug!r}"))
+            raise ConfigError(_unexpected_text(version, f"a model named {model.slug!r}"))
     found = {model.slug: model.base_instructions for model in models if model.base_instructions}
     if not found:
-        raise ConfigError(_unexpected(version, "a model list without instructions"))
+        raise ConfigError(_unexpected_text(version, "a model list without instructions"))
     return found
 
 
@@ -230,7 +230,7 @@ async def _capture(codex: _Codex, version: str) -> tuple[str, str]:
     kinds = [_kind(request) for request in requests]
     if kinds != ["turn", "compaction", "turn"]:
         raise ConfigError(
-            _unexpected(version, f"the requests {kinds!r} where a compaction was due")
+            _unexpected_text(version, f"the requests {kinds!r} where a compaction was due")
         )
     prompt = _user_texts(requests[1])[-1:]
     prefixes = [
@@ -239,7 +239,7 @@ async def _capture(codex: _Codex, version: str) -> tuple[str, str]:
         if text.endswith(f"\n{_SUMMARY}")
     ]
     if not prompt or len(prefixes) != 1:
-        raise ConfigError(_unexpected(version, "a compaction without its prompt or summary"))
+        raise ConfigError(_unexpected_text(version, "a compaction without its prompt or summary"))
     return prompt[0], prefixes[0]
 
 
@@ -267,5 +267,5 @@ def _user_texts(request: LoopbackRequest) -> list[str]:
     return [part["text"] for item in users for part in item["content"] if "text" in part]
 
 
-def _unexpected(version: str, found: str) -> str:
+def _unexpected_text(version: str, found: str) -> str:
     return f"{version or 'the binary'} gave {found}; Treadle knows 0.163 to 0.166: try one of those"

@@ -24,7 +24,7 @@ __all__ = ["ContextMessage", "ContextUpdate", "context_update", "take_snapshots"
 
 
 class ContextMessage(Struct, frozen=True):
-    """A message of the runtime, and which state each of its parts tells."""
+    """A message of the runtime, and which state each of its parts belongs to."""
 
     message: Message
     marks: tuple[FragmentMark, ...]
@@ -61,7 +61,7 @@ def context_update(
     """Return the difference between what the view knows and `snapshots`.
 
     A state without a baseline is `Absent`; one that is not in `snapshots` is skipped.
-    States that are told at a `rebase` only are skipped otherwise. Developer fragments
+    States that are sent at a `rebase` only are skipped otherwise. Developer fragments
     come first and share a message, separate ones follow, then one message for each
     user fragment.
     """
@@ -140,7 +140,7 @@ def _decode_baseline(
     try:
         snapshot = _decode(state, baseline.snapshot)
     except msgspec.ValidationError:
-        # An older version wrote it: the view tells something, but we cannot know what.
+        # An older version wrote it: the view shows the state, but we cannot know which.
         return Unrecorded()
     return Known(None if snapshot is None else state.comparable(snapshot))
 
@@ -161,6 +161,6 @@ def _is_same(
 
 
 def _mark(state: StateFragment[Any], current: Any, *, is_told: bool) -> FragmentMark:
-    """Return the mark; it keeps what is told whole, so that a later base can repeat it."""
+    """Return the mark; it keeps what is sent whole, so that a later base can repeat it."""
     kept = current if is_told or current is None else state.comparable(current)
     return FragmentMark(id=state.id, snapshot=Raw(json_bytes(kept)))

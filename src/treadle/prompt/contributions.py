@@ -36,7 +36,7 @@ class Contribution(Struct, frozen=True, kw_only=True, omit_defaults=True):
     stable_prefix: str = ""
     """Starts the first developer text; should be the same for the life of a thread."""
     dynamic_suffix: str = ""
-    """May change from turn to turn; a change is told when it happens."""
+    """May change from turn to turn; a change is sent when it happens."""
     section_overrides: dict[Section, str] = field(default_factory=dict)
     """Texts that replace parts of the instructions."""
 

@@ -39,7 +39,7 @@ class Guidance(TextFragment, frozen=True):
 
 
 class GuidanceState(TextState):
-    """Tells the engine's guidance."""
+    """Sends the engine's guidance."""
 
     id = Guidance.id
     fragment = Guidance

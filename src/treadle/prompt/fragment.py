@@ -116,7 +116,7 @@ class Fragment(Struct, frozen=True):
         family = Vocabulary.of([self.markers] if self.markers else [])
         if words.knows(wrapper) and not family.knows(wrapper):
             raise FragmentError(
-                f"fragment {self.id!r} cannot be told as {wrapper.start!r}: "
+                f"fragment {self.id!r} cannot be sent as {wrapper.start!r}: "
                 "that marker belongs to another fragment; use another key"
             )
 
@@ -141,7 +141,7 @@ def check_fragment(cls: type[Fragment]) -> None:
         )
     if cls.role == "user" and cls.markers is None and not has_own_matcher(cls):
         raise FragmentError(
-            f"user-role fragment {cls.id!r} cannot be told from what a person typed; "
+            f"user-role fragment {cls.id!r} cannot be distinguished from what a person typed; "
             "give it markers or its own matches()"
         )
     if cls.markers is not None:
@@ -157,7 +157,7 @@ def check_apart(cls: type[Fragment], other: type[Fragment]) -> None:
         for taken in filter(None, (theirs.markers, *inner)):
             if mine.markers.clashes_with(taken):
                 raise FragmentError(
-                    f"markers of fragments {cls.id!r} and {other.id!r} cannot be told apart: "
+                    f"markers of fragments {cls.id!r} and {other.id!r} cannot be distinguished: "
                     f"{mine.markers.start!r} and {taken.start!r}; choose others for {cls.id!r}"
                 )
 

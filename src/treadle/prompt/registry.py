@@ -1,9 +1,9 @@
-"""The registry: which fragments exist, in which order states are told, what a text is.
+"""The registry: which fragments exist, in which order states are sent, what a text is.
 
 Owns the built-in fragments, registration and recognition. Invariants: ids and markers are
-unique; every user-role fragment can be told from what a person typed; developer instructions
-and permissions come first, and of the user-role states AGENTS.md first and the environment
-second.
+unique; every user-role fragment can be distinguished from what a person typed; developer
+instructions and permissions come first, and of the user-role states AGENTS.md first and the
+environment second.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _RESERVED = frozenset(
 _ID = r"[a-z][a-z0-9_.-]{0,63}"
 
 Registrable: TypeAlias = type[Fragment] | StateFragment[Any] | type[StateFragment[Any]]
-"""A fragment class, or a state fragment with the classes it tells."""
+"""A fragment class, or a state fragment with its fragment classes."""
 
 STATES: tuple[type[StateFragment[Any]], ...] = (
     DeveloperInstructionsState,
@@ -76,7 +76,7 @@ STATES: tuple[type[StateFragment[Any]], ...] = (
     AdditionalContextState,
     TaskState,
 )
-"""Lasting context, told by difference."""
+"""Lasting context, sent by difference."""
 
 ANNOUNCEMENTS: tuple[type[Fragment], ...] = (
     Skill,
@@ -114,7 +114,7 @@ class Registry:
 
     @property
     def states(self) -> tuple[StateFragment[Any], ...]:
-        """Every state fragment, in the order in which they are told and were registered."""
+        """Every state fragment, in the order in which they are sent and were registered."""
         return tuple(self._states.values())
 
     @property
@@ -127,7 +127,7 @@ class Registry:
         return self._vocabulary
 
     def register(self, *offers: Registrable) -> None:
-        """Register fragment classes, or states with the classes they tell.
+        """Register fragment classes, or states with their fragment classes.
 
         Raises `FragmentError` and registers nothing of an offer that does not fit.
         """
@@ -206,7 +206,7 @@ class Registry:
     def _classes_of(
         self, role: str
     ) -> tuple[tuple[type[Fragment], ...], tuple[type[Fragment], ...]]:
-        """Return the classes of a role, and those of them that markers alone do not tell."""
+        """Return the classes of a role, and those of them that markers alone do not identify."""
         if role not in self._by_role:
             every = tuple(cls for cls in self._fragments.values() if cls.role == role)
             self._by_role[role] = every, tuple(cls for cls in every if has_own_matcher(cls))
@@ -229,7 +229,7 @@ class Registry:
         return tuple(filter(None, (self.recognise(item.role, text) for text in texts)))
 
     def recognise_states(self, item: Item) -> tuple[str, ...]:
-        """Return the ids of the states that an imported item tells."""
+        """Return the ids of the states that an imported item shows."""
         states = map(self.state_of, self.recognise_parts(item))
         return tuple(dict.fromkeys(filter(None, states)))
 
@@ -238,7 +238,7 @@ class Registry:
         return bool(self.recognise_parts(item))
 
     def state_of(self, fragment_id: str) -> str | None:
-        """Return the id of the state that the fragment tells, if it tells one."""
+        """Return the id of the state that the fragment belongs to, if any."""
         recogniser = self._recognisers.get(fragment_id)
         return recogniser.state_id if recogniser else self._owners.get(fragment_id)
 

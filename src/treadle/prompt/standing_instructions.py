@@ -1,4 +1,4 @@
-"""Standing instructions: texts that others give the model, told whole when they change.
+"""Standing instructions: texts that others give the model, sent whole when they change.
 
 Owns the developer instructions of the host, the personality and the collaboration mode the
 user chose, the notes of providers' overlays, and AGENTS.md (`machine` reads the files).
@@ -63,7 +63,7 @@ class DeveloperInstructions(TextFragment, frozen=True):
 
 
 class DeveloperInstructionsState(TextState):
-    """Tells the developer instructions."""
+    """Sends the developer instructions."""
 
     id = DeveloperInstructions.id
     fragment = DeveloperInstructions
@@ -90,7 +90,7 @@ class Personality(TextFragment, frozen=True):
 
 
 class PersonalityState(TextState):
-    """Tells the personality."""
+    """Sends the personality."""
 
     id = Personality.id
     fragment = Personality
@@ -113,7 +113,7 @@ class Collaboration(TextFragment, frozen=True):
 
 
 class CollaborationState(TextState):
-    """Tells the collaboration mode; ``default`` without instructions counts as none."""
+    """Sends the collaboration mode; ``default`` without instructions counts as none."""
 
     id = Collaboration.id
     fragment = Collaboration
@@ -141,7 +141,7 @@ class OverlaySuffix(TextFragment, frozen=True):
 
 
 class OverlaySuffixState(TextState):
-    """Tells the suffix."""
+    """Sends the suffix."""
 
     id = OverlaySuffix.id
     fragment = OverlaySuffix
@@ -188,7 +188,7 @@ class AgentsMdSnapshot(Struct, frozen=True, omit_defaults=True):
 
 
 class AgentsMdState(StateFragment[AgentsMdSnapshot]):
-    """Tells the AGENTS.md files."""
+    """Sends the AGENTS.md files."""
 
     id = AgentsMdFragment.id
     snapshot_type = AgentsMdSnapshot

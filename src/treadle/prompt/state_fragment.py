@@ -1,6 +1,6 @@
-"""State fragments: context that lasts, told by its difference to what the model knows.
+"""State fragments: context that lasts, sent by its difference to what the model knows.
 
-Owns the baselines, the contract between a small snapshot and the fragments that tell its
+Owns the baselines, the contract between a small snapshot and the fragments that send its
 change, and the common case: a state that is one text. Invariants: a difference is a pure
 function of two snapshots, so that the log alone decides what is sent; a text that replaces or
 ends an earlier one says so in its first sentence.
@@ -38,15 +38,15 @@ T = TypeVar("T")
 
 
 class Absent(Struct, frozen=True):
-    """Nothing in the view tells this state: send all of it."""
+    """Nothing in the view shows this state: send all of it."""
 
 
 class Unrecorded(Struct, frozen=True):
-    """Something in the view tells it, but no snapshot was recorded: send all of it again."""
+    """Something in the view shows it, but no snapshot was recorded: send all of it again."""
 
 
 class Known(Struct, Generic[T], frozen=True):
-    """The state that was told last; null or None when its removal was."""
+    """The state that was sent last; null or None when its removal was."""
 
     snapshot: T
 
@@ -56,7 +56,7 @@ Baseline: TypeAlias = Absent | Unrecorded | Known[Json]
 
 
 class StateFragment(ABC, Generic[S]):
-    """A lasting piece of context, and how its change is told.
+    """A lasting piece of context, and how its change is sent.
 
     `snapshot` looks at the context, and only at it. `difference` looks at two snapshots,
     and only at them: what it needs to render must be in `current`. It is called only
@@ -69,7 +69,7 @@ class StateFragment(ABC, Generic[S]):
     fragments: ClassVar[tuple[type[Fragment], ...]]
     """Every class `difference` may return; registering the state registers them."""
     when: ClassVar[Literal["turn", "rebase"]] = "turn"
-    """When it is told. ``rebase``: only when an epoch starts from a new base."""
+    """When it is sent. ``rebase``: only when an epoch starts from a new base."""
 
     @abstractmethod
     def snapshot(self, ctx: PromptContext) -> S | None:
@@ -86,7 +86,7 @@ class StateFragment(ABC, Generic[S]):
     def difference(
         self, previous: Absent | Unrecorded | Known[S | None], current: S | None, /
     ) -> Sequence[Fragment]:
-        """Return the fragments that tell the change, in order."""
+        """Return the fragments that send the change, in order."""
 
 
 def fingerprint(text: str) -> str:
@@ -156,7 +156,7 @@ class TextState(StateFragment[TextSnapshot]):
 
 
 def change_since(previous: Absent | Unrecorded | Known[Any], current: object | None) -> Change:
-    """Return how a state that is told whole relates to what was told before."""
+    """Return how a state that is sent whole relates to what was sent before."""
     if current is None:
         return "removed"
     was_told = isinstance(previous, Unrecorded) or (

@@ -1,8 +1,8 @@
 """The state of the thread: its model, its agents and its task.
 
 Owns `<model_switch>`, `<subagents>` and `<task_state>`. Invariants: the first model of a
-thread is marked without words; the list of agents is told whole whenever it changes; the task
-is told only when an epoch starts from a new base, for until then the conversation holds it.
+thread is marked without words; the list of agents is sent whole whenever it changes; the task
+is sent only when an epoch starts from a new base, for until then the conversation holds it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _BOXES = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]"}
 
 
 class ModelSwitch(Fragment, frozen=True):
-    """Tells a model that it continues another model's conversation, with its instructions.
+    """Sends a model that it continues another model's conversation, with its instructions.
 
     The instructions at the head of the request stay as they are.
     """
@@ -53,14 +53,14 @@ class ModelSwitch(Fragment, frozen=True):
 
 
 class ModelSnapshot(Struct, frozen=True, omit_defaults=True):
-    """The model in use; its instructions are told, not compared."""
+    """The model in use; its instructions are sent, not compared."""
 
     model: str
     instructions: str = ""
 
 
 class ModelState(StateFragment[ModelSnapshot]):
-    """Tells that the model changed."""
+    """Sends that the model changed."""
 
     id = "model"
     snapshot_type = ModelSnapshot
@@ -103,7 +103,7 @@ class SubagentsFragment(Fragment, frozen=True):
 
 
 class SubagentsState(StateFragment[tuple[Subagent, ...]]):
-    """Tells which agents there are."""
+    """Sends which agents there are."""
 
     id = SubagentsFragment.id
     snapshot_type = tuple[Subagent, ...]
@@ -148,7 +148,7 @@ class TaskFragment(Fragment, frozen=True):
 
 
 class TaskState(StateFragment[Task]):
-    """Tells the task after the conversation that held it was compacted."""
+    """Sends the task after the conversation that held it was compacted."""
 
     id = TaskFragment.id
     snapshot_type = Task

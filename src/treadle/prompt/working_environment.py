@@ -3,8 +3,8 @@
 Owns `<environment_context>` (its tags, their order, indentation and omissions),
 `<permissions instructions>` and the note about newly approved prefixes. Invariants: a
 difference of the environment names only the groups that changed, and always the shell; a
-prefix that is only added is told as one short note, every other change of the permissions
-tells the whole block again.
+prefix that is only added is sent as one short note, every other change of the permissions
+sends the whole block again.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ When the sandbox stops a command, find another way or report what is missing."""
 
 
 class SandboxFacts(Struct, frozen=True, omit_defaults=True):
-    """The sandbox as the model is told of it; told as one group."""
+    """The sandbox as the model sees it; sent as one group."""
 
     mode: str
     network_access: str
@@ -111,7 +111,7 @@ class EnvironmentFragment(Fragment, frozen=True, kw_only=True):
 
 
 class EnvironmentSnapshot(Struct, frozen=True):
-    """The environment that was told."""
+    """The environment that was sent."""
 
     cwd: str
     approval_policy: str
@@ -120,7 +120,7 @@ class EnvironmentSnapshot(Struct, frozen=True):
 
 
 class EnvironmentState(StateFragment[EnvironmentSnapshot]):
-    """Tells the environment, then the groups that changed. A new shell alone is not told."""
+    """Sends the environment, then the groups that changed. A new shell alone is not sent."""
 
     id = EnvironmentFragment.id
     snapshot_type = EnvironmentSnapshot
@@ -226,7 +226,7 @@ class Permissions(Fragment, frozen=True, kw_only=True):
 
 
 class ApprovedPrefixes(Fragment, frozen=True):
-    """Prefixes that were approved since the permissions were told."""
+    """Prefixes that were approved since the permissions were sent."""
 
     id: ClassVar[str] = "approved_prefixes"
     role: ClassVar[FragmentRole] = "developer"
@@ -246,7 +246,7 @@ class ApprovedPrefixes(Fragment, frozen=True):
 
 
 class PermissionsSnapshot(Struct, frozen=True, omit_defaults=True):
-    """The permissions that were told."""
+    """The permissions that were sent."""
 
     approval_policy: str
     sandbox: SandboxFacts
@@ -254,7 +254,7 @@ class PermissionsSnapshot(Struct, frozen=True, omit_defaults=True):
 
 
 class PermissionsState(StateFragment[PermissionsSnapshot]):
-    """Tells the permissions, and new approved prefixes on their own."""
+    """Sends the permissions, and new approved prefixes on their own."""
 
     id = Permissions.id
     snapshot_type = PermissionsSnapshot

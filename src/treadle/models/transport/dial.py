@@ -141,7 +141,9 @@ async def _tunnel(connection: HttpConnection, route: HttpRoute) -> None:
         exchange = await connection.send(request, tunnel=True)
     except ConnectionClosed as error:
         raise NoConnection(
-            str(origin), f"the proxy {str(proxy.origin)!r} hung up; check that it is an HTTP proxy"
+            str(origin),
+            f"the proxy {str(proxy.origin)!r} closed the connection; "
+            "check that it is an HTTP proxy",
         ) from error
     if not 200 <= exchange.status < 300:
         raise ProxyRefused(str(origin), str(proxy.origin), exchange.status)
@@ -174,7 +176,7 @@ def _transport_error(error: OSError, origin: HttpOrigin, host: str) -> Transport
                 where, f"TLS failed ({reason}); check scheme, port and the server's TLS version"
             )
     if _all_refused(error):
-        return ConnectRefused(where, f"nobody listens on {host!r}; check host and port")
+        return ConnectRefused(where, f"no server listens on {host!r}; check host and port")
     reason = error.strerror or str(error) or type(error).__name__
     return NoConnection(where, f"no connection to {host!r} ({reason}); check the network")
 

@@ -111,7 +111,7 @@ class ProxyRefused(NoConnection):
         remedy = (
             "put the proxy's user and password into its URL"
             if status == 407
-            else "ask whoever runs the proxy, or name the host in NO_PROXY"
+            else "ask the owner of the proxy, or name the host in NO_PROXY"
         )
         super().__init__(origin, f"the proxy {proxy!r} refused with status {status}; {remedy}")
 

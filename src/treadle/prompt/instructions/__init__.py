@@ -2,8 +2,8 @@
 
 Owns our own texts, one Markdown file per section, which sections make up the instructions
 of each family, and the message that shows a summary to the model. Invariants: where the user
-imported a Codex's own text for a model, that text is used, byte for byte; a summary is told
-from a user's message by its fixed first sentence.
+imported a Codex's own text for a model, that text is used, byte for byte; the fixed first sentence
+distinguishes a summary from a user's message.
 """
 
 from __future__ import annotations
