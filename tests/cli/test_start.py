@@ -40,7 +40,7 @@ NOT_YET = {
     "treadle.testing", "treadle.transfer", "treadle.harness.codex", "treadle.models.chat_model",
     "treadle.models.messages_model", "treadle.store.memory", "treadle.store.search.searcher",
     "treadle.store.search.tables", "treadle.store.search.terms", "treadle.context.rebuild",
-    "treadle.engines.linear", "treadle.hooks.common_form", "treadle.subagents.work",
+    "treadle.engines.linear", "treadle.hooks.common_form", "treadle.subagents.agent_run",
     "treadle.tools.stored_output", "treadle.tools.tool_output", "treadle.tools.permission",
     "treadle.tools.exec_command", "treadle.tools.shell", "treadle.sandbox.commands",
     "treadle.sandbox.safety", "treadle.tools.patch.parser", "treadle.tools.patch.patch_plan",

@@ -21,7 +21,7 @@ from tests.engines.scenes import (
     shows,
 )
 from tests.harness.scenes import call, hear, last, opened, scripted
-from tests.subagents.scenes import Gates, crew, spawn
+from tests.subagents.scenes import Gates, agent_thread, spawn
 from treadle.core.provenance import InputProvenance, InternalEvent
 from treadle.engines.contract import EngineInfo, Requirement
 from treadle.engines.loading import EngineContext, EngineRegistry
@@ -160,11 +160,11 @@ async def test_the_announcement_of_a_real_agent_reaches_its_parent_s_engine(tmp_
     )
     gates = Gates()
     engine = Probe()
-    async with crew(tmp_path, model, gates.tool, engine=engine) as thread:
+    async with agent_thread(tmp_path, model, gates.tool, engine=engine) as thread:
         await hear(thread, "start")
         gates.open["late"].set()
         assert last(await hear(thread)).text == "Good."
-        (child,) = thread.subagents.known
+        (child,) = thread.subagents.records
     given = [each for each in engine.given("assemble") if each.thread.id == thread.id][-1]
     assert given.pre_prompt_count == len(given.items) - 1
     events = given.internal_events[-1]
@@ -265,9 +265,9 @@ SPAWNS = (
 
 async def test_an_engine_hears_of_a_child_before_it_starts_and_when_it_ends(tmp_path):
     engine = Parent()
-    async with crew(tmp_path, scripted(*SPAWNS), engine=engine) as thread:
+    async with agent_thread(tmp_path, scripted(*SPAWNS), engine=engine) as thread:
         assert last(await hear(thread, "start")).text == "Good."
-        (child,) = thread.subagents.known
+        (child,) = thread.subagents.records
     (given,) = engine.given("prepare_subagent_spawn")
     assert (given.parent.id, given.child.id, given.mode) == (thread.id, child, "isolated")
     assert engine.given("on_subagent_ended")[0].child == child
@@ -282,7 +282,9 @@ async def test_a_child_that_knows_nothing_is_not_caught_up_with(tmp_path):
 
     engines = EngineRegistry()
     engines.register("memory", factory)
-    async with crew(tmp_path, scripted(*SPAWNS), engine="memory", engines=engines) as thread:
+    async with agent_thread(
+        tmp_path, scripted(*SPAWNS), engine="memory", engines=engines
+    ) as thread:
         assert last(await hear(thread, "start")).text == "Good."
     _, child = made
     assert child.calls == ["assemble", "commit_turn"]
@@ -293,9 +295,9 @@ async def test_a_spawn_that_the_engine_cannot_prepare_for_does_not_happen(tmp_pa
         Answer(when="start", calls=(spawn("find it"),)), Answer(when="OSError", text="A pity.")
     )
     engine = Parent(prepare_subagent_spawn=OSError("locked"))
-    async with crew(tmp_path, model, engine=engine) as thread:
+    async with agent_thread(tmp_path, model, engine=engine) as thread:
         heard = await hear(thread, "start")
-        assert thread.subagents.known == {}
+        assert thread.subagents.records == {}
     assert last(heard).text == "A pity."
     assert notices(heard) == [
         (
@@ -313,9 +315,9 @@ async def test_a_spawn_that_the_harness_cannot_serve_does_not_happen(tmp_path):
         Answer(when="cannot serve", text="A pity."),
     )
     engine = Parent(info)
-    async with crew(tmp_path, model, engine=engine) as thread:
+    async with agent_thread(tmp_path, model, engine=engine) as thread:
         heard = await hear(thread, "start")
-        assert thread.subagents.known == {}
+        assert thread.subagents.records == {}
     assert last(heard).text == "A pity."
     assert engine.given("prepare_subagent_spawn") == []
     assert "degraded" in actions(heard)

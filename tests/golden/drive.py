@@ -382,7 +382,7 @@ def folding_engine() -> Any:
 
 def agents_of(thread: treadle.Thread) -> list[str]:
     """The agents that a thread has started."""
-    return list(thread.subagents.known)
+    return list(thread.subagents.records)
 
 
 def summaries(thread: treadle.Thread) -> list[str]:

@@ -19,7 +19,7 @@ from treadle.testing.scripted import ScriptedModel
 from treadle.tools.contract import ToolContext
 from treadle.tools.decorator import tool
 
-__all__ = ["Gates", "announced", "announcements", "crew", "listed", "rights", "spawn"]
+__all__ = ["Gates", "agent_thread", "announced", "announcements", "listed", "rights", "spawn"]
 
 
 class Gates:
@@ -53,7 +53,7 @@ def spawn(message: str, name: str = "", **options: Any) -> Call:
 
 
 @asynccontextmanager
-async def crew(
+async def agent_thread(
     place: Path,
     model: ScriptedModel,
     *tools: Any,

@@ -15,7 +15,7 @@ from treadle.testing.script import Answer, Failure
 from treadle.tools.agents import WaitLimits, WaitResult
 from treadle.tools.decorator import PythonTool
 
-from .scenes import Gates, announced, announcements, crew, listed, spawn
+from .scenes import Gates, agent_thread, announced, announcements, listed, spawn
 
 
 async def test_an_agent_works_on_its_task_and_is_announced(tmp_path: Path):
@@ -25,9 +25,9 @@ async def test_an_agent_works_on_its_task_and_is_announced(tmp_path: Path):
         Answer(when="agent_id", calls=(call("wait_agent"),)),
         Answer(when="task_completion", text="Line 3, then."),
     )
-    async with crew(tmp_path, model) as thread:
+    async with agent_thread(tmp_path, model) as thread:
         assert last(await hear(thread, "start")).text == "Line 3, then."
-        ((child, kin),) = thread.subagents.known.items()
+        ((child, record),) = thread.subagents.records.items()
         seen = layout(thread.request(), thread.registry).replace(child, "CHILD")
         assert seen == snapshot("""\
 00 developer  <permissions>
@@ -41,7 +41,7 @@ async def test_an_agent_works_on_its_task_and_is_announced(tmp_path: Path):
 08 assistant  Line 3, then.
 """)
         (entry,) = announcements(await thread.store.read(thread.id))
-        assert kin.nickname == "finder"
+        assert record.nickname == "finder"
         assert entry.provenance == InputProvenance(
             kind="inter_session",
             origin_thread=thread.id,
@@ -77,9 +77,9 @@ async def test_waiting_tells_how_an_agent_is_and_only_the_announcement_what_it_f
         Answer(when="task_completion", calls=(call("wait_agent"), call("list_agents"))),
         Answer(text="enough"),
     )
-    async with crew(tmp_path, model) as thread:
+    async with agent_thread(tmp_path, model) as thread:
         events = await hear(thread, "start")
-        (child,) = thread.subagents.known
+        (child,) = thread.subagents.records
         waited = [each.output for each in of(events, ToolFinished) if each.name == "wait_agent"]
         assert waited == [
             f'{{"status":{{"{child}":"completed"}},"timed_out":false}}',
@@ -99,7 +99,7 @@ async def test_three_agents_work_at_once_while_their_parent_goes_on(tmp_path: Pa
         *(Answer(when="task_completion", text="I see.") for _ in names),
     )
     gates = Gates()
-    async with crew(tmp_path, model, gates.tool) as thread:
+    async with agent_thread(tmp_path, model, gates.tool) as thread:
         assert last(await hear(thread, "start")).text == "They work."
         for name in names:
             await gates.reached[name].wait()
@@ -121,9 +121,9 @@ async def test_what_an_agent_does_is_heard_through_its_parent(tmp_path: Path):
         Answer(when="agent_id", calls=(call("wait_agent"),)),
         Answer(text="done"),
     )
-    async with crew(tmp_path, model) as thread:
+    async with agent_thread(tmp_path, model) as thread:
         events = await hear(thread, "start")
-        (child,) = thread.subagents.known
+        (child,) = thread.subagents.records
         reports = of(events, AgentReported)
         assert {(report.thread, report.nickname) for report in reports} == {(child, "finder")}
         (ended,) = of([report.event for report in reports], TurnCompleted)
@@ -140,7 +140,7 @@ async def test_an_announcement_that_comes_late_opens_the_next_turn(tmp_path: Pat
         Answer(when="task_completion", text="Good."),
     )
     gates = Gates()
-    async with crew(tmp_path, model, gates.tool) as thread:
+    async with agent_thread(tmp_path, model, gates.tool) as thread:
         await hear(thread, "start")
         gates.open["late"].set()
         assert last(await hear(thread)).text == "Good."
@@ -164,13 +164,13 @@ async def test_an_agent_that_is_told_something_reads_it_in_its_turn(tmp_path: Pa
         Answer(when="agent_id", text="ok"),
     )
     gates = Gates()
-    async with crew(tmp_path, model, gates.tool) as thread:
+    async with agent_thread(tmp_path, model, gates.tool) as thread:
         await hear(thread, "start")
         await gates.reached["there"].wait()
-        (child,) = thread.subagents.known
+        (child,) = thread.subagents.records
         await thread.subagents.send(child, "also look left")
         gates.open["there"].set()
-        await thread.subagents.next_ended()
+        await thread.subagents.wait_for_mail()
         assert [turn.state for turn in await thread.store.turns(child)] == ["completed"]
         (message,) = await thread.store.inbox(thread.id)
         assert message.events[0].result == "left it is"
@@ -185,9 +185,9 @@ async def test_an_agent_at_rest_that_is_told_something_works_again(tmp_path: Pat
         Answer(when="task_completion", text="I see."),
         Answer(when="task_completion", text="I see again."),
     )
-    async with crew(tmp_path, model) as thread:
+    async with agent_thread(tmp_path, model) as thread:
         await hear(thread, "start")
-        (child,) = thread.subagents.known
+        (child,) = thread.subagents.records
         await thread.subagents.send(child, "once more")
         assert last(await hear(thread)).text == "I see again."
         assert [event.result for event in await announced(thread)] == ["one", "two"]
@@ -212,12 +212,12 @@ async def test_an_agent_can_be_told_to_do_something_else_at_once(tmp_path: Path)
         Answer(when="agent_id", text="ok"),
     )
     gates = Gates()
-    async with crew(tmp_path, model, gates.tool) as thread:
+    async with agent_thread(tmp_path, model, gates.tool) as thread:
         await hear(thread, "start")
         await gates.reached["for ever"].wait()
-        (child,) = thread.subagents.known
+        (child,) = thread.subagents.records
         await thread.subagents.send(child, "swim", interrupt=True)
-        await thread.subagents.next_ended()
+        await thread.subagents.wait_for_mail()
         turns = await thread.store.turns(child)
         assert [turn.state for turn in turns] == ["aborted", "completed"]
         (message,) = await thread.store.inbox(thread.id)
@@ -231,10 +231,10 @@ async def test_an_interrupted_agent_stops_and_is_announced_as_interrupted(tmp_pa
         Answer(when="agent_id", text="ok"),
     )
     gates = Gates()
-    async with crew(tmp_path, model, gates.tool) as thread:
+    async with agent_thread(tmp_path, model, gates.tool) as thread:
         await hear(thread, "start")
         await gates.reached["for ever"].wait()
-        (child,) = thread.subagents.known
+        (child,) = thread.subagents.records
         info = await thread.subagents.interrupt(child)
         assert getattr(info, "status", None) == "interrupted"
         assert [turn.state for turn in await thread.store.turns(child)] == ["aborted"]
@@ -255,7 +255,7 @@ async def test_an_agent_whose_model_fails_is_announced_with_the_reason(tmp_path:
         Answer(when="agent_id", calls=(call("wait_agent"),)),
         Answer(when="task_completion", text="A pity."),
     )
-    async with crew(tmp_path, model) as thread:
+    async with agent_thread(tmp_path, model) as thread:
         assert last(await hear(thread, "start")).text == "A pity."
         (event,) = await announced(thread)
         assert (event.status, event.status_label) == ("error", "failed")
@@ -270,12 +270,12 @@ async def test_an_agent_that_somebody_else_writes_is_announced_as_failed(tmp_pat
         Answer(when="agent_id", calls=(call("wait_agent"),)),
         Answer(text="I see."),
     )
-    async with crew(tmp_path, model) as thread:
+    async with agent_thread(tmp_path, model) as thread:
         await hear(thread, "start")
-        (child,) = thread.subagents.known
+        (child,) = thread.subagents.records
         lease = await thread.store.acquire(child)
         await thread.subagents.send(child, "once more")
-        await thread.subagents.next_ended()
+        await thread.subagents.wait_for_mail()
         await lease.release()
         (message,) = await thread.store.inbox(thread.id)
         (event,) = message.events
@@ -291,10 +291,10 @@ async def test_a_model_speaks_with_its_agents_through_tools(tmp_path: Path):
         Answer(text="over"),
     )
     gates = Gates()
-    async with crew(tmp_path, model, gates.tool) as thread:
+    async with agent_thread(tmp_path, model, gates.tool) as thread:
         turn = asyncio.create_task(hear(thread, "start"))
         await gates.reached["hole"].wait()
-        (child,) = thread.subagents.known
+        (child,) = thread.subagents.records
         tools = {
             each.spec.name: each for each in thread.policy.tools if isinstance(each, PythonTool)
         }
@@ -330,7 +330,7 @@ async def test_a_wait_ends_when_somebody_speaks_to_the_thread(tmp_path: Path):
         Answer(when="never mind", text="as you like"),
     )
     gates = Gates()
-    async with crew(tmp_path, model, gates.tool) as thread:
+    async with agent_thread(tmp_path, model, gates.tool) as thread:
 
         async def steer() -> None:
             await gates.reached["hole"].wait()
@@ -350,9 +350,9 @@ async def test_a_wait_that_nobody_ends_runs_out(tmp_path: Path):
         Answer(when="agent_id", text="ok"),
     )
     gates = Gates()
-    async with crew(tmp_path, model, gates.tool) as thread:
+    async with agent_thread(tmp_path, model, gates.tool) as thread:
         await hear(thread, "start")
-        (child,) = thread.subagents.known
+        (child,) = thread.subagents.records
         waited = await thread.subagents.wait((child,), 0)
         assert waited == WaitResult(status={child: "running"}, timed_out=True)
 

@@ -13,12 +13,12 @@ from treadle.context.request import Renderer
 from treadle.context.view import load_view
 from treadle.harness.events import AgentReported, ApprovalRequested, Event, ToolFinished
 from treadle.sandbox.approvals import No, Once
-from treadle.subagents import AgentLimits, Descent, descent_of
+from treadle.subagents import AgentLimits, Lineage, lineage_of
 from treadle.testing.script import Answer
 from treadle.thread.options import ToolOptions
 from treadle.tools.agents import AgentInfo, AgentRefusal, SpawnRequest, WaitResult
 
-from .scenes import Gates, announced, crew, listed, rights, spawn
+from .scenes import Gates, agent_thread, announced, listed, rights, spawn
 
 
 def outputs(events: list[Event], name: str) -> list[str]:
@@ -40,7 +40,7 @@ async def test_agents_start_no_agents_of_their_own_by_default(tmp_path: Path):
         Answer(when="agent_id", calls=(call("wait_agent"),)),
         Answer(text="ok"),
     )
-    async with crew(tmp_path, model) as thread:
+    async with agent_thread(tmp_path, model) as thread:
         await hear(thread, "start")
         assert [event.result for event in await announced(thread)] == ["alone then"]
         assert len(await thread.store.threads()) == 2
@@ -57,7 +57,7 @@ async def test_with_a_depth_of_two_an_agent_has_agents_that_have_none(tmp_path: 
         Answer(when='nickname":"first', calls=(call("wait_agent"),)),
         Answer(when="it is rock", text="I see"),
     )
-    async with crew(tmp_path, model, limits=AgentLimits(depth=2)) as thread:
+    async with agent_thread(tmp_path, model, limits=AgentLimits(depth=2)) as thread:
         events = await hear(thread, "start")
         assert last(events).text == "I see"
         generations = {
@@ -69,8 +69,8 @@ async def test_with_a_depth_of_two_an_agent_has_agents_that_have_none(tmp_path: 
         depths = []
         for id_ in (thread.id, child, grandchild):
             view = await load_view(thread.store, id_, thread.registry)
-            descent = descent_of(view.settings, id_)
-            depths.append((descent and descent.depth, view.cache_key))
+            lineage = lineage_of(view.settings, id_)
+            depths.append((lineage and lineage.depth, view.cache_key))
         assert depths == [
             (None, thread.id),
             (1, f"{thread.id}/default"),
@@ -86,7 +86,9 @@ async def test_no_more_agents_work_at_a_time_than_may(tmp_path: Path):
         Answer(when="agent_id", text="ok"),
     )
     gates = Gates()
-    async with crew(tmp_path, model, gates.tool, limits=AgentLimits(concurrent=2)) as thread:
+    async with agent_thread(
+        tmp_path, model, gates.tool, limits=AgentLimits(concurrent=2)
+    ) as thread:
         events = await hear(thread, "start")
         assert outputs(events, "spawn_agent")[2] == snapshot(
             "spawn_agent failed: 2 agents are at work and no more may be; "
@@ -113,7 +115,7 @@ async def test_an_agent_has_the_rights_of_its_parent_and_follows_when_they_shrin
         Answer(when="passed parent", text="over"),
     )
     gates = Gates()
-    async with crew(
+    async with agent_thread(
         tmp_path,
         model,
         gates.tool,
@@ -132,7 +134,7 @@ async def test_an_agent_has_the_rights_of_its_parent_and_follows_when_they_shrin
         turn = asyncio.create_task(hear(thread, "careful"))
         await gates.reached["parent"].wait()
         gates.open["there"].set()
-        (child,) = thread.subagents.known
+        (child,) = thread.subagents.records
         await thread.subagents.wait((child,), 60)
         gates.open["parent"].set()
         await turn
@@ -158,7 +160,7 @@ async def test_what_an_agent_wants_approved_is_asked_and_answered_through_its_pa
         Answer(when="task_completion", text="I see", times=0),
     )
     asked: list[AgentReported] = []
-    async with crew(tmp_path, model, tools=None, approval="untrusted") as thread:
+    async with agent_thread(tmp_path, model, tools=None, approval="untrusted") as thread:
 
         def decide(event: Event) -> None:
             if isinstance(event, AgentReported) and isinstance(event.event, ApprovalRequested):
@@ -172,7 +174,7 @@ async def test_what_an_agent_wants_approved_is_asked_and_answered_through_its_pa
         results = {event.task: event.result for event in await announced(thread)}
         assert results == {"maker": "made", "second": "refused"}
         assert {(each.thread, each.nickname) for each in asked} == {
-            (child, kin.nickname) for child, kin in thread.subagents.known.items()
+            (child, record.nickname) for child, record in thread.subagents.records.items()
         }
         assert (tmp_path / "project" / "made").exists()
 
@@ -190,7 +192,7 @@ async def test_a_question_that_came_while_nobody_listened_is_put_when_somebody_d
     )
     gates = Gates()
     seen = asyncio.Event()
-    async with crew(tmp_path, model, tools=None, approval="untrusted") as thread:
+    async with agent_thread(tmp_path, model, tools=None, approval="untrusted") as thread:
         tools = ToolOptions(tools=(*thread.policy.tools[:-5], gates.tool))
         thread.policy.options = thread.policy.options.with_changes(tools=tools)
         thread.policy.offer_tools()
@@ -221,10 +223,10 @@ async def test_a_forked_agent_knows_the_conversation_and_shares_its_prefix(tmp_p
         Answer(when="agent_id", calls=(call("wait_agent"),)),
         Answer(when="task_completion", text="plum indeed"),
     )
-    async with crew(tmp_path, model) as thread:
+    async with agent_thread(tmp_path, model) as thread:
         await hear(thread, "the word is plum")
         assert last(await hear(thread, "start")).text == "plum indeed"
-        (child,) = thread.subagents.known
+        (child,) = thread.subagents.records
         view = await load_view(thread.store, child, thread.registry)
         assert layout(Renderer().render(view), thread.registry) == snapshot("""\
 00 developer  <permissions>
@@ -253,7 +255,7 @@ async def test_a_forked_agent_has_tools_for_agents_that_refuse(tmp_path: Path):
         Answer(when="agent_id", calls=(call("wait_agent"),)),
         Answer(text="ok"),
     )
-    async with crew(tmp_path, model) as thread:
+    async with agent_thread(tmp_path, model) as thread:
         await hear(thread, "start")
         assert [event.result for event in await announced(thread)] == ["not here"]
 
@@ -265,11 +267,11 @@ async def test_an_agent_knows_where_it_comes_from(tmp_path: Path):
         Answer(when="agent_id", calls=(call("wait_agent"),)),
         Answer(text="ok"),
     )
-    async with crew(tmp_path, model) as thread:
+    async with agent_thread(tmp_path, model) as thread:
         await hear(thread, "start")
-        (child,) = thread.subagents.known
+        (child,) = thread.subagents.records
         view = await load_view(thread.store, child, thread.registry)
-        assert descent_of(view.settings, child) == Descent(
+        assert lineage_of(view.settings, child) == Lineage(
             thread=child,
             parent=thread.id,
             depth=1,
@@ -280,7 +282,7 @@ async def test_an_agent_knows_where_it_comes_from(tmp_path: Path):
         keys = {json.loads(request.body)["prompt_cache_key"] for request in model.requests}
         assert keys == {thread.id, f"{thread.id}/explorer"}
         fork = await thread.store.fork(child, view.upto)
-        assert descent_of(view.settings, fork.id) is None
+        assert lineage_of(view.settings, fork.id) is None
 
 
 async def test_the_model_is_told_which_agents_there_are_when_that_changes(tmp_path: Path):
@@ -290,11 +292,11 @@ async def test_the_model_is_told_which_agents_there_are_when_that_changes(tmp_pa
         Answer(when="agent_id", calls=(call("wait_agent"),)),
         Answer(text="ok", times=0),
     )
-    async with crew(tmp_path, model) as thread:
+    async with agent_thread(tmp_path, model) as thread:
         await hear(thread, "start")
         await hear(thread, "and?")
         await hear(thread, "well?")
-        (child,) = thread.subagents.known
+        (child,) = thread.subagents.records
         told = [
             entry.body.decode()
             for entry in await thread.store.read(thread.id)
@@ -313,10 +315,10 @@ async def test_agents_that_were_started_in_a_turn_that_is_rolled_back_are_forgot
         Answer(when="agent_id", calls=(call("wait_agent"),)),
         Answer(text="ok", times=0),
     )
-    async with crew(tmp_path, model) as thread:
+    async with agent_thread(tmp_path, model) as thread:
         await hear(thread, "start")
         await thread.rollback()
-        assert thread.subagents.known == {}
+        assert thread.subagents.records == {}
         await hear(thread, "and?")
         assert "scout" not in str(await log(thread))[-200:]
 
@@ -332,12 +334,12 @@ async def test_an_agent_at_work_whose_turn_is_rolled_back_is_waited_for_and_anno
         Answer(when="task_completion", text="I see"),
     )
     gates = Gates()
-    async with crew(tmp_path, model, gates.tool) as thread:
+    async with agent_thread(tmp_path, model, gates.tool) as thread:
         await hear(thread, "start")
-        (child,) = thread.subagents.known
+        (child,) = thread.subagents.records
         await gates.reached["hole"].wait()
         await thread.rollback()
-        assert thread.subagents.known == {}
+        assert thread.subagents.records == {}
         gates.open["hole"].set()
         waited = await thread.subagents.wait((), 60)
         assert waited == WaitResult(status={child: "completed"}, timed_out=False)
@@ -353,14 +355,14 @@ async def test_closing_a_thread_interrupts_its_agents_and_leaves_nothing_running
     )
     gates = Gates()
     before = asyncio.all_tasks()
-    async with crew(tmp_path, model, gates.tool) as thread:
+    async with agent_thread(tmp_path, model, gates.tool) as thread:
         await hear(thread, "start")
         for each in names:
             await gates.reached[each].wait()
         name = thread.id
     assert asyncio.all_tasks() == before
     model = scripted(Answer(when="well?", text="they were interrupted"))
-    async with crew(tmp_path, model, gates.tool, thread=name) as thread:
+    async with agent_thread(tmp_path, model, gates.tool, thread=name) as thread:
         assert await thread.store.outbox() == []
         assert await listed(thread) == [("one", "interrupted"), ("two", "interrupted")]
         assert last(await hear(thread, "well?")).text == "they were interrupted"

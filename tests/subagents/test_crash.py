@@ -16,7 +16,7 @@ from treadle.testing.script import Answer, Script
 from treadle.testing.scripted import ScriptedModel
 from treadle.tools.decorator import tool
 
-from .scenes import announced, announcements, crew, spawn
+from .scenes import agent_thread, announced, announcements, spawn
 
 SCRIPT = Script(
     answers=(
@@ -133,14 +133,14 @@ async def test_whenever_the_process_is_killed_an_agent_is_announced_once(
 ):
     name = await asyncio.to_thread(killed, tmp_path, moment)
     model = ScriptedModel(SCRIPT, retries=0)
-    async with crew(tmp_path, model, here, thread=name) as thread:
+    async with agent_thread(tmp_path, model, here, thread=name) as thread:
         end = last(await hear(thread, "start", turn_id="turn_one"))
         while await thread.expects():
             end = last(await hear(thread))
         assert end.text in ("I know", "found")
         (event,) = await announced(thread)
         assert (event.task, event.status, event.result) == ("finder", "ok", "found")
-        ((child, _),) = thread.subagents.known.items()
+        ((child, _),) = thread.subagents.records.items()
         assert [turn.state for turn in await thread.store.turns(child)] == ["completed"]
         assert await unanswered(thread) == []
         assert await thread.store.outbox() == []
@@ -154,7 +154,7 @@ async def test_an_agent_that_a_crash_cut_off_is_only_announced_where_it_should_n
     name = await asyncio.to_thread(killed, tmp_path, "in the turn of the agent")
     model = scripted(Answer(text="I know", times=0))
     limits = AgentLimits(resume=False)
-    async with crew(tmp_path, model, thread=name, limits=limits) as thread:
+    async with agent_thread(tmp_path, model, thread=name, limits=limits) as thread:
         assert last(await hear(thread, "well?")).text == "I know"
         (event,) = await announced(thread)
         assert (event.status, event.status_label, event.result) == (
@@ -169,8 +169,8 @@ async def test_an_agent_that_a_crash_cut_off_is_only_announced_where_it_should_n
 async def test_an_agent_whose_thread_is_gone_is_announced_as_deleted(tmp_path: Path):
     name = await asyncio.to_thread(killed, tmp_path, "after the order")
     model = scripted(Answer(text="I know", times=0))
-    async with crew(tmp_path, model, thread=name) as thread:
-        (child,) = thread.subagents.known
+    async with agent_thread(tmp_path, model, thread=name) as thread:
+        (child,) = thread.subagents.records
         await thread.store.delete(child)
         assert last(await hear(thread, "well?")).text == "I know"
         (event,) = await announced(thread)
@@ -248,9 +248,9 @@ def interrupted(place: Path) -> str:
 async def test_interrupting_the_process_interrupts_and_announces_the_agent(tmp_path: Path):
     name = await asyncio.to_thread(interrupted, tmp_path)
     model = scripted(Answer(text="I know"))
-    async with crew(tmp_path, model, thread=name) as thread:
+    async with agent_thread(tmp_path, model, thread=name) as thread:
         assert await thread.store.outbox() == []
-        (child,) = thread.subagents.known
+        (child,) = thread.subagents.records
         assert [turn.state for turn in await thread.store.turns(child)] == ["aborted"]
         assert last(await hear(thread, "well?")).text == "I know"
         (event,) = await announced(thread)

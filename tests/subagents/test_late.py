@@ -11,6 +11,7 @@ import pytest
 
 from tests.harness.scenes import call, hear, scripted
 from treadle import SqliteStore, Thread
+from treadle.engines.values import EndReason
 from treadle.harness.events import AgentReported, Event, TurnCompleted
 from treadle.store.contract import (
     Change,
@@ -22,13 +23,12 @@ from treadle.store.contract import (
     Turn,
 )
 from treadle.subagents import post_message
-from treadle.subagents.values import EndReason
 from treadle.testing.contracts.answers import until
 from treadle.testing.script import Answer
 from treadle.testing.scripted import ScriptedModel
 from treadle.tools.agents import AgentInfo, SpawnRequest, WaitResult
 
-from .scenes import Gates, crew
+from .scenes import Gates, agent_thread
 
 T = TypeVar("T")
 
@@ -82,7 +82,7 @@ async def late(
     (place / "home").mkdir()
     store = await Late.open(place / "home")
     assert isinstance(store, Late)
-    async with store, crew(place, model, *tools, store=store) as thread:
+    async with store, agent_thread(place, model, *tools, store=store) as thread:
         await hear(thread, "hello")
         yield thread, store
 
@@ -147,7 +147,7 @@ async def test_an_agent_that_is_told_something_else_at_once_does_it_in_a_turn_of
         store.told.set()
         await sending
         gates.open["lake"].set()
-        await thread.subagents.next_ended()
+        await thread.subagents.wait_for_mail()
         assert [turn.state for turn in await store.turns(child)] == ["aborted", "completed"]
         assert await told(thread) == [("completed successfully", "swam")]
 
@@ -182,7 +182,7 @@ async def test_an_agent_that_is_ordered_while_its_thread_closes_is_released_with
         asyncio.get_running_loop().call_soon(store.told.set)
     child = await spawning
     assert asyncio.all_tasks() == before
-    async with crew(tmp_path, scripted(), thread=name) as thread:
+    async with agent_thread(tmp_path, scripted(), thread=name) as thread:
         assert await thread.store.outbox(topic="agent") == []
         assert await thread.store.turns(child) == []
         assert await told(thread) == [("was interrupted before it was done", "")]
@@ -216,7 +216,7 @@ async def test_an_agent_that_ends_while_orders_are_looked_through_ends_once(tmp_
         await store.asked.wait()
         gates.open["hole"].set()
         while thread.subagents.working:
-            await thread.subagents.next_ended()
+            await thread.subagents.wait_for_mail()
         store.told.set()
         await recovering
         assert ends.heard == [(child, "completed")]

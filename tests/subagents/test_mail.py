@@ -22,7 +22,7 @@ from treadle.subagents import post_message
 from treadle.testing.contracts.answers import until
 from treadle.testing.script import Answer
 
-from .scenes import Gates, announced, crew, spawn
+from .scenes import Gates, agent_thread, announced, spawn
 
 
 async def test_a_thread_reads_what_another_sent_in_a_turn_of_its_own(tmp_path: Path):
@@ -92,7 +92,7 @@ async def test_a_turn_that_waits_for_an_agent_can_be_interrupted(tmp_path: Path)
         Answer(when="agent_id", text="ok"),
     )
     gates = Gates()
-    async with crew(tmp_path, model, gates.tool) as thread:
+    async with agent_thread(tmp_path, model, gates.tool) as thread:
         await hear(thread, "start")
         waiting = asyncio.create_task(hear(thread))
         await gates.reached["hole"].wait()
@@ -143,10 +143,10 @@ async def test_an_announcement_that_could_not_be_left_is_left_later(tmp_path: Pa
     (tmp_path / "home").mkdir()
     async with (
         await Full.open(tmp_path / "home") as store,
-        crew(tmp_path, model, store=store) as thread,
+        agent_thread(tmp_path, model, store=store) as thread,
     ):
         assert last(await hear(thread, "start")).text == "no news"
-        (child,) = thread.subagents.known
+        (child,) = thread.subagents.records
         if again:
             await thread.subagents.send(child, "once more")
         while await thread.expects():

@@ -14,7 +14,7 @@ from treadle.subagents import AgentLimits
 from treadle.testing.script import Answer
 from treadle.tools.agents import AgentInfo, SpawnRequest
 
-from .scenes import Gates, announced, crew
+from .scenes import Gates, agent_thread, announced
 
 ROUNDS = int(os.environ.get("SOAK_ROUNDS", "10"))
 STEPS = 20
@@ -42,7 +42,7 @@ class Play:
             self.begun[born.agent_id] += 1
 
     async def send(self) -> None:
-        known = list(self.thread.subagents.known)
+        known = list(self.thread.subagents.records)
         if known and len(self.thread.subagents.working) < 3:
             target, interrupt = self.chance.choice(known), self.chance.random() < 0.4
             sent = await self.thread.subagents.send(target, self.words(), interrupt=interrupt)
@@ -51,7 +51,7 @@ class Play:
             self.begun[target] += sent.startswith("turn_")
 
     async def interrupt(self) -> None:
-        if known := list(self.thread.subagents.known):
+        if known := list(self.thread.subagents.records):
             await self.thread.subagents.interrupt(self.chance.choice(known))
 
     async def open(self) -> None:
@@ -94,7 +94,7 @@ async def test_whatever_is_done_nothing_is_read_twice_and_every_order_is_announc
     )
     gates = Gates()
     limits = AgentLimits(concurrent=3)
-    async with crew(tmp_path, model, gates.tool, limits=limits) as thread:
+    async with agent_thread(tmp_path, model, gates.tool, limits=limits) as thread:
         await hear(thread, "hello")
         play = Play(thread, gates, random.Random(seed))
         await play.spawn()
@@ -102,7 +102,7 @@ async def test_whatever_is_done_nothing_is_read_twice_and_every_order_is_announc
             await play.step()
         await play.end()
         told: Counter[str] = Counter()
-        for child in thread.subagents.known:
+        for child in thread.subagents.records:
             told.update(text for text in await heard(thread, child) if text in play.orders)
             turns = await thread.store.turns(child)
             assert {turn.state for turn in turns} <= {"completed", "aborted"}

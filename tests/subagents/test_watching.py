@@ -8,17 +8,17 @@ import pytest
 
 from tests.harness.scenes import call, hear, last, of, scripted
 from treadle.core.errors import LeaseLost
+from treadle.engines.values import EndReason
 from treadle.harness.events import ToolFinished
 from treadle.sandbox.policy import SandboxPolicy
-from treadle.subagents import Lent
-from treadle.subagents.values import EndReason
+from treadle.subagents import SharedExecutor
 from treadle.testing.script import Answer
 from treadle.tools.agents import SpawnRequest
 from treadle.tools.executor import Bounds, ProcessSpec
 from treadle.tools.local.local_executor import LocalExecutor
 from treadle.tools.local.process import LocalProcess
 
-from .scenes import Gates, crew, spawn
+from .scenes import Gates, agent_thread, spawn
 
 
 class Watcher:
@@ -61,11 +61,11 @@ async def test_a_watcher_hears_of_an_agent_before_it_starts_and_when_it_is_done(
         Answer(when="start", calls=(spawn("look", fork_context=fork),)),
         Answer(text="ok"),
     )
-    async with crew(tmp_path, model) as thread:
+    async with agent_thread(tmp_path, model) as thread:
         await hear(thread, "hello")
         thread.subagents.watcher = watcher = Watcher()
         await hear(thread, "start")
-        (child,) = thread.subagents.known
+        (child,) = thread.subagents.records
         assert watcher.heard == [(child, mode), (child, "completed")]
 
 
@@ -73,7 +73,7 @@ async def test_an_agent_that_a_watcher_cannot_prepare_for_does_not_start(tmp_pat
     model = scripted(
         *STARTING, Answer(when="start", calls=(spawn("look"),)), Answer(text="then not")
     )
-    async with crew(tmp_path, model) as thread:
+    async with agent_thread(tmp_path, model) as thread:
         await hear(thread, "hello")
         thread.subagents.watcher = Watcher("no room for another")
         (call_,) = of(await hear(thread, "start"), ToolFinished)
@@ -81,13 +81,13 @@ async def test_an_agent_that_a_watcher_cannot_prepare_for_does_not_start(tmp_pat
             False,
             "spawn_agent failed: RuntimeError: no room for another",
         )
-        assert thread.subagents.known == {}
+        assert thread.subagents.records == {}
         assert [info.id for info in await thread.store.threads()] == [thread.id]
         assert await thread.store.outbox(topic="agent") == []
 
 
 async def test_what_was_prepared_is_undone_when_the_order_cannot_be_recorded(tmp_path: Path):
-    async with crew(tmp_path, scripted(Answer(when="hello", text="hi"))) as thread:
+    async with agent_thread(tmp_path, scripted(Answer(when="hello", text="hi"))) as thread:
         await hear(thread, "hello")
         thread.subagents.watcher = watcher = Watcher()
         await thread.log.lease.release()
@@ -106,12 +106,12 @@ async def test_agents_of_a_thread_that_is_closed_are_released(tmp_path: Path):
         Answer(when="agent_id", text="ok"),
     )
     gates, watcher = Gates(), Watcher()
-    async with crew(tmp_path, model, gates.tool) as thread:
+    async with agent_thread(tmp_path, model, gates.tool) as thread:
         await hear(thread, "hello")
         thread.subagents.watcher = watcher
         await hear(thread, "start")
         await gates.reached["hole"].wait()
-        (child,) = thread.subagents.known
+        (child,) = thread.subagents.records
     assert watcher.heard == [(child, "isolated"), (child, "released")]
 
 
@@ -119,12 +119,12 @@ async def test_a_lent_executor_ends_what_was_started_through_it_and_nothing_else
     bounds = Bounds(policy=SandboxPolicy(mode="danger-full-access"), workspace=tmp_path)
     spec = ProcessSpec(argv=("cat",), cwd=tmp_path, bounds=bounds, tty=True)
     executor = LocalExecutor(home=tmp_path)
-    lent = Lent(executor)
+    shared = SharedExecutor(executor)
     try:
-        own, theirs = await executor.start(spec), await lent.start(spec)
-        await lent.write(tmp_path / "note", b"kept", bounds=bounds)
+        own, theirs = await executor.start(spec), await shared.start(spec)
+        await shared.write(tmp_path / "note", b"kept", bounds=bounds)
         assert await executor.read(tmp_path / "note", bounds=bounds) == b"kept"
-        await lent.close()
+        await shared.close()
         assert await theirs.wait() != 0
         await own.write(b"still here\n")
         async for data in own.output():
@@ -162,8 +162,8 @@ async def test_agents_act_through_the_executor_of_the_host_and_leave_it_open(tmp
         Answer(text="I ran it too"),
     )
     executor = Recording(tmp_path)
-    async with crew(tmp_path, model, tools=None, executor=executor) as thread:
+    async with agent_thread(tmp_path, model, tools=None, executor=executor) as thread:
         assert last(await hear(thread, "start")).text == "I ran it too"
-        (child,) = thread.subagents.known
+        (child,) = thread.subagents.records
         assert (executor.threads, executor.closed) == ([child, thread.id], 0)
     assert executor.closed == 1

@@ -31,7 +31,7 @@ from ..prompt.machine import observe_machine
 from ..prompt.prompt_context import PromptContext
 from ..prompt.registry import Registry
 from ..store.contract import Store
-from ..subagents import told_of
+from ..subagents import listed_agents
 from .dry_run import open_dry_run
 from .output import printable
 from .thread_setup import Setup, choices_of, docs_rules, prompt_settings
@@ -94,7 +94,7 @@ async def with_input(view: View, registry: Registry, text: str | None, setup: Se
         prompt_settings(setup.settings),
         model=profile.slug,
         model_instructions=instructions,
-        subagents=told_of(view.settings, view.thread),
+        subagents=listed_agents(view.settings, view.thread),
     )
     rules = docs_rules(setup.settings)
     context = await asyncio.to_thread(

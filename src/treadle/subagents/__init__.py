@@ -1,8 +1,7 @@
 """Subagents: threads that work for another thread, and messages between threads.
 
-Owns spawning, the work of a child from order to announcement, and what is left of both
-after a crash. Invariant: for each order that was recorded, the parent gets exactly one
-announcement.
+Owns starting agents, running their tasks, announcing the results, and recovering both
+after a crash. Invariant: for each recorded task the parent gets exactly one announcement.
 """
 
 from __future__ import annotations
@@ -12,32 +11,32 @@ from typing import TYPE_CHECKING
 from ..core.lazy import lazy_attributes
 
 if TYPE_CHECKING:
-    from .crew import Subagents
-    from .kinship import Kinship
-    from .lent import Lent
+    from .access import ThreadAccess
+    from .agent_run import SharedExecutor
     from .mail import post_message
-    from .values import AgentLimits, Descent, SpawnWatcher, descent_of, may_spawn, told_of
+    from .pool import Subagents
+    from .records import AgentLimits, Lineage, SpawnWatcher, can_spawn, lineage_of, listed_agents
 
 __all__ = [
     "AgentLimits",
-    "Descent",
-    "Kinship",
-    "Lent",
+    "Lineage",
+    "SharedExecutor",
     "SpawnWatcher",
     "Subagents",
-    "descent_of",
-    "may_spawn",
+    "ThreadAccess",
+    "can_spawn",
+    "lineage_of",
+    "listed_agents",
     "post_message",
-    "told_of",
 ]
 
 __getattr__ = lazy_attributes(
     __name__,
     {
-        "crew": "Subagents",
-        "kinship": "Kinship",
-        "lent": "Lent",
+        "access": "ThreadAccess",
+        "agent_run": "SharedExecutor",
         "mail": "post_message",
-        "values": "AgentLimits Descent SpawnWatcher descent_of may_spawn told_of",
+        "pool": "Subagents",
+        "records": "AgentLimits Lineage SpawnWatcher can_spawn lineage_of listed_agents",
     },
 )

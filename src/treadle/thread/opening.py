@@ -39,7 +39,7 @@ from ..prompt.registry import Registry, installed_registry
 from ..store.contract import Index, Store, ThreadInfo
 from ..store.index import SqliteIndex
 from ..store.shared_store import open_shared
-from ..subagents import Kinship
+from ..subagents import ThreadAccess
 from .options import HarnessOptions, PromptOptions, Rights, ThreadOptions
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ def open_engine(parts: Parts, completes: CompleteFactory) -> EngineSession:
         capabilities=harness.capabilities,
         citations=options.citations,
         completes=completes,
-        grants=Kinship(log.store, options.recall_threads),
+        grants=ThreadAccess(log.store, options.recall_threads),
         notify=parts.events.warn,
         report=parts.events.emit,
         timeouts=options.timeouts or EngineTimeouts(),

@@ -24,7 +24,7 @@ from ..policy.transport import asked_of
 from ..policy.turn_plan import HarnessPlan, Outlets
 from ..prompt.contributions import Audience
 from ..sandbox.approvals import Approvals
-from ..subagents import may_spawn
+from ..subagents import can_spawn
 from ..tools.dispatch import tools_by_name
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class ThreadPolicy:
         """Add the plan's overlays, the agents and the commands that the user has approved."""
         if self.plan is not None:
             context = add_contribution(context, self.plan.prompt.contribution)
-        agents = (*context.subagents, *self._subagents.told)
+        agents = (*context.subagents, *self._subagents.listed)
         context = msgspec.structs.replace(context, subagents=agents)
         home = self._log.setup.home
         if home is None:
@@ -123,7 +123,7 @@ class ThreadPolicy:
         if tools is None:
             tools = () if self.harness.traits.tools else self._builtin_tools()
         view = self._log.view
-        if may_spawn(view.settings, self._log.id, self.options.agents):
+        if can_spawn(view.settings, self._log.id, self.options.agents):
             from ..tools.agents import agent_tools
 
             tools = (*tools, *agent_tools(self._subagents))

@@ -83,7 +83,7 @@ class Thread:
         """Everyone who is told what happens, also between turns."""
         self.subagents = Subagents(
             parent=parts.log,
-            opened=self._open_child,
+            open_agent=self._open_child,
             limits=parts.options.agents or AgentLimits(depth=0),
             emit=parts.events.emit,
         )
@@ -395,7 +395,7 @@ class Thread:
     def adopt(self, settings: PromptContext) -> None:
         """Hold itself to other settings; commands from the next step on."""
         self.log.setup.settings = settings
-        self.subagents.follow(settings)
+        self.subagents.apply_settings(settings)
 
     def _turn_runner(self) -> TurnRunner:
         if self._runner is None:
@@ -424,10 +424,12 @@ class Thread:
     @asynccontextmanager
     async def _open_child(self, child: str) -> AsyncIterator[Thread]:
         """Open an agent's thread: with the model, the tools and no more rights than this one."""
-        from ..subagents import Lent
+        from ..subagents import SharedExecutor
 
         executor = self.policy.options.tools.executor
-        options = child_options(self.policy, self.log, Lent(executor) if executor else None)
+        options = child_options(
+            self.policy, self.log, SharedExecutor(executor) if executor else None
+        )
         async with type(self).open_with(options, child) as opened:
             yield opened
 

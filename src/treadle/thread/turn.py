@@ -237,7 +237,7 @@ class TurnRunner:
                 break
             if not working:
                 raise NothingToSend(f"nothing waits for thread {log.id!r}; say something to it")
-            await self.subagents.next_ended()
+            await self.subagents.wait_for_mail()
         first = mail[0]
         return Input(
             message=_message_of(first.body),
@@ -252,7 +252,7 @@ class TurnRunner:
         await self._load_engine()
         if self._connected != chain.present or moved:
             await self._connect(chain.present)
-        self.subagents.follow(self.log.setup.settings)
+        self.subagents.apply_settings(self.log.setup.settings)
         self._plan = self.policy.decide(chain)
 
     async def _select_harness(self) -> bool:

@@ -18,8 +18,8 @@ from treadle.store.contract import Change, Search, Store
 from treadle.store.index import SqliteIndex
 from treadle.store.memory import MemoryStore
 from treadle.store.sqlite import SqliteStore
-from treadle.subagents import AgentLimits, Kinship
-from treadle.subagents.values import DESCENT, Descent, kin_of
+from treadle.subagents import AgentLimits, ThreadAccess
+from treadle.subagents.records import LINEAGE, Lineage, agent_records
 from treadle.testing.contracts.drafts import append, says
 from treadle.testing.script import Answer
 
@@ -32,8 +32,8 @@ async def forked(store: Store, thread: str) -> str:
     return (await store.fork(thread, last)).id
 
 
-async def allows(kinship: Kinship, *pairs: tuple[str, str]) -> list[bool]:
-    return [await kinship.allows(*pair) for pair in pairs]
+async def allows(access: ThreadAccess, *pairs: tuple[str, str]) -> list[bool]:
+    return [await access.allows(*pair) for pair in pairs]
 
 
 async def test_forks_read_up_and_down_the_line_and_not_across_it():
@@ -43,23 +43,23 @@ async def test_forks_read_up_and_down_the_line_and_not_across_it():
     await append(store, root, Change(entries=(says("a"),)))
     child, sibling = await forked(store, root), await forked(store, root)
     grandchild = await forked(store, child)
-    kinship = Kinship(store)
+    access = ThreadAccess(store)
     up = ((child, root), (grandchild, child), (grandchild, root), (root, root))
-    assert await allows(kinship, *up) == [True] * 4
-    assert await allows(kinship, *(pair[::-1] for pair in up)) == [True] * 4
+    assert await allows(access, *up) == [True] * 4
+    assert await allows(access, *(pair[::-1] for pair in up)) == [True] * 4
     across = ((child, sibling), (grandchild, sibling), (stranger, root), (root, stranger))
-    assert await allows(kinship, *across) == [False] * 4
-    assert await kinship.readable(grandchild) == tuple(sorted({grandchild, child, root}))
+    assert await allows(access, *across) == [False] * 4
+    assert await access.readable(grandchild) == tuple(sorted({grandchild, child, root}))
 
 
 async def test_what_the_user_allows_may_be_read_by_all():
     store = MemoryStore()
     one, other = (await store.create()).id, (await store.create()).id
-    assert await allows(Kinship(store), (one, other)) == [False]
-    assert await allows(Kinship(store, (other,)), (one, other), (other, one)) == [True, False]
-    assert await allows(Kinship(store, ("*",)), (one, other), (other, one)) == [True, True]
-    assert await Kinship(store, ("*",)).readable(one) is None
-    assert await Kinship(store, (other,)).readable(one) == tuple(sorted((one, other)))
+    assert await allows(ThreadAccess(store), (one, other)) == [False]
+    assert await allows(ThreadAccess(store, (other,)), (one, other), (other, one)) == [True, False]
+    assert await allows(ThreadAccess(store, ("*",)), (one, other), (other, one)) == [True, True]
+    assert await ThreadAccess(store, ("*",)).readable(one) is None
+    assert await ThreadAccess(store, (other,)).readable(one) == tuple(sorted((one, other)))
 
 
 def test_the_configuration_says_what_the_user_allows():
@@ -72,10 +72,10 @@ async def test_a_thread_that_only_claims_to_be_an_agent_is_a_stranger():
     parent, claimant = (await store.create()).id, (await store.create()).id
     for claimed, allowed in (("thr_else", False), (claimant, True)):
         thread = claimant if allowed else (await store.create()).id
-        descent = Descent(thread=claimed, parent=parent, depth=1, nickname="x")
-        said = SettingsChange({DESCENT: Raw(json_bytes(descent))})
+        lineage = Lineage(thread=claimed, parent=parent, depth=1, nickname="x")
+        said = SettingsChange({LINEAGE: Raw(json_bytes(lineage))})
         await append(store, thread, Change(entries=(control_draft(said),)))
-        assert await allows(Kinship(store), (thread, parent)) == [allowed]
+        assert await allows(ThreadAccess(store), (thread, parent)) == [allowed]
 
 
 async def test_agents_and_who_started_them_read_each_other_and_no_one_else(tmp_path: Path):
@@ -91,11 +91,11 @@ async def test_agents_and_who_started_them_read_each_other_and_no_one_else(tmp_p
     )
     async with opened(tmp_path, model, agents=AgentLimits()) as thread:
         await hear(thread, "Send two.")
-        first, second = kin_of(thread.view.settings, thread.id)
-        kinship = Kinship(thread.store)
+        first, second = agent_records(thread.view.settings, thread.id)
+        access = ThreadAccess(thread.store)
         pairs = ((first, thread.id), (thread.id, first), (thread.id, second))
-        assert await allows(kinship, *pairs) == [True] * 3
-        assert await allows(kinship, (first, second), (second, first)) == [False] * 2
+        assert await allows(access, *pairs) == [True] * 3
+        assert await allows(access, (first, second), (second, first)) == [False] * 2
 
 
 @pytest.mark.parametrize("tool", ["recall_expand", "recall_describe"])
@@ -169,7 +169,7 @@ async def test_a_parent_is_read_beyond_the_cut(tmp_path: Path):
 async def log_of(store: Store, index: SqliteIndex, *texts: str) -> StoredLogReader:
     thread = (await store.create()).id
     await append(store, thread, Change(entries=tuple(map(says, texts))))
-    return StoredLogReader(thread, store, index, grants=Kinship(store))
+    return StoredLogReader(thread, store, index, grants=ThreadAccess(store))
 
 
 async def test_a_log_reads_stretches_and_leaves_out_what_is_hidden(tmp_path: Path):
@@ -199,7 +199,9 @@ async def test_a_log_finds_only_what_is_visible_and_may_be_read(tmp_path: Path):
         assert [hit.thread for hit in await log.find(Search("heron"))] == [log.thread]
         named = Search("heron", threads=(other.thread,))
         assert list(await log.find(named)) == []
-        allowed = StoredLogReader(log.thread, store, index, grants=Kinship(store, (other.thread,)))
+        allowed = StoredLogReader(
+            log.thread, store, index, grants=ThreadAccess(store, (other.thread,))
+        )
         assert [hit.thread for hit in await allowed.find(named)] == [other.thread]
         assert {hit.thread for hit in await allowed.find(Search("heron"))} == {
             log.thread,
@@ -208,7 +210,7 @@ async def test_a_log_finds_only_what_is_visible_and_may_be_read(tmp_path: Path):
         assert await log.of(other.thread) is None
         assert await log.of(log.thread) is log
         assert await StoredLogReader(log.thread, store, index).of(other.thread) is None
-        everything = StoredLogReader(log.thread, store, index, grants=Kinship(store, ("*",)))
+        everything = StoredLogReader(log.thread, store, index, grants=ThreadAccess(store, ("*",)))
         assert await everything.of("thr_gone") is None
         await index.close()
 
@@ -248,7 +250,7 @@ async def test_an_agent_looks_up_what_was_said_where_it_was_started(tmp_path: Pa
     )
     async with keeping(tmp_path, model, parent, agents=AgentLimits()) as thread:
         await hear(thread, "Send one.")
-        (child,) = kin_of(thread.view.settings, thread.id)
+        (child,) = agent_records(thread.view.settings, thread.id)
         entries = await thread.store.read(child)
     said = [entry.body.decode() for entry in entries if b"function_call_output" in entry.body]
     assert [NEEDLE in text for text in said] == [True]

@@ -1,8 +1,8 @@
-"""Kinship: which threads may read each other's history.
+"""Access: which threads may read each other's history.
 
-Owns the rule: a thread reads itself, those it comes from and those that come from it, by
-forking or by being started; and what the user allowed. Invariant: siblings and strangers
-are refused, and who is whose parent is read from the log and never from what a model says.
+Owns the rule: a thread reads itself, its ancestors and its descendants, by forking or by
+being started; and the threads that the user allowed. Invariant: siblings and unrelated
+threads are refused, and who is whose parent is read from the log, never from a model's text.
 """
 
 from __future__ import annotations
@@ -14,32 +14,32 @@ from msgspec import Struct
 from ..core.entries import SettingsChange
 from ..core.errors import NotFound
 from ..store.contract import Store
-from .values import descent_of
+from .records import lineage_of
 
-__all__ = ["EVERY_THREAD", "Kinship"]
+__all__ = ["EVERY_THREAD", "ThreadAccess"]
 
 EVERY_THREAD = "*"
-"""Stands for all threads where some are allowed."""
+"""Means all threads in a list of allowed threads."""
 
 _MOST = 256
-"""How many ancestors are looked at."""
+"""How many ancestors are read."""
 
 
-class Kinship(Struct, frozen=True):
-    """The grants of one store."""
+class ThreadAccess(Struct, frozen=True):
+    """The right of the threads of one store to read each other."""
 
     store: Store
     allowed: Collection[str] = ()
     """Threads that any thread may read."""
 
     async def allows(self, reader: str, thread: str) -> bool:
-        """Whether `reader` may read the log of `thread`."""
+        """Return whether `reader` may read the log of `thread`."""
         if reader == thread or not {thread, EVERY_THREAD}.isdisjoint(self.allowed):
             return True
         return thread in await self._ancestors(reader) or reader in await self._ancestors(thread)
 
     async def readable(self, reader: str) -> tuple[str, ...] | None:
-        """Where `reader` looks when it does not say where; None for all threads."""
+        """Return the threads that `reader` searches by default; None for all threads."""
         if EVERY_THREAD in self.allowed:
             return None
         return tuple(sorted({reader, *await self._ancestors(reader), *self.allowed}))
@@ -55,14 +55,14 @@ class Kinship(Struct, frozen=True):
         return known
 
     async def _parents(self, thread: str) -> list[str]:
-        """Whom a thread was forked from, and who started it."""
+        """Return the thread that a thread was forked from, and the one that started it."""
         try:
             info = await self.store.info(thread)
             own = await self.store.read(thread, info.cut + 1, info.cut + 1)
         except NotFound:
             return []
-        # Who started an agent is the first thing its own log says.
-        said = own[0].control if own and own[0].kind == "settings" else None
-        descent = descent_of(said.changes, thread) if isinstance(said, SettingsChange) else None
-        parents = [info.parent, descent.parent if descent else None]
+        # The first entry of an agent's own log says who started it.
+        first = own[0].control if own and own[0].kind == "settings" else None
+        lineage = lineage_of(first.changes, thread) if isinstance(first, SettingsChange) else None
+        parents = [info.parent, lineage.parent if lineage else None]
         return [parent for parent in parents if parent is not None]
