@@ -18,9 +18,7 @@ from treadle.prompt.input import user_message
 class Boastful(LoopHarness):
     """Claims a fragment that nobody knows."""
 
-    @property
-    def traits(self) -> Traits:
-        return Traits(fragments=frozenset({"weather"}))
+    traits: Traits = Traits(fragments=frozenset({"weather"}))
 
 
 class Careless(LoopHarness):

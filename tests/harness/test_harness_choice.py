@@ -257,7 +257,7 @@ async def test_a_harness_that_fails_to_let_go_is_in_nobodys_way(tmp_path, caplog
         async def forget(self, log) -> None:
             raise OSError(f"I remember {log.id}")
 
-    with caplog.at_level(logging.WARNING, "treadle.harness.slot"):
+    with caplog.at_level(logging.WARNING, "treadle.harness.thread_harness"):
         async with opened(tmp_path, Cage(kind=Stubborn)) as thread:
             await thread.reset()
     assert [record.getMessage().partition(": ")[2] for record in caplog.records] == [

@@ -27,8 +27,6 @@ from .step import Step
 
 __all__ = ["LoopHarness"]
 
-_TRAITS = Traits()
-
 
 class LoopHarness(Struct):
     """Treadle's own loop."""
@@ -36,16 +34,13 @@ class LoopHarness(Struct):
     name: str = "treadle"
     patience: Backoff = STREAM_PATIENCE
     """How often, and after which waits, an answer that broke off is asked for again."""
+    traits: Traits = Traits()
+    """It brings nothing of its own."""
 
     @property
     def capabilities(self) -> frozenset[Capability]:
         """All but what needs a thread of its own."""
         return LOOP_CAPABILITIES
-
-    @property
-    def traits(self) -> Traits:
-        """It brings nothing of its own."""
-        return _TRAITS
 
     async def run(self, run: TurnRun) -> Outcome:
         """Run the turn."""

@@ -1,6 +1,6 @@
 """Selection: which harness runs a turn, and why.
 
-Owns the order of wishes and the reasons that events show. Invariant: `select` is a
+Owns the order of preferences and the reasons that events show. Invariant: `select` is a
 function of what it is given; a harness that was asked for is never replaced by another
 unless it says itself that it may be.
 """
@@ -18,7 +18,7 @@ from .builtin import AUTO, TREADLE
 from .offers import Registration, Route, Support
 from .registry import HarnessRegistry, canonical
 
-__all__ = ["HarnessRules", "Reason", "Selection", "Wish", "select"]
+__all__ = ["HarnessRules", "Preference", "Reason", "Selection", "select"]
 
 Reason: TypeAlias = Literal[
     "forced_treadle",
@@ -33,7 +33,7 @@ Reason: TypeAlias = Literal[
 Asked: TypeAlias = Literal["", "pin", "run", "model", "provider", "general"]
 
 
-class Wish(Struct, frozen=True, kw_only=True):
+class Preference(Struct, frozen=True, kw_only=True):
     """Which harness is wanted, by everybody who may say so; None says nothing.
 
     The first one that names a harness counts; ``auto`` leaves it to the next.
@@ -48,8 +48,8 @@ class Wish(Struct, frozen=True, kw_only=True):
     general: str | None = None
     """What the configuration says for all models."""
 
-    def named(self) -> tuple[str, Asked]:
-        """The harness that is asked for and by whom; ``auto`` by nobody."""
+    def first_named(self) -> tuple[str, Asked]:
+        """Return the harness that is asked for and by whom; ``auto`` by nobody."""
         levels: tuple[Asked, ...] = ("pin", "run", "model", "provider", "general")
         for asked in levels:
             name = getattr(self, asked)
@@ -68,13 +68,15 @@ class HarnessRules(Struct, frozen=True, kw_only=True):
     tables: dict[str, dict[str, Any]] = {}
     """What each harness is made with, by id."""
 
-    def wish(self, route: Route, *, pin: str | None = None, run: str | None = None) -> Wish:
-        """What is wished for a model."""
+    def preference(
+        self, route: Route, *, pin: str | None = None, run: str | None = None
+    ) -> Preference:
+        """Return who wants which harness for a model."""
         bare = route.model.removeprefix(f"{route.provider}:")
         names = (route.model, f"{route.provider}:{bare}", bare)
         scoped = next((self.models[name] for name in names if name in self.models), None)
         provider = self.providers.get(route.provider)
-        return Wish(pin=pin, run=run, model=scoped, provider=provider, general=self.general)
+        return Preference(pin=pin, run=run, model=scoped, provider=provider, general=self.general)
 
 
 class Selection(Struct, frozen=True, kw_only=True):
@@ -88,9 +90,9 @@ class Selection(Struct, frozen=True, kw_only=True):
     """What was said about its support."""
 
 
-def select(wish: Wish, registry: HarnessRegistry, route: Route) -> Selection:
+def select(preference: Preference, registry: HarnessRegistry, route: Route) -> Selection:
     """Choose a harness for `route`. Raises `MissingHarness` and `UnsupportedHarness`."""
-    name, asked = wish.named()
+    name, asked = preference.first_named()
     route = msgspec.structs.replace(route, requested=name)
     if name == AUTO:
         return _automatic(registry, route)

@@ -27,7 +27,7 @@ from ..engines.session import EngineSession
 from ..harness.event_stream import EventStream
 from ..harness.registry import harness_registry
 from ..harness.select import HarnessRules
-from ..harness.slot import HarnessSlot
+from ..harness.thread_harness import ThreadHarness
 from ..log.setup import RequestSetup
 from ..log.thread_log import ThreadLog
 from ..models.catalog import Catalog
@@ -56,7 +56,7 @@ class Parts(Struct, frozen=True, kw_only=True):
     log: ThreadLog
     options: ThreadOptions
     routes: Routes
-    harnesses: HarnessSlot
+    harnesses: ThreadHarness
     overlays: Overlays
     events: EventStream
 
@@ -85,10 +85,10 @@ async def open_parts(stack: AsyncExitStack, thread: str | None, options: ThreadO
     redact_logs()
     place = await _open_place(stack, options)
     facts = await asyncio.to_thread(_read_facts, place.home, options)
-    harnesses = _harness_slot(place.home, facts.catalog, options)
+    harnesses = _thread_harness(place.home, facts.catalog, options)
     stack.push_async_callback(harnesses.close)
     if thread is None:
-        await harnesses.seat(model or "")  # so that no thread is made in vain
+        await harnesses.ensure(model or "")  # so that no thread is made in vain
         cwd = _absolute(options.cwd)
         thread = (await place.store.create(cwd=cwd, title=options.title)).id
     lease = await place.store.acquire(thread)
@@ -96,7 +96,7 @@ async def open_parts(stack: AsyncExitStack, thread: str | None, options: ThreadO
     info = await place.store.info(thread)
     view = await load_view(place.store, info.id, facts.registry, info=info)
     model = model or named_model(view.head, options.routing.default_model)
-    await harnesses.seat(model, info.id)
+    await harnesses.ensure(model, info.id)
     rights = options.rights
     log = ThreadLog(
         info.id,
@@ -204,10 +204,10 @@ def _read_facts(home: Path | None, options: ThreadOptions) -> _Facts:
     )
 
 
-def _harness_slot(home: Path | None, catalog: Catalog, options: ThreadOptions) -> HarnessSlot:
+def _thread_harness(home: Path | None, catalog: Catalog, options: ThreadOptions) -> ThreadHarness:
     harness, routing = options.harness, options.routing
-    return HarnessSlot(
-        wish=harness.harness,
+    return ThreadHarness(
+        wanted=harness.harness,
         catalog=catalog,
         brought=options.client is not None,
         home=home or home_path(),

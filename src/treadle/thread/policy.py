@@ -29,7 +29,7 @@ from ..tools.dispatch import tools_by_name
 
 if TYPE_CHECKING:
     from ..harness.contract import Harness
-    from ..harness.slot import HarnessSlot
+    from ..harness.thread_harness import ThreadHarness
     from ..log.thread_log import ThreadLog
     from ..models.contract import Model
     from ..policy.overlays import Overlays
@@ -55,7 +55,7 @@ class ThreadPolicy:
         options: ThreadOptions,
         *,
         routes: Routes,
-        harnesses: HarnessSlot,
+        harnesses: ThreadHarness,
         overlays: Overlays,
         subagents: Subagents,
         warn: Callable[[str], None],
@@ -169,7 +169,7 @@ class ThreadPolicy:
     def _inputs(self, chain: Chain, api: str) -> PlanInputs:
         setup, options = self._log.setup, self.options
         params = options.routing.params
-        profile, harness = setup.profile, self.harness
+        profile, harness = setup.profile, self.harnesses.harness
         settings = msgspec.structs.replace(setup.settings, cwd=str(setup.cwd))
         audience = Audience(provider=profile.provider, model=profile.slug)
         return PlanInputs(

@@ -17,18 +17,17 @@ import msgspec
 from msgspec import Raw, Struct
 
 from ..core.aio import finish_uncancelled
-from ..core.errors import NotFound, NothingToSend, TreadleError
+from ..core.errors import NotFound, NothingToSend
 from ..core.ids import new_id
 from ..core.items import Message, decode_item, text_of
 from ..core.provenance import InputProvenance, InternalEvent
-from ..core.redact import redact, redact_known, redact_logs
+from ..core.redact import redact_known, redact_logs
 from ..core.usage import TokenUsage
 from ..core.wire import Json, json_bytes
 from ..engines.session import EngineSession
 from ..harness.compaction import compact_natively, compact_view, is_full, make_room, with_native
 from ..harness.contract import Compacts, Outcome, Preview, Previews, Resumes, TurnRun
 from ..harness.events import (
-    AttemptFailed,
     EvidenceFound,
     ToolProgress,
     TurnCompleted,
@@ -38,15 +37,13 @@ from ..harness.events import (
 from ..hooks import Hooks
 from ..hooks.payloads import BeforePromptBuild, OnTurnEnd, OnTurnStart
 from ..log.turn_input import TurnInput
-from ..policy.fallback import Attempt, Chain, Tried
-from ..policy.outcome import Facts, Fallback, classify
+from ..policy.outcome import Fallback, classify
 from ..policy.repair import note_for
 from ..prompt.announcements import HookContext
-from ..prompt.standing_instructions import DeveloperInstructionsState, OverlaySuffixState
-from ..prompt.thread_state import ModelState
 from ..sandbox.approvals import Approvals
 from ..store.contract import InboxMessage, Store, Turn
 from ..tools.contract import Progress, ToolCall, ToolContext, ToolResult
+from .attempts import Attempts
 
 if TYPE_CHECKING:
     from ..delivery.channel import ReplyOrigin
@@ -55,7 +52,6 @@ if TYPE_CHECKING:
     from ..harness.completion import EngineComplete
     from ..harness.event_stream import EventStream
     from ..log.thread_log import ThreadLog
-    from ..models.contract import Model
     from ..policy.turn_plan import TurnPlan
     from ..prompt.announcements import Unanswered
     from ..subagents import Subagents
@@ -72,15 +68,8 @@ _STATUS: dict[str, TurnStatus] = {
 }
 """What hosts hear of the states that no turn leaves."""
 
-_UNUSABLE = "candidate_unusable"
-
 _NEWEST = 64
 """Among so many rows an unanswered message is found, if there is one."""
-
-_OF_THE_MODEL = frozenset(
-    state.id for state in (DeveloperInstructionsState, ModelState, OverlaySuffixState)
-)
-"""What a model is told because it is that model."""
 
 
 class Input(Struct, frozen=True, kw_only=True):
@@ -124,15 +113,7 @@ class TurnRunner:
         self.emit = events.emit
         self.began = False
         """The present turn has its input; from now on its end is told by an event."""
-        self.model: Model | None = None
-        """The connection to the present candidate."""
-        self._connected: Attempt | None = None
-        self._plan: TurnPlan | None = None
-        self._chain = Chain(models=(log.setup.model,))
-        """The candidates of the present turn."""
-        self._tried: tuple[Tried, ...] = ()
-        self._asked_for: str | None = None
-        """The model that was asked for, while another one answers."""
+        self._attempts = Attempts(log, engine, policy, self.emit)
 
     async def run(
         self, given: Input | None, *, turn_id: str | None = None, origin: ReplyOrigin | None = None
@@ -159,12 +140,11 @@ class TurnRunner:
                 await finish_uncancelled(self._deliver())
                 raise
         finally:
-            self._ask_first_model_again()
+            self._attempts.ask_first_model_again()
             await self._release_profile()
 
     async def _run(self, given: Input) -> TurnCompleted:
         outcome: Outcome | None = None
-        self._tried = ()
         try:
             await self._catch_up()
             if self._compacts_here and is_full(self._turn_run()):
@@ -187,7 +167,7 @@ class TurnRunner:
         """
         await self._prepare()
         await self._catch_up()
-        harness = self.policy.harness
+        harness = self._attempts.harness
         own = harness if isinstance(harness, Compacts) else None
         if own is not None and not self._compacts_here:
             done = await compact_natively(self._turn_run(), own)
@@ -206,22 +186,22 @@ class TurnRunner:
 
     async def foresee(self) -> TurnPlan:
         """Return the plan of a turn that began now; nothing is sent, recorded or let go of."""
-        await self._select_harness()
-        await self._load_engine()
+        await self._attempts.select_harness()
+        await self._attempts.load_engine()
         return await self.policy.foresee()
 
     async def close(self) -> None:
         """Close the connection and what tools left running."""
         await self.executor.close()
-        await self._disconnect()
+        await self._attempts.close()
 
     # Before a turn: who may answer, who runs it, what was decided.
 
     async def _prepare(self) -> None:
         """Have everything there that the next turn needs: harness, engine, connection, plan."""
         redact_logs()  # again: what was imported since has loggers, too
-        self._chain = await self.policy.routes.candidates(self.log.setup.model)
-        await self._prepare_attempt(self._chain)
+        await self._attempts.begin()
+        self.subagents.apply_settings(self.log.setup.settings)
 
     async def _take_mail(self, turn_id: str | None) -> Input:
         """Return the input that others left; wait for agents to leave some."""
@@ -247,43 +227,10 @@ class TurnRunner:
             mail=mail,
         )
 
-    async def _prepare_attempt(self, chain: Chain) -> None:
-        moved = await self._select_harness()
-        await self._load_engine()
-        if self._connected != chain.present or moved:
-            await self._connect(chain.present)
-        self.subagents.apply_settings(self.log.setup.settings)
-        self._plan = self.policy.decide(chain)
-
-    async def _select_harness(self) -> bool:
-        """Have the harness there that the model wants; whether it is another one."""
-        policy = self.policy
-        moved = await policy.harnesses.seat(self.log.setup.model, self.log.id)
-        if moved:
-            self.engine.use_harness(policy.harness.name, policy.harness.capabilities)
-            policy.offer_tools()
-        return moved
-
-    async def _load_engine(self) -> None:
-        """Have the engine there, if it can be found, with the tools it brings."""
-        tools = await self.engine.load_tools(self.policy.taken_tool_names)
-        self.policy.offer_engine_tools(tools)
-
-    async def _connect(self, attempt: Attempt) -> None:
-        await self._disconnect()
-        # Looking for a provider may read what is installed.
-        self.model = await asyncio.to_thread(self.policy.connect, attempt)
-        self._connected = attempt
-        self.log.setup.api = self.model.format.name
-
-    async def _disconnect(self) -> None:
-        if self.model is not None and self.policy.options.client is None:
-            await self.model.close()
-
     async def _catch_up(self) -> None:
         """Know all that happened to the thread, before anything else does."""
         await self.log.epochs.begin_head()
-        harness = self.policy.harness
+        harness = self._attempts.harness
         if isinstance(harness, Resumes):
             await harness.resume(self._turn_run())
         # A view with open calls cannot be folded, and that may be the next thing to do.
@@ -293,7 +240,7 @@ class TurnRunner:
     @property
     def _compacts_here(self) -> bool:
         """Whether the view is folded here; some harnesses do that themselves, if they may."""
-        return self.engine.handles_compaction or not self.policy.harness.traits.room
+        return self.engine.handles_compaction or not self._attempts.harness.traits.room
 
     # Admission: the input becomes durable, with what stands around it.
 
@@ -330,7 +277,7 @@ class TurnRunner:
             provenance=given.provenance,
             events=tuple(given.events),
             mail=tuple(given.mail),
-            untold=self.policy.harness.traits.fragments,
+            untold=self._attempts.harness.traits.fragments,
             ahead=() if note is None else (note,),
         )
 
@@ -369,13 +316,13 @@ class TurnRunner:
         return msgspec.structs.replace(opening, behind=(*opening.behind, *added))
 
     def _preview(self, opening: TurnInput) -> Preview:
-        harness = self.policy.harness
+        harness = self._attempts.harness
         if isinstance(harness, Previews):
             return harness.preview(self._turn_run(), opening)
         return Preview(text_of(opening.message.content), self.engine.guidance or "")
 
     async def _announce(self, turn: Turn) -> None:
-        log, plan, sandbox = self.log, self._plan, self.policy.sandbox.mode
+        log, plan, sandbox = self.log, self._attempts.plan, self.policy.sandbox.mode
         assert plan is not None, "a turn was prepared before it was admitted"
         self.emit(
             TurnStarted(
@@ -383,7 +330,7 @@ class TurnRunner:
                 turn=turn.id,
                 number=turn.number,
                 model=log.setup.model,
-                harness=self.policy.harness.name,
+                harness=self._attempts.harness.name,
                 harness_reason=plan.harness.reason,
                 profile=plan.auth.profile,
                 transport=plan.transport,
@@ -395,61 +342,20 @@ class TurnRunner:
     # The attempts: one candidate after the other, until one of them answers.
 
     async def _attempt(self, turn: Turn) -> Outcome:
-        spent, note = TokenUsage(), self.policy.routes.note_result
+        attempts, spent = self._attempts, TokenUsage()
         while True:
             run = self._turn_run(turn)
-            run.accepts, run.spent = self._accepts, spent
-            outcome = await self.policy.harness.run(run)
+            run.accepts, run.spent = attempts.accepts, spent
+            outcome = await attempts.harness.run(run)
             spent = outcome.usage
-            await note(self._chain.present, outcome.facts.failure)
+            assert attempts.present is not None
+            await self.policy.routes.note_result(attempts.present, outcome.facts.failure)
             if outcome.ended:
                 return outcome
             verdict = classify(outcome.facts)
-            if not isinstance(verdict, Fallback) or not await self._move_on(verdict):
+            if not isinstance(verdict, Fallback) or not await attempts.move_on(verdict):
                 await self.log.turns.finish("failed", usage=outcome.usage)
                 return msgspec.structs.replace(outcome, status="failed", ended=True)
-
-    def _accepts(self, facts: Facts) -> bool:
-        """Whether the turn may end with an answer like this: it is one, or there is no better."""
-        verdict = classify(facts)
-        return not isinstance(verdict, Fallback) or self._chain.after(verdict) is None
-
-    async def _move_on(self, verdict: Fallback) -> bool:
-        """Make the next candidate ready; whether there is one."""
-        while True:
-            following = self._chain.after(verdict)
-            self._tried = self._chain.tried_after(verdict)
-            if following is None:
-                return False
-            try:
-                self._chain = await self._switch(following)
-            except TreadleError as error:
-                # A candidate that cannot even be asked is passed over, and recorded.
-                self._chain = following
-                verdict = Fallback("model_not_found", _UNUSABLE, redact(str(error)))
-                continue
-            self.emit(AttemptFailed(tried=self._tried[-1], next=self._chain.present))
-            return True
-
-    async def _switch(self, chain: Chain) -> Chain:
-        """Make ready for another candidate, in the middle of a turn."""
-        log = self.log
-        chain = await self.policy.routes.with_profiles(chain)
-        if log.setup.model != chain.model:
-            self._asked_for = self._asked_for or log.setup.model
-            self.policy.ask_model(chain.model)
-        await self._prepare_attempt(chain)
-        await log.epochs.renew_head()
-        # The rest of the surroundings is the same for whoever answers.
-        states = _OF_THE_MODEL - self.policy.harness.traits.fragments
-        await log.retell(await log.setup.observe(), *sorted(states))
-        return chain
-
-    def _ask_first_model_again(self) -> None:
-        """After a turn, ask the model that was asked for, unless another was meanwhile."""
-        first, self._asked_for = self._asked_for, None
-        if first is not None and self._connected and self._connected.model == self.log.setup.model:
-            self.policy.ask_model(first)
 
     async def _release_profile(self) -> None:
         """After a compaction no account's cache is warm: keep to no profile that nobody chose."""
@@ -493,25 +399,27 @@ class TurnRunner:
             text=outcome.text,
             usage=outcome.usage,
             error=outcome.error,
-            tried=self._tried,
+            tried=self._attempts.tried,
         )
 
     # What a harness and its tools are given.
 
     def _turn_run(self, turn: Turn | None = None) -> TurnRun:
-        assert self.model is not None, "a turn is prepared before anything is run"
+        attempts = self._attempts
+        assert attempts.model is not None, "a turn is prepared before anything is run"
+        assert attempts.present is not None
         return TurnRun(
             turn=turn,
             log=self.log,
             engine=self.engine,
-            model=self.model,
+            model=attempts.model,
             tools=self.policy.tools,
             tools_by_name=self.policy.tools_by_name,
             context=self._tool_context,
             emit=self.emit,
-            plan=self._plan,
+            plan=attempts.plan,
             hooks=self.hooks,
-            identity=partial(self.policy.routes.identity, self._chain.present),
+            identity=partial(self.policy.routes.identity, attempts.present),
         )
 
     def _tool_context(self, step: int) -> ToolContext:

@@ -13,7 +13,7 @@ from ...core.errors import ConfigError
 from ...harness.offers import Registration
 from ...harness.registry import HarnessRegistry
 from ...harness.select import HarnessRules
-from ...harness.slot import HarnessSlot
+from ...harness.thread_harness import ThreadHarness
 from ...models.catalog import Catalog
 from ..cli_home import Home
 from ..command_options import as_json, model_option, runs
@@ -89,8 +89,8 @@ def _config(home: Home, model: str | None) -> Config:
 async def choice(config: Config, home: Path, registry: HarnessRegistry) -> Chosen:
     """Which harness the configured model would get; nothing is made or started."""
     wanted = harness_options(config)
-    slot = HarnessSlot(
-        wish=wanted.harness,
+    slot = ThreadHarness(
+        wanted=wanted.harness,
         catalog=Catalog.load(home / "models.toml").with_providers(config.settings.providers),
         home=home,
         environ=os.environ,

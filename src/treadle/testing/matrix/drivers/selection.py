@@ -10,7 +10,7 @@ from ....harness.contract import Outcome, Traits, TurnRun
 from ....harness.events import TurnCompleted, TurnStarted
 from ....harness.offers import Registration, Route, Support
 from ....harness.registry import HarnessRegistry, canonical
-from ....harness.select import HarnessRules, Selection, Wish, select
+from ....harness.select import HarnessRules, Preference, Selection, select
 from ..stage import Stage, answers
 
 __all__ = ["choose", "name", "register", "turn"]
@@ -38,7 +38,7 @@ async def choose(given: Mapping[str, Any], stage: Stage | None) -> Mapping[str, 
         registry.register(_registration(each, asked))
     route = Route(**(_MODEL | given.get("route", {})))
     try:
-        chosen = select(_wish(given, route), registry, route)
+        chosen = select(_preference(given, route), registry, route)
     except (MissingHarness, UnsupportedHarness) as error:
         return {"error": type(error).__name__, "message": str(error), "consulted": asked}
     return {**_shown(chosen), "consulted": asked}
@@ -122,11 +122,11 @@ def _registration(each: Mapping[str, Any], asked: list[str]) -> Registration:
     )
 
 
-def _wish(given: Mapping[str, Any], route: Route) -> Wish:
-    wish = given.get("wish", {})
+def _preference(given: Mapping[str, Any], route: Route) -> Preference:
+    wanted = given.get("wish", {})
     if "rules" not in given:
-        return Wish(**wish)
-    return HarnessRules(**given["rules"]).wish(route, **wish)
+        return Preference(**wanted)
+    return HarnessRules(**given["rules"]).preference(route, **wanted)
 
 
 def _shown(chosen: Selection) -> dict[str, str]:

@@ -1,9 +1,9 @@
-"""The slot: which harness a thread was given, and the one that serves it now.
+"""The harness of a thread: which one it was opened with, and the one that serves it now.
 
-Owns the way from a name or an object to a harness, and who lets go of it. Invariants:
-what the slot made it closes with the thread, for agents may still work with one that the
-thread has moved from; what a host brought is only left; and no harness takes another's
-place because that one failed.
+Owns the way from a name or an object to a harness, and who closes it. Invariants: what was
+made here is closed with the thread, for agents may still work with one that the thread has
+moved from; what a host brought is only left; and no harness takes another's place because
+that one failed.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
     from ..models.catalog import Catalog
     from ..models.providers import ProviderConfig
 
-__all__ = ["HarnessSlot"]
+__all__ = ["ThreadHarness"]
 
 _log = logging.getLogger(__name__)
 
 
-class HarnessSlot(Service, kw_only=True):
-    """The place of one thread's harness."""
+class ThreadHarness(Service, kw_only=True):
+    """The harness of one thread."""
 
-    wish: str | Harness
+    wanted: str | Harness
     """What the thread was opened with."""
     catalog: Catalog
     brought: bool = False
@@ -47,7 +47,7 @@ class HarnessSlot(Service, kw_only=True):
     rules: HarnessRules = field(default_factory=HarnessRules)
     registry: HarnessRegistry = field(default_factory=harness_registry)
     pin: str | None = None
-    """What was wished for since the thread was opened."""
+    """What was asked for since the thread was opened."""
     _made: dict[str, Harness] = field(default_factory=dict)
     _thread: str = ""
     """Whom it serves; nobody before the thread is made."""
@@ -82,16 +82,16 @@ class HarnessSlot(Service, kw_only=True):
         """Which harness would serve `model`. Raises `MissingHarness`, `UnsupportedHarness`."""
         route = self.route(model)
         pin = self.pin if pin is None else pin
-        if isinstance(self.wish, str):
-            wish = self.rules.wish(route, pin=pin, run=self.wish)
+        if isinstance(self.wanted, str):
+            preference = self.rules.preference(route, pin=pin, run=self.wanted)
         elif pin is None or canonical(pin) == AUTO:
-            return Selection(harness=self.wish.name, reason="brought")
+            return Selection(harness=self.wanted.name, reason="brought")
         else:
-            wish = self.rules.wish(route, pin=pin)
-        return select(wish, self.registry, route)
+            preference = self.rules.preference(route, pin=pin)
+        return select(preference, self.registry, route)
 
-    async def seat(self, model: str, thread: str = "") -> bool:
-        """Have the harness there that `model` wants; whether it is another than before.
+    async def ensure(self, model: str, thread: str = "") -> bool:
+        """Have the harness that `model` wants; return whether it is another than before.
 
         Raises what selecting and making it raise.
         """
@@ -110,7 +110,7 @@ class HarnessSlot(Service, kw_only=True):
 
     async def forget(self, log: ThreadLog) -> None:
         """Let each harness forget a thread that was reset; a failure is only logged."""
-        brought = () if isinstance(self.wish, str) else (self.wish,)
+        brought = () if isinstance(self.wanted, str) else (self.wanted,)
         for harness in (*brought, *self._made.values()):
             name = harness.name
             if isinstance(harness, Forgets):
@@ -131,8 +131,8 @@ class HarnessSlot(Service, kw_only=True):
 
     async def _make_or_reuse(self, chosen: Selection) -> Harness:
         if chosen.reason == "brought":
-            assert not isinstance(self.wish, str)
-            return self.wish
+            assert not isinstance(self.wanted, str)
+            return self.wanted
         if chosen.harness not in self._made:
             offer = HarnessOffer(
                 home=self.home,
