@@ -356,7 +356,7 @@ async def test_another_model_goes_on_with_the_same_items(woven):
     long = "x" * 30_000
     await woven.thread.log.requests.record_answer([call(8)])
     await woven.thread.log.append(output(8, long))
-    woven.thread.log.setup.model = OTHER_MODEL
+    woven.thread.log.setup.use_model(OTHER_MODEL)
     woven.change(model="gpt-5.2", model_instructions="Be brief.")
     await woven.say("u9")
     row = await woven.send()

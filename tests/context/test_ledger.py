@@ -77,7 +77,7 @@ async def test_a_request_that_extends_the_last_shares_all_of_it_but_the_brackets
 async def test_every_reason_for_a_break_is_named():
     async with scene() as found:
         await found.turn("u1")
-        found.thread.log.setup.model = OTHER_MODEL
+        found.thread.log.setup.use_model(OTHER_MODEL)
         await found.turn("u2")
         found.thread.log.setup.choices = Choices(effort="high")
         await found.turn("u3")

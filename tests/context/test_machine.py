@@ -117,7 +117,8 @@ class Weaving(RuleBasedStateMachine):
     @rule(model=st.sampled_from([MODEL, OTHER_MODEL]), tools=st.sampled_from([(), (LOOK,)]))
     def switch(self, model: str, tools: tuple[FunctionTool, ...]) -> None:
         self.model, self.tools = model, tools
-        self.thread.log.setup.model, self.thread.log.setup.tools = model, tools
+        self.thread.log.setup.use_model(model)
+        self.thread.log.setup.tools = tools
         self.scene.change(model=model.partition(":")[2])
 
     @rule(turns=st.integers(1, 3))

@@ -38,7 +38,7 @@ async def eventful(found: Scene) -> None:
     )
     await found.turn("u3")
     await found.thread.rollback(2)
-    found.thread.log.setup.model = OTHER_MODEL
+    found.thread.log.setup.use_model(OTHER_MODEL)
     await found.turn("u4")
     await found.thread.log.configure(goal="Ship it")
     await found.thread.log.epochs.rebase(0)

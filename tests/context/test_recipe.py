@@ -112,7 +112,7 @@ async def test_agents_md_edited_before_a_new_base_is_told_again_whole():
 async def test_a_model_switch_before_a_new_base_is_told_again_with_its_instructions():
     async with scene() as found:
         await found.turn("u1")
-        found.thread.log.setup.model = OTHER_MODEL
+        found.thread.log.setup.use_model(OTHER_MODEL)
         found.change(model="gpt-5.2", model_instructions="Be brief.")
         await found.turn("u2")
         await compacted(found, "summary")

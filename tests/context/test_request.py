@@ -257,7 +257,7 @@ async def test_a_renderer_starts_anew_with_each_epoch():
         renderer = Renderer()
         assert renderer.render(found.thread.view) == found.thread.request()
         await found.thread.rollback()
-        found.thread.log.setup.model = OTHER_MODEL
+        found.thread.log.setup.use_model(OTHER_MODEL)
         await found.say("u2")
         assert renderer.render(found.thread.view) == Renderer().render(found.thread.view)
         assert body(found.thread.request())["model"] == "gpt-5.2"
@@ -294,7 +294,7 @@ async def test_a_preview_is_what_the_turn_will_send():
             assert [row.body for row in view.rows] == [r.body for r in found.thread.view.rows]
             await found.step(call(said))
         before = len(await found.thread.store.read(found.thread.id))
-        found.thread.log.setup.model = OTHER_MODEL
+        found.thread.log.setup.use_model(OTHER_MODEL)
         _, previewed = await found.thread.log.requests.preview("u3")
         assert len(await found.thread.store.read(found.thread.id)) == before
         await found.thread.log.turns.admit("u3")

@@ -69,7 +69,7 @@ async def test_every_earlier_request_can_be_made_again_from_the_log():
         await found.thread.log.epochs.rebase(len(found.thread.view.rows))
         await found.turn("u3")
         await found.thread.rollback()
-        found.thread.log.setup.model = OTHER_MODEL
+        found.thread.log.setup.use_model(OTHER_MODEL)
         await found.turn("u4")
         entries = await found.thread.store.read(found.thread.id)
         marks = [entry.control for entry in entries if entry.kind == "request"]
@@ -233,7 +233,7 @@ async def test_a_rollback_takes_along_what_the_turn_was_told():
 async def test_a_rolled_back_model_switch_brings_the_first_model_back():
     async with scene() as found:
         await found.turn("u1")
-        found.thread.log.setup.model = OTHER_MODEL
+        found.thread.log.setup.use_model(OTHER_MODEL)
         found.change(model="gpt-5.2")
         await found.turn("u2")
         await found.thread.rollback()

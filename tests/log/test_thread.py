@@ -174,7 +174,7 @@ async def test_an_output_is_cut_once_when_it_is_recorded():
         assert kept is not None
         assert len(kept) == 48_000 + len("…13000 tokens truncated…")
         assert "…13000 tokens truncated…" in kept
-        found.thread.log.setup.model = OTHER_MODEL
+        found.thread.log.setup.use_model(OTHER_MODEL)
         await found.say("u2")
         assert kept.encode() in found.thread.request().body
 

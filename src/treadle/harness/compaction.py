@@ -30,9 +30,8 @@ _CANNOT = (CannotCompact, TooLong, ModelError, HookFailed)
 
 def is_full(run: TurnRun) -> bool:
     """Whether the view has reached the model's limit for it; an owning engine knows itself."""
-    profile, occupied = run.log.setup.profile, run.engine.occupied_tokens()
-    limits = (profile.auto_compact_limit, profile.effective_window)
-    return occupied is not None and any(limit is not None and occupied >= limit for limit in limits)
+    occupied = run.engine.occupied_tokens()
+    return occupied is not None and run.log.setup.profile.is_filled_by(occupied)
 
 
 async def make_room(run: TurnRun, trigger: Trigger, *, live: bool) -> bool:

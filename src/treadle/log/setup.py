@@ -30,6 +30,8 @@ class RequestSetup(Struct, kw_only=True, eq=False):
 
     catalog: Catalog
     model: str
+    profile: ModelProfile
+    """The facts about the model."""
     cwd: Path
     home: Path | None = None
     tools: tuple[ToolSpec, ...] = ()
@@ -44,16 +46,12 @@ class RequestSetup(Struct, kw_only=True, eq=False):
     """How AGENTS.md files are found."""
     extend_context: Callable[[PromptContext], PromptContext] = lambda context: context
     """Adds what only the running thread knows to what fragments see."""
-    _known: tuple[str, ModelProfile] | None = None
     _head: tuple[tuple[object, ...], Head] | None = None
     """The newest head, and all that it was made of."""
 
-    @property
-    def profile(self) -> ModelProfile:
-        """The facts about the model."""
-        if self._known is None or self._known[0] != self.model:
-            self._known = self.model, self.catalog.profile(self.model)
-        return self._known[1]
+    def use_model(self, name: str) -> None:
+        """Ask this model from now on."""
+        self.model, self.profile = name, self.catalog.profile(name)
 
     async def observe(self) -> PromptContext:
         """Return what fragments would see now."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import aclosing, suppress
+from functools import partial
 from typing import Protocol
 
 from msgspec import Struct, field
@@ -106,7 +107,7 @@ class Endpoint(Service):
     ) -> Response:
         url = self.base_url.rstrip("/") + path
         all_headers = {"content-type": "application/json", **self.headers, **headers}
-        return await self.backoff.run(lambda: self._post(url, body, all_headers, timeouts))
+        return await self.backoff.run(partial(self._post, url, body, all_headers, timeouts))
 
     async def _post(
         self, url: str, body: bytes, headers: Mapping[str, str], timeouts: Timeouts

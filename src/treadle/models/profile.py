@@ -81,6 +81,11 @@ class ModelProfile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             return None
         return self.context_window * self.effective_window_percent // 100
 
+    def is_filled_by(self, tokens: int) -> bool:
+        """Return whether a view of so many tokens has reached one of the limits."""
+        limits = (self.auto_compact_limit, self.effective_window)
+        return any(limit is not None and tokens >= limit for limit in limits)
+
     def truncation_policy(self, tool_output_token_limit: int | None = None) -> TruncationPolicy:
         """Return the policy for tool outputs, with the user's own limit if there is one."""
         if tool_output_token_limit is None:

@@ -108,6 +108,7 @@ async def open_parts(stack: AsyncExitStack, thread: str | None, options: ThreadO
         setup=RequestSetup(
             catalog=facts.catalog,
             model=model,
+            profile=facts.catalog.profile(model),
             cwd=Path(options.cwd or info.cwd),
             home=place.home,
             choices=options.choices,

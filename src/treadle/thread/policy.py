@@ -111,7 +111,7 @@ class ThreadPolicy:
 
     def ask_model(self, model: str) -> None:
         """Ask `model` from now on; built-in tools become those it knows."""
-        self._log.setup.model = model
+        self._log.setup.use_model(model)
         self.offer_tools()
 
     def offer_tools(self) -> None:

@@ -61,8 +61,7 @@ async def test_a_request_carries_what_was_asked_and_nothing_hidden():
         url = server.url("/v1/chat täst?q=1 2".replace(" ", "%20"))
         async with await transport.post(url, b"body", {"Authorization": "Bearer s"}) as response:
             assert (response.status, await response.read(10)) == (200, b"fine")
-            assert response.headers["x-TWICE"] == "1, 2"
-            assert response.headers.all("X-Twice") == ("1", "2")
+            assert response.headers["x-twice"] == "1, 2"
     expected = (
         "POST /v1/chat%20t%C3%A4st?q=1%202 HTTP/1.1\r\n"
         f"Host: 127.0.0.1:{server.port}\r\n"

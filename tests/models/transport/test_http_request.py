@@ -81,7 +81,9 @@ def test_the_transports_own_headers_cannot_be_given(name: str):
 
 
 def test_secrets_stay_out_of_what_is_printed():
-    headers = Headers([("Set-Cookie", "s3cret"), ("X-Api-Key", "s3cret"), ("Server", "x")])
+    headers = Headers.from_fields(
+        [("Set-Cookie", "s3cret"), ("X-Api-Key", "s3cret"), ("Server", "x")]
+    )
     assert repr(headers) == snapshot(
         "Headers({'set-cookie': '…', 'x-api-key': '…', 'server': 'x'})"
     )
@@ -91,14 +93,9 @@ def test_secrets_stay_out_of_what_is_printed():
     assert repr(request) == "<HttpRequest to https://a.test>"
 
 
-def test_received_headers_are_a_mapping_in_any_case():
-    headers = Headers([("A", "1"), ("b", "2"), ("a", "3")])
-    assert dict(headers) == {"a": "1, 3", "b": "2"}
-    assert "A" in headers
-    assert headers.all("A") == ("1", "3")
-    assert headers.all("c") == ()
-    assert headers.get("c") is None
-    assert len(headers) == 2
+def test_received_headers_have_lower_case_names_and_joined_values():
+    headers = Headers.from_fields([("A", "1"), ("b", "2"), ("a", "3")])
+    assert headers == {"a": "1, 3", "b": "2"}
 
 
 def test_every_failure_says_whether_to_try_again():

@@ -179,19 +179,13 @@ class StreamedResponse:
 
     def __init__(self, connection: HttpConnection, exchange: Exchange) -> None:
         self._connection, self._exchange = connection, exchange
+        self.status = exchange.status
+        """The final status."""
+        self.headers = exchange.headers
+        """The headers of the response."""
 
     def __repr__(self) -> str:
         return f"<StreamedResponse {self.status} from {self._exchange.origin}>"
-
-    @property
-    def status(self) -> int:
-        """The final status."""
-        return self._exchange.status
-
-    @property
-    def headers(self) -> Headers:
-        """The headers of the response."""
-        return self._exchange.headers
 
     def chunks(self) -> AsyncIterator[bytes]:
         """Return the body as it arrives."""

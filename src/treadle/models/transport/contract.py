@@ -8,7 +8,7 @@ events or JSON. A `repr` shows no header that may hold a secret.
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -35,35 +35,23 @@ class Timeouts(Struct, frozen=True, kw_only=True):
 DEFAULT_TIMEOUTS = Timeouts()
 
 
-class Headers(Mapping[str, str]):
-    """Received header fields: names in any case, repeated ones joined with a comma."""
+class Headers(dict[str, str]):
+    """Received header fields: names in lower case, repeated ones joined with a comma."""
 
-    __slots__ = ("_fields",)
+    __slots__ = ()
 
-    def __init__(self, fields: Iterable[tuple[str, str]] = ()) -> None:
-        self._fields: dict[str, list[str]] = {}
-        for name, value in fields:
-            self._fields.setdefault(name.lower(), []).append(value)
-
-    def __getitem__(self, name: str) -> str:
-        return ", ".join(self._fields[name.lower()])
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._fields)
-
-    def __len__(self) -> int:
-        return len(self._fields)
-
-    def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and name.lower() in self._fields
+    @classmethod
+    def from_fields(cls, fields: Iterable[tuple[str, str]]) -> Self:
+        """Return the headers of a response, whose names may have any case."""
+        headers = cls()
+        for field, value in fields:
+            name = field.lower()
+            headers[name] = f"{headers[name]}, {value}" if name in headers else value
+        return headers
 
     def __repr__(self) -> str:
         shown = {name: "…" if re.search(_SECRET, name) else self[name] for name in self}
         return f"Headers({shown!r})"
-
-    def all(self, name: str) -> tuple[str, ...]:
-        """Return every value of `name`, in the order they came."""
-        return tuple(self._fields.get(name.lower(), ()))
 
 
 class Response(Protocol):

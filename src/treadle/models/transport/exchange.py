@@ -133,7 +133,7 @@ class Exchange:
         if self.status < 200:
             self._fields.clear()
             return
-        self.headers = Headers(self._fields)
+        self.headers = Headers.from_fields(self._fields)
         self.keep_alive = self._parser.should_keep_alive()
         self.answered = True
 
